@@ -1,0 +1,80 @@
+# make demo          the main job, start to finish, on localcloud    (KEEP=1 leaves it up)
+# make test          lint and all tests
+# make test-images   the worker in images that have another C library or none   (needs apt)
+# make worker        builds the worker's image; PUSH=REGISTRY pushes it
+# All set up what they need on a machine with Python 3.11, make, git and Go.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+JOBS ?= 2
+STACK ?= vision-dev
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Activated environments of the caller must not leak into ours.
+unexport VIRTUAL_ENV PYTHONPATH
+
+.PHONY: help demo test test-images worker lint format lines lock preview engine bench clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+$(INSTALLED): requirements.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet 'uv>=0.5,<1'
+	@echo "Installing the locked dependencies into .venv"
+	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+# The engine is built once a version, into the user's cache folder.
+engine: $(INSTALLED)
+	@$(BIN)/python -m localcloud engine
+
+demo: engine
+	@$(BIN)/python -m examples.photo_tiles.demo $(if $(KEEP),--keep)
+
+test: lint engine
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/images tests
+
+# Roots are made from Debian's packages, which are fetched.
+test-images: $(INSTALLED)
+	@$(BIN)/python -m pytest tests/images
+
+# The worker as a tree of its own: in every image, beside whatever is there. Without Docker.
+worker: $(INSTALLED)
+	@$(BIN)/python -m worker_image build
+	@$(if $(PUSH),$(BIN)/python -m worker_image push "$(PUSH)")
+
+lint: $(INSTALLED) lines
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/pyright
+
+format: $(INSTALLED)
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format --quiet .
+
+# localcloud is scaffolding: it stays smaller than what it holds up.
+lines:
+	@count() { git ls-files -- "$$@" | grep -E '\.(py|go|yaml|sh)$$' | xargs cat | wc -l; }; \
+	product=$$(count __main__.py bootstrap components ops policy tidemill worker_image); \
+	scaffold=$$(count localcloud); \
+	echo "lines: product $$product, localcloud $$scaffold"; \
+	test $$scaffold -lt $$product || { echo "localcloud must have fewer lines than the product" >&2; exit 1; }
+
+# Writes requirements.txt anew: hashed, without index addresses.
+lock: $(INSTALLED)
+	@$(BIN)/uv pip compile --quiet --extra aws --extra gcp --extra parquet --group dev --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header --output-file requirements.txt pyproject.toml
+
+preview: engine
+	@$(BIN)/python -m ops preview --stack $(STACK)
+
+bench: engine
+	@$(BIN)/python -m benchmarks $(ONLY)
+
+clean:
+	rm -rf .venv .localcloud .pytest_cache .ruff_cache .hypothesis
