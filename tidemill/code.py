@@ -1,0 +1,322 @@
+"""A folder of code that travels with a job: packed here, unpacked by the worker (`tidemill.worker.code`).
+
+The same folder gives the same bytes, and so the same name, on any machine: entries are sorted, times and owners are
+left out, and of a file's mode only what git keeps of it, whether it can be executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+import zstandard
+
+from tidemill.errors import CallerError
+from tidemill.store import Store
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+MAX_FILES = 20_000
+MAX_BYTES = 512 * 1024 * 1024
+"""Of the folder, unpacked: every machine of the job fetches it before its first item."""
+PLACEHOLDER = "{code}"
+"""In a command: the unpacked folder."""
+REQUIREMENTS = "requirements.txt"
+PACKAGE_FILES = (".whl", ".tar.gz", ".zip")
+"""What a wheelhouse holds."""
+LEVEL = 6
+_LEFT_OUT = (".git", ".hg", ".svn", "__pycache__", ".tidemill")
+"""Never code: histories, compiled files (they hold times) and the local job store."""
+_LIMIT_FIX = "Name what the programs do not need in .gitignore; data belongs into a bucket or the image."
+
+
+@dataclass(eq=False)
+class Packed:
+    """A packed folder, in a file that is removed with this object.
+
+    Attributes:
+        sha256: Of the file.
+        path: The file, in a folder of its own.
+        files: How many files and links are in it.
+        size: Their bytes, unpacked.
+        left_out: Entries that .gitignore, or we, left out.
+        requirements: Whether it asks for packages.
+    """
+
+    sha256: str
+    path: Path
+    files: int
+    size: int
+    left_out: int = 0
+    requirements: bool = False
+
+    def __post_init__(self) -> None:
+        self.close = weakref.finalize(self, shutil.rmtree, self.path.parent, ignore_errors=True)
+
+    def words(self) -> str:
+        """What was packed, for people."""
+        files = f"{self.files} file{'' if self.files == 1 else 's'}"
+        packages = f"; {REQUIREMENTS} is installed once a machine" if self.requirements else ""
+        return f"code: {files}, {self.size / 1024:.0f} KiB{packages}."
+
+
+def pack(folder: str | Path) -> Packed:
+    """Pack a folder.
+
+    Args:
+        folder: Its files, but for what a .gitignore in it, or above it in the same repository, leaves out.
+
+    Raises:
+        CallerError: It is no folder, nothing is left in it, it is too large, or it holds what cannot be shipped.
+    """
+    root = _checked(folder)
+    entries, left_out = _entries(root)
+    if not entries:
+        raise CallerError.about("code", str(folder), "a folder with files", "All is left out by .gitignore, or empty.")
+    path = Path(tempfile.mkdtemp(prefix="tidemill-code-"), "code.tar.zst")
+    try:
+        _write(path, entries)
+    except BaseException:
+        shutil.rmtree(path.parent, ignore_errors=True)
+        raise
+    return Packed(
+        sha256=file_sha256(path),
+        path=path,
+        files=len(entries),
+        size=sum(entry.size for entry in entries),
+        left_out=left_out,
+        requirements=any(entry.name == REQUIREMENTS for entry in entries),
+    )
+
+
+def object_name(job: str, sha256: str) -> str:
+    """Where a job's code is in its store."""
+    return f"jobs/{job}/code/{sha256}.tar.zst"
+
+
+def upload(store: Store, job: str, packed: Packed) -> None:
+    """Bring packed code to a job, once: its name says what is in it."""
+    name = object_name(job, packed.sha256)
+    if not store.exists(name):
+        store.upload(packed.path, name)
+
+
+def in_code(words: Sequence[str], folder: str | Path) -> list[str]:
+    """A command with the files of the folder, which it names by their relative paths, as `{code}/...`.
+
+    Items run in scratch folders of their own, so ``python3 features.py`` would not find the shipped file.
+    """
+    root = Path(os.path.realpath(folder))
+    return [f"{PLACEHOLDER}/{PurePosixPath(word)}" if _names_file(root, word) else word for word in words]
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _names_file(root: Path, word: str) -> bool:
+    if not word or word.startswith(("-", "/")) or "\0" in word or "{" in word or len(word) > 1024:
+        return False
+    path = Path(os.path.normpath(root / word))
+    return path.is_relative_to(root) and path.is_file()
+
+
+# ---- what is packed ---------------------------------------------------------------------------------------------
+
+
+class _Entry(NamedTuple):
+    name: str
+    """Relative, with slashes."""
+    path: Path
+    size: int
+    executable: bool
+    link: str | None
+
+
+def _checked(folder: str | Path) -> Path:
+    fix = "Name the folder that holds your program."
+    if not str(folder) or "\0" in str(folder):
+        raise CallerError.about("code", str(folder), "a folder", fix)
+    root = Path(os.path.realpath(folder))
+    if not root.is_dir():
+        what = "a folder; this is a file" if root.exists() else "a folder that exists"
+        raise CallerError.about("code", str(folder), what, fix)
+    return root
+
+
+def _entries(root: Path) -> tuple[list[_Entry], int]:
+    ignored, found, left_out, size = _Ignored(root), [], 0, 0
+    largest = _Entry("", root, -1, False, None)
+
+    def visit(folder: Path) -> Iterator[_Entry]:
+        nonlocal left_out
+        ignored.enter(folder)
+        for entry in sorted(_scan(root, folder), key=lambda entry: entry.name):
+            path = Path(entry.path)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if entry.name in _LEFT_OUT or ignored(path, is_folder) or (is_folder and _is_environment(path)):
+                left_out += 1
+            elif is_folder:
+                yield from visit(path)
+            else:
+                yield _entry(root, path)
+
+    for entry in visit(root):
+        found.append(entry)
+        size += entry.size
+        largest = max(largest, entry, key=lambda one: one.size)
+        if len(found) > MAX_FILES:
+            raise CallerError.about("code", str(root), f"at most {MAX_FILES} files", _LIMIT_FIX)
+        if size > MAX_BYTES:
+            raise CallerError.about(
+                "code",
+                str(root),
+                f"at most {MAX_BYTES >> 20} MiB in all; its largest file so far is {largest.name} "
+                f"with {largest.size >> 20} MiB",
+                _LIMIT_FIX,
+            )
+    return sorted(found, key=lambda entry: os.fsencode(entry.name)), left_out
+
+
+def _scan(root: Path, folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError as error:
+        raise _unreadable(_relative(root, folder), error) from None
+
+
+def _is_environment(folder: Path) -> bool:
+    """A virtual environment works on the machine it was made on; `requirements.txt` is how packages travel."""
+    return (folder / "pyvenv.cfg").is_file()
+
+
+def _entry(root: Path, path: Path) -> _Entry:
+    name = _relative(root, path)
+    try:
+        name.encode()
+        status = path.lstat()
+    except UnicodeEncodeError:
+        raise CallerError.about("code", name, "names in UTF-8", "Rename the file.") from None
+    except OSError as error:
+        raise _unreadable(name, error) from None
+    if stat.S_ISLNK(status.st_mode):
+        return _Entry(name, path, 0, False, _link(root, path, name))
+    if not stat.S_ISREG(status.st_mode):
+        allowed = f"files, folders and links; this is {_kind(status.st_mode)}"
+        raise CallerError.about("code", name, allowed, "Move it elsewhere, or name it in .gitignore.")
+    if not os.access(path, os.R_OK):
+        raise _unreadable(name, PermissionError("permission denied"))
+    return _Entry(name, path, status.st_size, bool(status.st_mode & stat.S_IXUSR), None)
+
+
+def _link(root: Path, path: Path, name: str) -> str:
+    """A link's target, which must be relative and lead to somewhere in the folder, also by way of other links."""
+    target = os.readlink(path)
+    lexical = Path(os.path.normpath(path.parent / target))
+    inside = lexical.is_relative_to(root) and Path(os.path.realpath(path)).is_relative_to(root)
+    if os.path.isabs(target) or not inside:
+        allowed = f"links to what is in the folder, by a relative path; this one leads to {target}"
+        raise CallerError.about("code", name, allowed, "Copy what it leads to, or name the link in .gitignore.")
+    return target
+
+
+def _kind(mode: int) -> str:
+    kinds: dict[str, Callable[[int], bool]] = {
+        "a socket": stat.S_ISSOCK,
+        "a pipe": stat.S_ISFIFO,
+        "a device": lambda mode: stat.S_ISBLK(mode) or stat.S_ISCHR(mode),
+    }
+    return next((kind for kind, matches in kinds.items() if matches(mode)), "something else")
+
+
+def _relative(root: Path, path: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def _unreadable(name: str, error: OSError) -> CallerError:
+    why = error.strerror or str(error)
+    return CallerError.about("code", name, f"what you may read ({why})", "Correct its mode, or name it in .gitignore.")
+
+
+class _Ignored:
+    """What git would leave out: the .gitignore of a file's folder decides before those above it, up to the repository.
+
+    https://git-scm.com/docs/gitignore; the patterns themselves are matched by pathspec.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._specs: dict[Path, GitIgnoreSpec | None] = {}
+        above = [root, *root.parents]
+        top = next((n for n, folder in enumerate(above) if (folder / ".git").exists()), 0)
+        self._top = above[top]
+        for folder in above[1 : top + 1]:
+            self.enter(folder)
+
+    def enter(self, folder: Path) -> None:
+        """Read a folder's .gitignore."""
+        from pathspec import GitIgnoreSpec
+
+        path = folder / ".gitignore"
+        try:
+            text = path.read_text(errors="replace") if path.is_file() else None
+        except OSError as error:
+            raise _unreadable(str(path), error) from None
+        self._specs[folder] = None if text is None else GitIgnoreSpec.from_lines(text.splitlines())
+
+    def __call__(self, path: Path, is_folder: bool) -> bool:
+        """Whether git leaves a file, or a folder, out."""
+        for folder in path.parents:
+            spec = self._specs.get(folder)
+            if spec is not None:
+                decided = spec.check_file(path.relative_to(folder).as_posix() + "/" * is_folder).include
+                if decided is not None:
+                    return decided
+            if folder == self._top:
+                break
+        return False
+
+
+def _write(path: Path, entries: Sequence[_Entry]) -> None:
+    # One thread: with several the bytes depend on how many.
+    compressor = zstandard.ZstdCompressor(level=LEVEL, threads=0)
+    with (
+        path.open("wb") as file,
+        compressor.stream_writer(file, closefd=False) as stream,
+        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for entry in entries:
+            _add(tar, entry)
+
+
+def _add(tar: tarfile.TarFile, entry: _Entry) -> None:
+    info = tarfile.TarInfo(entry.name)
+    info.mode = 0o755 if entry.executable else 0o644
+    if entry.link is not None:
+        info.type, info.linkname, info.mode = tarfile.SYMTYPE, entry.link, 0o777
+        tar.addfile(info)
+        return
+    info.size = entry.size
+    try:
+        with entry.path.open("rb") as file:
+            tar.addfile(info, file)
+            grown = bool(file.read(1))
+    except OSError as error:
+        # tarfile says so too when the file ends early.
+        if error.errno is not None:
+            raise _unreadable(entry.name, error) from None
+        grown = True
+    if grown:
+        raise CallerError.about("code", entry.name, "files that do not change meanwhile", "Try again.")

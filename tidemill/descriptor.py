@@ -1,0 +1,114 @@
+"""The descriptor: the one contract between a provisioned pipeline and its users.
+
+A stack exports it as the output ``pipeline`` and writes it into its job store as ``pipeline.json``. Whoever holds
+that file's URI and a cloud login of their own can submit; nothing else of the stack has to be known.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+SCHEMA_VERSION = 1
+DESCRIPTOR_NAME = "pipeline.json"
+MIN_WORKER = "0.1.0"
+"""The oldest worker whose exit codes fit the retry rules of today's stacks."""
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}[a-z0-9]$|^[a-z]$")]
+
+
+class WorkerExit(IntEnum):
+    """Exit codes of a worker, as the retry rules of a queue read them.
+
+    They sit above the codes that shells and signals use for other things (1 to 63 are common program errors,
+    126 and above belong to the shell). Every other code means that the worker itself broke, and is retried.
+    """
+
+    DONE = 0
+    """The chunk's outcomes are committed, failed items included."""
+    RECLAIMED = 70
+    """The machine is being taken back; the chunk was released. Retry elsewhere."""
+    STORE_UNAVAILABLE = 71
+    """The job store did not answer within its bounds; nothing was acknowledged. Retry."""
+    STOPPED = 72
+    """The job is cancelled or cannot start. Retrying is useless."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Resources(_Model):
+    """What one item needs of its machine."""
+
+    cpus: float = Field(default=1, gt=0, description="Cores. Whole numbers on AWS Batch.")
+    memory_mib: int = Field(default=2048, ge=64, description="Memory in MiB, the worker's own share included.")
+    gpus: int = Field(default=0, ge=0, description="GPUs.")
+
+
+class Machine(_Model):
+    """A machine type that a queue may start."""
+
+    type: str
+    cpus: int = Field(description="vCPUs.")
+    memory_mib: int = Field(description="Memory in MiB as the cloud states it.")
+    gpus: int = 0
+
+
+class Rung(_Model):
+    """One step of a queue's capacity ladder."""
+
+    market: Literal["spot", "on_demand"]
+    max_cpus: int = Field(description="vCPUs that this rung may reach.")
+
+
+class Image(_Model):
+    """A container image of a queue, and what the cloud calls it."""
+
+    ref: str = Field(description="The image's reference as the stack pinned it.")
+    job_definition: str | None = Field(default=None, description="AWS: ARN of the job definition revision.")
+
+
+class AwsQueue(_Model):
+    """What only AWS Batch knows of a queue."""
+
+    job_queue: str = Field(description="ARN of the job queue.")
+
+
+class Queue(_Model):
+    """Where jobs wait, and the machines behind it."""
+
+    item: Resources = Field(default=Resources(), description="What an item gets unless its job says otherwise.")
+    images: dict[str, Image] = Field(description="By the name that a job gives; `default` is used when it gives none.")
+    architecture: Literal["x86_64", "arm64"] = "x86_64"
+    machines: list[Machine] = Field(description="Every type the fleet may contain.")
+    capacity: list[Rung]
+    scratch_gib: int = Field(description="Scratch space of a machine in GiB; the slots of a machine share it.")
+    aws: AwsQueue | None = None
+
+
+class Descriptor(_Model):
+    """A team's pipeline in one environment, as `pipeline.json` holds it.
+
+    Readers ignore keys they do not know, so that an older client reads a newer stack's descriptor as long as
+    ``schema_version`` is the same.
+    """
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    team: Name
+    environment: Name
+    cloud: Literal["aws", "gcp", "local"]
+    region: str
+    account: str = Field(description="AWS account id or GCP project id.")
+    store: str = Field(description="URI of the job store, without a trailing slash: `s3://bucket`.")
+    log_group: str | None = Field(default=None, description="AWS: CloudWatch log group of the workers.")
+    queues: dict[str, Queue]
+    min_worker: str = Field(default=MIN_WORKER, description="The oldest worker that this stack's retry rules fit.")
+    max_spec: int = Field(default=1, description="The newest job spec version that this stack's workers read.")
+
+    @property
+    def uri(self) -> str:
+        """URI of the descriptor itself, which is what a user is handed."""
+        return f"{self.store}/{DESCRIPTOR_NAME}"

@@ -1,0 +1,248 @@
+"""A job: its spec, its items and the placeholders of its command. Everything else in the package may import this."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from tidemill import __version__
+from tidemill.descriptor import Resources
+from tidemill.errors import CallerError
+
+SPEC_VERSION = 1
+MAX_CHUNKS = 50_000
+"""Chunks of a job: keeps listings, and so `status`, short. More items make larger chunks."""
+
+NAME_PATTERN = r"^[a-z][a-z0-9-]{0,40}$"
+JOB_PATTERN = r"^[a-z][a-z0-9-]{0,40}-[0-9a-f]{8}$"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One unit of a user's work."""
+
+    index: int
+    """Position in the job, from 0."""
+    uri: str
+    """What the user named: a URI, a path, or any text that the program understands."""
+    meta: Mapping[str, Any] | None = None
+    """What the user attached to the item, or None."""
+
+
+class JobSpec(BaseModel):
+    """What a job is: `jobs/<job>/job.json`, written once and never changed.
+
+    Readers ignore keys that they do not know; a ``spec_version`` newer than theirs is refused. Build one from a
+    caller's values with `build_spec`, which turns every mistake into a `CallerError`.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    spec_version: int = Field(default=SPEC_VERSION, ge=1, le=SPEC_VERSION)
+    job: Annotated[str, StringConstraints(pattern=JOB_PATTERN)]
+    name: Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+    queue: Annotated[str, StringConstraints(min_length=1)]
+    image: Annotated[str, StringConstraints(min_length=1)] = "default"
+    command: list[str] | None = Field(default=None, min_length=1)
+    function: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
+    resources: Resources = Field(default_factory=lambda: Resources.model_validate({}))
+    output: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9+.-]*://.+$")
+    attempts: int = Field(default=3, ge=1, le=10)
+    timeout_seconds: float = Field(default=3600, ge=1, le=7 * 86_400)
+    slots: int = Field(default=1, ge=1, le=1024)
+    stage_input: bool | None = None
+    env: dict[str, str] = Field(default_factory=dict)
+    code: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    """SHA-256 of the folder of code that it was submitted with; a retry's round may name another."""
+    pip_index: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    wheelhouse: str | None = Field(default=None, pattern=r"^(s3|gs|file)://.+$")
+    chunk_size: int = Field(ge=1, le=1_000_000)
+    items_total: int = Field(ge=1)
+    chunks_total: int = Field(ge=1, le=MAX_CHUNKS)
+    created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    user: str = "unknown"
+    tidemill_version: str = __version__
+
+    @model_validator(mode="after")
+    def _what_to_run(self) -> JobSpec:
+        if (self.command is None) == (self.function is None):
+            raise ValueError("exactly one of command and function")
+        return self
+
+    def output_prefix(self, store_uri: str) -> str:
+        """URI under which outputs go, without a trailing slash: the user's, or ``<store>/out/<job>``."""
+        return (self.output or f"{store_uri.rstrip('/')}/out/{self.job}").rstrip("/")
+
+    @property
+    def stages_input(self) -> bool:
+        """Whether items are fetched: as the spec says, or because the command names the local copy."""
+        if self.stage_input is not None:
+            return self.stage_input
+        return any("{input}" in word or "TIDEMILL_INPUT" in word for word in self.command or [])
+
+
+def new_job_id(name: str) -> str:
+    """A job id of a name: ``<name>-<8 hex>``."""
+    return f"{name}-{secrets.token_hex(4)}"
+
+
+# ---- a caller's values ------------------------------------------------------------------------------------------
+
+# Key: (what is allowed, what to do). Keys that a caller cannot set are not here.
+_HELP: dict[str, tuple[str, str]] = {
+    "job": ("<name>-<8 hex digits>", "Leave it out: it is made from the name."),
+    "name": ("a letter a-z, then up to 40 of a-z, 0-9 and '-'", "Choose another name."),
+    "queue": ("a queue of the pipeline", "Name one of those that `tidemill queues` shows."),
+    "image": ("the name of an image of the queue", "Name one of those that `tidemill queues` shows."),
+    "command": ("a list of at least one non-empty word, without NUL bytes", "Give the program after `--`."),
+    "function": ("module:function", "Name an importable function, such as `features:extract`."),
+    "resources": ("cpus > 0, memory_mib >= 64, gpus >= 0", "State what one item needs."),
+    "resources.cpus": ("a number above 0", "State the cores of one item."),
+    "resources.memory_mib": ("a whole number of MiB, at least 64", "State the memory of one item in MiB."),
+    "resources.gpus": ("a whole number, at least 0", "State the GPUs of one item; 0 is none."),
+    "output": ("a URI such as s3://bucket/prefix", "Give a URI, or leave it out for <store>/out/<job>."),
+    "attempts": ("a whole number, 1 to 10", "State how often an item is tried; 1 means once."),
+    "timeout_seconds": ("seconds, 1 to 604800", "State the time limit of one item; there is no unlimited."),
+    "slots": ("a whole number, 1 to 1024", "State how many items run side by side in one container."),
+    "stage_input": ("true, false or nothing", "Leave it out: it follows from the command."),
+    "env": ("names of letters, digits and '_' with text values", "Give NAME=VALUE."),
+    "pip_index": ("an address such as https://packages.example.com/simple", "Give the address of a package index."),
+    "wheelhouse": ("a URI such as s3://bucket/wheels", "Give the URI of a prefix that holds wheels."),
+    "chunk_size": ("a whole number, 1 to 1000000", "State how many items travel together."),
+    "items_total": ("at least 1 item", "Give the job an item."),
+    "chunks_total": (f"1 to {MAX_CHUNKS} chunks", "Choose a larger chunk size."),
+    "user": ("a text", "Leave it out."),
+    "command or function": ("exactly one of the two", "Give a command, or a function."),
+}
+_ENV_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+_SECRET_NAME = re.compile(r"(SECRET|PASSWORD|PASSWD|PRIVATE_KEY|ACCESS_KEY|API_?KEY|(^|_)TOKEN$)", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY|\bA(KIA|SIA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{30}|\bhf_\w{30})")
+
+
+def build_spec(**values: Any) -> JobSpec:
+    """A spec from a caller's values.
+
+    Args:
+        **values: Fields of `JobSpec`. ``job`` is made from ``name`` when it is not given.
+
+    Raises:
+        CallerError: One mistake: which key, its value, what is allowed, what to do.
+    """
+    known = list(JobSpec.model_fields)
+    for key, value in values.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            fix = f"Did you mean `{near[0]}`?" if near else "Remove it."
+            raise CallerError.about(key, value, f"one of {', '.join(known)}", fix)
+    if "job" not in values and re.match(NAME_PATTERN, str(values.get("name", ""))):
+        values = {**values, "job": new_job_id(values["name"])}
+    _check_words(values.get("command"))
+    _check_env(values.get("env"))
+    _check_index(values.get("pip_index"))
+    try:
+        return JobSpec.model_validate(values)
+    except ValidationError as error:
+        raise _caller_error(error, values) from None
+
+
+def _caller_error(error: ValidationError, values: Mapping[str, Any]) -> CallerError:
+    first = error.errors()[0]
+    if first["type"] == "missing" and "name" in values and first["loc"] == ("job",):
+        first = {**first, "loc": ("name",)}
+    path = [str(part) for part in first["loc"]] or ["command or function"]
+    key = ".".join(path[:2]) if ".".join(path[:2]) in _HELP else path[0]
+    allowed, fix = _HELP.get(key, (first["msg"], "Correct it."))
+    if path == ["command or function"]:
+        value: Any = [name for name in ("command", "function") if values.get(name) is not None]
+    else:
+        value = _value_at(values, key)
+    return CallerError.about(key, value, allowed, fix)
+
+
+def _value_at(values: Any, key: str) -> Any:
+    for part in key.split("."):
+        values = values.get(part) if isinstance(values, Mapping) else getattr(values, part, None)
+    return values
+
+
+def _check_words(command: Any) -> None:
+    allowed, fix = _HELP["command"]
+    if command is None:
+        return
+    wrong = not isinstance(command, (list, tuple)) or not command or not command[0]
+    if wrong or any(not isinstance(word, str) or "\0" in word for word in command):
+        raise CallerError.about("command", command, allowed, fix)
+
+
+def _check_env(env: Any) -> None:
+    if env is None:
+        return
+    allowed, fix = _HELP["env"]
+    if not isinstance(env, Mapping):
+        raise CallerError.about("env", env, allowed, fix)
+    for name, value in env.items():
+        if not isinstance(name, str) or not _ENV_NAME.match(name) or not isinstance(value, str) or "\0" in value:
+            raise CallerError.about(f"env.{name}", value, allowed, fix)
+        if name.startswith(("TIDEMILL_", "AWS_BATCH_")):
+            raise CallerError.about(
+                f"env.{name}", value, "names that do not begin with TIDEMILL_ or AWS_BATCH_", "Rename it."
+            )
+        if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value):
+            raise CallerError.about(
+                f"env.{name}",
+                "(not shown)",
+                "values that everybody may read: a job's environment is stored in clear text",
+                "Declare it in the stack under tidemill:queues.<queue>.secrets.",
+            )
+
+
+def _check_index(address: Any) -> None:
+    if isinstance(address, str) and "@" in address.partition("://")[2].partition("/")[0]:
+        raise CallerError.about(
+            "pip_index",
+            "(not shown)",
+            "an address without a login: a job's settings are stored in clear text",
+            "Use an index that needs none, or a wheelhouse in the store.",
+        )
+
+
+# ---- placeholders -----------------------------------------------------------------------------------------------
+
+
+PLACEHOLDERS: tuple[Literal["input", "output", "uri", "output_uri", "index"], ...] = (
+    "input",
+    "output",
+    "uri",
+    "output_uri",
+    "index",
+)
+_PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
+_BRACED_WORD = re.compile(r"\{([A-Za-z_]\w*)\}")
+
+
+def fill(command: Iterable[str], values: Mapping[str, str]) -> list[str]:
+    """The command with its placeholders replaced, each once: a value's own braces stay what they are.
+
+    Args:
+        command: Words; ``{input} {output} {uri} {output_uri} {index}`` are replaced wherever they stand.
+        values: What each stands for; one that is absent stays literal text.
+    """
+    return [_PLACEHOLDER.sub(lambda m: values.get(m[1], m[0]), word) for word in command]
+
+
+def child_variables(values: Mapping[str, str]) -> dict[str, str]:
+    """The same placeholders as environment variables: ``TIDEMILL_INPUT`` and so on."""
+    return {f"TIDEMILL_{name.upper()}": values[name] for name in PLACEHOLDERS if name in values}
+
+
+def unknown_placeholders(command: Iterable[str]) -> list[str]:
+    """Braced words that are not placeholders: they reach the program as they stand (warn, never refuse)."""
+    found = [word for text in command for word in _BRACED_WORD.findall(text)]
+    return [word for word in dict.fromkeys(found) if word not in PLACEHOLDERS]

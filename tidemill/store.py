@@ -1,0 +1,390 @@
+"""An object store: the few operations that a job needs, each with an end.
+
+A thin synchronous layer over obstore. Every call is bounded: obstore repeats what is safe to repeat, and this layer
+repeats a call that failed as a whole a few times, then raises `StoreError`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    InvalidPathError,
+    NotSupportedError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from obstore.store import GCSStore, LocalStore, MemoryStore, S3Store
+
+from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
+
+T = TypeVar("T")
+SCHEMES = ("s3", "gs", "file", "memory")
+PAGE = 1000
+"""Names in an answer to a listing: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html."""
+STREAM_BYTES = 8 * 1024 * 1024
+_PAUSES = (0.2, 1.0, 3.0)
+"""Seconds before a call that failed as a whole is made again, jittered."""
+_RETRY: Any = {
+    "max_retries": 6,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=10), "base": 2},
+}
+# `timeout` covers a whole transfer, so it is long; a store that hangs is met by `read_timeout`.
+_CLIENT: Any = {
+    "timeout": timedelta(hours=2),
+    "read_timeout": timedelta(seconds=30),
+    "connect_timeout": timedelta(seconds=10),
+}
+
+
+class Created(NamedTuple):
+    """What a conditional create left in the store."""
+
+    ours: bool
+    """True when the object holds what we wrote, whoever's reply was lost."""
+    content: bytes
+    """What the object holds."""
+
+
+class Entry(NamedTuple):
+    """What a listing says of an object."""
+
+    name: str
+    size: int
+    """Bytes."""
+    modified: float
+    """Seconds since the epoch."""
+
+
+class Store:
+    """One bucket, folder or memory, under a prefix. Names are relative to it and use ``/``."""
+
+    def __init__(self, backend: Any, uri: str) -> None:
+        self._backend = backend
+        scheme, _, rest = uri.partition("://")
+        self.uri = f"{scheme}://{rest.rstrip('/')}"
+
+    @classmethod
+    def open(cls, uri: str, *, region: str | None = None, user_login: bool = False) -> Store:
+        """Open a store.
+
+        Args:
+            uri: ``s3://bucket[/prefix]``, ``gs://bucket[/prefix]``, ``file:///folder`` or ``memory://``.
+            region: AWS region; else TIDEMILL_REGION, AWS_REGION or AWS_DEFAULT_REGION.
+            user_login: Use the login of the person at the keyboard (profile, SSO, workload identity) through boto3
+                or google-auth, which are imported only then. Otherwise the container's own credentials.
+
+        Raises:
+            CallerError: The URI is not one of these.
+        """
+        parts = urlsplit(uri)
+        if parts.scheme == "s3" and parts.netloc:
+            return cls(_s3(uri, region, user_login), uri)
+        if parts.scheme == "gs" and parts.netloc:
+            return cls(_gcs(uri, user_login), uri)
+        if parts.scheme == "file" and not parts.netloc and parts.path:
+            return cls(LocalStore(unquote(parts.path), mkdir=True), uri)
+        if parts.scheme == "memory":
+            return cls(MemoryStore(), uri or "memory://")
+        raise CallerError.about("store", uri, "s3://bucket, gs://bucket, file:///folder, memory://", "Give such a URI.")
+
+    @property
+    def is_object_store(self) -> bool:
+        """Whether requests cost money and tens of milliseconds."""
+        return self.uri.startswith(("s3://", "gs://"))
+
+    def uri_of(self, name: str) -> str:
+        """The full URI of a name."""
+        return f"{self.uri}/{name}"
+
+    # ---- whole objects ------------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> bytes:
+        """An object's bytes.
+
+        Raises:
+            StoreMissingError: It is not there.
+        """
+        return self._read(name, "GET", lambda: bytes(obstore.get(self._backend, name).bytes()))
+
+    def find(self, name: str) -> bytes | None:
+        """An object's bytes, or None when it is not there."""
+        try:
+            return self.get(name)
+        except StoreMissingError:
+            return None
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        """``length`` bytes from ``start`` (less at the object's end)."""
+        return self._bounded(
+            "GET", name, lambda: bytes(obstore.get_range(self._backend, name, start=start, length=length))
+        )
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object, whatever was there."""
+        self._bounded("PUT", name, lambda: obstore.put(self._backend, name, data, use_multipart=False))
+
+    def exists(self, name: str) -> bool:
+        """Whether an object is there."""
+        return self.size(name) is not None
+
+    def size(self, name: str) -> int | None:
+        """An object's bytes, counted; None when it is not there."""
+        try:
+            return int(self._read(name, "HEAD", lambda: obstore.head(self._backend, name))["size"])
+        except StoreMissingError:
+            return None
+
+    def create(self, name: str, data: bytes) -> Created:
+        """Write an object only if nothing is there, and know for certain whose content stands.
+
+        "Already exists" does not mean that somebody else was first. Our own write may have won and its reply been
+        lost, and a 409 is sent with no object written at all
+        (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html). So the object is read back:
+        absent, the create is made again; equal to ``data``, it is ours. Contents must therefore tell writers apart.
+
+        Raises:
+            StoreError: No certain answer within the bounds.
+            CallerError: The store has no conditional create.
+        """
+        for pause in (*_PAUSES, None):
+            try:
+                self._bounded("PUT", name, lambda: obstore.put(self._backend, name, data, mode="create"))
+                return Created(True, data)
+            except AlreadyExistsError:
+                settled = self._read_back(name, data)
+            if settled is not None:
+                return settled
+            if pause is not None:
+                time.sleep(pause * random.uniform(0.5, 1.5))
+        raise StoreError(f"{self.uri_of(name)}: the store says that it exists and does not show it.")
+
+    def _read_back(self, name: str, data: bytes) -> Created | None:
+        """Whose content stands after "already exists"; None when nothing does."""
+        content = self.find(name)
+        return None if content is None else Created(content == data, content)
+
+    # ---- listings -----------------------------------------------------------------------------------------------
+
+    def list(self, prefix: str, offset: str | None = None) -> Iterator[str]:
+        """Names under a prefix (a folder), in the store's order, as they arrive.
+
+        Args:
+            prefix: A folder, with or without its trailing slash; empty for everything.
+            offset: Only names after this one.
+        """
+        for entry in self.entries(prefix, offset):
+            yield entry.name
+
+    def entries(self, prefix: str, offset: str | None = None) -> Iterator[Entry]:
+        """The same with each object's size and time."""
+        folder = prefix.rstrip("/") or None
+        if not self.is_object_store:
+            yield from self._bounded("LIST", prefix, lambda: list(self._pages(folder, offset)))
+            return
+        last, failures = offset, 0
+        while True:
+            try:
+                for entry in self._pages(folder, last):
+                    last = entry.name
+                    yield entry
+                return
+            except Exception as error:
+                failure = _translated(error, "LIST", self.uri_of(prefix))
+                failures += 1
+                if type(failure) is not StoreError or failures > len(_PAUSES):
+                    raise failure from error
+                time.sleep(_PAUSES[failures - 1])
+
+    def page(self, prefix: str, offset: str | None = None) -> list[Entry]:
+        """The first thousand names under a prefix, by one request; all of them where listing costs nothing."""
+        folder = prefix.rstrip("/") or None
+        whole = None if not self.is_object_store else PAGE
+        return self._bounded("LIST", prefix, lambda: list(islice(self._pages(folder, offset), whole)))
+
+    def _pages(self, folder: str | None, offset: str | None) -> Iterator[Entry]:
+        for page in obstore.list(self._backend, folder, offset=offset, chunk_size=PAGE):
+            for entry in page:
+                yield Entry(entry["path"], entry["size"], entry["last_modified"].timestamp())
+
+    def folders(self, prefix: str) -> list[str]:
+        """Names of the folders directly under a folder, in order; what is in them is not listed."""
+        found = self._bounded("LIST", prefix, lambda: obstore.list_with_delimiter(self._backend, prefix.rstrip("/")))
+        return sorted(found["common_prefixes"])
+
+    # ---- files --------------------------------------------------------------------------------------------------
+
+    def download(self, name: str, path: Path, stop: Callable[[], bool] = lambda: False) -> int:
+        """Stream an object into a file, with memory that does not grow with it.
+
+        Args:
+            name: The object.
+            path: The file, replaced.
+            stop: Asked between blocks; true ends the transfer with `InterruptedError`.
+
+        Returns:
+            Bytes written.
+        """
+
+        def transfer() -> int:
+            written = 0
+            with path.open("wb") as file:
+                for block in obstore.get(self._backend, name).stream(min_chunk_size=STREAM_BYTES):
+                    if stop():
+                        raise InterruptedError(f"the transfer of {name} was stopped")
+                    written += file.write(block)
+            return written
+
+        return self._bounded("GET", name, transfer)
+
+    def upload(self, path: Path, name: str) -> None:
+        """Stream a file into an object (in parts when it is large)."""
+        self._bounded("PUT", name, lambda: obstore.put(self._backend, name, path, max_concurrency=4))
+
+    # ---- bounds -------------------------------------------------------------------------------------------------
+
+    def _read(self, name: str, verb: str, call: Callable[[], T]) -> T:
+        """A bounded call that reads an object which may not be there.
+
+        S3 answers 403 instead of 404 for what is absent when the caller may not list the whole bucket
+        (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, "Permissions"); a role that may list only
+        some prefixes is such a caller. So after a refusal the folder is listed, which it may.
+        """
+        try:
+            return self._bounded(verb, name, call)
+        except StoreDeniedError:
+            if self.is_object_store and not self._is_listed(name):
+                raise StoreMissingError(f"{self.uri_of(name)} does not exist.") from None
+            raise
+
+    def _is_listed(self, name: str) -> bool:
+        """Whether a listing shows a name; true when there is no telling."""
+        folder, _, _ = name.rpartition("/")
+        try:
+            return name in takewhile(lambda found: found <= name, self.list(folder, offset=name[:-1]))
+        except StoreError:
+            return True
+
+    def _bounded(self, verb: str, name: str, call: Callable[[], T]) -> T:
+        """Make a call, again after a failure that may pass, within bounds."""
+        for pause in (*_PAUSES, None):
+            try:
+                return call()
+            except AlreadyExistsError:
+                raise
+            except Exception as error:
+                failure = _translated(error, verb, self.uri_of(name))
+                if type(failure) is not StoreError or pause is None:
+                    raise failure from error
+            time.sleep(pause * random.uniform(0.5, 1.5))
+        raise AssertionError("unreachable")
+
+
+class Stores:
+    """Stores of any URI, each bucket opened once: for items and outputs outside the job store.
+
+    Args:
+        home: The job store, used for URIs under it.
+        region: AWS region of the buckets.
+    """
+
+    def __init__(self, home: Store | None = None, region: str | None = None, user_login: bool = False) -> None:
+        self._home, self._region, self._user_login = home, region, user_login
+        self._open: dict[str, Store] = {}
+
+    def locate(self, uri: str) -> tuple[Store, str]:
+        """The store and the name in it that a URI stands for.
+
+        Raises:
+            CallerError: No such scheme.
+        """
+        if self._home and uri.startswith(self._home.uri + "/"):
+            return self._home, uri[len(self._home.uri) + 1 :]
+        scheme, _, rest = uri.partition("://")
+        if scheme not in ("s3", "gs", "file"):
+            raise CallerError.about("uri", uri, "s3://, gs://, file:// or a path", "Give such a URI.")
+        bucket, _, name = rest.partition("/")
+        root = "file:///" if scheme == "file" else f"{scheme}://{bucket}"
+        if root not in self._open:
+            self._open[root] = Store.open(root, region=self._region, user_login=self._user_login)
+        return self._open[root], unquote(name) if scheme == "file" else name
+
+
+def _s3(uri: str, region: str | None, user_login: bool) -> S3Store:
+    region = region or next(
+        (os.environ[k] for k in ("TIDEMILL_REGION", "AWS_REGION", "AWS_DEFAULT_REGION") if os.environ.get(k)), None
+    )
+    options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
+    if region:
+        options["region"] = region
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        options["endpoint"] = endpoint
+        options["client_options"]["allow_http"] = endpoint.startswith("http://")
+    if user_login:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+
+        try:
+            options["credential_provider"] = Boto3CredentialProvider()
+        except ValueError as error:
+            raise StoreDeniedError(
+                f"{uri}: no AWS login was found ({error}).", "Log in, e.g. `aws sso login`."
+            ) from None
+    return S3Store.from_url(uri, **options)
+
+
+def _gcs(uri: str, user_login: bool) -> GCSStore:
+    options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
+    if user_login:
+        options["credential_provider"] = _google_login(uri)
+    return GCSStore.from_url(uri, **options)
+
+
+def _google_login(uri: str) -> Any:
+    """The application default credentials of the person at the keyboard, workload identity among them."""
+    try:
+        from google.auth.exceptions import GoogleAuthError
+        from obstore.auth.google import GoogleCredentialProvider
+    except ImportError:
+        raise CallerError(f"{uri} is on Google's cloud: pip install 'tidemill[gcp]'") from None
+    try:
+        return GoogleCredentialProvider()
+    except GoogleAuthError as error:
+        advice = "Log in: gcloud auth application-default login."
+        raise StoreDeniedError(f"{uri}: no Google login was found ({_first_line(error)}).", advice) from None
+
+
+def _translated(error: Exception, verb: str, uri: str) -> Exception:
+    """An error of obstore as one of ours; only `StoreError` itself may pass when tried again."""
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return StoreMissingError(f"{uri} does not exist.")
+    # Of a listing, obstore tells a refusal by its text only.
+    refused = isinstance(error, (PermissionDeniedError, UnauthenticatedError, PermissionError))
+    if refused or "status code: 403 Forbidden" in str(error):
+        return StoreDeniedError(f"{verb} of {uri} was refused: {_first_line(error)}")
+    if isinstance(error, NotSupportedError) or "<Code>NotImplemented</Code>" in str(error):
+        return CallerError.about(
+            "store", uri, "a store with conditional create", "Use one that supports If-None-Match."
+        )
+    if isinstance(error, InvalidPathError) or "Could not parse path" in str(error):
+        allowed = "names without empty, `.` or `..` parts"
+        return CallerError.about("uri", uri, allowed, "Let the program read such an object by its {uri}.")
+    if isinstance(error, (InterruptedError, StoreError, CallerError)):
+        return error
+    return StoreError(f"{verb} of {uri} failed: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
