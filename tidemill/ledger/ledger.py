@@ -1,0 +1,310 @@
+"""The ledger of one job: what was asked for, what is done, what became of each item."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from tidemill import __version__
+from tidemill.errors import StoreError
+from tidemill.job import JobSpec
+from tidemill.ledger import names
+from tidemill.ledger.attempts import MarkerWriter, Past, read_past
+from tidemill.ledger.look import Counts, Look, combine, read_names
+from tidemill.ledger.records import Header, Outcome, Record, encode_lines, parse_lines
+from tidemill.ledger.rounds import Round
+from tidemill.manifest import ManifestIndex
+from tidemill.store import Store
+
+START_FAILURES = 5
+"""Runs of the user's code that never started, without a success, after which the job cancels itself."""
+_PARALLEL = 16
+_ROUNDS_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Commit:
+    """How a commit ended."""
+
+    won: bool
+    """True when the record in the store is ours."""
+    record: Record
+    """The record that stands."""
+
+
+class Ledger:
+    """The ledger of one job in a store. Cheap to make: nothing is read before it is asked for.
+
+    Args:
+        store: The job store.
+        job: The job's id.
+    """
+
+    def __init__(self, store: Store, job: str) -> None:
+        self.store, self.job = store, job
+        self._index: ManifestIndex | None = None
+        self._rounds: list[Round] = []
+
+    # ---- the spec and the rounds --------------------------------------------------------------------------------
+
+    def write_spec(self, spec: JobSpec) -> str:
+        """Write `job.json`, once.
+
+        Returns:
+            Its SHA-256, which travels with everything that is enqueued.
+
+        Raises:
+            StoreError: Another spec stands there.
+        """
+        return self._write_once(names.spec(self.job), spec.model_dump_json().encode())
+
+    def spec(self, sha256: str | None = None) -> JobSpec:
+        """The job's spec.
+
+        Args:
+            sha256: What its bytes must hash to, when known.
+
+        Raises:
+            StoreMissing: There is no such job.
+            StoreError: It is another one, or written for a newer Tidemill.
+        """
+        return self._read(names.spec(self.job), JobSpec, sha256)
+
+    def write_round(self, round_: Round) -> str:
+        """Write `rounds/<r>.json`, once, before anything of it is enqueued. Returns its SHA-256.
+
+        Raises:
+            StoreError: Another round stands there: somebody else retried or resumed at the same time.
+        """
+        return self._write_once(names.round_(self.job, round_.round), round_.model_dump_json().encode())
+
+    def round(self, number: int, sha256: str | None = None) -> Round:
+        """A round (see `spec` for the errors)."""
+        return self._read(names.round_(self.job, number), Round, sha256)
+
+    def rounds(self) -> list[Round]:
+        """Every round, oldest first. Rounds never change, so what was read is kept."""
+        found = [int(name.rsplit("/", 1)[1].removesuffix(".json")) for name in self.store.list(names.rounds(self.job))]
+        known = len(self._rounds)
+        self._rounds += [self.round(number) for number in sorted(found)[known:]]
+        return list(self._rounds)
+
+    def index(self) -> ManifestIndex:
+        """The manifest's index, read once."""
+        if self._index is None:
+            self._index = ManifestIndex.load(self.store, self.job)
+        return self._index
+
+    def _write_once(self, name: str, data: bytes) -> str:
+        if not self.store.create(name, data).ours:
+            raise StoreError(f"{self.store.uri_of(name)} exists and says something else.", "Submit under a new name.")
+        return hashlib.sha256(data).hexdigest()
+
+    def _read(self, name: str, model: type[Any], sha256: str | None) -> Any:
+        data = self.store.get(name)
+        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+            raise TamperedError(f"{self.store.uri_of(name)} is not what was submitted: its SHA-256 differs.")
+        try:
+            return model.model_validate_json(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise UnreadableError(
+                f"{self.store.uri_of(name)} cannot be read by Tidemill {__version__}: {where}: {first['msg']}.",
+                "A newer Tidemill may have written it: update this one.",
+            ) from None
+
+    # ---- a chunk, as a worker sees it ---------------------------------------------------------------------------
+
+    def committed(self, number: int, chunk: int) -> Record | None:
+        """The record of a chunk in a round, or None."""
+        data = self.store.find(names.done(self.job, number, chunk))
+        return None if data is None else Record.decode(data)
+
+    def past(self, number: int, chunk: int) -> Past:
+        """What earlier attempts on a chunk in a round tell."""
+        return read_past(self.store, names.Place(self.job, number, chunk))
+
+    def marker(self, number: int, chunk: int, attempt: str, delivery: int, backend: dict[str, Any]) -> MarkerWriter:
+        """This attempt's marker; nothing is written yet."""
+        return MarkerWriter(
+            self.store, names.Place(self.job, number, chunk), attempt, delivery=delivery, backend=backend
+        )
+
+    def progress(self, number: int, chunk: int) -> dict[int, Outcome]:
+        """By item: what any attempt on a chunk has finished in a round."""
+        found: dict[int, Outcome] = {}
+        for name in self.store.list(names.progress(self.job, number, chunk)):
+            data = self.store.find(name)
+            for outcome in parse_lines((data or b"").splitlines()):
+                found.setdefault(outcome.index, outcome)
+        return found
+
+    def write_progress(self, number: int, chunk: int, attempt: str, part: int, outcomes: Iterable[Outcome]) -> None:
+        """Write what an attempt has finished since its last part."""
+        self.store.put(f"{names.progress(self.job, number, chunk)}/{attempt}.{part}.jsonl", encode_lines(outcomes))
+
+    def commit(
+        self,
+        number: int,
+        chunk: int,
+        attempt: str,
+        outcomes: list[Outcome],
+        *,
+        worker: str = "",
+        backend: dict[str, Any] | None = None,
+    ) -> Commit:
+        """Commit a chunk's outcomes: the first to do so wins. Acknowledge the chunk only after this returned.
+
+        The marker that says how many items failed is derived from the record that stands, by whoever reads it, so
+        that a crash between the two heals.
+
+        Raises:
+            StoreError: It is not certain that a record stands.
+        """
+        failed = sum(outcome.status == "failed" for outcome in outcomes)
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        header = Header(chunk, attempt, number, worker, len(outcomes), failed, now, backend or {})
+        ours = Record(header, outcomes)
+        created = self.store.create(names.done(self.job, number, chunk), ours.encode())
+        record = ours if created.ours else Record.decode(created.content)
+        self.derive_marker(record)
+        return Commit(created.ours, record)
+
+    def derive_marker(self, record: Record) -> None:
+        """Write the marker of a committed record with failures (the same one, however often)."""
+        failed = sum(outcome.status == "failed" for outcome in record.outcomes)
+        if failed:
+            header = record.header
+            self.store.put(names.failed(self.job, header.round, header.chunk, failed), b"")
+
+    # ---- the end before the end ---------------------------------------------------------------------------------
+
+    def cancel(self, by: str = "", reason: str = "cancelled", rounds: int | None = None) -> None:
+        """Write the tombstone: workers stop at once, and what is still queued ends without running.
+
+        It covers the rounds that there are. A round that is written later (a resume, a retry) runs.
+
+        Args:
+            by: Who cancels.
+            reason: Why, for people.
+            rounds: How many rounds it covers; None for all of now.
+        """
+        covers = max(1, len(self.rounds())) if rounds is None else rounds
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        note = json.dumps({"by": by, "reason": reason, "at": at, "rounds": covers}).encode()
+        standing = self.store.create(names.cancelled(self.job), note)
+        if not standing.ours and not _covers(json.loads(standing.content), covers - 1):
+            self.store.put(names.cancelled(self.job), note)
+
+    def is_cancelled(self, number: int | None = None) -> bool:
+        """Whether the tombstone covers a round; None for the newest."""
+        return self.cancellation(number) is not None
+
+    def cancellation(self, number: int | None = None) -> dict[str, Any] | None:
+        """What the tombstone that covers a round says (``by``, ``reason``, ``at``), or None."""
+        data = self.store.find(names.cancelled(self.job))
+        note = None if data is None else json.loads(data)
+        if note is None:
+            return None
+        number = len(self.rounds()) - 1 if number is None else number
+        return note if _covers(note, number) else None
+
+    def start_failed(self, number: int, text: str) -> int:
+        """Record that the user's code did not start. After `START_FAILURES` of them without a committed success the
+        job cancels itself.
+
+        Returns:
+            How many there are.
+        """
+        data = json.dumps({"error": text, "at": datetime.now(UTC).isoformat(timespec="microseconds")}).encode()
+        for n in range(1, START_FAILURES + 1):
+            if self.store.create(names.start_failure(self.job, number, n), data).ours:
+                if n == START_FAILURES and not self._any_success(number):
+                    self.cancel("worker", f"the code does not start: {text}", number + 1)
+                return n
+        return START_FAILURES
+
+    def _any_success(self, number: int) -> bool:
+        for name in self.store.list(names.of_round(self.job, number, "done")):
+            record = self.committed(number, names.chunk_of_done(name))
+            if record and any(outcome.status == "succeeded" for outcome in record.outcomes):
+                return True
+        return False
+
+    def start_failures(self, number: int = 0) -> list[str]:
+        """What the runs that did not start said."""
+        found = self.store.list(names.of_round(self.job, number, "start_failures"))
+        return [json.loads(data)["error"] for name in sorted(found) if (data := self.store.find(name))]
+
+    # ---- the job, as a client sees it ---------------------------------------------------------------------------
+
+    def done_chunks(self, number: int) -> set[int]:
+        """Chunks committed in a round, by a listing of names."""
+        folder = names.of_round(self.job, number, "done")
+        if not self.store.is_object_store:
+            return {names.chunk_of_done(name) for name in self.store.list(folder)}
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            shards = pool.map(lambda shard: list(self.store.list(f"{folder}/{shard}")), names.SHARDS)
+            return {names.chunk_of_done(name) for shard in shards for name in shard}
+
+    def failed_chunks(self, number: int) -> dict[int, int]:
+        """By chunk: how many items failed in a round, where any did."""
+        found = self.store.list(names.of_round(self.job, number, "failed"))
+        return {chunk: int(count) for chunk, count in map(names.chunk_of_marker, found)}
+
+    def look(self) -> Look:
+        """What the names of a job's objects say now: no record is read."""
+        with ThreadPoolExecutor(_PARALLEL) as pool, ThreadPoolExecutor(_ROUNDS_AT_ONCE) as readers:
+            index, tombstone = pool.submit(self.index), pool.submit(self.store.find, names.cancelled(self.job))
+            rounds = self.rounds()
+            read = list(readers.map(lambda round_: read_names(self.store, self.job, round_, pool), rounds))
+            note = json.loads(tombstone.result() or b"null")
+            covering = note if note and _covers(note, len(rounds) - 1) else None
+            return combine(rounds, read, index.result(), covering)
+
+    def counts(self) -> Counts:
+        """The job in numbers, from names alone."""
+        return self.look().counts
+
+    def merged(self, chunk: int, rounds: Iterable[int]) -> list[Outcome]:
+        """The outcomes of a chunk in the items' order, each that of the highest of some rounds (in order) with one."""
+        merged: dict[int, Outcome] = {}
+        for number in rounds:
+            record = self.committed(number, chunk)
+            merged.update({outcome.index: outcome for outcome in record.outcomes} if record else {})
+        return [merged[index] for index in sorted(merged)]
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Every item's outcome in the items' order, that of the highest round which has one; records are read ahead."""
+        done = [(round_.round, self.done_chunks(round_.round)) for round_ in self.rounds()]
+        chunks = sorted(set().union(*(chunks for _, chunks in done)))
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            ahead: deque[Future[list[Outcome]]] = deque()
+            for chunk in chunks:
+                ahead.append(pool.submit(self.merged, chunk, [number for number, has in done if chunk in has]))
+                if len(ahead) > 2 * _PARALLEL:
+                    yield from ahead.popleft().result()
+            while ahead:
+                yield from ahead.popleft().result()
+
+
+def _covers(note: dict[str, Any], number: int) -> bool:
+    """Whether a tombstone is meant for a round."""
+    return number < note.get("rounds", number + 1)
+
+
+class TamperedError(StoreError):
+    """An object that never changes has changed. Trying again is useless."""
+
+
+class UnreadableError(StoreError):
+    """An object was written for a newer Tidemill. Trying again is useless."""

@@ -1,0 +1,163 @@
+"""One look at a job: what a listing of names tells, in as few requests as there are names."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from tidemill.ledger import names
+from tidemill.ledger.rounds import Round
+from tidemill.store import PAGE, Entry, Store
+
+if TYPE_CHECKING:
+    from tidemill.manifest import ManifestIndex
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A job in numbers, from names alone."""
+
+    items: int
+    succeeded: int
+    failed: int
+    chunks_total: int
+    chunks_done: int
+    """Chunks with an outcome for every item that the newest round which enqueued them runs."""
+    reclaims: int
+    """Attempts on chunks that ended by a drain."""
+    start_failures: int
+    cancelled: bool
+    rounds: int
+
+    @property
+    def remaining(self) -> int:
+        """Items without an outcome."""
+        return self.items - self.succeeded - self.failed
+
+    @property
+    def finished(self) -> bool:
+        """Whether every chunk is done."""
+        return self.chunks_done == self.chunks_total
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the names of a job's objects said at one moment.
+
+    Attributes:
+        counts: The job in numbers.
+        rounds: Every round, oldest first.
+        done: By round: the chunks that are committed in it, each with the time of its record (seconds since the epoch).
+        failed: By chunk: how many of its items have failed, where any has.
+        waiting: Chunks that the newest round which enqueued them has not done.
+        cancellation: What the tombstone says, where it covers the newest round.
+    """
+
+    counts: Counts
+    rounds: list[Round]
+    done: dict[int, dict[int, float]]
+    failed: dict[int, int]
+    waiting: set[int] = field(default_factory=set)
+    cancellation: dict[str, Any] | None = None
+
+
+@dataclass
+class RoundNames:
+    """The names of one round."""
+
+    done: dict[int, float]
+    failed: dict[int, int]
+    reclaims: int
+    start_failures: int
+
+
+def read_names(store: Store, job: str, round_: Round, pool: ThreadPoolExecutor) -> RoundNames:
+    """List a round: its four folders side by side, long ones in parts side by side."""
+    chunks = [chunk for array in round_.arrays for chunk in array.all()]
+
+    def folder(kind: str) -> str:
+        return names.of_round(job, round_.round, kind)
+
+    kinds = ("drained", "start_failures")
+    counted = [pool.submit(lambda kind=kind: sum(1 for _ in store.list(folder(kind)))) for kind in kinds]
+    first = {kind: pool.submit(store.page, folder(kind)) for kind in ("done", "failed")}
+    possible = (names.done(job, round_.round, chunk) for chunk in chunks)
+    done = _rest(store, folder("done"), first["done"].result(), possible, pool)
+    # A marker's name goes on after its first "~" with digits, which sort before a second one.
+    ends = (f"{names.failed(job, round_.round, chunk, 0)[:-1]}~" for chunk in chunks)
+    failed = _rest(store, folder("failed"), first["failed"].result(), ends, pool)
+    return RoundNames(
+        done={names.chunk_of_done(entry.name): entry.modified for entry in done},
+        failed={chunk: int(count) for chunk, count in (names.chunk_of_marker(entry.name) for entry in failed)},
+        reclaims=counted[0].result(),
+        start_failures=counted[1].result(),
+    )
+
+
+def _rest(
+    store: Store, folder: str, first: list[Entry], possible: Iterable[str], pool: ThreadPoolExecutor
+) -> list[Entry]:
+    """Everything in a folder whose names are known beforehand, after its first page.
+
+    A listing is a chain: each page begins where the one before ended. As the names are known, the chain can be cut
+    where pages will end, and its parts be listed side by side, with no more requests than the chain has. How full the
+    folder is, the first page tells.
+    """
+    if len(first) < PAGE or not store.is_object_store:
+        return first
+    ahead = sorted(possible)
+    # Of so many possible names a page was there. A part of a thousand possible names is one page for certain; a longer
+    # one is cut a little short, so that it hardly ever needs a second page for its last few names.
+    listed = bisect_right(ahead, first[-1].name)
+    step = max(PAGE, int(0.9 * listed))
+    cuts = [first[-1].name, *ahead[listed + step - 1 : -1 : step], ahead[-1]]
+    parts = pool.map(lambda cut: list(_part(store, folder, *cut)), pairwise(cuts))
+    return [*first, *(entry for part in parts for entry in part)]
+
+
+def _part(store: Store, folder: str, after: str, end: str) -> Iterator[Entry]:
+    """Names after one, up to and with another."""
+    for entry in store.entries(folder, after):
+        if entry.name > end:
+            return
+        yield entry
+        if entry.name == end:
+            return
+
+
+def combine(
+    rounds: Sequence[Round], read: Sequence[RoundNames], index: ManifestIndex, cancellation: dict[str, Any] | None
+) -> Look:
+    """What the names of every round mean together."""
+    failed: dict[int, int] = {}
+    with_outcome: dict[int, int] = {}
+    waiting: set[int] = set(range(index.chunks))
+    for round_, seen in zip(rounds, read, strict=True):
+        for array in round_.arrays:
+            waiting.update(array.all())
+        waiting -= seen.done.keys()
+        for chunk in seen.done:
+            ran = round_.items.get(chunk) if round_.items else None
+            # A round that runs a whole chunk stands over what an earlier one made of it.
+            before = failed.get(chunk, 0) - round_.failed_before.get(chunk, 0) if ran is not None else 0
+            failed[chunk] = before + seen.failed.get(chunk, 0)
+            size = index.size(chunk) if ran is None else len(ran)
+            with_outcome[chunk] = max(with_outcome.get(chunk, 0), size)
+    failures = sum(failed.values())
+    counts = Counts(
+        items=index.items,
+        succeeded=sum(with_outcome.values()) - failures,
+        failed=failures,
+        chunks_total=index.chunks,
+        chunks_done=index.chunks - len(waiting),
+        reclaims=sum(seen.reclaims for seen in read),
+        start_failures=sum(seen.start_failures for seen in read),
+        cancelled=cancellation is not None,
+        rounds=len(rounds),
+    )
+    done = {round_.round: seen.done for round_, seen in zip(rounds, read, strict=True)}
+    return Look(counts, list(rounds), done, {chunk: n for chunk, n in failed.items() if n}, waiting, cancellation)

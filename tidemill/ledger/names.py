@@ -1,0 +1,92 @@
+"""Names of a job's objects in the store. A chunk's number is in its names, so that a listing is a status."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SHARDS = "0123456789abcdef"
+"""Folders of `done/` and `failed/`: the last hex digit of the chunk. They are listed side by side."""
+
+
+class Place(NamedTuple):
+    """A chunk of a round of a job."""
+
+    job: str
+    round: int
+    chunk: int
+
+
+def job_folder(job: str) -> str:
+    """Everything of a job."""
+    return f"jobs/{job}"
+
+
+def spec(job: str) -> str:
+    """The spec."""
+    return f"jobs/{job}/job.json"
+
+
+def cancelled(job: str) -> str:
+    """The tombstone."""
+    return f"jobs/{job}/cancelled"
+
+
+def rounds(job: str) -> str:
+    """The folder of rounds."""
+    return f"jobs/{job}/rounds"
+
+
+def round_(job: str, number: int) -> str:
+    """A round."""
+    return f"jobs/{job}/rounds/{number}.json"
+
+
+def of_round(job: str, number: int, kind: str) -> str:
+    """A round's folder: ``done``, ``failed``, ``attempts``, ``drained``, ``progress`` or ``start_failures``."""
+    return f"jobs/{job}/r{number}/{kind}"
+
+
+def _shard(chunk: int) -> str:
+    return SHARDS[chunk % 16]
+
+
+def done(job: str, number: int, chunk: int) -> str:
+    """A chunk's committed outcomes in a round."""
+    return f"{of_round(job, number, 'done')}/{_shard(chunk)}/{chunk}.jsonl"
+
+
+def failed(job: str, number: int, chunk: int, count: int) -> str:
+    """The marker that says how many of a chunk's items failed in a round."""
+    return f"{of_round(job, number, 'failed')}/{_shard(chunk)}/{chunk}~{count}"
+
+
+def attempts(place: Place) -> str:
+    """The folder of a chunk's attempts in a round."""
+    return f"{of_round(place.job, place.round, 'attempts')}/{place.chunk}"
+
+
+def drained(place: Place, attempt: str) -> str:
+    """The marker that says that an attempt ended by a drain. It is in a folder of its own, so that reclaims are
+    counted by a listing as long as there were reclaims, not as long as there were chunks."""
+    return f"{of_round(place.job, place.round, 'drained')}/{place.chunk}~{attempt}"
+
+
+def progress(job: str, number: int, chunk: int) -> str:
+    """The folder of what attempts on a chunk have finished in a round."""
+    return f"{of_round(job, number, 'progress')}/{chunk}"
+
+
+def start_failure(job: str, number: int, n: int) -> str:
+    """The n-th run of the user's code that did not start."""
+    return f"{of_round(job, number, 'start_failures')}/{n}"
+
+
+def chunk_of_done(name: str) -> int:
+    """The chunk that a name in `done/` stands for."""
+    return int(name.rsplit("/", 1)[1].removesuffix(".jsonl"))
+
+
+def chunk_of_marker(name: str) -> tuple[int, str]:
+    """The chunk, and what follows it, of a name in `failed/` or `drained/`."""
+    chunk, _, rest = name.rsplit("/", 1)[1].partition("~")
+    return int(chunk), rest

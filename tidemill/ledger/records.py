@@ -1,0 +1,108 @@
+"""Outcomes and the record that commits those of a chunk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple
+
+from pydantic import JsonValue
+
+from tidemill.errors import StoreError
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What became of one item."""
+
+    index: int
+    uri: str
+    status: Literal["succeeded", "failed"]
+    reason: str | None = None
+    """Why it failed: exit, signal, timeout, memory, poison, input, output, scratch or start. None when it did not."""
+    exit_code: int | None = None
+    """Of the last attempt that ran; negative for a signal."""
+    attempts: int = 0
+    """Attempts that ran to their end. Reclaims are not among them."""
+    reclaims: int = 0
+    """Drains that interrupted the item."""
+    wall_seconds: float = 0.0
+    """Of the last attempt, its staging not included."""
+    cpu_seconds: float = 0.0
+    """User and system time of the last attempt and its children."""
+    peak_memory_mib: float = 0.0
+    """Largest resident memory of the last attempt's process group."""
+    output: str | None = None
+    """URI of the prefix that holds the outputs, with a trailing slash."""
+    error: str | None = None
+    """The end of what it wrote to stderr, or what we have to say."""
+    value: JsonValue = None
+    """What a function returned for the item, where it is JSON and not long."""
+
+    def line(self) -> str:
+        """The outcome as a JSON line."""
+        # Three times as fast as `dataclasses.asdict`, which copies every value.
+        return _encode({name: getattr(self, name) for name in _FIELDS})
+
+    @classmethod
+    def parse(cls, line: str | bytes | dict[str, Any]) -> Outcome:
+        """An outcome from its line; keys that a newer worker wrote are ignored."""
+        data = line if isinstance(line, dict) else json.loads(line)
+        return cls(**{key: data[key] for key in _FIELDS if key in data})
+
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_FIELDS = tuple(field.name for field in fields(Outcome))
+
+
+class Header(NamedTuple):
+    """The first line of a record: who committed it."""
+
+    chunk: int
+    attempt: str
+    round: int
+    worker: str
+    items: int
+    failed: int
+    committed_at: str
+    backend: dict[str, Any]
+    """What the backend calls this run: on AWS Batch ``job_id`` and ``attempt``."""
+
+
+class Record(NamedTuple):
+    """A chunk's committed outcomes in a round: `done/<x>/<chunk>.jsonl`."""
+
+    header: Header
+    outcomes: list[Outcome]
+
+    def encode(self) -> bytes:
+        """The object's bytes: the header's line, then a line an outcome."""
+        lines = [json.dumps(self.header._asdict(), separators=(",", ":"))]
+        lines += [outcome.line() for outcome in self.outcomes]
+        return ("\n".join(lines) + "\n").encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Record:
+        """A record from its bytes.
+
+        Raises:
+            StoreError: They are not a record.
+        """
+        lines = data.splitlines()
+        try:
+            head = json.loads(lines[0])
+            header = Header(**{key: head[key] for key in Header._fields if key in head})
+            return cls(header, parse_lines(lines[1:]))
+        except (ValueError, IndexError, KeyError, TypeError) as error:
+            raise StoreError(f"a committed record cannot be read: {error}.") from None
+
+
+def encode_lines(outcomes: Iterable[Outcome]) -> bytes:
+    """Outcomes as JSON lines, without a header."""
+    return "".join(outcome.line() + "\n" for outcome in outcomes).encode()
+
+
+def parse_lines(lines: Iterable[bytes]) -> list[Outcome]:
+    """Outcomes from JSON lines."""
+    return [Outcome.parse(line) for line in lines if line.strip()]
