@@ -1,0 +1,1 @@
+"""The worker: what runs inside the containers. `python3 -m tidemill.worker` starts it."""

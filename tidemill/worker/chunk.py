@@ -1,0 +1,209 @@
+"""A leased chunk: what is left of it to run, what is in flight, what is done, and its commit."""
+
+from __future__ import annotations
+
+import platform
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from tidemill import __version__
+from tidemill.job import PLACEHOLDERS, Item, JobSpec, fill
+from tidemill.ledger import Commit, Ledger, MarkerWriter, Outcome, Past, Round
+from tidemill.ledger.attempts import POISON_ATTEMPTS
+from tidemill.manifest import read_chunk
+from tidemill.store import Store
+from tidemill.worker.leases import Lease
+
+SAVE_SECONDS = 60.0
+"""Between two writes of progress to an object store: each is billed."""
+SAVE_SECONDS_LOCAL = 0.3
+"""The same on a local folder: what finished a second before a `kill -9` is not run again."""
+
+
+class Job:
+    """What a worker knows of a job in a round: read once, checked against what was enqueued."""
+
+    def __init__(self, store: Store, lease: Lease) -> None:
+        self.id = lease.job
+        self.ledger = Ledger(store, lease.job)
+        self.spec: JobSpec = self.ledger.spec(lease.job_sha256)
+        self.round: Round = self.ledger.round(lease.round, lease.round_sha256)
+        self.output_prefix = self.spec.output_prefix(store.uri)
+        program = (self.spec.command or [])[:1]
+        self.same_program = fill(program, dict.fromkeys(PLACEHOLDERS, "")) == program
+        """Whether every item runs the same program, so that one that does not start says something of the job."""
+        self.item_seconds = 0.0
+        """How long an item takes, of late; 0 while that is not known."""
+        self.proven = False
+        """Whether an item of it has succeeded here."""
+
+
+class ChunkRun:
+    """A chunk under this worker's lease.
+
+    Args:
+        job: Its job.
+        lease: The hold on it.
+    """
+
+    def __init__(self, job: Job, lease: Lease) -> None:
+        self.job, self.lease = job, lease
+        self.number = lease.chunk(job.round)
+        self.pending: deque[Item] = deque()
+        self.in_flight: set[int] = set()
+        self.settled = False
+        """Whether a record stands in the store."""
+        self._round = job.round.round
+        self._outcomes: dict[int, Outcome] = {}
+        self._unsaved: list[Outcome] = []
+        self._parts = 0
+        self._marked: set[int] = set()
+        self._past = Past()
+        self._marker: MarkerWriter | None = None
+        self.running: Callable[[], Iterable[int]] = lambda: self.in_flight
+        """Asked which items run in slots."""
+        self._pace = SAVE_SECONDS if job.ledger.store.is_object_store else SAVE_SECONDS_LOCAL
+        self._save_at = time.monotonic() + self._pace
+
+    @property
+    def complete(self) -> bool:
+        """Whether every item has an outcome."""
+        return not self.pending and not self.in_flight
+
+    def open(self, slots: int) -> None:
+        """Find out what is left to run, and leave the marker of this attempt.
+
+        Args:
+            slots: How many items start at once.
+        """
+        ledger = self.job.ledger
+        record = ledger.committed(self._round, self.number)
+        if record is not None:
+            # Whoever committed it may have died before its marker: it is written again.
+            ledger.derive_marker(record)
+            self.settled = True
+            return
+        items = self._items()
+        self._past = ledger.past(self._round, self.number)
+        if self._past.attempts:
+            self._outcomes = ledger.progress(self._round, self.number)
+        self._outcomes.update({o.index: o for o in self._poisoned(items)})
+        self.pending.extend(item for item in items if item.index not in self._outcomes)
+        self._marker = ledger.marker(
+            self._round, self.number, self.lease.attempt, self.lease.delivery, self.lease.backend
+        )
+        self._mark({item.index for item in islice(self.pending, slots)})
+
+    def _items(self) -> list[Item]:
+        items = read_chunk(self.job.ledger.store, self.job.id, self.number)
+        subset = self.job.round.items.get(self.number) if self.job.round.items else None
+        if subset is None:
+            return items
+        chosen = set(subset)
+        return [item for item in items if item.index in chosen]
+
+    def _poisoned(self, items: Iterable[Item]) -> Iterable[Outcome]:
+        poison = self._past.poison
+        for item in items:
+            if item.index in poison and item.index not in self._outcomes:
+                yield Outcome(
+                    index=item.index,
+                    uri=item.uri,
+                    status="failed",
+                    reason="poison",
+                    attempts=self._past.deaths[item.index],
+                    reclaims=self._past.reclaims[item.index],
+                    error=f"it was running in {POISON_ATTEMPTS} attempts whose worker died without a word",
+                )
+
+    @property
+    def any_success(self) -> bool:
+        """Whether an item of the chunk has succeeded."""
+        return any(outcome.status == "succeeded" for outcome in self._outcomes.values())
+
+    # ---- items --------------------------------------------------------------------------------------------------
+
+    def take(self) -> Item:
+        """The next item, now in flight."""
+        return self.take_some(1)[0]
+
+    def take_some(self, count: int) -> list[Item]:
+        """The next items, now in flight: one, when the marker has to name it before it starts."""
+        if self._past.careful:
+            count = 1
+        items = [self.pending.popleft() for _ in range(min(count, len(self.pending)))]
+        self.in_flight.update(item.index for item in items)
+        if self._past.careful and not self.in_flight <= self._marked:
+            self._mark(set(self.in_flight))
+        return items
+
+    def put_back(self, items: Iterable[Item]) -> None:
+        """Items that were taken and not started."""
+        left = list(items)
+        self.in_flight.difference_update(item.index for item in left)
+        self.pending.extendleft(reversed(left))
+
+    def _running(self) -> set[int]:
+        """Items that run at this moment; those that only wait in a slot are not among them."""
+        return self.in_flight & set(self.running())
+
+    def finished(self, outcome: Outcome) -> None:
+        """An item has its outcome."""
+        outcome.reclaims += self._past.reclaims[outcome.index]
+        self.in_flight.discard(outcome.index)
+        self._outcomes[outcome.index] = outcome
+        self._unsaved.append(outcome)
+        if self._past.careful:
+            self.save()
+
+    # ---- the store ----------------------------------------------------------------------------------------------
+
+    def save_if_due(self) -> None:
+        """Write progress and marker at their pace, when there is something new."""
+        if time.monotonic() < self._save_at:
+            return
+        self._save_at = time.monotonic() + self._pace * random.uniform(1.0, 1.2)
+        self.save()
+        if self._marked != (running := self._running()):
+            self._mark(running)
+
+    def save(self) -> None:
+        """Write what was finished since the last time."""
+        if self._unsaved:
+            self.job.ledger.write_progress(
+                self._round, self.number, self.lease.attempt, self._parts, list(self._unsaved)
+            )
+            self._parts += 1
+            self._unsaved.clear()
+
+    def _mark(self, in_flight: set[int]) -> None:
+        if self._marker:
+            self._marker.write(in_flight)
+            self._marked = in_flight
+
+    def drained(self) -> None:
+        """Say in the store that a drain interrupts what is in flight."""
+        if self._marker:
+            self._marker.drained(self._running())
+
+    def left(self, how: str) -> None:
+        """Say in the store that this attempt ends in an orderly way without a commit."""
+        if self._marker:
+            self._marker.ended(how)
+
+    def commit(self) -> Commit:
+        """Commit the outcomes. The chunk may be acknowledged afterwards."""
+        outcomes = [self._outcomes[index] for index in sorted(self._outcomes)]
+        commit = self.job.ledger.commit(
+            self._round,
+            self.number,
+            self.lease.attempt,
+            outcomes,
+            worker=f"{platform.node()} tidemill/{__version__}",
+            backend=self.lease.backend,
+        )
+        self.settled = True
+        return commit

@@ -1,0 +1,218 @@
+"""What a program consumes: CPU seconds, resident memory, and the processes it started.
+
+Read from ``/proc`` (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html); where there is none, only what
+`wait4` tells is known.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import threading
+import time
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICK = os.sysconf("SC_CLK_TCK")
+MIB = 1024 * 1024
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG = 1
+_SHARED_SECONDS = 0.2
+_OOM_EVENTS = Path("/sys/fs/cgroup/memory.events")
+_CHILD_OOM_SCORE = "500"
+
+
+class Process(NamedTuple):
+    """A process, as one look at ``/proc`` shows it."""
+
+    pid: int
+    parent: int
+    session: int
+    cpu_seconds: float
+    rss_bytes: int
+    started: int
+
+
+class ProcessTable:
+    """Every process in sight. One look serves all slots for a fraction of a second."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen_at = -1.0
+        self._processes: dict[int, Process] = {}
+
+    def look(self, *, fresh: bool = False) -> dict[int, Process]:
+        """Processes by id."""
+        with self._lock:
+            if fresh or time.monotonic() - self._seen_at > _SHARED_SECONDS:
+                self._processes = _read_all()
+                self._seen_at = time.monotonic()
+            return self._processes
+
+
+@cache
+def _proc_is_ours() -> bool:
+    """Whether ``/proc`` counts processes as we do. Seen from another namespace its numbers are somebody else's."""
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:
+        return False
+
+
+def _read_all() -> dict[int, Process]:
+    names = os.listdir("/proc") if _proc_is_ours() else []
+    found = (_read(int(name)) for name in names if name.isdigit())
+    return {process.pid: process for process in found if process}
+
+
+def _read(pid: int) -> Process | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The command's name stands in brackets and may hold anything, brackets included.
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    cpu = (int(fields[11]) + int(fields[12])) / _TICK
+    return Process(pid, int(fields[1]), int(fields[3]), cpu, int(fields[21]) * _PAGE, int(fields[19]))
+
+
+class Consumption:
+    """What one program and everything it started consume.
+
+    A process belongs to it when it is in its session, or was ever seen to descend from it: also one that left the
+    session.
+
+    Args:
+        leader: The program's process id, which is also its session's and group's.
+        table: Where to look.
+    """
+
+    def __init__(self, leader: int, table: ProcessTable) -> None:
+        self._leader, self._table = leader, table
+        self._members: dict[int, int] = {}
+        self.peak_bytes = 0
+
+    def sample(self, *, fresh: bool = False) -> list[Process]:
+        """Look at it now; keeps the peak. Returns its live processes."""
+        processes = self._table.look(fresh=fresh)
+        members = [p for p in processes.values() if self._belongs(p, processes)]
+        self._members.update({p.pid: p.started for p in members})
+        self.peak_bytes = max(self.peak_bytes, sum(p.rss_bytes for p in members))
+        return members
+
+    def glance(self) -> None:
+        """Look at the leader only: cheap, for programs that end before the first sample."""
+        try:
+            if not _proc_is_ours():
+                return
+            with open(f"/proc/{self._leader}/status", "rb") as file:
+                for line in file:
+                    if line.startswith(b"VmHWM:"):
+                        self.peak_bytes = max(self.peak_bytes, int(line.split()[1]) * 1024)
+                        return
+        except OSError:
+            return
+
+    def _belongs(self, process: Process, processes: dict[int, Process]) -> bool:
+        if process.session == self._leader or self._members.get(process.pid) == process.started:
+            return True
+        parent = processes.get(process.parent)
+        for _ in range(64):
+            if parent is None:
+                return False
+            if parent.pid == self._leader or self._members.get(parent.pid) == parent.started:
+                return True
+            parent = processes.get(parent.parent)
+        return False
+
+    def peak_mib(self, waited: resource.struct_rusage | None = None) -> float:
+        """The peak in MiB.
+
+        What `wait4` says of a child includes the memory of the process that started it (Linux takes it over at exec),
+        so it counts only where it is larger than ours.
+        """
+        if waited is None:
+            return self.peak_bytes / MIB
+        ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        theirs = waited.ru_maxrss * 1024
+        return (max(self.peak_bytes, theirs) if theirs > ours else self.peak_bytes) / MIB
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what our children leave behind (Linux, `PR_SET_CHILD_SUBREAPER`), so that it can be found
+    and ended."""
+    try:
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except (OSError, AttributeError):
+        # Not Linux: process groups alone have to do.
+        return
+
+
+def die_with_parent(parent: int) -> None:
+    """Be killed when our parent ends, however it ends (Linux, `PR_SET_PDEATHSIG`).
+
+    Args:
+        parent: Its process id; when it has ended already, so do we.
+    """
+    try:
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    except (OSError, AttributeError):
+        return
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def own_children() -> set[int]:
+    """Process ids of our children, those that were adopted included."""
+    found: set[int] = set()
+    for thread in os.listdir("/proc/self/task") if _proc_is_ours() else []:
+        try:
+            with open(f"/proc/self/task/{thread}/children", "rb") as file:
+                found.update(map(int, file.read().split()))
+        except OSError:
+            continue
+    return found
+
+
+def adopted_children() -> set[int]:
+    """Children of our main thread, which starts none itself: what was adopted (Linux gives it to the first thread)."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            return set(map(int, file.read().split()))
+    except OSError:
+        return set()
+
+
+def has_children() -> bool:
+    """Whether we have any child, ended ones included."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def prefer_at_oom(pid: int) -> None:
+    """Let the kernel take a program rather than the worker when the container is out of memory."""
+    try:
+        if not _proc_is_ours():
+            return
+        with open(f"/proc/{pid}/oom_score_adj", "w") as file:
+            file.write(_CHILD_OOM_SCORE)
+    except OSError:
+        return
+
+
+def oom_kills() -> int:
+    """How often the kernel has ended a process of this container for want of memory (cgroup v2)."""
+    try:
+        for line in _OOM_EVENTS.read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    except (OSError, ValueError):
+        return 0
+    return 0

@@ -1,0 +1,59 @@
+"""Leases: how a worker comes by chunks. The loop knows only these two protocols; a backend brings its own."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from tidemill.ledger import Round
+
+
+class Lease(Protocol):
+    """A worker's temporary hold on a chunk."""
+
+    job: str
+    """The job's id."""
+    round: int
+    """The round that enqueued the chunk."""
+    job_sha256: str | None
+    """What `job.json` must hash to; None when whoever enqueued it did not say."""
+    round_sha256: str | None
+    """What `rounds/<r>.json` must hash to."""
+    attempt: str
+    """A name of this attempt that no other has."""
+    delivery: int
+    """How often the chunk was delivered, this time included, as far as the backend knows."""
+    backend: dict[str, Any]
+    """What the backend calls this run; kept in the records."""
+
+    def chunk(self, round_: Round) -> int:
+        """The chunk that is held, given the round it belongs to."""
+        ...
+
+    def extend(self) -> None:
+        """Hold it longer; called every few seconds."""
+        ...
+
+    def ack(self) -> None:
+        """It is done: its record stands in the store."""
+        ...
+
+    def release(self) -> None:
+        """It is not done: somebody else may have it at once."""
+        ...
+
+
+class LeaseSource(Protocol):
+    """Where leases come from."""
+
+    def lease(self, wait_seconds: float) -> Lease | None:
+        """The next chunk, or None when there is none now.
+
+        Args:
+            wait_seconds: How long to wait for one; 0 while the worker has other things to do.
+        """
+        ...
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there will never be another."""
+        ...

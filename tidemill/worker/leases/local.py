@@ -1,0 +1,98 @@
+"""The lease of a local run: the keeper of the run hands chunks out over a socket.
+
+Nothing of it is on disk: when a worker dies its socket closes, and the keeper gives its chunks to another.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import select
+import socket
+from typing import Any
+
+from tidemill.ledger import Round
+
+MESSAGE_BYTES = 4096
+
+
+class LocalLease:
+    """A chunk that the keeper has given to this worker, and to no other while it lives."""
+
+    job_sha256: str | None = None
+    round_sha256: str | None = None
+
+    def __init__(self, keeper: socket.socket, given: dict[str, Any]) -> None:
+        self._keeper, self._chunk = keeper, given["chunk"]
+        self.job: str = given["job"]
+        self.round: int = given["round"]
+        self.delivery: int = given["delivery"]
+        self.attempt = f"a{self.delivery}-{secrets.token_hex(6)}"
+        self.backend: dict[str, Any] = {"run": given["run"], "worker": given["worker"]}
+
+    def chunk(self, round_: Round) -> int:
+        """The chunk itself: the keeper deals in chunks, not in children of arrays."""
+        return self._chunk
+
+    def extend(self) -> None:
+        """Nothing to do: it is held as long as the socket is open."""
+
+    def ack(self) -> None:
+        """Tell the keeper that it is done."""
+        self._tell("ack")
+
+    def release(self) -> None:
+        """Give it back."""
+        self._tell("release")
+
+    def _tell(self, what: str) -> None:
+        send(self._keeper, {"say": what, "round": self.round, "chunk": self._chunk})
+
+
+class LocalLeases:
+    """Where the workers of a local run come by chunks.
+
+    Args:
+        keeper: A socket that keeps messages apart (``SOCK_SEQPACKET``).
+    """
+
+    def __init__(self, keeper: socket.socket) -> None:
+        self._keeper = keeper
+        self._asked = False
+        self._ended = False
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the keeper has said that the run is over."""
+        return self._ended
+
+    def lease(self, wait_seconds: float) -> LocalLease | None:
+        """The next chunk. One that becomes free later, because its worker died, is waited for."""
+        if not self._asked:
+            send(self._keeper, {"say": "lease"})
+            self._asked = True
+        if not select.select([self._keeper], [], [], wait_seconds)[0]:
+            return None
+        given = receive(self._keeper)
+        self._asked = False
+        if given is None or "chunk" not in given:
+            self._ended = True
+            return None
+        return LocalLease(self._keeper, given)
+
+
+def send(to: socket.socket, message: dict[str, Any]) -> None:
+    """Send a message; somebody who is gone needs none."""
+    try:
+        to.send(json.dumps(message).encode())
+    except (BrokenPipeError, ConnectionResetError):
+        return
+
+
+def receive(of: socket.socket) -> dict[str, Any] | None:
+    """The next message, or None when the other side is gone."""
+    try:
+        data = of.recv(MESSAGE_BYTES)
+    except ConnectionResetError:
+        return None
+    return json.loads(data) if data else None

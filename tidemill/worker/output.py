@@ -1,0 +1,108 @@
+"""What programs write to stdout and stderr, as JSON lines on the worker's own stdout; and what the worker says."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import IO, Any
+
+ITEM_BYTES = 1024 * 1024
+"""Of an item's output that is passed on; logs are billed by the byte."""
+LINE_BYTES = 32 * 1024
+TAIL_BYTES = 4096
+_lock = threading.Lock()
+
+
+_file: IO[bytes] | None = None
+
+
+def write_to(file: IO[bytes]) -> None:
+    """Write lines to a file, each with the time, instead of to stdout, where the cloud's log puts the time itself."""
+    global _file  # noqa: PLW0603 a process has one log
+    _file = file
+
+
+def emit(lines: list[dict[str, Any]]) -> None:
+    """Write JSON lines in one piece."""
+    stamp = {} if _file is None else {"at": round(time.time(), 3)}
+    data = "".join(json.dumps(stamp | line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
+    with _lock:
+        file = _file or sys.stdout.buffer
+        file.write(data.encode("utf-8", "replace"))
+        file.flush()
+
+
+def say(message: str, level: str = "info", **fields: Any) -> None:
+    """A line of the worker's own."""
+    emit([{"level": level, **fields, "message": message}])
+
+
+class ItemOutput:
+    """The output of one item, over all its attempts.
+
+    Args:
+        labels: What every line carries: job, chunk, item, lease.
+    """
+
+    def __init__(self, labels: dict[str, Any]) -> None:
+        self._labels = labels
+        self._left = ITEM_BYTES
+        self._dropped = 0
+        self._partial = {"stdout": bytearray(), "stderr": bytearray()}
+        self._tail = bytearray()
+        self._attempt = 1
+
+    def begin(self, attempt: int) -> None:
+        """A new attempt of the item begins."""
+        self._attempt = attempt
+        self._tail.clear()
+
+    def feed(self, stream: str, data: bytes) -> None:
+        """Bytes that the program wrote to ``stdout`` or ``stderr``."""
+        if stream == "stderr":
+            self._tail += data
+            del self._tail[:-TAIL_BYTES]
+        partial = self._partial[stream]
+        partial += data
+        *lines, rest = partial.split(b"\n")
+        while len(rest) > LINE_BYTES:
+            lines.append(rest[:LINE_BYTES])
+            rest = rest[LINE_BYTES:]
+        self._partial[stream] = bytearray(rest)
+        self._pass_on(stream, [bytes(line) for line in lines])
+
+    def end(self) -> None:
+        """The attempt ended: what had no line end is passed on too."""
+        for stream, rest in self._partial.items():
+            if rest:
+                self._pass_on(stream, [bytes(rest)])
+                self._partial[stream] = bytearray()
+
+    def close(self) -> None:
+        """The item ended: say what was cut."""
+        if self._dropped:
+            emit(
+                [self._line("stdout", f"output cut: {self._dropped} bytes beyond {ITEM_BYTES} were dropped", cut=True)]
+            )
+
+    def tail(self) -> str:
+        """The end of what the attempt wrote to stderr."""
+        return self._tail.decode("utf-8", "replace").strip()
+
+    def _pass_on(self, stream: str, lines: list[bytes]) -> None:
+        passed = []
+        for line in lines:
+            size = len(line) + 1
+            if size > self._left:
+                self._dropped += size
+                self._left = 0
+                continue
+            self._left -= size
+            passed.append(self._line(stream, line.decode("utf-8", "replace").rstrip("\r")))
+        if passed:
+            emit(passed)
+
+    def _line(self, stream: str, message: str, **fields: Any) -> dict[str, Any]:
+        return {**self._labels, "attempt": self._attempt, "stream": stream, **fields, "message": message}

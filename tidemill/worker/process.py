@@ -1,0 +1,360 @@
+"""One run of a program: started, watched, ended whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tidemill.worker.consumption import (
+    Consumption,
+    ProcessTable,
+    adopted_children,
+    has_children,
+    oom_kills,
+    own_children,
+    prefer_at_oom,
+)
+from tidemill.worker.output import ItemOutput
+from tidemill.worker.stop import Stop
+
+SAMPLE_SECONDS = 0.5
+GLANCES = (0.02, 0.1)
+"""Seconds after the start at which the leader alone is looked at."""
+GRACE_SECONDS = 10.0
+"""Between SIGTERM and SIGKILL."""
+_READ_BYTES = 65_536
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may take."""
+
+    seconds: float
+    memory_mib: float | None = None
+    grace_seconds: float = GRACE_SECONDS
+
+
+class Ended(NamedTuple):
+    """How a run ended."""
+
+    reason: str | None
+    """None: by itself with exit code 0. ``exit``, ``signal``, ``timeout``, ``memory``, ``start`` or ``stopped``."""
+    exit_code: int | None
+    """Its exit code; negative for a signal; None when it did not start."""
+    wall_seconds: float
+    cpu_seconds: float
+    peak_memory_mib: float
+    error: str = ""
+    """What we have to say of the end, where the program may have said nothing."""
+    left_something: bool = False
+    """Whether it left processes behind, which may still hold the slot's pipes."""
+
+
+class Pipes:
+    """The pipes of a slot: its programs write to them one after the other, so they are made once.
+
+    We hold the writing ends too: the end of a program is seen by its process, not by the end of its pipes, which
+    anything that it left behind could keep open.
+    """
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self.ours: dict[int, str] = {}
+        self.theirs: list[int] = []
+        for name in ("stdout", "stderr"):
+            read, write = os.pipe()
+            os.set_blocking(read, False)
+            self._selector.register(read, selectors.EVENT_READ)
+            self.ours[read] = name
+            self.theirs.append(write)
+
+    def wait(self, seconds: float, exit_: int | None) -> list[int]:
+        """Descriptors that can be read; `exit_` is one that tells a process's end."""
+        if exit_ is not None and exit_ not in self._selector.get_map():
+            self._selector.register(exit_, selectors.EVENT_READ)
+        return [key.fd for key, _ in self._selector.select(seconds)]
+
+    def forget(self, exit_: int | None) -> None:
+        """The process has ended."""
+        if exit_ is not None:
+            with suppress(KeyError):
+                self._selector.unregister(exit_)
+            os.close(exit_)
+
+    def close(self) -> None:
+        """Close them."""
+        self._selector.close()
+        for descriptor in (*self.ours, *self.theirs):
+            os.close(descriptor)
+
+
+class Programs:
+    """Runs programs; shared by the slots of a worker.
+
+    Args:
+        stop: Ends every run.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+        self.table = ProcessTable()
+        self._leaders: set[int] = set()
+        # Whoever looks for orphans must not take a program for one that starts at this moment.
+        self._starting = threading.Lock()
+        self._kernel_kills = oom_kills()
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        limits: Limits,
+        output: ItemOutput,
+        pipes: Pipes,
+    ) -> Ended:
+        """Run a program to its end, in a session of its own, without stdin.
+
+        Args:
+            command: The program and its arguments; no shell.
+            cwd: Where it runs.
+            env: Its whole environment.
+            limits: What it may take.
+            output: Where its output goes.
+            pipes: Of the slot that it runs in.
+        """
+        started = time.monotonic()
+        stdout, stderr = pipes.theirs
+        try:
+            child = self.start(command, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
+        except (OSError, ValueError) as error:
+            return _not_started(command[0], error)
+        return _Run(self, child, limits, output, pipes).follow(started)
+
+    def start(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdout: int,
+        stderr: int,
+        pass_fds: Sequence[int] = (),
+    ) -> subprocess.Popen[bytes]:
+        """Start a program in a session of its own. Whoever starts it calls `end`."""
+        with self._starting:
+            child = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+                # What we open is not inherited; asking the kernel what is open costs as much as a short program.
+                close_fds=bool(pass_fds),
+                pass_fds=pass_fds,
+            )
+            self._leaders.add(child.pid)
+            return child
+
+    def stop_program(self, child: subprocess.Popen[bytes], first: signal.Signals, grace_seconds: float) -> None:
+        """Ask a program to end, and make sure that it does; it is not reaped."""
+        signal_group(child.pid, first)
+        deadline = time.monotonic() + grace_seconds
+        while not exited(child.pid) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        signal_group(child.pid, signal.SIGKILL)
+
+    def reap(self, child: subprocess.Popen[bytes], consumption: Consumption) -> Reaped:
+        """Take a program in that has ended or was killed, with everything that it started."""
+        # Before it is reaped its number cannot be another's.
+        left = consumption.sample(fresh=True) if self._orphans() else []
+        signal_group(child.pid, signal.SIGKILL)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        cpu = used.ru_utime + used.ru_stime
+        for process in left:
+            if process.pid != child.pid:
+                cpu += process.cpu_seconds
+                _kill_and_reap(process.pid)
+        with self._starting:
+            self._leaders.discard(child.pid)
+        found = self._end_orphans()
+        return Reaped(child.returncode, cpu, consumption.peak_mib(used), found or len(left) > 1)
+
+    def _orphans(self) -> set[int]:
+        """Children of ours that we did not start."""
+        with self._starting:
+            return adopted_children() - self._leaders
+
+    def _end_orphans(self) -> bool:
+        """End what left its session and lost its parent; says whether there was any. With other programs running it
+        may be theirs: then only what has ended is reaped."""
+        with self._starting:
+            if not self._leaders and not has_children():
+                return False
+            orphans = own_children() - self._leaders
+            for pid in orphans:
+                if self._leaders:
+                    with suppress(ChildProcessError):
+                        os.waitpid(pid, os.WNOHANG)
+                else:
+                    _kill_and_reap(pid)
+            return bool(orphans)
+
+    def killed_by_kernel(self) -> bool:
+        """Whether the kernel has ended a process of this container, for want of memory, since this was last asked."""
+        before, self._kernel_kills = self._kernel_kills, oom_kills()
+        return self._kernel_kills > before
+
+
+class Reaped(NamedTuple):
+    """A program that is gone, with everything it started."""
+
+    exit_code: int
+    cpu_seconds: float
+    peak_memory_mib: float
+    left_something: bool
+    """Whether it left processes behind, which may have held its pipes."""
+
+
+class _Run:
+    def __init__(
+        self, programs: Programs, child: subprocess.Popen[bytes], limits: Limits, output: ItemOutput, pipes: Pipes
+    ) -> None:
+        self._programs, self._child, self._limits, self._output, self._pipes = programs, child, limits, output, pipes
+        self._consumption = Consumption(child.pid, programs.table)
+        self._reason: str | None = None
+        self._said = ""
+        self._kill_at: float | None = None
+
+    def follow(self, started: float) -> Ended:
+        exit_ = exit_descriptor(self._child.pid)
+        try:
+            self._watch(exit_, started)
+        finally:
+            self._pipes.forget(exit_)
+        wall = time.monotonic() - started
+        reaped = self._programs.reap(self._child, self._consumption)
+        for descriptor in self._pipes.ours:
+            while self._read(descriptor):
+                pass
+        self._output.end()
+        reason, said = self._verdict(reaped.exit_code)
+        return Ended(
+            reason, reaped.exit_code, wall, reaped.cpu_seconds, reaped.peak_memory_mib, said, reaped.left_something
+        )
+
+    def _watch(self, exit_: int | None, started: float) -> None:
+        """Until the leader has exited; it is not reaped yet, so that its process id stays its own."""
+        looks = [started + seconds for seconds in (*GLANCES, SAMPLE_SECONDS)]
+        while True:
+            now = time.monotonic()
+            if now >= looks[0]:
+                self._look(len(looks))
+                looks = looks[1:] or [now + SAMPLE_SECONDS]
+            self._enforce(now, started)
+            pause = max(0.0, min(looks[0], started + self._limits.seconds) - now) if not self._reason else 0.1
+            ready = self._pipes.wait(min(pause, SAMPLE_SECONDS), exit_)
+            for descriptor in ready:
+                if descriptor != exit_:
+                    self._read(descriptor)
+            if exit_ in ready or (exit_ is None and exited(self._child.pid)):
+                return
+
+    def _look(self, looks_left: int) -> None:
+        if looks_left > 1:
+            if looks_left > len(GLANCES):
+                prefer_at_oom(self._child.pid)
+            self._consumption.glance()
+            return
+        self._consumption.sample()
+        limit = self._limits.memory_mib
+        used = self._consumption.peak_bytes / 1024**2
+        if limit is not None and used > limit and self._reason is None:
+            self._give_up("memory", f"killed: it held {used:.0f} MiB, its limit is {limit:.0f} MiB", signal.SIGKILL)
+
+    def _enforce(self, now: float, started: float) -> None:
+        if self._reason is None and self._programs.stop:
+            self._give_up("stopped", "", signal.SIGTERM)
+        elif self._reason is None and now - started > self._limits.seconds:
+            self._give_up("timeout", f"killed: its time limit is {self._limits.seconds:g} s", signal.SIGTERM)
+        elif self._kill_at is not None and now >= self._kill_at:
+            signal_group(self._child.pid, signal.SIGKILL)
+
+    def _give_up(self, reason: str, said: str, first: signal.Signals) -> None:
+        self._reason, self._said = reason, said
+        self._kill_at = time.monotonic() + (self._limits.grace_seconds if first is signal.SIGTERM else 0.0)
+        signal_group(self._child.pid, first)
+
+    def _read(self, descriptor: int) -> bool:
+        try:
+            data = os.read(descriptor, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not self._consumption.peak_bytes:
+            self._consumption.glance()
+        self._output.feed(self._pipes.ours[descriptor], data)
+        return True
+
+    def _verdict(self, code: int) -> tuple[str | None, str]:
+        if self._reason:
+            return self._reason, self._said
+        if code == -signal.SIGKILL and self._programs.killed_by_kernel():
+            return "memory", "killed by the kernel: the container was out of memory"
+        if code < 0:
+            return "signal", f"killed by {signal_name(-code)}"
+        return ("exit", f"exit code {code}") if code else (None, "")
+
+
+def signal_group(leader: int, number: signal.Signals) -> None:
+    """Send a signal to a program's whole group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def exit_descriptor(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process exits (Linux), or None."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def exited(pid: int) -> bool:
+    """Whether a child has ended; it is not reaped."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _kill_and_reap(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def signal_name(number: int) -> str:
+    """`SIGTERM` for 15."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _not_started(program: str, error: OSError | ValueError) -> Ended:
+    """A program that did not start. One whose arguments are too long is the item's fault, not the program's."""
+    too_long = isinstance(error, OSError) and error.errno == errno.E2BIG
+    text = error.strerror if isinstance(error, OSError) else str(error)
+    reason = "input" if too_long or isinstance(error, ValueError) else "start"
+    return Ended(reason, None, 0.0, 0.0, 0.0, f"{program} did not start: {text}")

@@ -1,0 +1,221 @@
+"""One item: its attempts, each in a folder of its own, until one succeeds, the last has failed, or the worker stops."""
+
+from __future__ import annotations
+
+import errno
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tidemill.job import Item, JobSpec, child_variables, fill
+from tidemill.ledger import Outcome
+from tidemill.worker.output import ItemOutput
+from tidemill.worker.process import Ended, Limits, Pipes, Programs
+from tidemill.worker.scratch import Scratch, remove
+from tidemill.worker.slots import Slot
+from tidemill.worker.staging import Staging, StagingError
+from tidemill.worker.stop import Stop
+
+WORKER_MIB = 96
+"""The worker's own share of an item's memory."""
+_LAST_PAUSE = 10.0
+_NOT_AGAIN = ("start",)
+"""Reasons that another attempt does not change."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """An item to run, and where it belongs."""
+
+    job: str
+    chunk: int
+    lease: str
+    """The attempt on the chunk: it tells outputs and log lines of one lease from another's."""
+    spec: JobSpec
+    item: Item
+    output_prefix: str
+    """URI under which the job's outputs go, without a trailing slash."""
+    base_env: Mapping[str, str]
+    """The program's environment without the item's own variables."""
+
+    @property
+    def folder(self) -> str:
+        """Where the item's input is fetched to, in the worker's scratch."""
+        return f"{self.job}/{self.chunk}/{self.item.index}"
+
+    @property
+    def labels(self) -> dict[str, object]:
+        """What each line of its output carries."""
+        return {"job": self.job, "chunk": self.chunk, "item": self.item.index, "lease": self.lease}
+
+    def prefix(self, attempt: int) -> str:
+        """URI under which an attempt's outputs go, with a trailing slash."""
+        return f"{self.output_prefix}/{self.item.index}/{self.lease}.{attempt}/"
+
+
+class CommandRunner:
+    """Runs items whose work is a command; shared by the slots of a worker."""
+
+    def __init__(self, programs: Programs, staging: Staging, scratch: Scratch, stop: Stop) -> None:
+        self._programs, self._staging, self._scratch, self._stop = programs, staging, scratch, stop
+        self._fetches: dict[str, Future[Path]] = {}
+        self._pipes: dict[int, Pipes] = {}
+
+    def prefetch(self, task: Task) -> None:
+        """Begin to fetch an item's input while others run."""
+        if task.spec.stages_input and task.folder not in self._fetches:
+            self._fetches[task.folder] = self._staging.fetch(task.item.uri, self._input_folder(task))
+
+    def _input_folder(self, task: Task) -> Path:
+        return self._scratch.folder / task.folder / "input"
+
+    def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
+        """Run items one after the other, until the worker stops.
+
+        Args:
+            tasks: The items.
+            slot: What they have to themselves.
+            done: Told each outcome. An item that was interrupted has none.
+        """
+        for task in tasks:
+            if self._stop:
+                return
+            slot.current = task.item.index
+            outcome = self._run(task, slot)
+            slot.current = None
+            if outcome is not None:
+                done(outcome)
+
+    def close(self, slot: Slot) -> None:
+        """The slot is used no more."""
+        if pipes := self._pipes.pop(slot.number, None):
+            pipes.close()
+
+    def _run(self, task: Task, slot: Slot) -> Outcome | None:
+        output = ItemOutput(task.labels)
+        try:
+            return self._attempts(task, slot, output)
+        finally:
+            if task.spec.stages_input:
+                self._fetches.pop(task.folder, None)
+                with suppress(FileNotFoundError):
+                    remove(self._scratch.folder / task.folder)
+            output.close()
+
+    def _attempts(self, task: Task, slot: Slot, output: ItemOutput) -> Outcome | None:
+        outcome: Outcome | None = None
+        for attempt in range(1, task.spec.attempts + 1):
+            output.begin(attempt)
+            blank = Outcome(index=task.item.index, uri=task.item.uri, status="failed", attempts=attempt)
+            tried = None if self._stop else self._attempt(task, slot, output, blank)
+            if tried is None or (self._stop and tried.outcome.status == "failed"):
+                return None
+            outcome = tried.outcome
+            if tried.final:
+                break
+            if attempt < task.spec.attempts:
+                self._stop.wait(pause_before(attempt + 1))
+        return outcome
+
+    def _attempt(self, task: Task, slot: Slot, output: ItemOutput, blank: Outcome) -> _Tried | None:
+        """One attempt, or None when the worker stopped in it."""
+        prefix = task.prefix(blank.attempts)
+        outcome = blank
+        try:
+            results = slot.empty("output")
+            values = self._values(task, results, prefix)
+            ended = self._programs.run(
+                fill(task.spec.command or [], values),
+                cwd=slot.empty("work"),
+                env={**task.base_env, **slot.env, **child_variables(values), **_meta(task.item)},
+                limits=limits_of(task.spec),
+                output=output,
+                pipes=self._pipes_of(slot),
+            )
+            if ended.left_something:
+                self.close(slot)
+            if ended.reason == "stopped":
+                return None
+            _measure(outcome, ended)
+            if ended.reason is not None:
+                return _Tried(_failed(outcome, ended.reason, _error(ended, output)), ended.reason in _NOT_AGAIN)
+            files = self._staging.upload(results, prefix)
+        except StagingError as error:
+            return None if self._stop else _Tried(_failed(outcome, error.reason, str(error)), error.final)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            return (
+                None
+                if self._stop
+                else _Tried(_failed(outcome, "scratch", f"the scratch volume is full: {error}"), False)
+            )
+        outcome.status = "succeeded"
+        outcome.output = prefix if files > 0 or _names_output_uri(task.spec) else None
+        return _Tried(outcome, True)
+
+    def _pipes_of(self, slot: Slot) -> Pipes:
+        if slot.number not in self._pipes:
+            self._pipes[slot.number] = Pipes()
+        return self._pipes[slot.number]
+
+    def _values(self, task: Task, results: Path, prefix: str) -> dict[str, str]:
+        """What the placeholders stand for."""
+        values = {"uri": task.item.uri, "index": str(task.item.index), "output": str(results), "output_uri": prefix}
+        if task.spec.stages_input:
+            # Every attempt gets the input anew: the one before may have changed its copy.
+            fetch = self._fetches.pop(task.folder, None) or self._staging.fetch(task.item.uri, self._input_folder(task))
+            values["input"] = str(fetch.result())
+        return values
+
+
+def limits_of(spec: JobSpec) -> Limits:
+    """What an item may take: its memory less the worker's own share, and never less than half of it."""
+    memory = spec.resources.memory_mib
+    return Limits(spec.timeout_seconds, max(memory - WORKER_MIB / spec.slots, memory / 2))
+
+
+def pause_before(attempt: int) -> float:
+    """Seconds before an attempt after a failed one, from the second on: longer each time, and never in step."""
+    return min(_LAST_PAUSE, 0.25 * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)
+
+
+class _Tried(NamedTuple):
+    """An attempt that ended."""
+
+    outcome: Outcome
+    final: bool
+    """Whether there is no other: it succeeded, or trying again is useless."""
+
+
+def _names_output_uri(spec: JobSpec) -> bool:
+    """Whether the program writes to the attempt's prefix itself."""
+    return any("{output_uri}" in word or "TIDEMILL_OUTPUT_URI" in word for word in spec.command or [])
+
+
+def _meta(item: Item) -> dict[str, str]:
+    """What the user attached to the item, for its program."""
+    return {} if item.meta is None else {"TIDEMILL_META": json.dumps(item.meta)}
+
+
+def _measure(outcome: Outcome, ended: Ended) -> None:
+    outcome.exit_code = ended.exit_code
+    outcome.wall_seconds = round(ended.wall_seconds, 3)
+    outcome.cpu_seconds = round(ended.cpu_seconds, 3)
+    outcome.peak_memory_mib = round(ended.peak_memory_mib, 1)
+
+
+def _failed(outcome: Outcome, reason: str, error: str) -> Outcome:
+    outcome.reason, outcome.error = reason, error
+    return outcome
+
+
+def _error(ended: Ended, output: ItemOutput) -> str:
+    """What a user reads first: what the program said last, or what we know of its end."""
+    said = output.tail() if ended.reason in ("exit", "signal") else ""
+    return said or ended.error

@@ -1,0 +1,79 @@
+"""Runs items of either kind: commands, and functions in the image's own Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidemill.ledger import Outcome
+from tidemill.store import Store
+from tidemill.worker.function import FunctionRunner
+from tidemill.worker.process import Programs
+from tidemill.worker.run_item import CommandRunner, Task
+from tidemill.worker.scratch import Scratch
+from tidemill.worker.slots import Slot
+from tidemill.worker.staging import Staging
+from tidemill.worker.stop import Stop
+
+if TYPE_CHECKING:
+    from tidemill.worker.code import CodeCache
+
+PYTHON = "python3"
+
+
+class Runners:
+    """Runs items; shared by the slots of a worker.
+
+    Args:
+        staging: Moves inputs and outputs.
+        scratch: The worker's folder.
+        stop: Ends every run.
+        python: The image's interpreter, for functions.
+    """
+
+    def __init__(self, staging: Staging, scratch: Scratch, stop: Stop, python: str = PYTHON) -> None:
+        self._staging, self._scratch, self._stop, self._python = staging, scratch, stop, python
+        self._programs = Programs(stop)
+        self._commands = CommandRunner(self._programs, staging, scratch, stop)
+        self._functions: dict[int, FunctionRunner] = {}
+        # Where the worker was started: the folder of the image, or of the person, that modules are imported from.
+        self._path = [os.getcwd()]
+
+    def codes(self, store: Store) -> CodeCache:
+        """The machine's shipped code."""
+        from tidemill.worker.code import CodeCache
+
+        cache = Path(self._scratch.cache) if self._scratch.cache else None
+        folder = cache if cache and os.access(cache, os.W_OK) else self._scratch.folder.parent.parent
+        return CodeCache(
+            folder, store, self._staging.stores, programs=self._programs, stop=self._stop, python=self._python
+        )
+
+    def prefetch(self, task: Task) -> None:
+        """Begin to fetch an item's input while others run."""
+        self._commands.prefetch(task)
+
+    def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
+        """Run items of a chunk in a slot; returns when all are done or the worker stops.
+
+        Args:
+            tasks: The items.
+            slot: What they have to themselves.
+            done: Told each outcome. An item that was interrupted has none.
+        """
+        if tasks[0].spec.command is not None:
+            self._commands.run(tasks, slot, done)
+            return
+        if slot.number not in self._functions:
+            self._functions[slot.number] = FunctionRunner(
+                self._programs, self._staging, self._stop, python=self._python, path=self._path
+            )
+        self._functions[slot.number].run(tasks, slot, done)
+
+    def close(self, slot: Slot) -> None:
+        """The slot is used no more."""
+        self._commands.close(slot)
+        if runner := self._functions.pop(slot.number, None):
+            runner.close()

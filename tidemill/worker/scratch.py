@@ -1,0 +1,159 @@
+"""A worker's own folder on the machine's scratch volume, and its share of the machine's ports.
+
+Containers of a machine share the volume. Each worker holds a lock on its folder, which the kernel drops when it dies,
+however it dies; the next worker on the machine removes what the dead left.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Literal
+
+FIRST_PORT = 20_000
+PORTS_PER_SLOT = 16
+PORT_SLOTS = 700
+"""20000 to 31199: below the ports that Linux gives to outgoing connections (32768 and up)."""
+LOCK = "lock"
+BEGINNING_SECONDS = 60.0
+"""After that a folder without its name was left by a worker that died while it made it."""
+
+
+class Scratch:
+    """A worker's folder.
+
+    Args:
+        root: The volume.
+        name: The folder's name, unique to the worker.
+        cache: The machine's folder for what is fetched once, or None where there is none.
+    """
+
+    def __init__(self, root: Path, name: str, cache: str | None = None) -> None:
+        self.cache = cache
+        self.folder = root / "workers" / name
+        self._ports = root / "ports"
+        self._locks: list[IO[bytes]] = []
+        for shared in (root, self.folder.parent, self._ports):
+            _open_to_all(shared)
+        self._locks.append(_own(self.folder))
+        _sweep(self.folder)
+
+    def free_bytes(self) -> int:
+        """What is free on the volume."""
+        return shutil.disk_usage(self.folder).free
+
+    def port_base(self) -> int:
+        """The first of 16 ports that no other slot on this machine was given."""
+        for n in range(PORT_SLOTS):
+            lock = _port_lock(self._ports / str(n))
+            if lock is not None:
+                self._locks.append(lock)
+                return FIRST_PORT + n * PORTS_PER_SLOT
+        return FIRST_PORT
+
+    @contextmanager
+    def item(self, name: str) -> Iterator[Path]:
+        """A folder for an item, removed afterwards."""
+        folder = self.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            yield folder
+        finally:
+            remove(folder)
+
+    def close(self) -> None:
+        """Remove the folder and let go of the locks."""
+        remove(self.folder)
+        for lock in self._locks:
+            lock.close()
+
+
+def remove(folder: Path) -> None:
+    """Remove a tree, also one whose folders its owner made read-only."""
+
+    def unlock(function: object, path: str, _: object) -> None:
+        try:
+            os.chmod(Path(path).parent, 0o700)
+            os.chmod(path, 0o700)
+            shutil.rmtree(path) if Path(path).is_dir() else os.unlink(path)
+        except OSError:
+            # What cannot be removed now is removed with the worker's folder, or by the next worker.
+            return
+
+    shutil.rmtree(folder, onerror=unlock)
+
+
+def _open_to_all(folder: Path) -> None:
+    """Make a folder that containers of any user share; each removes only its own (as in /tmp)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(PermissionError):
+        folder.chmod(0o1777)
+
+
+def _lock(path: Path, mode: Literal["ab", "rb"] = "ab") -> IO[bytes] | None:
+    """The file, locked by us, or None when somebody alive holds it."""
+    file = path.open(mode)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+def _port_lock(path: Path) -> IO[bytes] | None:
+    try:
+        lock = _lock(path)
+    except PermissionError:
+        # Made by a container of another user: locking needs no right to write.
+        lock = _lock(path, "rb")
+    return lock
+
+
+def _own(folder: Path) -> IO[bytes]:
+    """Make a folder that is locked from the moment at which it has its name: nobody takes it for a dead worker's."""
+    beginning = folder.with_name(f".{folder.name}")
+    beginning.mkdir()
+    lock = (beginning / LOCK).open("ab")
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    beginning.rename(folder)
+    return lock
+
+
+def _sweep(own: Path) -> None:
+    for folder in own.parent.iterdir():
+        if folder == own or _begins(folder):
+            continue
+        try:
+            lock = _lock(folder / LOCK)
+        except OSError:
+            continue
+        if lock is not None:
+            _end_programs(folder)
+            remove(folder)
+            lock.close()
+
+
+def _begins(folder: Path) -> bool:
+    """Whether somebody may just be making this folder."""
+    try:
+        return folder.name.startswith(".") and time.time() - folder.stat().st_mtime < BEGINNING_SECONDS
+    except OSError:
+        return True
+
+
+def _end_programs(folder: Path) -> None:
+    """End what a dead worker's programs left running: they carry the name of its folder in their environment."""
+    mark = os.fsencode(f"={folder}/")
+    for name in os.listdir("/proc") if Path("/proc").is_dir() else []:
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        with suppress(OSError):
+            if mark in Path("/proc", name, "environ").read_bytes():
+                os.kill(int(name), signal.SIGKILL)

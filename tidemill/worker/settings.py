@@ -1,0 +1,108 @@
+"""What a worker reads from its environment, and what a user's program sees of it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidemill import __version__
+from tidemill.errors import CallerError
+
+METADATA_ENDPOINT = "http://169.254.169.254"
+OURS = "TIDEMILL_"
+WAS = "TIDEMILL_WAS_"
+"""Prefix of a variable's own value, where the worker's tree was started with another one (worker_image/entry)."""
+ADDED = "TIDEMILL_ADDED"
+"""Names that the container had not set and that the worker's tree was started with."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A worker's settings."""
+
+    store: str
+    """URI of the job store (`TIDEMILL_STORE`)."""
+    region: str | None
+    """AWS region of the store (`TIDEMILL_REGION`)."""
+    scratch: Path
+    """Folder of the machine that its containers share (`TIDEMILL_SCRATCH`)."""
+    cache: str | None
+    """Folder of the machine where programs keep what they fetch once (`TIDEMILL_CACHE`)."""
+    metadata: str | None
+    """Base URL of the instance metadata (`AWS_EC2_METADATA_SERVICE_ENDPOINT`), or None where there is none."""
+    poll_seconds: float
+    """How often the metadata is asked for a notice (`TIDEMILL_RECLAIM_POLL_SECONDS`, default 5)."""
+    drain_seconds: float
+    """How long after a notice a host may still be given work: until the ECS agent, which asks the metadata itself, has
+    set it to DRAINING (`TIDEMILL_DRAIN_SECONDS`, default 15). Less when the notice leaves less than two minutes."""
+
+    python: str = "python3"
+    """The image's interpreter, for function items (`TIDEMILL_PYTHON`)."""
+    whole_machine: bool = False
+    """Whether as many items run side by side as the container has room for (`TIDEMILL_SLOTS=machine`); otherwise as
+    many as the job asks for, for whom the container was sized."""
+
+    @classmethod
+    def read(cls, env: Mapping[str, str]) -> Settings:
+        """Settings from an environment.
+
+        Raises:
+            CallerError: A value that cannot be used.
+        """
+        store = env.get("TIDEMILL_STORE")
+        if not store:
+            raise CallerError.about("TIDEMILL_STORE", store, "the URI of a job store", "Set it in the job definition.")
+        _check_version(env.get("TIDEMILL_MIN_WORKER"))
+        has_metadata = env.get("AWS_EC2_METADATA_DISABLED", "").lower() != "true"
+        return cls(
+            store=store,
+            region=env.get("TIDEMILL_REGION") or None,
+            scratch=Path(env.get("TIDEMILL_SCRATCH") or Path(tempfile.gettempdir()) / "tidemill"),
+            cache=env.get("TIDEMILL_CACHE") or None,
+            metadata=(env.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or METADATA_ENDPOINT) if has_metadata else None,
+            poll_seconds=_seconds(env, "TIDEMILL_RECLAIM_POLL_SECONDS", 5),
+            drain_seconds=_seconds(env, "TIDEMILL_DRAIN_SECONDS", 15),
+            python=env.get("TIDEMILL_PYTHON") or "python3",
+            whole_machine=_slots(env),
+        )
+
+
+def _check_version(oldest: str | None) -> None:
+    """Refuse to work for a stack that needs a newer worker: it may read this one's exit codes as something else."""
+    if oldest and _numbers(__version__) < _numbers(oldest):
+        hint = "Put a newer tidemill into the image, or leave it out and set tidemill:worker_image."
+        raise CallerError.about("TIDEMILL_MIN_WORKER", oldest, f"up to {__version__}, this worker's version", hint)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]
+
+
+def _slots(env: Mapping[str, str]) -> bool:
+    slots = env.get("TIDEMILL_SLOTS") or "job"
+    if slots not in ("job", "machine"):
+        raise CallerError.about("TIDEMILL_SLOTS", slots, "job or machine", "Leave it out for job.")
+    return slots == "machine"
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.05 <= value <= 600:
+        raise CallerError.about(name, text, "seconds, 0.05 to 600", f"Leave it out for {default}.")
+    return value
+
+
+def child_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The container's original environment: everything but what is ours, and what we changed as it was."""
+    added = env.get(ADDED, "").split()
+    kept = {name: value for name, value in env.items() if not name.startswith(OURS) and name not in added}
+    return kept | {name.removeprefix(WAS): value for name, value in env.items() if name.startswith(WAS)}

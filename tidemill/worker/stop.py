@@ -1,0 +1,47 @@
+"""The one flag that ends a worker's work before its time, and why it was raised."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from enum import Enum
+
+
+class Why(Enum):
+    """Why a worker stops."""
+
+    NOTICE = "notice"
+    """The machine is being taken back: it said so itself."""
+    SIGNAL = "signal"
+    """SIGTERM: somebody ends this container."""
+    CANCELLED = "cancelled"
+    """The job's tombstone is there."""
+    BROKEN = "broken"
+    """The worker cannot go on: its store does not answer."""
+
+
+class Stop:
+    """Raised once, by whoever is first; seen by every thread."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.why: Why | None = None
+        self.at = 0.0
+        """`time.monotonic` when it was raised."""
+        self.wake: Callable[[], None] = lambda: None
+        """Called when it is raised."""
+
+    def __call__(self, why: Why) -> None:
+        """Raise it."""
+        if not self._event.is_set():
+            self.why, self.at = why, time.monotonic()
+            self._event.set()
+            self.wake()
+
+    def __bool__(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep, but not longer than until it is raised; says whether it is."""
+        return self._event.wait(max(0.0, seconds))
