@@ -1,0 +1,179 @@
+"""Backends: the only modules that know how a cloud queues chunks.
+
+A backend is handed arrays of chunks and names; what an item is, what has finished and what must be run again is the
+ledger's business. Every method may raise `tidemill.errors.CloudError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tidemill.descriptor import Descriptor, Queue, Resources
+
+
+@dataclass(frozen=True)
+class Array:
+    """One array of chunks to enqueue.
+
+    Attributes:
+        name: `<job>-r<round>-a<k>`; the same name is the same array.
+        size: Number of chunks, 1 to 10,000; an array of one is enqueued as a plain job.
+        environment: Variables of the worker that tell it which job, round and array it serves.
+    """
+
+    name: str
+    size: int
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What all arrays of a round have in common.
+
+    Attributes:
+        queue: The queue as the descriptor has it.
+        image: Name of one of the queue's images.
+        resources: What one item needs.
+        slots: Items that run side by side in one container; the container gets `slots` times the resources.
+        user: Who submits; the queue shares its machines fairly among users.
+        tags: Tags for cost reports and for the right to cancel.
+    """
+
+    queue: Queue
+    image: str
+    resources: Resources
+    slots: int
+    user: str
+    tags: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ArrayState:
+    """What the cloud still knows of an enqueued array.
+
+    Attributes:
+        states: Children by state: `waiting`, `starting`, `running`, `succeeded`, `failed`.
+        ended: True when the cloud will start none of its children again.
+        reason: The cloud's own words, if it has any.
+    """
+
+    name: str
+    id: str
+    size: int
+    states: dict[str, int]
+    ended: bool
+    created_at: float = 0.0
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class QueueState:
+    """What the cloud says of a queue.
+
+    Attributes:
+        accepting: Whether it takes jobs.
+        running: Whether it starts what it has taken.
+        detail: Its state in the cloud's words, with the reason where it does not run.
+    """
+
+    accepting: bool
+    running: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line that a worker or a user's program printed.
+
+    Attributes:
+        at: Seconds since the epoch.
+        id: What tells the line from an equal one, where the cloud has such a thing.
+    """
+
+    at: float
+    message: str
+    stream: str
+    fields: dict[str, object] = field(default_factory=dict)
+    id: str = ""
+
+    @property
+    def said(self) -> str:
+        """The message itself, without what the worker writes around it."""
+        return str(self.fields.get("message", self.message))
+
+
+class Backend(Protocol):
+    """How chunks reach machines."""
+
+    whole_cpus: bool
+    """Whether items need whole CPUs."""
+
+    def user(self) -> str:
+        """Who the cloud says we are, in a form that its queue accepts."""
+        ...
+
+    def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
+        """Hand arrays to the cloud. Looking up first what is already there is the caller's part."""
+        ...
+
+    def describe(self, queue: Queue, prefix: str) -> list[ArrayState]:
+        """Every array whose name begins with `prefix` and that the cloud has not forgotten, oldest first."""
+        ...
+
+    def failed_children(self, array: ArrayState) -> dict[int, str]:
+        """Children that have failed for good, by their index in the array, each with the cloud's reason."""
+        ...
+
+    def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
+        """End arrays, what runs of them included; returns how many there were to end."""
+        ...
+
+    def logs(
+        self,
+        descriptor: Descriptor,
+        fields: dict[str, str | int],
+        since: float,
+        until: float | None = None,
+        text: str | None = None,
+    ) -> Iterator[LogLine]:
+        """Log lines whose JSON fields have the given values, oldest first.
+
+        Args:
+            descriptor: The pipeline.
+            fields: Fields and their values.
+            since: Seconds since the epoch.
+            until: The same; None for all there are.
+            text: Only lines whose message holds this. A hint that spares reading: a backend may return others too.
+        """
+        ...
+
+    def child_logs(self, descriptor: Descriptor, array: ArrayState, index: int) -> Iterator[LogLine]:
+        """Log lines of one child, all its attempts, oldest first; nothing when the cloud has forgotten the child."""
+        ...
+
+    def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
+        """The state of each queue by its name."""
+        ...
+
+
+def open_backend(descriptor: Descriptor) -> Backend:
+    """The backend of a pipeline's cloud.
+
+    Raises:
+        CallerError: This version of Tidemill cannot submit to that cloud.
+    """
+    if descriptor.cloud == "aws":
+        from tidemill.backends.aws_batch import AwsBatch
+
+        return AwsBatch(descriptor)
+    if descriptor.cloud == "local":
+        from tidemill.backends.local import LocalBackend
+
+        return LocalBackend(descriptor)
+    from tidemill.errors import CallerError
+
+    raise CallerError(
+        f"pipeline.cloud is {descriptor.cloud!r}; this version of tidemill submits to aws only. Use a newer tidemill."
+    )

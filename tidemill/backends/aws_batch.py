@@ -1,0 +1,274 @@
+"""AWS Batch: arrays of chunks as array jobs.
+
+Facts used here, from the Batch API reference (https://docs.aws.amazon.com/batch/latest/APIReference/) and the service
+quotas (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html): SubmitJob 50 a second an account and
+no client token; arrays of 2 to 10,000; DescribeJobs 100 ids a call; a request of at most 30 KiB; a finished job is
+forgotten after a day or more; a JOB_NAME filter matches regardless of case and does not see children.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidemill.backends import Array, ArrayState, LogLine, QueueState, Shape
+from tidemill.backends.aws_session import client, default_session, translated
+from tidemill.descriptor import Descriptor, Queue
+from tidemill.errors import CallerError, CloudError
+
+if TYPE_CHECKING:
+    import boto3
+
+CONTAINER = "item"
+SUBMITS_A_SECOND = 40
+DESCRIBE_IDS = 100
+REQUEST_BYTES = 30 * 1024
+
+_ASK_OWNER = "Ask the stack's owner to run `pulumi up`."
+_STATES = {
+    "SUBMITTED": "waiting",
+    "PENDING": "waiting",
+    "RUNNABLE": "waiting",
+    "STARTING": "starting",
+    "RUNNING": "running",
+    "SUCCEEDED": "succeeded",
+    "FAILED": "failed",
+}
+
+
+class AwsBatch:
+    """The queues of one stack on AWS Batch, used with the caller's own login.
+
+    Args:
+        descriptor: The pipeline.
+        session: A boto3 session; None means the caller's default profile in the pipeline's region.
+    """
+
+    whole_cpus = True
+
+    def __init__(self, descriptor: Descriptor, session: boto3.Session | None = None) -> None:
+        self._descriptor = descriptor
+        self._session = session or default_session()
+        self._batch = client("batch", descriptor.region, self._session)
+        self._next_submit = 0.0
+
+    def user(self) -> str:
+        """The last part of the caller's ARN (a user's name, a role session's name), letters and digits only.
+
+        Share identifiers are at most 255 alphanumeric characters.
+        """
+        with translated("sts:GetCallerIdentity"):
+            arn = client("sts", self._descriptor.region, self._session).get_caller_identity()["Arn"]
+        return re.sub(r"[^A-Za-z0-9]", "", arn.rsplit("/", 1)[-1].rsplit(":", 1)[-1])[:255] or "unknown"
+
+    def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
+        """See `Backend.enqueue`. Paced below SubmitJob's 50 a second an account."""
+        for request in [submit_request(shape, array) for array in arrays]:
+            self._pace()
+            with translated("batch:SubmitJob"):
+                self._batch.submit_job(**request)
+
+    def _pace(self) -> None:
+        now = time.monotonic()
+        if now < self._next_submit:
+            time.sleep(self._next_submit - now)
+        self._next_submit = max(now, self._next_submit) + 1 / SUBMITS_A_SECOND
+
+    def describe(self, queue: Queue, prefix: str) -> list[ArrayState]:
+        """See `Backend.describe`: one ListJobs page a 100 arrays and one DescribeJobs a 100."""
+        ids = [job["jobId"] for job in self._list(queue, prefix)]
+        details: list[ArrayState] = []
+        for start in range(0, len(ids), DESCRIBE_IDS):
+            with translated("batch:DescribeJobs"):
+                answer = self._batch.describe_jobs(jobs=ids[start : start + DESCRIBE_IDS])
+            details += [_state(job) for job in answer["jobs"]]
+        return sorted(details, key=lambda state: (state.created_at, state.name))
+
+    def _list(self, queue: Queue, prefix: str) -> Iterator[dict[str, Any]]:
+        with translated("batch:ListJobs"):
+            pages = self._batch.get_paginator("list_jobs").paginate(
+                jobQueue=_queue_arn(queue), filters=[{"name": "JOB_NAME", "values": [f"{prefix}*"]}]
+            )
+            for page in pages:
+                yield from page["jobSummaryList"]
+
+    def failed_children(self, array: ArrayState) -> dict[int, str]:
+        """See `Backend.failed_children`."""
+        if not array.states.get("failed"):
+            return {}
+        if array.size == 1:
+            return {0: array.reason or "failed"}
+        with translated("batch:ListJobs"):
+            pages = self._batch.get_paginator("list_jobs").paginate(arrayJobId=array.id, jobStatus="FAILED")
+            children = [job for page in pages for job in page["jobSummaryList"]]
+        return {int(job["jobId"].rsplit(":", 1)[1]): job.get("statusReason", "failed") for job in children}
+
+    def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
+        """See `Backend.cancel`. TerminateJob also ends children that run."""
+        waiting = [state for state in arrays if not state.ended]
+        for state in waiting:
+            with translated("batch:TerminateJob"):
+                self._batch.terminate_job(jobId=state.id, reason=reason)
+        return len(waiting)
+
+    def logs(
+        self,
+        descriptor: Descriptor,
+        fields: dict[str, str | int],
+        since: float,
+        until: float | None = None,
+        text: str | None = None,
+    ) -> Iterator[LogLine]:
+        """See `Backend.logs`: FilterLogEvents with a JSON pattern over the stack's log group.
+
+        https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
+        """
+        terms = [f"$.{key} = {json.dumps(value)}" for key, value in fields.items()]
+        # A star stands for anything; what the pattern would need to escape is left to the reader.
+        if text and re.fullmatch(r"[ !#-\[\]-~]+", text):
+            terms.append(f'$.message = "*{text}*"')
+        arguments: dict[str, Any] = {"filterPattern": "{ " + " && ".join(f"({term})" for term in terms) + " }"}
+        if until is not None:
+            arguments["endTime"] = int(until * 1000)
+        for line in self._filter(descriptor, startTime=int(since * 1000), **arguments):
+            if all(line.fields.get(key) == value for key, value in fields.items()):
+                yield line
+
+    def child_logs(self, descriptor: Descriptor, array: ArrayState, index: int) -> Iterator[LogLine]:
+        """See `Backend.child_logs`."""
+        child = array.id if array.size == 1 else f"{array.id}:{index}"
+        with translated("batch:DescribeJobs"):
+            jobs = self._batch.describe_jobs(jobs=[child])["jobs"]
+        streams = _streams(jobs[0]) if jobs else []
+        if streams:
+            yield from self._filter(descriptor, logStreamNames=streams)
+
+    def _filter(self, descriptor: Descriptor, **arguments: Any) -> Iterator[LogLine]:
+        if not descriptor.log_group:
+            raise CallerError("the pipeline's descriptor names no log_group. Ask the stack's owner to run `pulumi up`.")
+        logs = client("logs", descriptor.region, self._session)
+        with translated("logs:FilterLogEvents", absent=("ResourceNotFoundException",)):
+            paginator = logs.get_paginator("filter_log_events")
+            for page in paginator.paginate(logGroupName=descriptor.log_group, **arguments):
+                for event in page["events"]:
+                    yield _line(event)
+
+    def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
+        """See `Backend.queue_states`: one DescribeJobQueues for all."""
+        arns = {name: _queue_arn(queue) for name, queue in queues.items()}
+        with translated("batch:DescribeJobQueues"):
+            answer = self._batch.describe_job_queues(jobQueues=list(arns.values()))["jobQueues"]
+        found = {queue["jobQueueArn"]: queue for queue in answer}
+        return {name: _queue_state(found.get(arn)) for name, arn in arns.items()}
+
+
+def submit_request(shape: Shape, array: Array) -> dict[str, Any]:
+    """The SubmitJob request of an array.
+
+    Raises:
+        CallerError: The request is larger than Batch accepts.
+    """
+    resources, slots = shape.resources, shape.slots
+    needs = [
+        {"type": "VCPU", "value": str(int(resources.cpus) * slots)},
+        {"type": "MEMORY", "value": str(resources.memory_mib * slots)},
+    ]
+    if resources.gpus:
+        needs.append({"type": "GPU", "value": str(resources.gpus * slots)})
+    request: dict[str, Any] = {
+        "jobName": array.name,
+        "jobQueue": _queue_arn(shape.queue),
+        "jobDefinition": _definition_arn(shape),
+        "shareIdentifier": shape.user,
+        "ecsPropertiesOverride": {
+            "taskProperties": [
+                {
+                    "containers": [
+                        {
+                            "name": CONTAINER,
+                            "resourceRequirements": needs,
+                            "environment": [{"name": k, "value": v} for k, v in array.environment.items()],
+                        }
+                    ]
+                }
+            ]
+        },
+        "tags": shape.tags,
+        "propagateTags": True,
+    }
+    if array.size > 1:
+        request["arrayProperties"] = {"size": array.size}
+    size = len(json.dumps(request).encode())
+    if size > REQUEST_BYTES:
+        raise CallerError(f"the request for {array.name} has {size} bytes; AWS Batch accepts {REQUEST_BYTES}.")
+    return request
+
+
+def _queue_arn(queue: Queue) -> str:
+    if queue.aws is None:
+        raise CloudError(f"the descriptor names no AWS job queue for this queue. {_ASK_OWNER}")
+    return queue.aws.job_queue
+
+
+def _definition_arn(shape: Shape) -> str:
+    arn = shape.queue.images[shape.image].job_definition
+    if arn is None:
+        raise CloudError(f"the descriptor names no job definition of image {shape.image!r}. {_ASK_OWNER}")
+    return arn
+
+
+def _state(job: dict[str, Any]) -> ArrayState:
+    array = job.get("arrayProperties", {})
+    size = array.get("size", 1)
+    counts = array.get("statusSummary") if size > 1 else {job["status"]: 1}
+    states: dict[str, int] = {}
+    for status, count in (counts or {}).items():
+        if count and status in _STATES:
+            states[_STATES[status]] = states.get(_STATES[status], 0) + count
+    return ArrayState(
+        name=job["jobName"],
+        id=job["jobId"],
+        size=size,
+        states=states,
+        ended=job["status"] in ("SUCCEEDED", "FAILED"),
+        created_at=job.get("createdAt", 0) / 1000,
+        reason=job.get("statusReason"),
+    )
+
+
+def _streams(job: dict[str, Any]) -> list[str]:
+    """Log streams of every attempt of a child, the running one included, without repetition."""
+    tasks = [task for attempt in job.get("attempts", []) for task in attempt.get("taskProperties", [])]
+    tasks += job.get("ecsProperties", {}).get("taskProperties", [])
+    containers = [container for task in tasks for container in task.get("containers", [])]
+    names = [c["logStreamName"] for c in containers if c.get("name") == CONTAINER and c.get("logStreamName")]
+    return list(dict.fromkeys(names))
+
+
+def _line(event: dict[str, Any]) -> LogLine:
+    message = event["message"]
+    try:
+        fields = json.loads(message)
+    except ValueError:
+        fields = {}
+    return LogLine(
+        at=event["timestamp"] / 1000,
+        message=message,
+        stream=event.get("logStreamName", ""),
+        fields=fields if isinstance(fields, dict) else {},
+        id=event.get("eventId", ""),
+    )
+
+
+def _queue_state(queue: dict[str, Any] | None) -> QueueState:
+    if queue is None:
+        return QueueState(False, False, "not there: the stack was changed or destroyed")
+    accepting = queue["state"] == "ENABLED" and queue["status"] not in ("DELETING", "DELETED")
+    # A disabled queue still finishes what it has.
+    running = queue["status"] in ("VALID", "UPDATING", "CREATING")
+    detail = f"{queue['state'].lower()}, {queue['status'].lower()}"
+    reason = queue.get("statusReason")
+    return QueueState(accepting, running, f"{detail}: {reason}" if reason and not running else detail)

@@ -1,0 +1,218 @@
+"""This machine as a pipeline: `tidemill run` on a store of files, seen by the same verbs as a cloud's.
+
+Nothing stands between runs. A run holds a lock on its job, which the kernel drops when the last of its processes has
+ended, however it ended; whoever asks for the job's state looks at the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+from urllib.parse import unquote, urlsplit
+
+from tidemill.backends import Array, ArrayState, LogLine, QueueState, Shape
+from tidemill.descriptor import DESCRIPTOR_NAME, Descriptor, Image, Machine, Queue, Resources, Rung
+from tidemill.errors import CallerError
+from tidemill.store import Store
+
+QUEUE = "local"
+CHUNKS_A_CPU = 16
+"""Chunks for each CPU: enough that none of them idles for long at the end."""
+_PREFIX = re.compile(r"^(?P<job>[a-z][a-z0-9-]*-[0-9a-f]{8})-r")
+_NOBODY = "no run works on it: give the same `tidemill run` command again"
+
+
+def describe_machine(store: str, cpus: int, memory_mib: int, gpus: int, workers: int) -> Descriptor:
+    """A descriptor of this machine.
+
+    Args:
+        store: URI of the store, ``file:///folder``.
+        cpus: CPUs that may be used.
+        memory_mib: Memory that may be used.
+        gpus: GPUs there are.
+        workers: Items side by side.
+    """
+    item = Resources(cpus=1, memory_mib=max(64, int(memory_mib * 0.9 / cpus)), gpus=0)
+    machine = Machine(type=platform.node() or "localhost", cpus=cpus, memory_mib=memory_mib, gpus=gpus)
+    queue = Queue(
+        item=item,
+        images={"default": Image(ref="this machine")},
+        architecture="arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64",
+        machines=[machine],
+        capacity=[Rung(market="on_demand", max_cpus=max(cpus, workers * CHUNKS_A_CPU))],
+        scratch_gib=1,
+    )
+    return Descriptor(
+        team="local",
+        environment="local",
+        cloud="local",
+        region="local",
+        account="local",
+        store=store,
+        queues={QUEUE: queue},
+    )
+
+
+def publish(descriptor: Descriptor) -> Store:
+    """Write the descriptor into its store, so that every verb works with its URI. Returns the store."""
+    store = Store.open(descriptor.store)
+    data = descriptor.model_dump_json(indent=2).encode()
+    if store.find(DESCRIPTOR_NAME) != data:
+        store.put(DESCRIPTOR_NAME, data)
+    return store
+
+
+def folder_of(store: str) -> Path:
+    """The folder of a ``file://`` store.
+
+    Raises:
+        CallerError: It is another kind of store.
+    """
+    parts = urlsplit(store)
+    if parts.scheme != "file" or parts.netloc or not parts.path.startswith("/"):
+        raise CallerError.about("store", store, "file:///folder", "A local run keeps its job store in a folder.")
+    return Path(unquote(parts.path))
+
+
+class Desk:
+    """A local job's own folder beside its ledger: the lock of its run, and what its workers printed.
+
+    Args:
+        store: URI of the store.
+        job: The job's id.
+    """
+
+    def __init__(self, store: str, job: str) -> None:
+        self.folder = folder_of(store) / "jobs" / job / "local"
+
+    @property
+    def logs(self) -> Path:
+        """Where workers write their lines, a file each."""
+        return self.folder / "logs"
+
+    def lock(self, wait_seconds: float) -> IO[bytes] | None:
+        """Take the job's lock, or None when a run that lives holds it.
+
+        Args:
+            wait_seconds: How long to wait: a run that was killed a moment ago still ends its programs.
+        """
+        self.logs.mkdir(parents=True, exist_ok=True)
+        file = (self.folder / "lock").open("ab")
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return file
+            except OSError:
+                if time.monotonic() >= deadline:
+                    file.close()
+                    return None
+            time.sleep(0.02)
+
+    @property
+    def alive(self) -> bool:
+        """Whether a run works on the job."""
+        if not (self.folder / "lock").exists():
+            return False
+        with (self.folder / "lock").open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+
+
+class LocalBackend:
+    """Local runs, as the client sees a queue.
+
+    Args:
+        descriptor: Of this machine.
+    """
+
+    whole_cpus = False
+    local = True
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self._store = descriptor.store
+
+    def user(self) -> str:
+        """The login name."""
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError):
+            return str(os.getuid())
+
+    def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
+        """Nothing to hand over: the round in the store is what the next `tidemill run` works on."""
+
+    def describe(self, queue: Queue, prefix: str) -> list[ArrayState]:
+        """The arrays of a job's rounds: running while a run holds the job's lock, ended when none does."""
+        match = _PREFIX.match(prefix)
+        if match is None:
+            return []
+        desk = Desk(self._store, match["job"])
+        # A submit looks here before it enqueues: without a desk nothing was ever run.
+        if not desk.folder.exists():
+            return []
+        alive, found = desk.alive, []
+        for path in sorted((desk.folder.parent / "rounds").glob("*.json"), key=lambda path: int(path.stem)):
+            for array in json.loads(path.read_bytes())["arrays"]:
+                if array["name"].startswith(prefix):
+                    size = len(array["chunks"]) if array.get("chunks") else array["count"]
+                    states = {"running": 1} if alive and not found else {}
+                    at = path.stat().st_mtime
+                    found.append(ArrayState(array["name"], array["name"], size, states, not alive, at))
+        return found
+
+    def failed_children(self, array: ArrayState) -> dict[int, str]:
+        """Of a run that is over every chunk without a record is left; the ledger knows which those are."""
+        return dict.fromkeys(range(array.size), _NOBODY) if array.ended else {}
+
+    def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
+        """Nothing to end: the workers of a run see the tombstone."""
+        return sum(not array.ended for array in arrays)
+
+    def logs(
+        self,
+        descriptor: Descriptor,
+        fields: dict[str, str | int],
+        since: float,
+        until: float | None = None,
+        text: str | None = None,
+    ) -> Iterator[LogLine]:
+        """See `Backend.logs`: the files that the job's workers wrote."""
+        desk = Desk(self._store, str(fields["job"]))
+        lines = [line for path in desk.logs.glob("*.jsonl") for line in _lines(path, fields, text)]
+        chosen = (line for line in lines if since <= line.at and (until is None or line.at <= until))
+        yield from sorted(chosen, key=lambda line: (line.at, line.id))
+
+    def child_logs(self, descriptor: Descriptor, array: ArrayState, index: int) -> Iterator[LogLine]:
+        """Every line of the array's job: a local worker is nobody's child."""
+        match = _PREFIX.match(array.name)
+        return self.logs(descriptor, {"job": match["job"]}, 0.0) if match else iter(())
+
+    def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
+        """It takes work; it runs what `tidemill run` is told to."""
+        return {name: QueueState(True, True, "this machine") for name in queues}
+
+
+def _lines(path: Path, fields: dict[str, str | int], text: str | None) -> Iterator[LogLine]:
+    hint = (text or "").encode()
+    with path.open("rb") as file:
+        for number, raw in enumerate(file):
+            try:
+                line = json.loads(raw) if hint in raw or b"\\" in raw else {}
+            except ValueError:
+                # The last line of a worker that was killed while it wrote.
+                continue
+            if line and all(line.get(key) == value for key, value in fields.items()):
+                id_ = f"{path.stem}:{number:09d}"
+                yield LogLine(line.get("at", 0.0), raw.decode().rstrip("\n"), path.stem, line, id_)
