@@ -1,0 +1,22 @@
+"""The command line: `tidemill <verb>`. A module a verb, imported only when the verb is typed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main() -> None:
+    """Entry point of the `tidemill` program."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code.
+
+    Returns:
+        0 done, 1 the job has failed items, 2 the caller's mistake, 3 the cloud or the store refused.
+    """
+    from tidemill.cli.app import execute
+
+    return execute(list(arguments))

@@ -1,0 +1,144 @@
+"""The group of verbs, and how every failure becomes one line and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+VERBS = {
+    "submit": "Send a job: one program, many items.",
+    "status": "What became of a job's items so far.",
+    "wait": "Watch a job until it ends, then show its figures.",
+    "logs": "What a job's items printed.",
+    "cancel": "Stop a job; what is finished stays.",
+    "retry": "Run items again that have an outcome.",
+    "resume": "Enqueue again what was lost or cancelled.",
+    "jobs": "The newest jobs of the pipeline.",
+    "results": "The outcome of every finished item.",
+    "run": "Run a job on this machine, without a cloud.",
+    "failures": "Failed items by what they said, worst first.",
+    "queues": "The queues of the pipeline and their machines.",
+    "doctor": "Check everything that a job needs; one command for each fault.",
+    "use": "Choose the pipeline that the other verbs speak to.",
+    "completion": "Completion for bash, zsh or fish.",
+}
+
+CALLER_ERROR = 2
+REFUSED = 3
+INTERRUPTED = 130
+
+
+class LazyVerbs(click.Group):
+    """Lists verbs from a table and imports a verb's module when it is typed, so that `--help` is instant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Verbs in the order of a job's life."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of `tidemill.cli.<verb>`."""
+        if cmd_name not in VERBS:
+            return None
+        return importlib.import_module(f"tidemill.cli.{cmd_name}").command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Verbs from the table, without importing them."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(verb, help=said) for verb, said in VERBS.items() if verb.startswith(incomplete)]
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """As click does, with the nearest verb offered for an unknown one."""
+        if args and args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"{args[0]!r} is no verb; there are: {', '.join(VERBS)}.{nearest(args[0], VERBS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table, without importing what it describes."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(
+    cls=LazyVerbs, subcommand_metavar="VERB [ARGS]...", context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(package_name="tidemill", message="%(version)s")
+def app() -> None:
+    """Item-parallel jobs on Spot capacity.
+
+    Every verb takes --json, and --pipeline: the URI of the stack's pipeline.json (or TIDEMILL_PIPELINE, or once
+    `tidemill use URI`). Exit codes: 0 done, 1 the job has failed items, 2 a mistake in what was typed, 3 the cloud
+    refused.
+    """
+
+
+def nearest(word: str, known: Any) -> str:
+    """` Did you mean …?`, or nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def execute(arguments: list[str]) -> int:
+    """Run a command line; never lets a traceback out unless TIDEMILL_DEBUG=1."""
+    try:
+        code = app.main(arguments or ["--help"], prog_name="tidemill", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return report("interrupted. A submitted job goes on: `tidemill wait JOB` watches it again.", INTERRUPTED)
+    except (BrokenPipeError, SystemExit):
+        # The reader (`| head`) has seen enough, which click answers with SystemExit. No complaint, not even when
+        # Python flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if os.environ.get("TIDEMILL_DEBUG"):
+            raise
+        return report(*explain(error), json_too="--json" in own_part(arguments))
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """One line and the exit code for an exception."""
+    if isinstance(error, click.UsageError):
+        verb = error.ctx.command_path if error.ctx else "tidemill"
+        return f"{one_line(error.format_message())} See `{verb} --help`.", CALLER_ERROR
+    if isinstance(error, click.ClickException):
+        return one_line(error.format_message()), CALLER_ERROR
+    from tidemill.errors import CallerError, TidemillError
+
+    if isinstance(error, CallerError):
+        return one_line(str(error)), CALLER_ERROR
+    if isinstance(error, TidemillError):
+        return one_line(str(error)), REFUSED
+    hint = "Set TIDEMILL_DEBUG=1 to see where, and report it."
+    return f"unexpected {type(error).__name__}: {one_line(str(error))[:500]} {hint}", REFUSED
+
+
+def report(message: str, code: int, json_too: bool = False) -> int:
+    """Print a failure: a line on stderr, and with `--json` an object on stdout."""
+    click.echo(f"tidemill: {message}", err=True)
+    if json_too:
+        import json
+
+        click.echo(json.dumps({"error": {"exit_code": code, "message": message}}))
+    return code
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks."""
+    return " ".join(text.split())
+
+
+def own_part(arguments: list[str]) -> list[str]:
+    """The part of a command line that is ours: before `--`."""
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments

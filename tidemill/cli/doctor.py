@@ -1,0 +1,48 @@
+"""`tidemill doctor`: what stands between this machine and a finished job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tidemill.cli.options import common, pipeline_uri
+from tidemill.cli.show import color, show_json
+
+if TYPE_CHECKING:
+    from tidemill.backends.findings import Finding
+
+STYLES = {"ok": "green", "warning": "yellow", "fault": "red", "unknown": "cyan"}
+FAULT = 3
+
+
+@click.command()
+@common
+def command(pipeline: str | None, as_json: bool) -> int:
+    """Check login, descriptor, job store, queues, images, quotas and fleet; print one command for each fault.
+
+    Exits with 3 when something is at fault.
+    """
+    from tidemill.client.checks import check_pipeline
+
+    findings = []
+    for finding in check_pipeline(pipeline_uri(pipeline)):
+        findings.append(finding)
+        if not as_json:
+            show(finding)
+    faults = sum(finding.verdict == "fault" for finding in findings)
+    if as_json:
+        show_json({"ok": not faults, "checks": [finding.to_json() for finding in findings]})
+    else:
+        click.echo(f"{faults} fault{'' if faults == 1 else 's'}." if faults else "Nothing is at fault.")
+    return FAULT if faults else 0
+
+
+def show(finding: Finding) -> None:
+    """A line for the finding, and under it what to type."""
+    verdict = finding.verdict.ljust(8)
+    styled = click.style(verdict, fg=STYLES[finding.verdict], bold=finding.verdict == "fault") if color() else verdict
+    click.echo(f"{styled} {finding.check}: {' '.join(finding.detail.split())}")
+    if finding.command:
+        who = "the stack's owner types" if finding.owner else "type"
+        click.echo(f"{'':8}   {who}: {finding.command}")

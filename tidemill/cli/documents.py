@@ -1,0 +1,190 @@
+"""What `--json` prints, as JSON Schemas: `python -m tidemill.cli.documents docs/json` writes them.
+
+The schemas come from the types that the verbs print, so that a key cannot be added or lost unseen. Keys are stable: a
+later version may add some (so readers skip what they do not know), and neither renames nor removes one without a new
+major version.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from tidemill.backends.findings import Finding
+from tidemill.client import Status, Summary
+from tidemill.client.failures import FailureGroup
+from tidemill.client.rounds import Sent
+from tidemill.client.status import JobRow
+from tidemill.descriptor import Queue
+from tidemill.ledger import Outcome
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+REGENERATE = "python -m tidemill.cli.documents docs/json"
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """`submit --json`."""
+
+    job: str
+    queue: str
+    items: int
+    chunks: int
+    chunk_size: int
+    output: str
+    enqueued: int
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """`cancel --json`."""
+
+    job: str
+    cancelled: bool
+    arrays_ended: int
+
+
+@dataclass(frozen=True)
+class Failures:
+    """`failures --json`."""
+
+    job: str
+    failed: int
+    groups: list[FailureGroup]
+
+
+@dataclass(frozen=True)
+class Context:
+    """A context."""
+
+    name: str
+    pipeline: str
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """`use --json`."""
+
+    current: str | None
+    contexts: list[Context]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """`doctor --json`."""
+
+    ok: bool
+    checks: list[Finding]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What went wrong."""
+
+    exit_code: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Every verb, when it fails."""
+
+    error: Fault
+
+
+STRING: dict[str, Any] = {"type": "string"}
+TRUTH: dict[str, Any] = {"type": "boolean"}
+
+
+def of(kind: Any, extra: Mapping[str, Any] | None = None, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The schema of a type: every key is always there."""
+    schema = TypeAdapter(kind).json_schema(mode="serialization")
+    for key in leave_out:
+        del schema["properties"][key]
+    schema["properties"] = dict(extra or {}) | schema["properties"]
+    definitions = schema.get("$defs", {})
+    for part in (schema, *definitions.values()):
+        if "properties" in part:
+            part["required"] = list(part["properties"])
+    used = json.dumps(schema)
+    schema["$defs"] = {name: part for name, part in definitions.items() if f"#/$defs/{name}" in used}
+    return {key: value for key, value in schema.items() if key != "$defs" or value}
+
+
+def within(key: str, part: dict[str, Any], list_of: bool = False) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Adds a key that holds another document, its definitions brought along."""
+
+    def add(schema: dict[str, Any]) -> dict[str, Any]:
+        inner = {name: value for name, value in part.items() if name != "$defs"}
+        definitions = schema.get("$defs", {}) | part.get("$defs", {})
+        properties = schema["properties"] | {key: {"type": "array", "items": inner} if list_of else inner}
+        whole = {**schema, "properties": properties, "required": list(properties)}
+        return whole | ({"$defs": definitions} if definitions else {})
+
+    return add
+
+
+def logged() -> dict[str, Any]:
+    """A line of `logs --json`: a program's line says where it comes from; a worker's own may say more."""
+    places = {"job": STRING, "item": {"type": "integer"}, "attempt": {"type": "integer"}, "stream": STRING}
+    properties = {"at": {"type": "string", "format": "date-time"}, "message": STRING} | places
+    return {"type": "object", "properties": properties, "required": ["at"]}
+
+
+EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
+ENDED = {"ended": TRUTH}
+QUEUE = {"name": STRING, "accepting": TRUTH, "running": TRUTH, "state": STRING}
+
+
+def documents() -> dict[str, tuple[str, dict[str, Any]]]:
+    """By verb: what the document is, and its schema."""
+    waited = within("summary", of(Summary))(of(Status, ENDED))
+    return {
+        "submit": ("The job that was sent.", of(Submitted)),
+        "status": ("A job so far.", of(Status, ENDED)),
+        "wait": ("A job at its end.", waited),
+        "run": ("A job at its end.", within("pipeline", STRING)(waited)),
+        "logs": ("Each line: what a program or a worker printed.", logged()),
+        "cancel": ("A job that was cancelled.", of(Cancelled)),
+        "retry": ("What was enqueued.", of(Sent)),
+        "resume": ("What was enqueued.", of(Sent)),
+        "jobs": ("The newest jobs.", within("jobs", of(JobRow), list_of=True)(EMPTY)),
+        "results": ("Each line: the outcome of an item.", of(Outcome)),
+        "failures": ("Failed items by what they said, the largest group first.", of(Failures)),
+        "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, ("aws",)), list_of=True)(EMPTY)),
+        "use": ("The contexts.", of(Contexts)),
+        "doctor": ("What was looked at.", of(Checked)),
+        "error": ("Any verb that fails.", of(Failed)),
+    }
+
+
+def schemas() -> dict[str, str]:
+    """By file name: the schema as text."""
+    found = {}
+    for verb, (said, schema) in documents().items():
+        command = "tidemill ... --json" if verb == "error" else f"tidemill {verb} --json"
+        head = {"$schema": DIALECT, "title": command, "description": said}
+        body = {key: value for key, value in schema.items() if key not in ("title", "description")}
+        found[f"{verb}.schema.json"] = json.dumps(head | body, indent=2) + "\n"
+    return found
+
+
+def write(folder: Path) -> None:
+    """Write every schema, and remove those of verbs that are gone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = schemas()
+    for path in folder.glob("*.schema.json"):
+        if path.name not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,65 @@
+"""`tidemill failures`: failed items by what they said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.show import show_json, show_table
+
+if TYPE_CHECKING:
+    from tidemill.client import Job
+    from tidemill.client.failures import FailureGroup
+
+SHOWN = 20
+WORST = 3
+HEADER = ("items", "reason", "which", "message")
+INDICES = 4
+
+
+@click.command()
+@job_argument
+@click.option("--all", "everything", is_flag=True, help=f"Every group, not only the {SHOWN} largest.")
+@common
+def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> int:
+    """Failed items by what they said, the largest group first."""
+    from tidemill.client.failures import group_failures
+
+    handle = load_job(pipeline, job)
+    groups = group_failures(handle.results(failed_only=True))
+    failed = sum(group.count for group in groups)
+    if as_json:
+        show_json({"job": handle.id, "failed": failed, "groups": [group.to_json() for group in groups]})
+        return 0
+    if not groups:
+        click.echo(f"No item of {handle.id} has failed so far.")
+        return 0
+    shown = groups if everything else groups[:SHOWN]
+    show_table(HEADER, [row(group) for group in shown])
+    if rest := groups[len(shown) :]:
+        click.echo(f"and {sum(group.count for group in rest)} items in {len(rest)} more groups: --all shows them.")
+    first = groups[0].items[0]
+    click.echo(f"`tidemill logs {handle.id} --item {first}` shows what the first of them printed.", err=True)
+    return 0
+
+
+def show_worst(job: Job) -> None:
+    """The largest groups of a job that has failed items, under a line without anything."""
+    from tidemill.client.failures import group_failures
+
+    groups = group_failures(job.results(failed_only=True))
+    click.echo()
+    show_table(HEADER, [row(group) for group in groups[:WORST]])
+    if rest := groups[WORST:]:
+        click.echo(f"and {sum(group.count for group in rest)} items in {len(rest)} more groups.")
+
+
+def row(group: FailureGroup) -> tuple[object, ...]:
+    """One line of the table."""
+    which = ", ".join(map(str, group.items[:INDICES])) + (", ..." if group.count > INDICES else "")
+    reason = group.reason or "several"
+    if reason == "exit" and group.exit_code is not None:
+        reason = f"exit {group.exit_code}"
+    return group.count, reason, which, group.message

@@ -1,0 +1,166 @@
+"""What a person sees while a job runs: a live view on a terminal, a line at each change elsewhere. Both on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidemill.cli.show import seconds
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tidemill.client import Status
+
+WINDOW_SECONDS = 120.0
+"""The speed is that of the last two minutes: chunks are committed whole, so a shorter look jumps."""
+LINE_SECONDS = 10.0
+"""Where there is no terminal, figures are printed at most this often; what happens to the job is printed at once."""
+
+
+class Speed:
+    """Items a second over the last minutes, from how many had ended at each look."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._looks: deque[tuple[float, int]] = deque()
+
+    def look(self, ended: int) -> None:
+        """Note how many items have ended by now."""
+        now = self._clock()
+        self._looks.append((now, ended))
+        # One look older than the window stays, so that the window is covered whole.
+        while len(self._looks) > 2 and self._looks[1][0] <= now - WINDOW_SECONDS:
+            self._looks.popleft()
+
+    @property
+    def items_a_second(self) -> float | None:
+        """None while nothing has ended since the first look."""
+        if len(self._looks) < 2:
+            return None
+        (start, before), (end, after) = self._looks[0], self._looks[-1]
+        return (after - before) / (end - start) if end > start and after > before else None
+
+    def seconds_left(self, remaining: int) -> float | None:
+        """At this speed; None when unknown."""
+        rate = self.items_a_second
+        return remaining / rate if rate else None
+
+
+@contextmanager
+def following(job: str) -> Iterator[Callable[[Status], None]]:
+    """A function to call with every status of a job."""
+    if not (sys.stderr.isatty() and os.environ.get("TERM") != "dumb"):
+        yield Lines(job)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    view = View(job)
+    with Live(console=Console(stderr=True), get_renderable=view.render, refresh_per_second=4):
+        yield view
+
+
+class View:
+    """The live view: a bar with the count, and a line of figures under it."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._status: Status | None = None
+        self._speed = Speed()
+        self._started = time.monotonic()
+
+    def __call__(self, status: Status) -> None:
+        """Show a status from now on."""
+        self._status = status
+        self._speed.look(ended(status))
+
+    def render(self) -> RenderableType:
+        """What stands on the terminal now."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        passed = clock(time.monotonic() - self._started)
+        status = self._status
+        if status is None:
+            return Text(f"{self._job}  {passed}  asking the store and the queue")
+        share = ended(status) / status.items if status.items else 1.0
+        row = Table.grid(padding=(0, 2), expand=True)
+        row.add_column(no_wrap=True)
+        row.add_column(ratio=1)
+        row.add_column(no_wrap=True)
+        style = "yellow" if status.failed else "green"
+        bar = ProgressBar(max(status.items, 1), ended(status), complete_style=style, finished_style=style)
+        row.add_row(self._job, bar, f"{ended(status)}/{status.items} items  {percent(share)}  {passed}")
+        figures: Any = Text(", ").join(Text(word, style) for word, style in figures_of(status, self._speed))
+        return Group(row, figures)
+
+
+class Lines:
+    """Prints a status when something has happened, and figures now and then."""
+
+    def __init__(self, job: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._job = job
+        self._clock = clock
+        self._speed = Speed(clock)
+        self._last = ""
+        self._event: tuple[object, ...] = ()
+        self._next = 0.0
+
+    def __call__(self, status: Status) -> None:
+        """Print one status, if it is time or something has happened."""
+        self._speed.look(ended(status))
+        words = ", ".join(word for word, _ in figures_of(status, self._speed))
+        line = f"{self._job}: {ended(status)}/{status.items} items, {words}"
+        event = (status.state, status.failed, status.reclaims, len(status.chunks.lost), status.note)
+        if line != self._last and (event != self._event or self._clock() >= self._next):
+            click.echo(line, err=True)
+            self._last, self._event, self._next = line, event, self._clock() + LINE_SECONDS
+
+
+def ended(status: Status) -> int:
+    """Items with an outcome."""
+    return status.succeeded + status.failed
+
+
+def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
+    """What is worth a word while a job runs, each with the style that it has on a terminal."""
+    chunks = status.chunks
+    words = [(f"{status.failed} failed", "bold red")] if status.failed else []
+    words += [(counted(status.reclaims, "reclaim"), "yellow")] if status.reclaims else []
+    words += [(f"{len(chunks.lost)} lost", "yellow")] if chunks.lost else []
+    if not status.ended:
+        words += [(counted(chunks.running, "worker"), "")] if chunks.running else []
+        words += [(f"{counted(chunks.waiting, 'chunk')} waiting", "")] if chunks.waiting else []
+        rate, left = speed.items_a_second, speed.seconds_left(status.remaining)
+        words += [(f"{rate:.3g} items/s", "")] if rate else []
+        words += [(f"{seconds(left)} left", "")] if left else []
+    if status.note and status.state in ("waiting", "lost"):
+        words.append((status.note, "yellow"))
+    return words or [(status.state, "")]
+
+
+def counted(number: int, word: str) -> str:
+    """`1 worker`, `8 workers`."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """Rounded down: 100 % is said when all is done."""
+    return f"{int(share * 100)} %"
+
+
+def clock(passed: float) -> str:
+    """`0:07`, `1:02:03`."""
+    hours, rest = divmod(int(passed), 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"

@@ -1,0 +1,88 @@
+"""`tidemill logs`: what a job's items printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidemill.cli.options import common, job_argument, load_job
+
+if TYPE_CHECKING:
+    from tidemill.backends import LogLine
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+class Moment(click.ParamType[datetime]):
+    """A time: `10m` (ago, also s, h, d) or ISO 8601, local where it names no zone."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """As click asks for."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            if ago := re.fullmatch(r"(\d+)([smhd])", value):
+                return datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+            return datetime.fromisoformat(value).astimezone(UTC)
+        except (ValueError, OverflowError):
+            said = f"{value!r} is no time; allowed: 90s, 10m, 2h, 3d (ago) or 2026-11-21T09:30"
+            return self.fail(f"{said} (local, or with a zone such as Z or +01:00).", param, ctx)
+
+
+@click.command()
+@job_argument
+@click.option("--item", type=click.IntRange(min=0), help="Only this item, by its index.")
+@click.option("--grep", "text", metavar="TEXT", help="Only lines that hold TEXT, case as typed.")
+@click.option("--since", type=Moment(), metavar="TIME", help="Only lines since TIME: 10m, 2h, 3d or 2026-11-21T09:30.")
+@click.option("--until", type=Moment(), metavar="TIME", help="Only lines until TIME.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with new lines until the job ends.")
+@click.option("--times", "-t", is_flag=True, help="The time before each line.")
+@click.option("--worker", is_flag=True, help="Also what the worker itself says.")
+@common
+def command(
+    *,
+    job: str,
+    item: int | None,
+    text: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    follow: bool,
+    times: bool,
+    worker: bool,
+    pipeline: str | None,
+    as_json: bool,
+) -> int:
+    """What a job's items printed, oldest first."""
+    if follow and until:
+        raise click.UsageError("--until and --follow are given; new lines have no end. Leave one out.")
+    if since and until and since > until:
+        raise click.UsageError(f"--since ({since.isoformat()}) is after --until ({until.isoformat()}); swap them.")
+    lines = load_job(pipeline, job).logs(item, worker, since=since, until=until, text=text, follow=follow)
+    for line in lines:
+        click.echo(json.dumps(record(line), ensure_ascii=False) if as_json else plain(line, times))
+        if follow:
+            sys.stdout.flush()
+    return 0
+
+
+def record(line: LogLine) -> dict[str, object]:
+    """A line as JSON: `at`, `message`, and what the worker wrote around it."""
+    at = datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds")
+    return {"at": at, **(line.fields or {"message": line.message})}
+
+
+def plain(line: LogLine, times: bool = False) -> str:
+    """`7.1 stdout: the line` for item 7's first attempt; `chunk 2 worker: the line` for the worker's own words."""
+    fields = line.fields
+    at = f"{datetime.fromtimestamp(line.at).isoformat(sep=' ', timespec='milliseconds')} " if times else ""
+    if "stream" in fields:
+        return f"{at}{fields.get('item')}.{fields.get('attempt', '?')} {fields['stream']}: {line.said}"
+    place = next((f"{key} {fields[key]} " for key in ("item", "chunk") if key in fields), "")
+    return f"{at}{place}worker: {line.said}"

@@ -1,0 +1,72 @@
+"""Options that every verb has, and the pipeline they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tidemill.client import Job, Pipeline
+
+PIPELINE = "TIDEMILL_PIPELINE"
+
+
+def complete_pipeline(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """Names of contexts that begin with what was typed."""
+    from tidemill.cli import contexts
+
+    return [name for name in contexts.names() if name.startswith(typed)]
+
+
+def common(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--pipeline` and `--json`."""
+    pipeline = click.option(
+        "--pipeline",
+        metavar="URI|NAME",
+        envvar=PIPELINE,
+        shell_complete=complete_pipeline,
+        help=f"URI of the stack's pipeline.json, or a context's name. Default: {PIPELINE}, then `tidemill use`.",
+    )
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
+    return pipeline(as_json(function))
+
+
+job_argument = click.argument("job", metavar="JOB")
+
+
+def pipeline_uri(pipeline: str | None) -> str:
+    """The pipeline to speak to: what was given (an option stands over the environment), else the context in use.
+
+    Raises:
+        UsageError: Neither.
+    """
+    from tidemill.cli import contexts
+
+    if pipeline:
+        # A name holds no slash, and a URI does.
+        return pipeline if "/" in pipeline else contexts.read().uri(pipeline)
+    known = contexts.read()
+    if known.current is None:
+        raise click.UsageError(
+            f"--pipeline is not given, {PIPELINE} is not set and no context is in use; give the URI of the stack's "
+            "pipeline.json (`pulumi stack output pipeline_uri`, or ask the stack's owner) once: `tidemill use URI`."
+        )
+    return known.pipelines[known.current]
+
+
+def load(pipeline: str | None) -> Pipeline:
+    """The pipeline that `--pipeline`, the environment or the context names."""
+    uri = pipeline_uri(pipeline)
+    from tidemill.client import Pipeline
+
+    return Pipeline.load(uri)
+
+
+def load_job(pipeline: str | None, job: str) -> Job:
+    """A job of the pipeline, by its id or the newest of a name; which one that is, is said."""
+    found = load(pipeline).job(job)
+    if found.id != job:
+        click.echo(f"{job} is {found.id}.", err=True)
+    return found

@@ -1,0 +1,69 @@
+"""`tidemill results`: the outcome of every finished item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.show import mebibytes, seconds, show_table
+
+if TYPE_CHECKING:
+    from tidemill.ledger import Outcome
+
+HEADER = ("item", "status", "attempts", "wall", "CPU", "memory", "uri", "output or error")
+ROWS_A_TABLE = 1000
+
+
+@click.command()
+@job_argument
+@click.option("--failed", is_flag=True, help="Only items that failed.")
+@click.option(
+    "--file",
+    metavar="FILE",
+    help="Write them to a file: .jsonl, or .parquet (which needs pip install 'tidemill[parquet]').",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["jsonl", "parquet"]), help="The file's format. Default: its ending."
+)
+@common
+def command(*, job: str, failed: bool, file: str | None, form: str | None, pipeline: str | None, as_json: bool) -> int:
+    """The outcome of every finished item: a table, JSON lines with --json, or a file. Unfinished ones are not shown."""
+    if form and not file:
+        raise click.UsageError(f"--format is {form!r} and --file is not given; give the file to write.")
+    outcomes = load_job(pipeline, job).results(failed_only=failed)
+    if file:
+        from tidemill.client.export import export
+
+        click.echo(f"{export(outcomes, file, form)} outcomes in {file}.", err=True)
+    elif as_json:
+        for outcome in outcomes:
+            click.echo(outcome.line())
+    else:
+        show(outcomes)
+    return 0
+
+
+def show(outcomes: Iterator[Outcome]) -> None:
+    """Tables of at most a thousand rows, so that results stream."""
+    while rows := [row(outcome) for outcome in islice(outcomes, ROWS_A_TABLE)]:
+        show_table(HEADER, rows)
+
+
+def row(outcome: Outcome) -> tuple[object, ...]:
+    """One line of the table."""
+    error = " ".join((outcome.error or "").split())
+    said = outcome.output if outcome.status == "succeeded" else f"{outcome.reason}: {error[-120:]}"
+    return (
+        outcome.index,
+        outcome.status,
+        outcome.attempts,
+        seconds(outcome.wall_seconds),
+        seconds(outcome.cpu_seconds),
+        mebibytes(outcome.peak_memory_mib),
+        outcome.uri,
+        said or "",
+    )

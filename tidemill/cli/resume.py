@@ -1,0 +1,39 @@
+"""`tidemill resume`: enqueue again what nobody will deliver any more."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.show import show_json
+
+if TYPE_CHECKING:
+    from tidemill.client.rounds import Sent
+
+
+@click.command()
+@job_argument
+@common
+def command(job: str, pipeline: str | None, as_json: bool) -> int:
+    """Enqueue again what the cloud has lost or a dead submit left out; of a cancelled job, all that is not done."""
+    sent = load_job(pipeline, job).resume()
+    if as_json:
+        show_json(asdict(sent))
+    else:
+        click.echo(sentence(sent))
+    return 0
+
+
+def sentence(sent: Sent) -> str:
+    """What was enqueued, for people."""
+    note = f" ({sent.note})" if sent.note else ""
+    if sent.round is None:
+        return f"{sent.job}: nothing to enqueue{note}."
+    items = "1 item" if sent.items == 1 else f"{sent.items} items"
+    chunks = "1 chunk" if sent.chunks == 1 else f"{sent.chunks} chunks"
+    return (
+        f"{sent.job}: {items} in {chunks} enqueued as round {sent.round}{note}. `tidemill wait {sent.job}` watches it."
+    )

@@ -1,0 +1,43 @@
+"""`tidemill retry`: run items again that have an outcome."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.resume import sentence
+from tidemill.cli.show import show_json
+
+
+@click.command()
+@job_argument
+@click.option("--failed", is_flag=True, help="Every item that failed.")
+@click.option("--items", metavar="INDEXES", help="Items by their indexes: 7, or 0-9,12,40-41.")
+@click.option("--code", metavar="DIR", help="Run them with this folder of code from now on.")
+@common
+def command(*, job: str, failed: bool, items: str | None, code: str | None, pipeline: str | None, as_json: bool) -> int:
+    """Run items again, in a new round whose outcomes then stand. Give --failed or --items."""
+    if failed == (items is not None):
+        raise click.UsageError("give one of --failed and --items.")
+    handle = load_job(pipeline, job)
+    sent = handle.retry(None if items is None else indexes(items, handle.spec.items_total), code=code)
+    if as_json:
+        show_json(asdict(sent))
+    else:
+        click.echo(sentence(sent))
+    return 0
+
+
+def indexes(text: str, total: int) -> list[int]:
+    """`0-2,7` as `[0, 1, 2, 7]`."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isdecimal() and (last.isdecimal() if dash else not last)) or int(last or first) < int(first):
+            raise click.UsageError(f"--items is {text!r}; allowed: indexes and ranges, such as 0-9,12.")
+        if int(last or first) >= total:
+            raise click.UsageError(f"--items is {text!r}; the job has the items 0 to {total - 1}.")
+        found.extend(range(int(first), int(last or first) + 1))
+    return found

@@ -1,0 +1,62 @@
+"""Plain output: aligned columns, JSON lines, figures that people read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+
+def show_json(value: Mapping[str, Any]) -> None:
+    """One JSON object on one line."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def show_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns under a header; numbers to the right."""
+    body = [[str(cell) for cell in row] for row in rows]
+    numeric = [bool(body) and all(_is_number(row[i]) for row in body) for i in range(len(header))]
+    widths = [max(len(line[i]) for line in [list(header), *body]) for i in range(len(header))]
+    for number, line in enumerate([list(header), *body]):
+        cells = [_aligned(*cell) for cell in zip(line, widths, numeric, strict=True)]
+        text = "  ".join(cells).rstrip()
+        click.echo(click.style(text, bold=True) if number == 0 and color() else text)
+
+
+def show_facts(facts: Mapping[str, object]) -> None:
+    """One fact a line: its name, then its value."""
+    width = max(len(name) for name in facts)
+    for name, value in facts.items():
+        click.echo(f"{name.ljust(width)}  {value}")
+
+
+def color() -> bool:
+    """False when NO_COLOR is set (https://no-color.org); click itself drops colour where there is no terminal."""
+    return not os.environ.get("NO_COLOR")
+
+
+def seconds(value: float) -> str:
+    """`0.4 s`, `73 s`, `12 min`, `3.2 h`."""
+    if value < 10:
+        return f"{value:.1f} s"
+    if value < 120:
+        return f"{value:.0f} s"
+    if value < 7200:
+        return f"{value / 60:.0f} min"
+    return f"{value / 3600:.1f} h"
+
+
+def mebibytes(value: float) -> str:
+    """`512 MiB`, `2.5 GiB`."""
+    return f"{value:.0f} MiB" if value < 10240 else f"{value / 1024:.1f} GiB"
+
+
+def _aligned(text: str, width: int, right: bool) -> str:
+    return text.rjust(width) if right else text.ljust(width)
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).replace("-", "", 1).isdigit()

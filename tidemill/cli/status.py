@@ -1,0 +1,21 @@
+"""`tidemill status`: what became of a job's items so far."""
+
+from __future__ import annotations
+
+import click
+
+from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.show import show_facts, show_json
+
+
+@click.command()
+@job_argument
+@common
+def command(job: str, pipeline: str | None, as_json: bool) -> int:
+    """What became of a job's items so far. Exits with 1 when items have failed."""
+    status = load_job(pipeline, job).status()
+    if as_json:
+        show_json(status.to_json())
+    else:
+        show_facts(status.facts())
+    return status.exit_code

@@ -1,0 +1,83 @@
+"""`tidemill use`: choose the pipeline that the other verbs speak to."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import click
+from click.shell_completion import CompletionItem
+
+from tidemill.cli import contexts
+from tidemill.cli.options import PIPELINE, load
+from tidemill.cli.show import show_json, show_table
+from tidemill.descriptor import Descriptor
+from tidemill.errors import CallerError
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+
+
+def complete(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Names of contexts that begin with what was typed."""
+    return [CompletionItem(name) for name in contexts.names() if name.startswith(typed)]
+
+
+@click.command()
+@click.argument("context", required=False, metavar="[NAME | URI]", shell_complete=complete)
+@click.option("--name", metavar="NAME", help="Name of a new context. Default: <team>-<environment> of the pipeline.")
+@click.option("--forget", is_flag=True, help="Remove the context NAME. The pipeline stays.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
+def command(context: str | None, name: str | None, forget: bool, as_json: bool) -> int:
+    """Choose the pipeline that the other verbs speak to.
+
+    A URI of a pipeline.json makes a context and uses it; a NAME uses one that is there; nothing lists them.
+    --pipeline and TIDEMILL_PIPELINE stand over the context.
+    """
+    known = contexts.read()
+    if context is None and (forget or name):
+        raise click.UsageError("--forget and --name need a NAME or URI.")
+    if context is not None:
+        if forget:
+            known.uri(context)
+            del known.pipelines[context]
+            known.current = None if known.current == context else known.current
+        elif "/" in context:
+            descriptor = load(context).descriptor
+            known.current = chosen_name(name, descriptor)
+            known.pipelines[known.current] = context
+        else:
+            known.uri(context)
+            known.current = context
+        contexts.write(known)
+    show(known, as_json, listing=context is None)
+    return 0
+
+
+def chosen_name(name: str | None, descriptor: Descriptor) -> str:
+    """The name of a new context.
+
+    Raises:
+        CallerError: It could be taken for a URI or an option.
+    """
+    if name is not None and not re.fullmatch(NAME, name):
+        raise CallerError.about("--name", name, "letters, digits, dots, dashes and underscores", "Choose another.")
+    return name or f"{descriptor.team}-{descriptor.environment}"
+
+
+def show(known: contexts.Contexts, as_json: bool, listing: bool) -> None:
+    """The contexts, and what stands over the one in use."""
+    if as_json:
+        rows = [{"name": name, "pipeline": uri} for name, uri in sorted(known.pipelines.items())]
+        show_json({"current": known.current, "contexts": rows})
+        return
+    if listing and known.pipelines:
+        rows = [("*" if name == known.current else "", name, uri) for name, uri in sorted(known.pipelines.items())]
+        show_table(("", "context", "pipeline"), rows)
+    elif listing:
+        click.echo("There is no context yet: tidemill use s3://.../pipeline.json makes one.")
+    elif known.current:
+        click.echo(f"{known.current}: {known.pipelines[known.current]}")
+    else:
+        click.echo("No context is in use.")
+    if os.environ.get(PIPELINE):
+        click.echo(f"{PIPELINE} is set and stands over it: {os.environ[PIPELINE]}", err=True)

@@ -1,0 +1,63 @@
+"""`tidemill wait`: watch a job until it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tidemill.cli.live import following
+from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.show import mebibytes, seconds, show_facts, show_json
+
+if TYPE_CHECKING:
+    from tidemill.client import Status, Summary
+
+
+@click.command()
+@job_argument
+@click.option("--no-repair", is_flag=True, help="Do not re-enqueue deliveries that the cloud has lost; name them.")
+@click.option("--poll", type=click.FloatRange(min=0.1), default=2.0, metavar="SECONDS", help="How often to look.")
+@common
+def command(job: str, no_repair: bool, poll: float, pipeline: str | None, as_json: bool) -> int:
+    """Watch a job until it ends, then show its figures. Exits with 1 when items have failed."""
+    handle = load_job(pipeline, job)
+    with following(handle.id) as on_status:
+        status = handle.wait(
+            repair=not no_repair,
+            poll_seconds=poll,
+            on_status=on_status,
+            say=lambda text: click.echo(text, err=True),
+        )
+    summary = handle.summary(status)
+    if as_json:
+        show_json(status.to_json() | {"summary": summary.to_json()})
+    else:
+        show_facts(facts(status, summary))
+        if status.failed:
+            from tidemill.cli.failures import show_worst
+
+            show_worst(handle)
+    return status.exit_code
+
+
+def facts(status: Status, summary: Summary) -> dict[str, object]:
+    """The table at the end of a job."""
+    table: dict[str, object] = {
+        "job": status.job,
+        "state": status.state,
+        "succeeded": status.succeeded,
+        "failed": status.failed,
+    }
+    if status.remaining:
+        table["not run"] = status.remaining
+    table |= {
+        "attempts": summary.attempts,
+        "reclaims": summary.reclaims,
+        "CPU time": seconds(summary.cpu_seconds),
+        "wall time": seconds(summary.wall_seconds),
+        "peak memory": mebibytes(summary.peak_memory_mib),
+    }
+    if status.failed:
+        table["failures"] = f"tidemill failures {status.job}; `tidemill retry {status.job} --failed` runs them again"
+    return table

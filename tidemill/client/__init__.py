@@ -1,0 +1,8 @@
+"""The SDK: a pipeline, its jobs, and what became of them."""
+
+from tidemill.client.job import Job
+from tidemill.client.pipeline import Pipeline, QueueInfo
+from tidemill.client.rounds import Sent
+from tidemill.client.status import Chunks, JobRow, Status, Summary
+
+__all__ = ["Chunks", "Job", "JobRow", "Pipeline", "QueueInfo", "Sent", "Status", "Summary"]

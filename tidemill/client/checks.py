@@ -1,0 +1,148 @@
+"""The checks of `tidemill doctor`, each a finding with one command that mends a fault."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from tidemill.backends.aws_checks import login_fault, open_checks
+from tidemill.backends.findings import Finding
+from tidemill.client.fleet import fleet_errors
+from tidemill.client.pipeline import Pipeline
+from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
+from tidemill.store import Store
+
+PROBE = "jobs/doctor"
+"""One object that every check overwrites: submitters may not delete. It expires with the jobs."""
+SHOWN = 3
+_POLICY = "pulumi stack output submitter_policy_arn"
+_CLOCK = "sudo timedatectl set-ntp true"
+
+
+def check_pipeline(uri: str) -> Iterator[Finding]:
+    """Look at everything that a submit needs, from the login to the fleet; findings come as they are made.
+
+    Args:
+        uri: URI of the pipeline's `pipeline.json`.
+    """
+    try:
+        checks = open_checks(uri)
+    except CallerError as error:
+        yield login_fault(error)
+        return
+    account = None
+    if checks:
+        login, account = checks.login()
+        yield login
+        if account is None:
+            return
+    else:
+        yield Finding("login", "ok", "this store needs none")
+    try:
+        pipeline = Pipeline.load(uri)
+    except (CallerError, CloudError) as error:
+        yield _descriptor_fault(error)
+        return
+    yield _descriptor(pipeline, uri, account)
+    yield from store_findings(pipeline.store)
+    if checks and (found := open_checks(uri, pipeline.descriptor.region)):
+        yield from found.pipeline(pipeline.descriptor)
+    else:
+        for queue in pipeline.queues():
+            verdict = "ok" if queue.state.accepting and queue.state.running else "fault"
+            mend = "" if verdict == "ok" else "pulumi up"
+            yield Finding(f"queue {queue.name}", verdict, queue.state.detail, mend, owner=bool(mend))
+    yield from fleet_findings(pipeline.store)
+
+
+# ---- descriptor ----------------------------------------------------------------------------------------------------
+
+
+def _descriptor(pipeline: Pipeline, uri: str, account: str | None) -> Finding:
+    descriptor = pipeline.descriptor
+    if account not in (None, descriptor.account):
+        said = f"the stack is in account {descriptor.account}, the login in {account}"
+        return Finding("descriptor", "fault", f"{said}. Use a profile of that account", "aws configure list-profiles")
+    queues = ", ".join(sorted(descriptor.queues)) or "no queue"
+    place = f"{descriptor.team}-{descriptor.environment} in {descriptor.region}"
+    return Finding("descriptor", "ok", f"{place}, account {descriptor.account}, queues: {queues}")
+
+
+def _descriptor_fault(error: CallerError | CloudError) -> Finding:
+    text = str(error)
+    if "schema_version" in text:
+        return Finding("descriptor", "fault", text, "pip install --upgrade tidemill")
+    if "AWS_REGION" in text:
+        return Finding(
+            "descriptor", "fault", text, "export AWS_REGION=$(pulumi stack output --json pipeline | jq -r .region)"
+        )
+    if _skewed(error):
+        return Finding("descriptor", "fault", "this machine's clock is wrong: the store refuses its requests", _CLOCK)
+    if isinstance(error, StoreDeniedError):
+        return Finding("descriptor", "fault", text, _POLICY, owner=True)
+    if "is no descriptor" in text or "Ask the stack's owner" in text:
+        return Finding("descriptor", "fault", text, "pulumi up", owner=True)
+    return Finding("descriptor", "fault", text, "pulumi stack output pipeline_uri", owner=True)
+
+
+def _skewed(error: BaseException | None) -> bool:
+    """Whether the store says that our clock is wrong."""
+    while error is not None:
+        if "RequestTimeTooSkewed" in str(error):
+            return True
+        error = error.__cause__
+    return False
+
+
+# ---- store ---------------------------------------------------------------------------------------------------------
+
+
+def store_findings(store: Store) -> Iterator[Finding]:
+    """That the store can be written, gives back what was written, and refuses a second create."""
+    said = f"doctor {datetime.now(UTC).isoformat(timespec='seconds')} {secrets.token_hex(8)}".encode()
+    try:
+        store.put(PROBE, said)
+        if store.get(PROBE) != said:
+            yield Finding(
+                "store", "fault", f"{store.uri_of(PROBE)} reads otherwise than it was written", "tidemill doctor"
+            )
+        elif store.create(PROBE, said + b" again").ours:
+            advice = "outcomes would not be exactly once. Use a store that supports If-None-Match"
+            yield Finding("store", "fault", f"{store.uri} has no conditional create; {advice}", "pulumi up", owner=True)
+        else:
+            yield Finding("store", "ok", f"{store.uri}: written, read, and a second create refused")
+    except StoreDeniedError as error:
+        yield Finding("store", "fault", f"{store.uri_of('jobs/')} may not be written: {error}", _POLICY, owner=True)
+    except StoreError as error:
+        clock = "this machine's clock is wrong: the store refuses its requests"
+        skewed = _skewed(error)
+        yield Finding("store", "fault", clock if skewed else str(error), _CLOCK if skewed else "tidemill doctor")
+    except CallerError as error:
+        yield Finding("store", "fault", str(error), "pulumi up", owner=True)
+
+
+# ---- fleet ---------------------------------------------------------------------------------------------------------
+
+
+def fleet_findings(store: Store) -> Iterator[Finding]:
+    """What machines say of themselves."""
+    try:
+        errors = fleet_errors(store)
+    except CloudError as error:
+        yield Finding("fleet", "unknown", f"its records cannot be read: {error}")
+        return
+    if not errors:
+        yield Finding("fleet", "ok", "no machine has reported an error within a day")
+    for error in errors[:SHOWN]:
+        yield Finding("fleet", "fault", error.text(), show_command(store, error.name), owner=True)
+    if len(errors) > SHOWN:
+        rest = f"{len(errors) - SHOWN} more machines"
+        yield Finding("fleet", "fault", rest, show_command(store, errors[SHOWN].name), owner=True)
+
+
+def show_command(store: Store, name: str) -> str:
+    """What prints an object of a store."""
+    scheme, _, rest = store.uri_of(name).partition("://")
+    programs = {"s3": f"aws s3 cp s3://{rest} -", "gs": f"gcloud storage cat gs://{rest}"}
+    return programs.get(scheme, f"cat {rest}")

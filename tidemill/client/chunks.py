@@ -1,0 +1,124 @@
+"""How many items travel together, and how chunks become arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, pairwise, repeat
+
+from tidemill.errors import CallerError
+from tidemill.job import MAX_CHUNKS
+from tidemill.ledger.rounds import RoundArray, array_name
+
+ARRAY_CHUNKS = 10_000
+CHUNK_SECONDS = 240
+"""Three to five minutes: long beside the start of a container, short beside the life of a Spot machine."""
+LEARNING_CHUNKS = 4
+SMALLER = 8
+"""How many times smaller the first chunks are."""
+ITEM_SECONDS = 10
+"""How long an item takes, when nobody says."""
+
+
+def choose_chunk_size(items: int, fleet_slots: int, item_seconds: float | None, asked: int | None) -> int:
+    """Items a chunk.
+
+    Args:
+        items: Items of the job.
+        fleet_slots: Items that the fleet can run at the same time; no slot stays empty for the sake of larger chunks.
+        item_seconds: Expected seconds of an item; None when unknown.
+        asked: The caller's own choice.
+
+    Raises:
+        CallerError: The choice is below 1, or makes more chunks than a job may have.
+    """
+    least = -(-items // MAX_CHUNKS)
+    if asked is not None:
+        if asked < least:
+            allowed = f"{least} and more for {items} items ({MAX_CHUNKS} chunks a job)"
+            raise CallerError.about("chunk_size", asked, allowed, "Leave it out to have it chosen.")
+        return asked
+    by_time = round(CHUNK_SECONDS / (item_seconds or ITEM_SECONDS))
+    return max(1, least, min(by_time, -(-items // fleet_slots)))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a job's items become chunks.
+
+    Attributes:
+        items: Items of the job.
+        chunk_size: Items a chunk.
+        first: Sizes of the first chunks where they are smaller: how long an item takes is then known early, and a
+            mistake in the command costs little.
+        why: Why this size, in words.
+    """
+
+    items: int
+    chunk_size: int
+    first: tuple[int, ...] = ()
+    why: str = ""
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return len(self.first) + -(-(self.items - sum(self.first)) // self.chunk_size)
+
+    def sizes(self) -> Iterator[int]:
+        """The size of each chunk; the last may get less."""
+        return islice(chain(self.first, repeat(self.chunk_size)), self.chunks)
+
+    def words(self) -> str:
+        """`20838 chunks of 24 (4 small ones first), about 240 s each at 10 s an item`."""
+        first = f" ({len(self.first)} of {self.first[0]} first, to learn)" if self.first else ""
+        noun = "chunk" if self.chunks == 1 else "chunks"
+        return f"{self.chunks} {noun} of {self.chunk_size}{first}{self.why and ', ' + self.why}"
+
+
+def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked: int | None) -> Plan:
+    """Choose chunks (see `choose_chunk_size` for arguments and errors). Only where nobody knows how long an item takes
+    are the first chunks small."""
+    size = choose_chunk_size(items, fleet_slots, item_seconds, asked)
+    if asked is not None:
+        return Plan(items, size)
+    seconds = (
+        f"{item_seconds:g} s an item" if item_seconds else f"{ITEM_SECONDS} s an item (--item-seconds says better)"
+    )
+    plan = Plan(items, size, (), f"chosen for {seconds}")
+    learning = Plan(items, size, (max(1, size // SMALLER),) * LEARNING_CHUNKS, plan.why)
+    worth_it = item_seconds is None and size >= SMALLER and plan.chunks >= 2 * LEARNING_CHUNKS
+    return learning if worth_it and learning.chunks <= MAX_CHUNKS else plan
+
+
+def check_sizes(item_seconds: float | None, chunk_size: int | None) -> None:
+    """Refuse what no number of items can make right."""
+    if item_seconds is not None and not item_seconds > 0:
+        raise CallerError.about("item_seconds", item_seconds, "more than 0", "Leave it out when unknown.")
+    if chunk_size is not None and chunk_size < 1:
+        raise CallerError.about("chunk_size", chunk_size, "1 and more", "Leave it out to have it chosen.")
+
+
+def arrays_of(job: str, number: int, chunks: Sequence[int], limit: int = ARRAY_CHUNKS) -> list[RoundArray]:
+    """A round's chunks as arrays of nearly equal size.
+
+    Equal, because an array of one is refused by AWS Batch (2 to 10,000,
+    https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.html): 10,001 chunks are 5,001 and 5,000, not 10,000
+    and 1. Only a round of a single chunk is an array of one, which a backend enqueues as a plain job.
+
+    Args:
+        job: The job's id.
+        number: The round.
+        chunks: Which chunks, in order; a range stays a range.
+        limit: Chunks an array.
+    """
+    count = -(-len(chunks) // limit)
+    size, larger = divmod(len(chunks), max(count, 1))
+    starts = [k * size + min(k, larger) for k in range(count + 1)]
+    slices = [chunks[start:end] for start, end in pairwise(starts)]
+    return [_array(array_name(job, number, k), part) for k, part in enumerate(slices)]
+
+
+def _array(name: str, part: Sequence[int]) -> RoundArray:
+    if isinstance(part, range):
+        return RoundArray(name=name, first=part.start, count=len(part))
+    return RoundArray(name=name, chunks=list(part))

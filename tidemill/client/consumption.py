@@ -1,0 +1,109 @@
+"""What items take of CPUs and memory beside what was asked for, from a bounded sample of a job's records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tidemill.descriptor import Resources
+from tidemill.ledger import Ledger, Look, Outcome
+
+SAMPLED_CHUNKS = 8
+"""Records that are read, whatever the size of the job: `status` stays a matter of a few requests."""
+_ENOUGH = 10
+"""Items below which nothing is suggested."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, 95th percentile and largest."""
+
+    p50: float
+    p95: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Sequence[float], digits: int) -> Spread:
+        """Of at least one value, by nearest rank."""
+        ranked = sorted(values)
+        at = [ranked[max(0, math.ceil(part * len(ranked)) - 1)] for part in (0.5, 0.95, 1)]
+        return cls(*(round(value, digits) for value in at))
+
+
+@dataclass(frozen=True)
+class Consumption:
+    """What items took.
+
+    Attributes:
+        items: Items that were looked at.
+        chunks: Records that were read.
+        seconds: Wall time of an item.
+        cpus: Cores that an item kept busy: its CPU time over its wall time.
+        memory_mib: Largest memory of an item in MiB.
+        asked_cpus: What the job asked for an item.
+        asked_memory_mib: The same of memory.
+    """
+
+    items: int
+    chunks: int
+    seconds: Spread
+    cpus: Spread
+    memory_mib: Spread
+    asked_cpus: float
+    asked_memory_mib: int
+
+    def facts(self) -> dict[str, object]:
+        """One fact a line, for people."""
+        return {
+            "seconds": f"{_words(self.seconds)} an item ({self.items} items looked at)",
+            "CPUs": f"{_words(self.cpus)} of {self.asked_cpus:g}",
+            "memory": f"{_words(self.memory_mib)} of {self.asked_memory_mib} MiB",
+        }
+
+
+def _words(spread: Spread) -> str:
+    return f"p50 {spread.p50:g}, p95 {spread.p95:g}, max {spread.max:g}"
+
+
+def sample(ledger: Ledger, look: Look, resources: Resources) -> Consumption | None:
+    """Read a few records, spread evenly over what is done; None when nothing has run."""
+    done = sorted((chunk, number) for number, chunks in look.done.items() for chunk in chunks)
+    step = max(1, len(done) // SAMPLED_CHUNKS)
+    chosen = done[step // 2 :: step][:SAMPLED_CHUNKS]
+    with ThreadPoolExecutor(SAMPLED_CHUNKS) as pool:
+        records = [record for record in pool.map(lambda at: ledger.committed(at[1], at[0]), chosen) if record]
+    ran = [outcome for record in records for outcome in record.outcomes if outcome.wall_seconds > 0]
+    return _of(ran, len(records), resources) if ran else None
+
+
+def _of(ran: Sequence[Outcome], chunks: int, resources: Resources) -> Consumption:
+    return Consumption(
+        items=len(ran),
+        chunks=chunks,
+        seconds=Spread.of([outcome.wall_seconds for outcome in ran], 3),
+        cpus=Spread.of([outcome.cpu_seconds / outcome.wall_seconds for outcome in ran], 2),
+        memory_mib=Spread.of([outcome.peak_memory_mib for outcome in ran], 1),
+        asked_cpus=resources.cpus,
+        asked_memory_mib=resources.memory_mib,
+    )
+
+
+def suggestion(taken: Consumption) -> str | None:
+    """What to ask for instead, where that makes a difference; None where all is well or too little is known."""
+    if taken.items < _ENOUGH:
+        return None
+    words: list[str] = []
+    # A fifth above the largest, in steps that machines are made in.
+    memory = max(256, 256 * math.ceil(taken.memory_mib.max * 1.2 / 256))
+    if taken.memory_mib.max > 0.9 * taken.asked_memory_mib:
+        words.append(f"--memory {memory}: the largest item came near its limit")
+    elif memory <= taken.asked_memory_mib / 2:
+        words.append(f"--memory {memory} would do, and more items fit a machine")
+    cpus = max(1, math.ceil(taken.cpus.p95))
+    if cpus < taken.asked_cpus:
+        words.append(f"--cpus {cpus} would do")
+    elif taken.cpus.p50 > 0.9 * taken.asked_cpus and taken.cpus.max > 1.3 * taken.asked_cpus:
+        words.append(f"--cpus {cpus}: items use more than they ask for")
+    return "; ".join(words) or None

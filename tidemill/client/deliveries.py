@@ -1,0 +1,204 @@
+"""Deliveries: what a round enqueued, what the cloud still knows of it, and what it has lost."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tidemill.backends import Array, ArrayState, Backend, Shape
+from tidemill.descriptor import Queue
+from tidemill.errors import CallerError
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger, Look, Round, RoundArray
+from tidemill.ledger import names as stored
+
+if TYPE_CHECKING:
+    from tidemill.client.pipeline import Pipeline
+
+EXPLAINED_CHILDREN = 1000
+"""Of more failed containers none is looked up for its reason: the cloud lists a hundred a request."""
+SUBMIT_GRACE_SECONDS = 300
+"""A round younger than this may still be on its way to the queue: somebody's submit runs right now."""
+
+
+@dataclass(frozen=True)
+class Deliveries:
+    """A job's chunks as the cloud sees them.
+
+    Attributes:
+        states: Children by state (`waiting`, `starting`, `running`, ...), all rounds together.
+        lost: Chunks without a record that nobody will deliver again.
+        outstanding: True while the cloud, or a submit that is still young, may deliver something.
+        reason: The cloud's own words about what is lost, or else about what waits.
+    """
+
+    states: dict[str, int] = field(default_factory=dict)
+    lost: list[int] = field(default_factory=list)
+    outstanding: bool = False
+    reason: str | None = None
+
+
+def queue_of(pipeline: Pipeline, spec: JobSpec) -> Queue:
+    """The queue of a job.
+
+    Raises:
+        CallerError: The stack no longer has it.
+    """
+    queue = pipeline.descriptor.queues.get(spec.queue)
+    if queue is None or spec.image not in queue.images:
+        raise CallerError(
+            f"{spec.job} was sent to queue {spec.queue!r} with image {spec.image!r}, which this pipeline does not have "
+            "any more. Submit it again to another."
+        )
+    return queue
+
+
+def write_round(ledger: Ledger, number: int, arrays: Sequence[RoundArray], image: str, **fields: Any) -> Round:
+    """A round's immutable record (`fields` are further fields of `Round`); the one that stands when somebody was
+    first."""
+    values = {"round": number, "arrays": list(arrays), "image": image} | {k: v for k, v in fields.items() if v}
+    data = Round.model_validate(values).model_dump_json().encode()
+    standing = ledger.store.create(stored.round_(ledger.job, number), data)
+    return Round.model_validate_json(standing.content)
+
+
+def enqueue(pipeline: Pipeline, spec: JobSpec, round_: Round) -> int:
+    """Enqueue what of a round is neither enqueued nor done; returns how many arrays were handed to the cloud.
+
+    SubmitJob has no client token, so names are looked up before, and looked up again after: of two submits at once,
+    each sees the other's arrays and ends the younger twin.
+    """
+    ledger, backend, queue = Ledger(pipeline.store, spec.job), pipeline.backend, queue_of(pipeline, spec)
+    prefix = f"{spec.job}-r{round_.round}-a"
+    missing = _missing(ledger, round_, {state.name for state in backend.describe(queue, prefix)})
+    if not missing:
+        return 0
+    hashes = {
+        "TIDEMILL_JOB_SHA256": _sha256(ledger, stored.spec(spec.job)),
+        "TIDEMILL_ROUND_SHA256": _sha256(ledger, stored.round_(spec.job, round_.round)),
+    }
+    place = {"TIDEMILL_JOB": spec.job, "TIDEMILL_ROUND": str(round_.round)}
+    arrays = [Array(array.name, array.size, place | {"TIDEMILL_ARRAY": str(k)} | hashes) for k, array in missing]
+    backend.enqueue(_shape(pipeline, spec, queue), arrays)
+    backend.cancel(_twins(backend.describe(queue, prefix)), "enqueued twice")
+    return len(arrays)
+
+
+def _missing(ledger: Ledger, round_: Round, known: set[str]) -> list[tuple[int, RoundArray]]:
+    """Arrays of a round that were never enqueued, each with its number.
+
+    The cloud forgets an array only after it has ended, and then there are records of it, or a later round has taken
+    over what it lost.
+    """
+    missing = [(k, array) for k, array in enumerate(round_.arrays) if array.name not in known]
+    if not missing:
+        return []
+    seen = ledger.done_chunks(round_.round)
+    for later in ledger.rounds()[round_.round + 1 :]:
+        seen.update(chunk for array in later.arrays for chunk in array.all())
+    return [(k, array) for k, array in missing if seen.isdisjoint(array.all())]
+
+
+def _twins(states: Sequence[ArrayState]) -> list[ArrayState]:
+    """All but the oldest of arrays with the same name."""
+    standing = oldest_by_name(states)
+    return [state for state in states if state.id != standing[state.name].id]
+
+
+def oldest_by_name(states: Sequence[ArrayState]) -> dict[str, ArrayState]:
+    """Arrays by name; of twins the oldest, which is the one that stands."""
+    return {state.name: state for state in sorted(states, key=lambda s: (s.created_at, s.id), reverse=True)}
+
+
+def _shape(pipeline: Pipeline, spec: JobSpec, queue: Queue) -> Shape:
+    return Shape(
+        queue=queue,
+        image=spec.image,
+        resources=spec.resources,
+        slots=spec.slots,
+        user=spec.user,
+        tags={"tidemill:team": pipeline.descriptor.team, "tidemill:job": spec.job},
+    )
+
+
+def _sha256(ledger: Ledger, name: str) -> str:
+    return hashlib.sha256(ledger.store.get(name)).hexdigest()
+
+
+def reconcile(
+    spec: JobSpec, backend: Backend, known: Sequence[ArrayState], look: Look, patient: bool = True
+) -> Deliveries:
+    """Compare what was enqueued with what is done and what the cloud knows.
+
+    Args:
+        spec: The job's spec.
+        backend: Asked which children of an array have failed.
+        known: What the cloud knows of the job's arrays.
+        look: What the store's names say, read after `known`, so that a chunk which was committed in between is not
+            taken for lost.
+        patient: Whether to wait for a round that is young and unknown to the cloud (its submit may still run), and to
+            look up why something was lost.
+
+    Returns:
+        The deliveries; of a cancelled job nothing is lost, for it is not wanted.
+    """
+    states: dict[str, int] = {}
+    by_name = oldest_by_name(known)
+    for state in by_name.values():
+        for name, count in state.states.items():
+            states[name] = states.get(name, 0) + count
+    waits = next((state.reason for state in known if state.reason and not state.ended), None)
+    outstanding = any(not state.ended for state in known)
+    if look.counts.cancelled:
+        return Deliveries(states, outstanding=outstanding, reason=waits)
+    if not look.rounds:
+        lost = [] if patient and _young(spec.created_at) else list(range(spec.chunks_total))
+        return Deliveries(states, lost, not lost, "its submit did not get as far as enqueueing")
+    given_up: dict[int, _GivenUp] = {}
+    for round_ in look.rounds:
+        young = patient and _young(round_.created_at)
+        for array in round_.arrays:
+            state = by_name.get(array.name)
+            for chunk in array.all():
+                # A chunk belongs to the newest round that enqueued it.
+                given_up.pop(chunk, None)
+            if state is None and young:
+                outstanding = True
+            else:
+                given_up |= dict.fromkeys(_chunks_given_up(array, state, backend), _GivenUp(round_.round, array, state))
+    lost = sorted(chunk for chunk in given_up if chunk in look.waiting)
+    if not patient or not lost:
+        return Deliveries(states, lost, outstanding, waits)
+    return Deliveries(states, lost, outstanding, given_up[lost[0]].why(lost[0], backend))
+
+
+def _young(written: datetime) -> bool:
+    return (datetime.now(UTC) - written).total_seconds() < SUBMIT_GRACE_SECONDS
+
+
+@dataclass(frozen=True)
+class _GivenUp:
+    """The delivery of a chunk that the cloud will not make again."""
+
+    round: int
+    array: RoundArray
+    state: ArrayState | None
+
+    def why(self, chunk: int, backend: Backend) -> str:
+        if self.state is None:
+            return "the queue does not know it (any more)"
+        failed = self.state.states.get("failed", 0)
+        if failed > EXPLAINED_CHILDREN:
+            return f"{failed} containers of {self.array.name} ended without a record"
+        child = self.array.all().index(chunk)
+        return backend.failed_children(self.state).get(child, "its container ended without a record")
+
+
+def _chunks_given_up(array: RoundArray, state: ArrayState | None, backend: Backend) -> Iterable[int]:
+    """Chunks of an array that the cloud will not deliver again, done or not."""
+    if state is None or state.ended:
+        return array.all()
+    return [array.chunk(child) for child in backend.failed_children(state)]

@@ -1,0 +1,75 @@
+"""What stands in the way of a job's machines: their own error records, and images that are not there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tidemill.backends.findings import Finding
+from tidemill.store import Store
+
+if TYPE_CHECKING:
+    from tidemill.client.pipeline import Pipeline
+
+FLEET_ERRORS = "fleet/errors"
+RECENT = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class FleetError:
+    """What a machine that could not run its worker said before it took itself out of service.
+
+    Attributes:
+        name: The record's name in the store.
+        machine: The machine.
+        error: What it said.
+        at: When; None when it did not say.
+    """
+
+    name: str
+    machine: str
+    error: str
+    at: datetime | None
+
+    def text(self) -> str:
+        """One line: the machine, and the last line of what it said."""
+        lines = [line.strip() for line in self.error.splitlines() if line.strip()]
+        return f"{self.machine}: {lines[-1] if lines else 'no reason given'}"
+
+
+def fleet_errors(store: Store) -> list[FleetError]:
+    """Records that machines have left within the last day, the newest first."""
+    found = [_fleet_error(name, data) for name in store.list(FLEET_ERRORS) if (data := store.find(name)) is not None]
+    now = datetime.now(UTC)
+    recent = [error for error in found if error.at is None or error.at >= now - RECENT]
+    return sorted(recent, key=lambda error: error.at or now, reverse=True)
+
+
+def _fleet_error(name: str, data: bytes) -> FleetError:
+    machine = name.rpartition("/")[2].removesuffix(".json")
+    text = data.decode(errors="replace").strip()
+    try:
+        fields = json.loads(text)
+        at = datetime.fromisoformat(fields["at"])
+        return FleetError(name, machine, str(fields["error"]), at if at.tzinfo else at.replace(tzinfo=UTC))
+    except (ValueError, TypeError, KeyError):
+        return FleetError(name, machine, text, None)
+
+
+def image_faults(pipeline: Pipeline, queue: str, image: str) -> list[Finding]:
+    """What is wrong with an image of a queue, as far as the caller's login may see it; empty when nothing is.
+
+    Args:
+        pipeline: The pipeline.
+        queue: Name of one of its queues.
+        image: Name of one of the queue's images.
+    """
+    if pipeline.descriptor.cloud != "aws" or not pipeline.store.uri.startswith("s3://"):
+        return []
+    from tidemill.backends.aws_checks import AwsChecks
+
+    described = pipeline.descriptor.queues[queue].images[image]
+    found = AwsChecks(pipeline.descriptor.region).image(f"image {queue}/{image}", described)
+    return [found] if found.verdict == "fault" else []

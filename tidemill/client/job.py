@@ -1,0 +1,402 @@
+"""A job that was submitted, seen from anywhere: everything is in the store and in the queue."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidemill.backends import ArrayState, LogLine
+from tidemill.client.consumption import Consumption, sample, suggestion
+from tidemill.client.deliveries import Deliveries, oldest_by_name, queue_of, reconcile
+from tidemill.client.fleet import fleet_errors
+from tidemill.client.lines import Wanted, follow_lines
+from tidemill.client.rounds import Sent, resume, retry, send_again
+from tidemill.client.status import Chunks, State, Status, Summary, items_a_second, summarise
+from tidemill.code import pack, upload
+from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreMissingError
+from tidemill.job import JOB_PATTERN, NAME_PATTERN, JobSpec
+from tidemill.ledger import Counts, Ledger, Look, Outcome
+
+if TYPE_CHECKING:
+    from tidemill.client.pipeline import Pipeline
+
+FLEET_ERRORS = 3
+"""Machines whose errors a status names."""
+POLL_SECONDS = 2.0
+SLOWEST_POLL_SECONDS = 15.0
+FRUITLESS_REPAIRS = 3
+"""Rounds of re-enqueueing that bring no chunk further, after which `wait` gives up."""
+OUTAGES = 10
+"""Looks in a row that the store or the cloud may refuse before `wait` gives up."""
+
+
+def quiet(text: str) -> None:
+    """Says nothing."""
+
+
+class Job:
+    """A job of a pipeline. Made by `Pipeline.submit` and `Pipeline.job`.
+
+    Example:
+        >>> job = pipeline.job("tiles")
+        >>> job.status().succeeded
+        2
+    """
+
+    def __init__(self, pipeline: Pipeline, job: str, spec: JobSpec) -> None:
+        self.id = job
+        self.spec = spec
+        self.enqueued = 0
+        """Arrays that this submit handed to the cloud."""
+        self._pipeline = pipeline
+        self._ledger = Ledger(pipeline.store, job)
+
+    @classmethod
+    def find(cls, pipeline: Pipeline, job: str) -> Job:
+        """A job by its id, or the newest of a name.
+
+        Raises:
+            CallerError: It is neither, or there is no such job.
+        """
+        if not re.fullmatch(NAME_PATTERN, job) and not re.fullmatch(JOB_PATTERN, job):
+            allowed = "a job's id, <name>-<8 hex digits>, or its name"
+            raise CallerError.about("job", job, allowed, "Give the id that `tidemill submit` printed.")
+        ids = [job] if re.fullmatch(JOB_PATTERN, job) else cls._ids_of(pipeline, job)
+        found = [cls(pipeline, one, spec) for one in ids if (spec := cls.known_spec(pipeline, one))]
+        if not found:
+            advice = "Look at the id or name, and at --pipeline."
+            raise CallerError.about("job", job, f"a job in {pipeline.store.uri}/jobs", advice)
+        return max(found, key=lambda one: one.spec.created_at)
+
+    @staticmethod
+    def _ids_of(pipeline: Pipeline, name: str) -> list[str]:
+        """The ids of every job of a name."""
+        ids = (folder.rpartition("/")[2] for folder in pipeline.store.folders("jobs"))
+        return [one for one in ids if one.rpartition("-")[0] == name and re.fullmatch(JOB_PATTERN, one)]
+
+    @staticmethod
+    def known_spec(pipeline: Pipeline, job: str) -> JobSpec | None:
+        """A job's spec, or None when there is no such job."""
+        try:
+            return Ledger(pipeline.store, job).spec()
+        except StoreMissingError:
+            return None
+
+    @property
+    def output(self) -> str:
+        """URI under which the items' outputs go.
+
+        Example:
+            >>> job.output
+            '.../out/tiles-...'
+        """
+        return self.spec.output_prefix(self._pipeline.store.uri)
+
+    # ---- looking ------------------------------------------------------------------------------------------------
+
+    def progress(self) -> Counts:
+        """The job in numbers, from names in the store alone: the queue is not asked.
+
+        Example:
+            >>> job.progress().succeeded
+            2
+        """
+        return self._ledger.counts()
+
+    def status(self, consumption: bool = True) -> Status:
+        """What became of the items so far, from names in the store and the queue's own figures.
+
+        Args:
+            consumption: Whether to read a few records for what items take of CPUs and memory, and what machines have
+                reported.
+
+        Raises:
+            CloudError: The store or the queue cannot be asked.
+
+        Example:
+            >>> job.status().state
+            'finished'
+        """
+        there = self.spec.queue in self._pipeline.descriptor.queues
+        known = self._known() if there else []
+        look = self._ledger.look()
+        taken = sample(self._ledger, look, self.spec.resources) if consumption else None
+        if look.counts.finished:
+            return self._status(look, Deliveries(), "finished", taken)
+        queue_of(self._pipeline, self.spec)
+        deliveries = reconcile(self.spec, self._pipeline.backend, known, look)
+        active = deliveries.states.get("running", 0) + deliveries.states.get("starting", 0)
+        state: State = "running" if active else "waiting"
+        if look.counts.cancelled and not deliveries.outstanding:
+            state = "cancelled"
+        elif not deliveries.outstanding and deliveries.lost:
+            state = "lost"
+        return self._status(look, deliveries, state, taken, fleet=consumption)
+
+    def _known(self) -> list[ArrayState]:
+        """What the queue still knows of the job's arrays."""
+        return self._pipeline.backend.describe(queue_of(self._pipeline, self.spec), f"{self.id}-r")
+
+    def _status(
+        self,
+        look: Look,
+        deliveries: Deliveries,
+        state: State,
+        taken: Consumption | None,
+        fleet: bool = False,
+    ) -> Status:
+        counts = look.counts
+        rate = items_a_second(look, self._ledger.index()) if state in ("running", "waiting") else None
+        return Status(
+            job=self.id,
+            state=state,
+            items=counts.items,
+            succeeded=counts.succeeded,
+            failed=counts.failed,
+            remaining=counts.remaining,
+            chunks=Chunks(
+                total=counts.chunks_total,
+                done=counts.chunks_done,
+                waiting=deliveries.states.get("waiting", 0),
+                running=deliveries.states.get("running", 0) + deliveries.states.get("starting", 0),
+                lost=deliveries.lost,
+            ),
+            reclaims=counts.reclaims,
+            rounds=counts.rounds,
+            start_failures=counts.start_failures,
+            items_a_second=rate,
+            seconds_left=round(counts.remaining / rate, 1) if rate else None,
+            consumption=taken,
+            suggestion=suggestion(taken) if taken else None,
+            fleet_errors=self._fleet_errors() if fleet else [],
+            note=self._note(look, deliveries, state),
+        )
+
+    def _fleet_errors(self) -> list[str]:
+        """What machines that could not run their worker said within a day, the newest first."""
+        return [error.text() for error in fleet_errors(self._pipeline.store)[:FLEET_ERRORS]]
+
+    def _note(self, look: Look, deliveries: Deliveries, state: State) -> str | None:
+        """The most urgent thing that a person should know."""
+        counts = look.counts
+        if said := look.cancellation:
+            return f"cancelled by {said.get('by') or 'somebody'}: {said.get('reason', '')}"
+        if counts.start_failures:
+            texts = self._ledger.start_failures(counts.rounds - 1) or [""]
+            return f"the program did not start {counts.start_failures} times: {texts[-1]}"
+        if deliveries.lost:
+            return deliveries.reason
+        if state == "waiting":
+            queues = self._pipeline.backend.queue_states({self.spec.queue: queue_of(self._pipeline, self.spec)})
+            queue = queues[self.spec.queue]
+            return deliveries.reason if queue.running else f"queue {self.spec.queue!r} is {queue.detail}"
+        return None
+
+    def summary(self, status: Status | None = None) -> Summary:
+        """Figures added up from every record. `status` spares counting the reclaims again.
+
+        Example:
+            >>> job.summary().failed
+            1
+        """
+        reclaims = status.reclaims if status else self._ledger.counts().reclaims
+        return summarise(self._ledger, self.spec, reclaims)
+
+    def results(self, failed_only: bool = False) -> Iterator[Outcome]:
+        """The outcome of every item that has one, in the items' order, as a stream.
+
+        Example:
+            >>> [outcome.output for outcome in job.results() if outcome.status == "succeeded"]
+            ['s3://...', 's3://...']
+        """
+        return (o for o in self._ledger.outcomes() if not failed_only or o.status == "failed")
+
+    # ---- waiting ------------------------------------------------------------------------------------------------
+
+    def wait(
+        self,
+        *,
+        repair: bool = True,
+        poll_seconds: float = POLL_SECONDS,
+        on_status: Callable[[Status], None] = lambda status: None,
+        say: Callable[[str], None] = quiet,
+    ) -> Status:
+        """Watch until the job ends. It always does: what the cloud has lost is enqueued again, within bounds.
+
+        Args:
+            repair: Enqueue lost deliveries again. Otherwise the job ends as `lost` when only they are left.
+            poll_seconds: How often to look at first; up to 15 s while nothing changes.
+            on_status: Called with every status.
+            say: Told, in words, what was repaired.
+
+        Returns:
+            The last status.
+
+        Raises:
+            CloudError: The store or the cloud refused to be asked many times in a row.
+
+        Example:
+            >>> job.wait().state
+            'finished'
+        """
+        repairs = _Repairs(self, say)
+        pause, last = poll_seconds, None
+        while True:
+            status = self._patient_status(pause, say)
+            on_status(status)
+            if status.chunks.lost and repair and repairs.worth_it(status):
+                repairs.enqueue(status)
+            elif status.ended:
+                return status
+            pause = poll_seconds if status != last else min(pause * 1.5, max(poll_seconds, SLOWEST_POLL_SECONDS))
+            last = status
+            time.sleep(pause)
+
+    def _patient_status(self, pause: float, say: Callable[[str], None]) -> Status:
+        """A status, through outages of the network that pass."""
+        for outage in range(1, OUTAGES + 1):
+            try:
+                return self.status(consumption=False)
+            except StoreDeniedError:
+                raise
+            except CloudError as error:
+                if outage == OUTAGES:
+                    raise
+                say(f"{error} Asking again.")
+                time.sleep(pause)
+        raise AssertionError("unreachable")
+
+    # ---- ending, and running on ---------------------------------------------------------------------------------
+
+    def cancel(self, reason: str = "cancelled by its user") -> int:
+        """Stop the job: workers stop, what is queued does not run, what is finished stays.
+
+        Returns:
+            How many arrays were ended; 0 as well for a job that had finished, which stays finished.
+
+        Example:
+            >>> job = pipeline.submit(["sleep", "{index}"], ["s3://raw/8.jpg", "s3://raw/9.jpg"], queue="cpu")
+            >>> job.cancel("the wrong list")
+            1
+        """
+        backend = self._pipeline.backend
+        if self._ledger.counts().finished:
+            return 0
+        self._ledger.cancel(by=backend.user(), reason=reason)
+        return backend.cancel(self._known(), reason)
+
+    def resume(self) -> Sent:
+        """Enqueue again what nobody will deliver any more; of a cancelled job, all that is not done.
+
+        Example:
+            >>> job.resume().chunks  # nothing was lost
+            0
+        """
+        return resume(self._pipeline, self.spec)
+
+    def retry(self, items: Collection[int] | None = None, code: str | Path | None = None) -> Sent:
+        """Run items again that have an outcome; the new outcome then stands.
+
+        Args:
+            items: Indexes; None for every item that failed.
+            code: A folder of code that they run with from now on; None for that of the newest round.
+
+        Raises:
+            CallerError: An item that the job does not have, or that has no outcome yet; a folder that cannot be packed.
+
+        Example:
+            >>> job.retry().items
+            1
+        """
+        if code is None:
+            return retry(self._pipeline, self.spec, items)
+        packed = pack(code)
+        upload(self._pipeline.store, self.id, packed)
+        return retry(self._pipeline, self.spec, items, packed.sha256)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the job has been cancelled, by whomever.
+
+        Example:
+            >>> job.cancelled
+            False
+        """
+        return self._ledger.is_cancelled()
+
+    # ---- logs ---------------------------------------------------------------------------------------------------
+
+    def logs(
+        self,
+        item: int | None = None,
+        worker: bool = False,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        text: str | None = None,
+        follow: bool = False,
+    ) -> Iterator[LogLine]:
+        """What the items printed, oldest first.
+
+        Args:
+            item: Only this item.
+            worker: Also what the worker itself says.
+            since: Only lines of this time and later.
+            until: Only lines of this time and before.
+            text: Only lines that hold this, case as typed.
+            follow: Go on with new lines until the job ends; `until` is not heeded then.
+
+        Raises:
+            CallerError: The job has no such item.
+
+        Example:
+            >>> [line.said for line in job.logs(item=1)]
+            ['opening s3://raw/1.jpg', 'ValueError: no']
+        """
+        if item is not None and not 0 <= item < self.spec.items_total:
+            raise CallerError.about("item", item, f"0 to {self.spec.items_total - 1}", "Give an item's index.")
+        wanted = Wanted(item, worker, since, until, text)
+        return follow_lines(self, wanted) if follow else self.wanted_lines(wanted)
+
+    def wanted_lines(self, wanted: Wanted) -> Iterator[LogLine]:
+        """An item's containers are read by name; what the cloud has forgotten, and whole jobs, by a search."""
+        backend, descriptor = self._pipeline.backend, self._pipeline.descriptor
+        since = max(self.spec.created_at.timestamp(), wanted.since_seconds)
+        children = [] if wanted.item is None else self._children(wanted.item)
+        for array, index in children:
+            yield from filter(wanted.has, backend.child_logs(descriptor, array, index))
+        if not children:
+            fields: dict[str, str | int] = {"job": self.id} | ({} if wanted.item is None else {"item": wanted.item})
+            lines = backend.logs(descriptor, fields, since, wanted.until_seconds, wanted.text)
+            yield from filter(wanted.has, lines)
+
+    def _children(self, item: int) -> list[tuple[ArrayState, int]]:
+        """Containers that were given an item and that the cloud remembers."""
+        by_name = oldest_by_name(self._known())
+        chunk = self._ledger.index().chunk_of(item)
+        arrays = [array for round_ in self._ledger.rounds() for array in round_.arrays if array.name in by_name]
+        return [(by_name[array.name], array.all().index(chunk)) for array in arrays if chunk in array.all()]
+
+
+class _Repairs:
+    """Re-enqueueing of lost deliveries, given up when it brings nothing."""
+
+    def __init__(self, job: Job, say: Callable[[str], None]) -> None:
+        self._job, self._say = job, say
+        self._fruitless = 0
+        self._done = -1
+
+    def worth_it(self, status: Status) -> bool:
+        return self._fruitless < FRUITLESS_REPAIRS or status.chunks.done > self._done
+
+    def enqueue(self, status: Status) -> None:
+        self._fruitless = 0 if status.chunks.done > self._done else self._fruitless
+        self._done = status.chunks.done
+        self._fruitless += 1
+        job, lost = self._job, status.chunks.lost
+        sent = send_again(job._pipeline, job.spec, job._ledger.look(), lost)
+        self._say(f"{len(lost)} lost deliveries ({status.note}) are enqueued again as round {sent.round}.")

@@ -1,0 +1,80 @@
+"""Log lines of a job: which ones are wanted, and following them as they come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tidemill.backends import LogLine
+
+if TYPE_CHECKING:
+    from tidemill.client.job import Job
+
+POLL_SECONDS = 2.0
+LATE_SECONDS = 60.0
+"""How far back each look goes: lines of different machines do not arrive in the order of their times."""
+QUIET_LOOKS = 3
+"""Looks without a new line, after the job has ended, after which no more are expected."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which lines of a job are wanted. See `Job.logs`."""
+
+    item: int | None = None
+    worker: bool = False
+    since: datetime | None = None
+    until: datetime | None = None
+    text: str | None = None
+
+    @property
+    def since_seconds(self) -> float:
+        """Seconds since the epoch; 0 when nothing was said."""
+        return self.since.timestamp() if self.since else 0.0
+
+    @property
+    def until_seconds(self) -> float | None:
+        """Seconds since the epoch; None when nothing was said."""
+        return self.until.timestamp() if self.until else None
+
+    def has(self, line: LogLine) -> bool:
+        """Whether a line is one of them."""
+        until = self.until_seconds
+        return (
+            (self.worker or "stream" in line.fields)
+            and self.item in (None, line.fields.get("item", self.item))
+            and self.since_seconds <= line.at
+            and (until is None or line.at <= until)
+            and (self.text is None or self.text in line.said)
+        )
+
+
+def follow_lines(job: Job, wanted: Wanted) -> Iterator[LogLine]:
+    """Lines that are there, then new ones as they come, until the job has ended and no more come.
+
+    Each line is yielded once, although looks overlap.
+    """
+    wanted = replace(wanted, until=None)
+    seen: dict[tuple[object, ...], float] = {}
+    quiet = 0
+    while quiet < QUIET_LOOKS:
+        new = False
+        for line in job.wanted_lines(wanted):
+            if (key := _identity(line)) not in seen:
+                seen[key], new = line.at, True
+                yield line
+        if seen:
+            start = max(max(seen.values()) - LATE_SECONDS, wanted.since_seconds)
+            wanted = replace(wanted, since=datetime.fromtimestamp(start, UTC))
+            seen = {key: at for key, at in seen.items() if at >= start}
+        # Asking for the status costs a few requests, so it is done in a pause of the lines only.
+        quiet = quiet + 1 if not new and job.status().ended else 0
+        if quiet < QUIET_LOOKS:
+            time.sleep(POLL_SECONDS)
+
+
+def _identity(line: LogLine) -> tuple[object, ...]:
+    return (line.id,) if line.id else (line.at, line.stream, line.message)

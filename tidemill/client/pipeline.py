@@ -1,0 +1,317 @@
+"""A pipeline: what a stack provisioned, seen by whoever may use it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from tidemill import __version__
+from tidemill.backends import Backend, QueueState, open_backend
+from tidemill.client.job import Job, quiet
+from tidemill.client.place import find_place
+from tidemill.client.status import JobRow, job_row
+from tidemill.client.submit import Submission, submit
+from tidemill.descriptor import DESCRIPTOR_NAME, SCHEMA_VERSION, Descriptor, Queue
+from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
+from tidemill.job import JOB_PATTERN, Item
+from tidemill.ledger import Ledger
+from tidemill.store import Store
+
+_PARALLEL = 8
+
+
+class Pipeline:
+    """A team's pipeline. Made with `load`; the constructor is for tests and for other stores and backends.
+
+    Example:
+        >>> pipeline = Pipeline.load("s3://vision-dev-store/pipeline.json")
+        >>> job = pipeline.submit(["python3", "features.py", "{input}", "{output}"], ["s3://raw/1.jpg"], queue="cpu")
+        >>> job.wait().succeeded
+        1
+    """
+
+    def __init__(self, descriptor: Descriptor, store: Store, backend: Backend | None = None) -> None:
+        self.descriptor = descriptor
+        self.store = store
+        self._backend = backend
+
+    @classmethod
+    def load(cls, uri: str) -> Pipeline:
+        """Read a stack's descriptor with the caller's own cloud login.
+
+        Args:
+            uri: URI of `pipeline.json`, which is the stack's output `pipeline_uri`.
+
+        Raises:
+            CallerError: It is not there, or not a descriptor that this version reads.
+            CloudError: No login, or the store refused.
+
+        Example:
+            >>> Pipeline.load("s3://vision-dev-store/pipeline.json").descriptor.team
+            'vision'
+        """
+        folder, _, name = uri.rpartition("/")
+        if name != DESCRIPTOR_NAME:
+            advice = "Give the stack's output pipeline_uri."
+            raise CallerError.about("pipeline", uri, f"a URI that ends with /{DESCRIPTOR_NAME}", advice)
+        try:
+            data = _open(folder).get(DESCRIPTOR_NAME)
+        except StoreMissingError:
+            advice = "Give the stack's output pipeline_uri (`pulumi stack output pipeline_uri`)."
+            raise CallerError.about("pipeline", uri, "the URI of an existing pipeline.json", advice) from None
+        except StoreDeniedError as error:
+            advice = "Log in as somebody who may use this stack, or ask its owner for the submitter policy."
+            raise StoreDeniedError(f"pipeline: {uri} may not be read: {denial(error)}.", advice) from error
+        except StoreError as error:
+            if "redirect" not in str(error):
+                raise
+            raise CallerError(f"pipeline: {uri} is in another region. Set AWS_REGION to the stack's region.") from error
+        descriptor = parse_descriptor(data, uri)
+        return cls(descriptor, _open(descriptor.store, descriptor.region))
+
+    @property
+    def backend(self) -> Backend:
+        """The queue's side, opened when it is first needed."""
+        if self._backend is None:
+            self._backend = open_backend(self.descriptor)
+        return self._backend
+
+    def submit(
+        self,
+        command: Sequence[str] | None,
+        items: str | Path | Iterable[str | Item],
+        *,
+        function: str | None = None,
+        items_format: str | None = None,
+        items_column: str | None = None,
+        queue: str | None = None,
+        image: str = "default",
+        name: str | None = None,
+        cpus: float | None = None,
+        memory_mib: int | None = None,
+        gpus: int | None = None,
+        slots: int = 1,
+        chunk_size: int | None = None,
+        item_seconds: float | None = None,
+        attempts: int = 3,
+        timeout_seconds: float = 3600,
+        output: str | None = None,
+        env: Mapping[str, str] | None = None,
+        code: str | Path | None = None,
+        pip_index: str | None = None,
+        wheelhouse: str | None = None,
+        say: Callable[[str], None] = quiet,
+    ) -> Job:
+        """Send a job: the command runs once for every item.
+
+        Everything that would fail later is checked before anything is written. With a `name` a submit may be repeated:
+        the same name, items and settings are the same job, and a submit that died half-way is finished.
+
+        Args:
+            command: Program and arguments; `{input}`, `{output}`, `{uri}`, `{output_uri}`, `{index}` are filled in;
+                None with a `function`.
+            items: URIs (or `Item`s with metadata); or the path of a list (text, JSON lines, CSV) or of a folder; `-`
+                for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`.
+            function: `module:function` of the image (or of the shipped code), imported once and called with each item.
+            items_format: `text`, `jsonl` or `csv`, where the list's name does not say it.
+            items_column: The column of a CSV list that is the item; its other columns are metadata.
+            queue: One of the pipeline's queues; may be left out when there is only one.
+            image: One of the queue's images.
+            name: Lower-case letters, digits and dashes.
+            cpus: Of an item; None for the queue's own, like `memory_mib` (MiB) and `gpus`.
+            memory_mib: See `cpus`.
+            gpus: See `cpus`.
+            slots: Items that run side by side in one container.
+            chunk_size: Items that travel together; None to have it chosen.
+            item_seconds: Expected seconds of an item, to choose the chunk size by.
+            attempts: Attempts of an item, 1 to 10. Reclaims do not count.
+            timeout_seconds: Limit of one attempt.
+            output: URI prefix of the outputs; None for `<store>/out/<job>`.
+            env: Variables of the program, stored in clear text.
+            code: A folder that travels with the job: `{code}` in the command, `TIDEMILL_CODE` and first on PYTHONPATH.
+                Its `requirements.txt` is installed once a machine by the image's own pip.
+            pip_index: Address of the package index for it; None for the image's own.
+            wheelhouse: URI of a prefix with wheels for it; without `pip_index` no index is asked.
+            say: Told, in words, what was chosen.
+
+        Returns:
+            The job.
+
+        Raises:
+            CallerError: Which argument, its value, what is allowed, what to do. Nothing was created.
+            CloudError: The store or the queue refused. The same call may be made again.
+
+        Example:
+            >>> job = pipeline.submit(["python3", "features.py", "{input}", "{output}"], "items.txt", queue="cpu")
+            >>> job.spec.items_total
+            3
+        """
+        place = find_place(
+            self.descriptor,
+            queue=queue,
+            image=image,
+            needs={"cpus": cpus, "memory_mib": memory_mib, "gpus": gpus},
+            slots=slots,
+            whole_cpus=self._whole_cpus(),
+        )
+        if isinstance(command, str):
+            raise CallerError.about("command", command, "a list of words", "Split it, or give it as function=.")
+        submission = Submission(
+            place=place,
+            name=name,
+            items=items,
+            items_format=items_format,
+            items_column=items_column,
+            chunk_size=chunk_size,
+            item_seconds=item_seconds,
+            code=code,
+            fields={
+                "command": list(command or ()) or None,
+                "function": function,
+                "attempts": attempts,
+                "timeout_seconds": timeout_seconds,
+                "output": output,
+                "env": dict(env or {}),
+                "pip_index": pip_index,
+                "wheelhouse": wheelhouse,
+            },
+        )
+        return submit(self, submission, say)
+
+    def _whole_cpus(self) -> bool:
+        """Known without the cloud's SDK, so that a mistake is told before a login is asked for."""
+        return self._backend.whole_cpus if self._backend else self.descriptor.cloud == "aws"
+
+    def job(self, job: str) -> Job:
+        """A job by its id, or the newest of a name.
+
+        Raises:
+            CallerError: It is neither, or there is no such job.
+
+        Example:
+            >>> pipeline.job("tiles").id
+            'tiles-...'
+        """
+        return Job.find(self, job)
+
+    def jobs(self, limit: int = 20) -> list[JobRow]:
+        """The newest jobs of the store, the newest first, from the store alone.
+
+        Example:
+            >>> [row.job for row in pipeline.jobs()]
+            ['tiles-...']
+        """
+        ids = [folder.rpartition("/")[2] for folder in self.store.folders("jobs")]
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            specs = pool.map(lambda job: Job.known_spec(self, job), filter(re.compile(JOB_PATTERN).fullmatch, ids))
+            newest = sorted(filter(None, specs), key=lambda spec: spec.created_at, reverse=True)[:limit]
+            return list(pool.map(lambda spec: job_row(Ledger(self.store, spec.job), spec), newest))
+
+    def queues(self) -> list[QueueInfo]:
+        """Every queue with its state, in the order of their names.
+
+        Example:
+            >>> [queue.name for queue in pipeline.queues()]
+            ['cpu', 'gpu']
+        """
+        states = self.backend.queue_states(self.descriptor.queues)
+        return [QueueInfo(name, queue, states[name]) for name, queue in sorted(self.descriptor.queues.items())]
+
+
+@dataclass(frozen=True)
+class QueueInfo:
+    """A queue as `tidemill queues` shows it."""
+
+    name: str
+    queue: Queue
+    state: QueueState
+
+    @property
+    def item(self) -> str:
+        """What an item gets: `1 CPU, 2048 MiB`."""
+        item = self.queue.item
+        gpus = f", {item.gpus} GPU" if item.gpus else ""
+        return f"{item.cpus:g} CPU, {item.memory_mib} MiB{gpus}"
+
+    @property
+    def machines(self) -> str:
+        """Types and sizes in short: `12 types, 8 to 32 CPUs, x86_64`."""
+        sizes = sorted(machine.cpus for machine in self.queue.machines)
+        if not sizes:
+            return "none"
+        span = f"{sizes[0]} CPUs" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]} CPUs"
+        return f"{len(sizes)} types, {span}, {self.queue.architecture}"
+
+    @property
+    def capacity(self) -> str:
+        """`spot 4000 CPUs, then on_demand 256 CPUs`."""
+        return ", then ".join(f"{rung.market} {rung.max_cpus} CPUs" for rung in self.queue.capacity)
+
+    @property
+    def images(self) -> list[str]:
+        """Names of the images that a job may use."""
+        return sorted(self.queue.images)
+
+    def to_json(self) -> dict[str, Any]:
+        """The queue with stable keys."""
+        return {
+            "name": self.name,
+            "accepting": self.state.accepting,
+            "running": self.state.running,
+            "state": self.state.detail,
+            **self.queue.model_dump(mode="json", exclude={"aws"}),
+        }
+
+
+def parse_descriptor(data: bytes, uri: str) -> Descriptor:
+    """A descriptor from its bytes.
+
+    Raises:
+        CallerError: It is not JSON, of another schema version, or incomplete.
+    """
+    try:
+        values = json.loads(data)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise CallerError(f"pipeline: {uri} is no descriptor (no JSON object). Give the output pipeline_uri.")
+    version = values.get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
+        raise CallerError(
+            f"pipeline: {uri} has schema_version {version!r}; tidemill {__version__} reads {SCHEMA_VERSION}. "
+            "Update it: pip install --upgrade tidemill."
+        )
+    try:
+        return Descriptor.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise CallerError(
+            f"pipeline: {uri}: {where}: {first['msg']}. Ask the stack's owner to run `pulumi up`."
+        ) from None
+
+
+def denial(error: StoreDeniedError) -> str:
+    """Why a store refused, in few words: S3's error code, or what the login's provider said."""
+    text = str(error.__cause__ or error)
+    if code := re.search(r"<Code>(\w+)</Code>", text):
+        return code[1]
+    return text.strip().splitlines()[0].rpartition("credential provider: ")[2].rstrip(".")
+
+
+def _open(uri: str, region: str | None = None) -> Store:
+    """A store with the caller's own login."""
+    if not uri.startswith("s3://"):
+        return Store.open(uri, user_login=True)
+    from tidemill.backends.aws_session import default_session, translated
+
+    region = region or default_session().region_name
+    with translated("login"):
+        return Store.open(uri, region=region, user_login=True)

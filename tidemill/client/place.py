@@ -1,0 +1,138 @@
+"""Where a job will run: queue, image and machines, checked before anything is created."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidemill.descriptor import Descriptor, Machine, Queue, Resources
+from tidemill.errors import CallerError
+
+USABLE_MEMORY = 0.9
+"""What containers can have of a machine's memory; the kernel and the ECS agent keep the rest
+(https://docs.aws.amazon.com/batch/latest/userguide/memory-management.html)."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A queue of the pipeline, one of its images, and what an item gets there."""
+
+    queue_name: str
+    queue: Queue
+    image: str
+    resources: Resources
+    slots: int
+
+    @property
+    def fleet_slots(self) -> int:
+        """Items that the whole fleet can run at the same time."""
+        return max(1, int(sum(rung.max_cpus for rung in self.queue.capacity) / self.resources.cpus))
+
+
+def find_place(
+    descriptor: Descriptor,
+    *,
+    queue: str | None,
+    image: str,
+    needs: Mapping[str, float | int | None],
+    slots: int,
+    whole_cpus: bool,
+) -> Place:
+    """Queue, image and resources of a job.
+
+    Args:
+        descriptor: The pipeline.
+        queue: Name of a queue; None when the pipeline has only one.
+        image: Name of one of the queue's images.
+        needs: `cpus`, `memory_mib`, `gpus` of an item; None means what the queue gives.
+        slots: Items side by side in one container.
+        whole_cpus: Whether the cloud hands out whole CPUs only.
+
+    Raises:
+        CallerError: No such queue or image, or no machine of the queue can run the container.
+    """
+    name = _queue(descriptor, queue)
+    found = descriptor.queues[name]
+    if image not in found.images:
+        allowed = f"images of queue {name!r}: {', '.join(sorted(found.images))}"
+        raise CallerError.about("image", image, allowed, nearest(image, found.images) or "Choose one of them.")
+    if slots < 1:
+        raise CallerError.about("slots", slots, "1 and more", "State how many items run side by side in one container.")
+    resources = _resources(name, found, needs, whole_cpus)
+    _check_fit(name, found, resources, slots)
+    return Place(name, found, image, resources, slots)
+
+
+def _queue(descriptor: Descriptor, queue: str | None) -> str:
+    names = ", ".join(sorted(descriptor.queues))
+    if queue is None:
+        if len(descriptor.queues) != 1:
+            raise CallerError(f"queue is not given; this pipeline has: {names}. Choose one.")
+        return next(iter(descriptor.queues))
+    if queue not in descriptor.queues:
+        advice = nearest(queue, descriptor.queues) or "Choose one of them."
+        raise CallerError.about("queue", queue, f"queues of this pipeline: {names}", advice)
+    return queue
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`Did you mean …?`, or nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"Did you mean {close[0]!r}?" if close else ""
+
+
+def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None], whole_cpus: bool) -> Resources:
+    cpus, memory, gpus = (needs.get(key) for key in ("cpus", "memory_mib", "gpus"))
+    if cpus is not None and (not math.isfinite(cpus) or cpus <= 0):
+        raise CallerError.about("cpus", cpus, "more than 0", f"Leave it out for the queue's {queue.item.cpus:g}.")
+    if memory is not None and memory < 64:
+        advice = f"Leave it out for the queue's {queue.item.memory_mib}."
+        raise CallerError.about("memory_mib", memory, "64 MiB and more", advice)
+    if gpus is not None and gpus < 0:
+        raise CallerError.about("gpus", gpus, "0 and more", "0 is none.")
+    resources = Resources(
+        cpus=queue.item.cpus if cpus is None else cpus,
+        memory_mib=queue.item.memory_mib if memory is None else int(memory),
+        gpus=queue.item.gpus if gpus is None else int(gpus),
+    )
+    if whole_cpus and resources.cpus != int(resources.cpus):
+        advice = f"Use {math.ceil(resources.cpus)}, and let the program use them, or run several slots."
+        raise CallerError.about("cpus", resources.cpus, "whole numbers on AWS Batch", advice)
+    if resources.gpus and not any(machine.gpus for machine in queue.machines):
+        advice = "Leave it out, or choose a queue whose machines have GPUs (`tidemill queues`)."
+        raise CallerError.about("gpus", resources.gpus, f"0, for queue {name!r} has no machine with a GPU", advice)
+    return resources
+
+
+def _check_fit(name: str, queue: Queue, item: Resources, slots: int) -> None:
+    """A container fits a machine of the queue, and the queue may start such a machine."""
+    cpus, memory, gpus = item.cpus * slots, item.memory_mib * slots, item.gpus * slots
+    container = "an item" if slots == 1 else f"a container of {slots} slots"
+    given = f"{cpus:g} CPUs, {memory} MiB" + (f", {gpus} GPUs" if gpus else "")
+    fitting = [machine for machine in queue.machines if _fits(machine, cpus, memory, gpus)]
+    if not fitting:
+        raise CallerError(
+            f"cpus, memory_mib and gpus: {container} needs {given}; no machine of queue {name!r} is large enough"
+            f"{_largest(queue)}. Ask for less, or choose another queue."
+        )
+    most = max((rung.max_cpus for rung in queue.capacity), default=0)
+    smallest = min(machine.cpus for machine in fitting)
+    if smallest > most:
+        raise CallerError(
+            f"cpus: {container} needs {given}, so a machine of {smallest} CPUs; queue {name!r} may start {most} CPUs "
+            "(max_cpus). Ask for less, or ask the stack's owner to raise max_cpus."
+        )
+
+
+def _largest(queue: Queue) -> str:
+    if not queue.machines:
+        return ""
+    machine = max(queue.machines, key=lambda m: (m.gpus, m.memory_mib, m.cpus))
+    memory = int(machine.memory_mib * USABLE_MEMORY)
+    return f" (the largest, {machine.type}: {machine.cpus} CPUs, {memory} MiB for containers)"
+
+
+def _fits(machine: Machine, cpus: float, memory: int, gpus: int) -> bool:
+    return machine.cpus >= cpus and machine.memory_mib * USABLE_MEMORY >= memory and machine.gpus >= gpus

@@ -1,0 +1,113 @@
+"""What a submit looks at before it writes anything of a job."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from tidemill.code import PACKAGE_FILES, PLACEHOLDER, REQUIREMENTS, Packed
+from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
+from tidemill.job import PLACEHOLDERS, JobSpec, unknown_placeholders
+from tidemill.store import Store, Stores
+
+if TYPE_CHECKING:
+    from tidemill.client.pipeline import Pipeline
+
+PROBE = "jobs/conditional-create"
+"""The object that shows that the store can be written and has a conditional create. It stays there."""
+_SHELL_WORDS = re.compile(r"^(\||\|\||&|&&|;|<|>|>>|2>|2>&1)$|\$\(|`|^\*|/\*")
+
+
+def remarks(spec: JobSpec) -> Iterator[str]:
+    """What of a command may not be what its author means."""
+    command = spec.command or []
+    for word in unknown_placeholders(command):
+        if word == PLACEHOLDER.strip("{}") and spec.code:
+            continue
+        yield f"{{{word}}} in the command is no placeholder and reaches the program as it stands."
+    if not command:
+        return
+    text = " ".join(command)
+    if not any(f"{{{name}}}" in text or f"TIDEMILL_{name.upper()}" in text for name in PLACEHOLDERS):
+        yield (
+            "the command does not name its item ({input}, {uri} or {index}): every run gets the same arguments, and "
+            "only TIDEMILL_URI in its environment differs."
+        )
+    if Path(command[0]).name not in ("sh", "bash", "dash", "zsh"):
+        for word in (word for word in command if _SHELL_WORDS.search(word)):
+            yield f"{word!r} reaches the program as it stands, for no shell reads the command: use --shell for that."
+
+
+def check_packages(pipeline: Pipeline, spec: JobSpec, packed: Packed | None) -> None:
+    """Whether the packages of the code can come from where they are said to be.
+
+    Raises:
+        CallerError: There is nothing to install, or nothing to install it from.
+    """
+    for key, value in (("pip_index", spec.pip_index), ("wheelhouse", spec.wheelhouse)):
+        if value and (packed is None or not packed.requirements):
+            raise CallerError.about(
+                key, value, f"with a folder of code that holds {REQUIREMENTS}", f"Give code and {REQUIREMENTS}."
+            )
+    if spec.wheelhouse:
+        store, prefix = Stores(pipeline.store, pipeline.descriptor.region, user_login=True).locate(spec.wheelhouse)
+        try:
+            empty = not any(entry.name.endswith(PACKAGE_FILES) for entry in store.entries(prefix))
+        except StoreError:
+            # The machines may read it where we may not: then pip tells.
+            return
+        if empty:
+            raise CallerError.about(
+                "wheelhouse", spec.wheelhouse, f"a prefix with packages ({', '.join(PACKAGE_FILES)})", "Upload them."
+            )
+
+
+def check_store(store: Store) -> None:
+    """Whether the store can be written, and creates an object only where none is.
+
+    Raises:
+        CallerError: It has no conditional create: two workers could then both believe that their record stands.
+        CloudError: It cannot be written with this login.
+    """
+
+    def created() -> bool:
+        return store.create(PROBE, secrets.token_hex(16).encode()).ours
+
+    try:
+        # Every content is new, so a store that keeps the promise says "ours" once at most: the very first time.
+        keeps_nothing = created() and created()
+    except StoreDeniedError as error:
+        advice = "Ask the stack's owner for its submitter policy or role."
+        raise StoreDeniedError(f"{store.uri} may not be written ({error}).", advice) from error
+    if keeps_nothing:
+        raise CallerError.about(
+            "store", store.uri, "a store with conditional create (If-None-Match)", "Here it writes over what is there."
+        )
+
+
+def check_output(pipeline: Pipeline, spec: JobSpec, say: Callable[[str], None]) -> None:
+    """Whether the place that the caller chose for outputs is there; inside the job store that is known.
+
+    Whether the machines may write there is the job role's matter, which this login cannot see.
+    """
+    if spec.output is None or spec.output.startswith(f"{pipeline.store.uri}/"):
+        return
+    allowed, advice = "a URI that the machines can write", "Choose another, or leave it out for <store>/out/<job>."
+    if spec.output.startswith("file://"):
+        path = Path(unquote(spec.output.removeprefix("file://")))
+        there = next((folder for folder in (path, *path.parents) if folder.exists()), path)
+        if pipeline.store.uri.startswith("file://") and not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+            raise CallerError.about("output", spec.output, f"{allowed} ({there} cannot be)", advice)
+        return
+    store, name = Stores(pipeline.store, pipeline.descriptor.region, user_login=True).locate(spec.output)
+    try:
+        next(iter(store.list(name)), None)
+    except StoreDeniedError:
+        say(f"{spec.output} cannot be looked at with your login; the stack's tidemill:data.write must name it.")
+    except (StoreError, CloudError) as error:
+        raise CallerError.about("output", spec.output, f"{allowed} ({error})", advice) from None

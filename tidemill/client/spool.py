@@ -1,0 +1,178 @@
+"""Items on their way into a manifest: checked, encoded and fingerprinted as they pass, kept on this machine's disk.
+
+A job's id and its chunk size follow from all of its items, so none can be written to the store before the last one was
+read. What passes is kept in a temporary file, in the manifest's own lines: memory does not grow with the items, and
+what is sent is what was fingerprinted, whoever writes to the list meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from json.encoder import encode_basestring
+from typing import BinaryIO, cast
+
+from tidemill.client.items import LINE_BYTES, Block, ItemSource
+from tidemill.errors import CallerError
+
+_REACHABLE = re.compile(r"/|[^/:]+://")
+_BITS = 1 << 27
+"""Bits of the filter that finds duplicates: 16 MiB, of which a small job touches next to nothing."""
+_DUPLICATES = 100_000
+"""More items than these are not counted twice: "at least" is said."""
+
+
+def encodable(text: str) -> bool:
+    """False for what a command line gave in another encoding: Python keeps such bytes as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class Spool:
+    """The items of a job. `fill` it once, then read `frames`.
+
+    Args:
+        staged: Whether the machines fetch the items: then a relative path is a mistake.
+    """
+
+    def __init__(self, staged: bool) -> None:
+        self._staged = staged
+        self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - lives as long as the spool
+        self._digest = hashlib.sha256()
+        self._seen = bytearray(_BITS // 8)
+        self._again: set[int] = set()
+        self.count = 0
+
+    def fill(self, source: ItemSource) -> Spool:
+        """Read a source to its end.
+
+        Raises:
+            CallerError: An item that cannot be one, and where it stands; or none at all; or this machine's disk is
+                full.
+        """
+        try:
+            for block in source:
+                if block.uris:
+                    self._add(source, block)
+        except OSError as error:
+            place = tempfile.gettempdir()
+            raise CallerError(f"{source.label} cannot be read, or {place} not be written: {error.strerror}.") from None
+        if not self.count:
+            raise CallerError(
+                f"items is empty ({source.label}); allowed: 1 item and more. Give URIs, or a file with one a line."
+            )
+        self._seen = bytearray()
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all items with their metadata."""
+        return self._digest.hexdigest()
+
+    def _add(self, source: ItemSource, block: Block) -> None:
+        uris = block.uris
+        if not self._fine(uris):
+            for uri, place in zip(uris, block.places, strict=True):
+                self._refuse(uri, source.where(place))
+        lines = [encode_basestring(uri) for uri in uris] if block.metas is None else self._with_meta(source, block)
+        self._look_for_duplicates(lines)
+        data = ("\n".join(lines) + "\n").encode()
+        self._digest.update(data)
+        self._file.write(data)
+        self.count += len(lines)
+
+    def _fine(self, uris: Sequence[str]) -> bool:
+        """Whether nothing is wrong with any, at the speed of half a million a second and more."""
+        try:
+            joined = "\n".join(uris)
+            joined.encode()
+        except (TypeError, UnicodeEncodeError):
+            return False
+        if "\0" in joined or joined.count("\n") != len(uris) - 1 or not all(map(str.strip, uris)):
+            return False
+        # A character has at most four bytes.
+        short = max(map(len, uris)) <= LINE_BYTES // 4
+        return short and (not self._staged or all(map(_REACHABLE.match, uris)))
+
+    def _refuse(self, uri: object, where: str) -> None:
+        if not isinstance(uri, str):
+            raise CallerError(f"{where} is {uri!r}; an item is a string: a URI or a path.")
+        if "\0" in uri or "\n" in uri:
+            raise CallerError(f"{where} holds a NUL or a line break; an item is one URI or path on one line.")
+        if not encodable(uri):
+            raise CallerError(f"{where} is {uri!r}, which is not UTF-8. Give an item whose name is UTF-8 text.")
+        if not uri.strip():
+            raise CallerError(f"{where} is empty; an item is a URI or a path. Leave it out.")
+        if len(uri.encode()) > LINE_BYTES:
+            raise CallerError(f"{where} is longer than {LINE_BYTES} bytes. Give one item a line.")
+        if self._staged and not _REACHABLE.match(uri):
+            raise CallerError(
+                f"{where} is {uri!r}, a relative path; allowed: a URI (s3://...) or an absolute path "
+                "that the machines see. Use {uri} instead of {input} if the item is no file."
+            )
+
+    def _with_meta(self, source: ItemSource, block: Block) -> list[str]:
+        lines = []
+        for uri, meta, place in zip(block.uris, block.metas or (), block.places, strict=True):
+            try:
+                line = _line(uri, meta)
+                size = len(line.encode())
+            except (TypeError, ValueError) as error:
+                raise CallerError(f"{source.where(place)}: its metadata cannot be written as JSON: {error}.") from None
+            if size > LINE_BYTES:
+                raise CallerError(f"{source.where(place)} is longer than {LINE_BYTES} bytes with its metadata.")
+            lines.append(line)
+        return lines
+
+    # ---- duplicates ---------------------------------------------------------------------------------------------
+
+    def _look_for_duplicates(self, lines: Iterable[str]) -> None:
+        """Note what may have passed before: a filter of one hash, whose mistakes `duplicates` takes out."""
+        seen, again = self._seen, self._again
+        for key in map(hash, lines):
+            at, bit = (key & (_BITS - 1)) >> 3, 1 << (key & 7)
+            if not seen[at] & bit:
+                seen[at] |= bit
+            elif len(again) < _DUPLICATES:
+                again.add(key)
+
+    def duplicates(self) -> tuple[int, str | None]:
+        """How many items are the same as one before them (counted exactly up to 100,000 different ones), and such an
+        item's line."""
+        if not self._again:
+            return 0, None
+        counts: Counter[int] = Counter()
+        example = None
+        self._file.seek(0)
+        again = self._again
+        while block := self._file.readlines(1 << 20):
+            for line in [line for line in b"".join(block).decode().split("\n") if hash(line) in again]:
+                counts[hash(line)] += 1
+                if counts[hash(line)] == 2 and example is None:
+                    example = line
+        return sum(count - 1 for count in counts.values()), example
+
+    # ---- what is sent -------------------------------------------------------------------------------------------
+
+    def frames(self, sizes: Iterable[int]) -> Iterator[tuple[bytes, int]]:
+        """The items' lines, so many a frame, each with its number of items."""
+        self._file.seek(0)
+        for size in sizes:
+            lines = list(islice(self._file, size))
+            if not lines:
+                return
+            yield b"".join(lines).removesuffix(b"\n"), len(lines)
+
+
+def _line(uri: str, meta: object) -> str:
+    if meta is None:
+        return encode_basestring(uri)
+    return json.dumps({"uri": uri, "meta": meta}, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

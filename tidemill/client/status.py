@@ -1,0 +1,237 @@
+"""A job in numbers, and the figures of a job that has ended."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+from tidemill.client.consumption import Consumption
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger, Look
+from tidemill.manifest import ManifestIndex
+
+State = Literal["waiting", "running", "finished", "cancelled", "lost"]
+SPEED_SECONDS = 600.0
+_PARALLEL = 16
+_AT_ONCE = 1024
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Chunks by what is happening to them; `waiting` and `running` are the cloud's figures and may lag."""
+
+    total: int
+    done: int
+    waiting: int = 0
+    running: int = 0
+    lost: list[int] = field(default_factory=list)
+    """Chunks without a record that nobody will deliver again."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """What became of a job's items so far.
+
+    Attributes:
+        state: `waiting` for machines, `running`, `finished`, `cancelled`, or `lost`: nobody will deliver what remains.
+        remaining: Items without an outcome.
+        reclaims: Deliveries that a reclaim ended.
+        note: What a person should know: the cloud's reason, why the code does not start, who cancelled.
+        start_failures: Runs of the user's code that never started.
+        items_a_second: Over the last minutes; None when nothing ended in them, or the job has ended.
+        seconds_left: At that speed.
+        consumption: What items take, from a sample of records; None when there is none, or it was not asked for.
+        suggestion: What to ask for instead, where what was asked for and what is taken differ much.
+        fleet_errors: What machines that could not run their worker said within a day.
+    """
+
+    job: str
+    state: State
+    items: int
+    succeeded: int
+    failed: int
+    remaining: int
+    chunks: Chunks
+    reclaims: int
+    rounds: int
+    note: str | None = None
+    start_failures: int = 0
+    items_a_second: float | None = None
+    seconds_left: float | None = None
+    consumption: Consumption | None = None
+    suggestion: str | None = None
+    fleet_errors: list[str] = field(default_factory=list)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will change by itself any more."""
+        return self.state in ("finished", "cancelled", "lost")
+
+    @property
+    def exit_code(self) -> int:
+        """1 when items have failed, or have no outcome and will not get one."""
+        return 1 if self.failed or (self.ended and self.remaining) else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Stable keys."""
+        return asdict(self) | {"ended": self.ended}
+
+    def facts(self) -> dict[str, object]:
+        """One fact a line, for people."""
+        chunks = self.chunks
+        words = [f"{chunks.done} of {chunks.total} done", f"{chunks.running} running", f"{chunks.waiting} waiting"]
+        table: dict[str, object] = {
+            "job": self.job,
+            "state": self.state,
+            "items": self.items,
+            "succeeded": self.succeeded,
+            "failed": self.failed,
+            "remaining": self.remaining,
+            "chunks": ", ".join(words),
+            "reclaims": self.reclaims,
+        }
+        if self.items_a_second:
+            left = f", about {_duration(self.seconds_left or 0)} left" if self.remaining else ""
+            table["speed"] = f"{self.items_a_second:.3g} items a second{left}"
+        if self.consumption:
+            table |= self.consumption.facts()
+        if self.suggestion:
+            table["suggestion"] = self.suggestion
+        for number, error in enumerate(self.fleet_errors):
+            table["fleet" + f" {number + 1}" * (number > 0)] = error
+        if chunks.lost:
+            shown = ", ".join(map(str, chunks.lost[:10])) + (", ..." if len(chunks.lost) > 10 else "")
+            table["lost"] = f"{len(chunks.lost)} deliveries (chunks {shown}): `tidemill resume {self.job}` repairs that"
+        if self.failed:
+            table["failures"] = f"tidemill failures {self.job}; `tidemill retry {self.job} --failed` runs them again"
+        return table | ({"note": self.note} if self.note else {})
+
+
+def items_a_second(look: Look, index: ManifestIndex) -> float | None:
+    """The speed of the last ten minutes, from the times of records; None when too few ended."""
+    records = sorted((at, index.size(chunk)) for done in look.done.values() for chunk, at in done.items())
+    now = time.time()
+    recent = [(at, size) for at, size in records if at >= now - SPEED_SECONDS]
+    # What ended first began before the time that is looked at, unless something ended before that.
+    first = 0 if len(recent) < len(records) else 1
+    since = now - SPEED_SECONDS if first == 0 else (recent[0][0] if recent else now)
+    items = sum(size for _, size in recent[first:])
+    return items / max(now - since, 0.001) if items else None
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of a job, added up from its outcomes.
+
+    Attributes:
+        attempts: Attempts of items that ran to their end.
+        reclaims: Deliveries that a reclaim ended.
+        cpu_seconds: Of the attempts that decided.
+        wall_seconds: From the submit to the last record.
+        peak_memory_mib: The largest of any item.
+    """
+
+    succeeded: int
+    failed: int
+    attempts: int
+    reclaims: int
+    cpu_seconds: float
+    wall_seconds: float
+    peak_memory_mib: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Stable keys."""
+        return asdict(self)
+
+
+def summarise(ledger: Ledger, spec: JobSpec, reclaims: int) -> Summary:
+    """Read every record of a job once and add up, with memory that does not grow with the job."""
+    rounds: dict[int, list[int]] = {}
+    for round_ in ledger.rounds():
+        for chunk in ledger.done_chunks(round_.round):
+            rounds.setdefault(chunk, []).append(round_.round)
+    succeeded = failed = attempts = 0
+    cpu = peak = 0.0
+    last = spec.created_at
+    # A folder answers at once: there only the reading of lines takes time, and records would pile up in memory.
+    with ThreadPoolExecutor(_PARALLEL if ledger.store.is_object_store else 1) as pool:
+        chunks = sorted(rounds)
+        for start in range(0, len(chunks), _AT_ONCE):
+            some = chunks[start : start + _AT_ONCE]
+            for sums in pool.map(lambda chunk: _add_up(ledger, chunk, rounds[chunk]), some):
+                succeeded, failed, attempts = succeeded + sums.succeeded, failed + sums.failed, attempts + sums.attempts
+                cpu, peak, last = cpu + sums.cpu_seconds, max(peak, sums.peak_memory_mib), max(last, sums.committed_at)
+    wall = (last - spec.created_at).total_seconds()
+    return Summary(succeeded, failed, attempts, reclaims, round(cpu, 3), round(wall, 3), round(peak, 1))
+
+
+class _Sums(NamedTuple):
+    """The figures of a chunk."""
+
+    succeeded: int
+    failed: int
+    attempts: int
+    cpu_seconds: float
+    peak_memory_mib: float
+    committed_at: datetime
+
+
+def _add_up(ledger: Ledger, chunk: int, numbers: list[int]) -> _Sums:
+    """Add up a chunk's records, oldest round first: later ones stand over earlier ones."""
+    records = [record for number in numbers if (record := ledger.committed(number, chunk))]
+    outcomes = {outcome.index: outcome for record in records for outcome in record.outcomes}.values()
+    failed = sum(outcome.status == "failed" for outcome in outcomes)
+    return _Sums(
+        len(outcomes) - failed,
+        failed,
+        sum(outcome.attempts for outcome in outcomes),
+        sum(outcome.cpu_seconds for outcome in outcomes),
+        max((outcome.peak_memory_mib for outcome in outcomes), default=0.0),
+        max((datetime.fromisoformat(record.header.committed_at) for record in records), default=_LONG_AGO),
+    )
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """A job as `tidemill jobs` shows it, from the store alone.
+
+    Attributes:
+        state: `finished`, `cancelled`, or `open`: the queue was not asked.
+        created_at: When it was submitted, ISO 8601.
+    """
+
+    job: str
+    queue: str
+    user: str
+    created_at: str
+    state: Literal["finished", "cancelled", "open"]
+    items: int
+    succeeded: int
+    failed: int
+    remaining: int
+
+
+def job_row(ledger: Ledger, spec: JobSpec) -> JobRow:
+    """A job's row."""
+    counts = ledger.counts()
+    return JobRow(
+        job=spec.job,
+        queue=spec.queue,
+        user=spec.user,
+        created_at=spec.created_at.isoformat(timespec="seconds"),
+        state="finished" if counts.finished else "cancelled" if counts.cancelled else "open",
+        items=counts.items,
+        succeeded=counts.succeeded,
+        failed=counts.failed,
+        remaining=counts.remaining,
+    )

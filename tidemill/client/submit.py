@@ -1,0 +1,205 @@
+"""Submitting: check, write, enqueue. A submit that died at any point can be run again and finishes.
+
+The order makes it so: the manifest, then `job.json` (so a job with a spec has all its items), then `rounds/0.json`,
+then the arrays, whose names are looked up before they are enqueued.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
+from tidemill.client.deliveries import enqueue, write_round
+from tidemill.client.fleet import fleet_errors, image_faults
+from tidemill.client.items import open_items
+from tidemill.client.job import FLEET_ERRORS, Job
+from tidemill.client.place import Place
+from tidemill.client.preflight import check_output, check_packages, check_store, remarks
+from tidemill.client.spool import Spool, encodable
+from tidemill.code import Packed, in_code, pack, upload
+from tidemill.errors import CallerError, CloudError
+from tidemill.job import SPEC_VERSION, Item, JobSpec, build_spec, new_job_id
+from tidemill.ledger import Ledger
+from tidemill.manifest import write_frames
+from tidemill.store import Stores
+
+if TYPE_CHECKING:
+    from tidemill.client.pipeline import Pipeline
+
+DEFAULT_NAME = "job"
+ARGUMENT_BYTES = 128 * 1024
+"""Linux refuses a longer argument: MAX_ARG_STRLEN, https://man7.org/linux/man-pages/man2/execve.2.html."""
+_IDENTITY = (
+    "name",
+    "queue",
+    "image",
+    "command",
+    "function",
+    "resources",
+    "output",
+    "attempts",
+    "timeout_seconds",
+    "slots",
+    "env",
+    "code",
+    "pip_index",
+    "wheelhouse",
+)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a caller asked for. `fields` are fields of `JobSpec` as they were given."""
+
+    place: Place
+    name: str | None
+    items: str | Path | Iterable[str | Item]
+    items_format: str | None
+    items_column: str | None
+    chunk_size: int | None
+    item_seconds: float | None
+    code: str | Path | None
+    fields: dict[str, Any]
+
+
+def submit(pipeline: Pipeline, asked: Submission, say: Callable[[str], None]) -> Job:
+    """Send a job, or finish sending it. See `Pipeline.submit`."""
+    newest = pipeline.descriptor.max_spec
+    if newest < SPEC_VERSION:
+        raise CallerError(
+            f"this pipeline's workers read job specs up to version {newest}, this tidemill writes {SPEC_VERSION}. "
+            "Ask the stack's owner to run `pulumi up` with a newer worker, or use an older tidemill."
+        )
+    check_sizes(asked.item_seconds, asked.chunk_size)
+    packed = None if asked.code is None else pack(asked.code)
+    draft = _draft(asked, packed)
+    check_packages(pipeline, draft, packed)
+    for remark in remarks(draft):
+        say(remark)
+    spool = _read_through(pipeline, asked, draft, say)
+    plan = plan_chunks(spool.count, asked.place.fleet_slots, asked.item_seconds, asked.chunk_size)
+    _check_machines(pipeline, asked.place, say)
+    check_store(pipeline.store)
+    check_output(pipeline, draft, say)
+    job = new_job_id(draft.name) if asked.name is None else _identity(draft, asked.chunk_size, spool.digest)
+    spec = draft.model_copy(
+        update={
+            "job": job,
+            "chunk_size": plan.chunk_size,
+            "items_total": spool.count,
+            "chunks_total": plan.chunks,
+            "user": pipeline.backend.user(),
+        }
+    )
+    return _send(pipeline, spec, spool, plan, packed=packed, say=say)
+
+
+def _read_through(pipeline: Pipeline, asked: Submission, draft: JobSpec, say: Callable[[str], None]) -> Spool:
+    """Check, encode and fingerprint every item."""
+    stores = Stores(pipeline.store, pipeline.descriptor.region, user_login=True)
+    source = open_items(asked.items, form=asked.items_format, column=asked.items_column, stores=stores)
+    # Where the machines are this machine, a relative path is as good as any.
+    spool = Spool(draft.stages_input and not getattr(pipeline.backend, "local", False)).fill(source)
+    repeated, example = spool.duplicates()
+    if repeated:
+        verb = "is" if repeated == 1 else "are"
+        say(f"{_plural(repeated, 'item')} {verb} the same as one before, e.g. {example}; each runs on its own.")
+    return spool
+
+
+def _send(
+    pipeline: Pipeline, spec: JobSpec, spool: Spool, plan: Plan, *, packed: Packed | None, say: Callable[[str], None]
+) -> Job:
+    ledger = Ledger(pipeline.store, spec.job)
+    known = Job.known_spec(pipeline, spec.job)
+    if known is None:
+        if packed is not None:
+            upload(pipeline.store, spec.job, packed)
+            say(packed.words())
+        write_frames(pipeline.store, spec.job, spool.frames(plan.sizes()))
+        # Of two submits at once the first spec stands: the job is the same, only who and when may differ.
+        pipeline.store.create(f"jobs/{spec.job}/job.json", spec.model_dump_json().encode())
+        say(f"{_plural(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
+    elif ledger.is_cancelled():
+        raise CallerError(
+            f"name is {spec.name!r}, and with these items it is the job {spec.job}, which is cancelled. "
+            f"`tidemill resume {spec.job}` runs what is left; or choose another name."
+        )
+    spec = known or ledger.spec()
+    round_ = write_round(ledger, 0, arrays_of(spec.job, 0, range(spec.chunks_total)), spec.image, code=spec.code)
+    job = Job(pipeline, spec.job, spec)
+    job.enqueued = enqueue(pipeline, spec, round_)
+    if known is not None:
+        rest = f"the missing {_plural(job.enqueued, 'array')} enqueued now" if job.enqueued else "nothing was missing"
+        say(f"{spec.job} was submitted before; {rest}.")
+    return job
+
+
+def _check_machines(pipeline: Pipeline, place: Place, say: Callable[[str], None]) -> None:
+    """Before anything is written: what machines said of themselves, the image, and does the cloud take jobs for this
+    queue?"""
+    for error in fleet_errors(pipeline.store)[:FLEET_ERRORS]:
+        say(f"a machine could not run its worker within the last day: {error.text()}")
+    for fault in image_faults(pipeline, place.queue_name, place.image):
+        raise CloudError(f"{fault.check}: {fault.detail}.", f"`{fault.command}` mends it." if fault.command else "")
+    name = place.queue_name
+    state = pipeline.backend.queue_states({name: place.queue})[name]
+    if not state.accepting:
+        raise CloudError(f"queue {name!r} takes no jobs: it is {state.detail}.", "Ask the stack's owner.")
+    if not state.running:
+        say(f"queue {name!r} is {state.detail}; the job waits until its owner has mended that.")
+
+
+def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
+    """The spec with everything but what the items decide; every mistake in it is told."""
+    command = asked.fields.get("command") or []
+    if not command and asked.fields.get("function") is None:
+        raise CallerError(
+            "command is empty; give the program that runs for each item after `--`: "
+            "tidemill submit ... -- python3 program.py {input} {output}"
+        )
+    for key, text in [*((f"command[{n}]", w) for n, w in enumerate(command)), *_texts(asked.fields["env"])]:
+        if isinstance(text, str) and not encodable(text):
+            raise CallerError.about(key, text, "UTF-8 text", "Put other bytes into a file of the image.")
+    fields = dict(asked.fields)
+    if packed is not None and asked.code is not None:
+        fields["code"] = packed.sha256
+        fields["command"] = in_code(command, asked.code) or None
+    spec = build_spec(
+        **fields,
+        name=DEFAULT_NAME if asked.name is None else asked.name,
+        queue=asked.place.queue_name,
+        image=asked.place.image,
+        resources=asked.place.resources,
+        slots=asked.place.slots,
+        chunk_size=asked.chunk_size or 1,
+        items_total=1,
+        chunks_total=1,
+    )
+    for number, word in enumerate(command):
+        if len(word.encode()) >= ARGUMENT_BYTES:
+            raise CallerError(
+                f"command[{number}] has {len(word.encode())} bytes; Linux accepts {ARGUMENT_BYTES - 1} in an argument. "
+                "Put it into a file of the image."
+            )
+    return spec
+
+
+def _texts(env: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in env.items():
+        yield f"env.{name}", f"{name}={value}"
+
+
+def _identity(draft: JobSpec, chunk_size: int | None, items: str) -> str:
+    """The id of a named job: the same name, items and settings give the same id."""
+    values = draft.model_dump(mode="json", include=set(_IDENTITY)) | {"chunk_size": chunk_size, "items": items}
+    return f"{draft.name}-{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]}"
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
