@@ -1,0 +1,3 @@
+module tidemill/worker_image/entry
+
+go 1.24

@@ -1,0 +1,186 @@
+// The only program of the worker's image that a kernel can start by itself: static, without a C library.
+//
+//	tidemill-worker copy FOLDER    put the tree that it lies in into FOLDER (an init container's job)
+//	tidemill-worker start          become the worker
+//
+// It must do nothing that the worker can do: there is no Python before it, and no shell anywhere.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+const (
+	loader = "lib/loader"
+	python = "py/bin/python3"
+	bundle = "certificates.pem"
+	// Prefix of what a variable was in the container, for what is changed for the worker alone; the worker gives its
+	// programs the container's own environment back (tidemill/worker/settings.py).
+	was = "TIDEMILL_WAS_"
+	// Names, separated by spaces, of what the container had not set.
+	added = "TIDEMILL_ADDED"
+)
+
+// Where systems keep the certificates that they trust.
+var bundles = []string{
+	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem",
+	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+}
+
+func main() {
+	if err := run(os.Args); err != nil {
+		fmt.Fprintln(os.Stderr, "tidemill-worker:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	tree, err := home(args[0])
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(args) == 3 && args[1] == "copy":
+		return install(tree, args[2])
+	case len(args) == 2 && args[1] == "start":
+		return start(tree)
+	}
+	return errors.New("usage: tidemill-worker copy FOLDER | start")
+}
+
+// home is the folder that this program lies in. A root may have no /proc, so a path that was typed comes first.
+func home(typed string) (string, error) {
+	if filepath.IsAbs(typed) {
+		return filepath.Dir(typed), nil
+	}
+	path, err := os.Executable()
+	return filepath.Dir(path), err
+}
+
+// start becomes the worker, started through the tree's own loader, so that nothing of the image is loaded and nothing
+// that is set for it reaches the programs that it runs.
+func start(tree string) error {
+	path := filepath.Join(tree, loader)
+	interpreter := []string{filepath.Join(tree, python), "-E", "-s", filepath.Join(tree, "site")}
+	argv := append([]string{path, "--inhibit-cache", "--library-path", filepath.Join(tree, "lib")}, interpreter...)
+	return fmt.Errorf("%s: %w", path, syscall.Exec(path, argv, environment(tree, os.Environ())))
+}
+
+// environment is the container's, with what would change the worker put aside and what it needs put in.
+func environment(tree string, container []string) []string {
+	mine := map[string]string{"LC_ALL": "C.UTF-8"} // else Python sets LC_CTYPE where it finds no UTF-8 locale
+	if !trusts(container) {
+		mine["SSL_CERT_FILE"] = filepath.Join(tree, bundle)
+	}
+	env, missing := []string{}, []string{}
+	had := map[string]bool{}
+	for _, each := range container {
+		name, value, _ := strings.Cut(each, "=")
+		_, changed := mine[name]
+		if changed || strings.HasPrefix(name, "LD_") || name == "GLIBC_TUNABLES" {
+			had[name] = true
+			env = append(env, was+name+"="+value)
+		} else {
+			env = append(env, each)
+		}
+	}
+	for name, value := range mine {
+		env = append(env, name+"="+value)
+		if !had[name] {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	return append(env, added+"="+strings.Join(missing, " "))
+}
+
+// trusts says whether the container brings certificates of its own: a proxy's may be among them.
+func trusts(container []string) bool {
+	for _, each := range container {
+		if strings.HasPrefix(each, "SSL_CERT_FILE=") || strings.HasPrefix(each, "SSL_CERT_DIR=") {
+			return true
+		}
+	}
+	return slices.ContainsFunc(bundles, func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
+}
+
+// install copies the tree to a folder that several containers of a machine may share. It appears whole or not at all:
+// whoever finds the entry in it finds everything, and a copy that was cut off is never taken for a tree.
+func install(tree, folder string) error {
+	entry := filepath.Join(folder, "tidemill-worker")
+	if _, err := os.Stat(entry); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(folder, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	if _, err := os.Stat(entry); err == nil {
+		return nil
+	}
+	partial := ""
+	err = filepath.WalkDir(tree, func(path string, item fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(tree, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(folder, below)
+		if item.IsDir() {
+			return os.MkdirAll(target, 0o755)
+		}
+		if target == entry { // the last one, and by its name at once
+			target += ".part"
+			partial = target
+		}
+		return copyFile(path, target)
+	})
+	if err != nil {
+		return err
+	}
+	if partial == "" {
+		return fmt.Errorf("%s holds no tidemill-worker", tree)
+	}
+	return os.Rename(partial, entry)
+}
+
+func copyFile(source, target string) error {
+	in, err := os.Open(source)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(target, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
+}

@@ -1,0 +1,86 @@
+"""The worker's image: the tree at /tidemill, and an entry that copies it to a folder of a container's machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from worker_image import tools, tree
+from worker_image.oci import Layout
+from worker_image.tools import BuildError
+
+HOME = "/tidemill"
+NAME = "tidemill-worker"
+TAG = "latest"
+
+
+class Built(NamedTuple):
+    """What a build made."""
+
+    tree: Path
+    layout: Path
+    """An OCI image layout."""
+    digest: str
+    size: int
+    """Bytes that a machine fetches."""
+
+
+def build(folder: Path, cloud: str) -> Built:
+    """Build the tree and the image of one cloud in a folder.
+
+    Raises:
+        BuildError: Something that it needs is missing here.
+    """
+    tree.build(folder / "tree", cloud)
+    layout = Layout(folder / "image")
+    config = {
+        "Entrypoint": [f"{HOME}/{NAME}"],
+        "Cmd": ["copy", HOME],
+        "WorkingDir": "/",
+        "Labels": {"org.opencontainers.image.title": NAME, "org.opencontainers.image.version": version()},
+    }
+    digest = layout.write({HOME.lstrip("/"): folder / "tree"}, tools.architecture(), config)
+    return Built(folder / "tree", layout.folder, digest, layout.size)
+
+
+def start_seconds(tree: Path) -> float:
+    """How long a worker takes until it has read its settings: with an empty environment that is its end."""
+    started = time.monotonic()
+    done = tools.run([str(tree / NAME), "start"], env={})
+    if "TIDEMILL_STORE" not in done.stdout:
+        raise BuildError(f"The built worker does not start:\n{done.stdout}{done.stderr}")
+    return time.monotonic() - started
+
+
+def version() -> str:
+    """Of the worker that this checkout holds."""
+    found = re.search(r'^__version__ = "(.+)"', (tree.ROOT / "tidemill/__init__.py").read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def push(folder: Path, registry: str, *, insecure: bool = False) -> str:
+    """Push the image of a build and answer its reference by digest.
+
+    Args:
+        folder: Of the build.
+        registry: A registry, or a repository in one; crane logs in as Docker does.
+        insecure: Without TLS.
+
+    Raises:
+        BuildError: There is no build, or the registry refused.
+    """
+    layout = folder / "image"
+    if not (layout / "index.json").exists():
+        raise BuildError(f"There is no image in {layout}: run `make worker` first.")
+    digest = json.loads((layout / "index.json").read_text())["manifests"][0]["digest"]
+    repository = registry.rstrip("/") if "/" in registry.rstrip("/") else f"{registry.rstrip('/')}/{NAME}"
+    options = ["--insecure"] if insecure else []
+    done = tools.run([str(tools.crane()), "push", *options, str(layout), f"{repository}:{TAG}"])
+    if done.returncode:
+        tail = "\n".join(done.stderr.strip().splitlines()[-4:])
+        raise BuildError(f"The image was not pushed to {repository}:\n{tail}")
+    return f"{repository}@{digest}"

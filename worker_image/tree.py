@@ -1,0 +1,217 @@
+"""The tree: interpreter, wheels, shared libraries, loader and entry, in a folder that can lie anywhere.
+
+lib/               shared libraries, the loader as `loader`
+py/                CPython: bin/python3 and its standard library
+site/              our wheels and `tidemill`; Python is started on this folder, so it is first in sys.path
+certificates.pem   for images that have none
+tidemill-worker    the entry
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+from worker_image import tools
+from worker_image.tools import BuildError
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "requirements.txt"
+WHEELS = {"aws": ("certifi", "obstore", "pydantic", "zstandard")}
+"""By cloud: what a worker imports. What these need comes with them."""
+NOT_OURS = ("backends", "cli", "client")
+"""Parts of `tidemill` that a worker never imports."""
+NO_STDLIB = (
+    "__pycache__", "_pydecimal.py", "config-*", "dbm", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages",
+    "dist-packages", "sqlite3", "test", "tests", "tkinter", "turtle*", "unittest", "venv", "wsgiref", "xmlrpc",
+    "_codecs_*", "_crypt.*", "_ctypes_test*", "_curses*", "_dbm*", "_gdbm*", "_sqlite3*", "_test*", "_tkinter*",
+    "_xxtestfuzz*", "_xxsubinterpreters*", "audioop.*", "nis.*", "ossaudiodev.*", "readline.*", "spwd.*", "xxlimited*",
+)  # fmt: skip
+NO_WHEEL = (
+    "__pycache__", "bin", "*.pyi", "py.typed", "RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json",
+    "fsspec.py", "_cffi.*", "backend_cffi.py", "mypy.py", ".lock",
+)  # fmt: skip
+NAME_SERVICE = ("libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
+"""What the C library loads by name when it looks up a host."""
+MAIN = """\
+import runpy
+
+runpy.run_module("tidemill.worker", run_name="__main__", alter_sys=True)
+"""
+
+
+def build(target: Path, cloud: str) -> None:
+    """Build the tree in a new folder.
+
+    Raises:
+        BuildError: Something that it needs is missing here.
+    """
+    if sys.platform != "linux":
+        raise BuildError(f"The worker is built from a Linux machine's own Python and libraries, not on {sys.platform}.")
+    tools.architecture()
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    _interpreter(target / "py")
+    _wheels(target / "site", cloud)
+    _package(target / "site")
+    _libraries(target)
+    _strip(target)
+    _compile(target)
+    (target / "site" / "certifi" / "cacert.pem").rename(target / "certificates.pem")
+    shutil.rmtree(target / "site" / "certifi")
+    tools.entry(target / "tidemill-worker")
+    for path in target.rglob("*"):
+        executable = path.name in ("loader", "python3", "tidemill-worker")
+        path.chmod(0o755 if path.is_dir() or executable else 0o644)
+
+
+def size(tree: Path) -> int:
+    """Bytes of its files."""
+    return sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
+
+
+def _interpreter(folder: Path) -> None:
+    base = Path(sys.base_prefix)
+    python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+    (folder / "bin").mkdir(parents=True)
+    shutil.copy(python, folder / "bin" / "python3")
+    for name in ("stdlib", "platstdlib"):
+        source = Path(sysconfig.get_path(name, vars={"base": str(base), "platbase": sys.base_exec_prefix}))
+        below = folder / source.relative_to(base)
+        if not below.exists():
+            shutil.copytree(source, below, ignore=shutil.ignore_patterns(*NO_STDLIB))
+
+
+def _wheels(site: Path, cloud: str) -> None:
+    """Install what the lock holds, checked against its hashes."""
+    names = _closure(WHEELS[cloud])
+    wanted = site.parent / "wheels.txt"
+    wanted.write_text("".join(_locked(names)))
+    uv = Path(sys.prefix, "bin", "uv")
+    options = ["--no-deps", "--require-hashes", "--link-mode", "copy", "--no-config", "--only-binary", ":all:"]
+    command = [str(uv), "pip", "install", "--quiet", "--python", sys.executable, "--target", str(site), *options]
+    done = tools.run([*command, "--requirements", str(wanted)])
+    if done.returncode:
+        raise BuildError(f"The wheels of the worker could not be installed:\n{done.stderr}")
+    wanted.unlink()
+    _prune(site, NO_WHEEL)
+
+
+def _closure(names: tuple[str, ...]) -> set[str]:
+    """These distributions and all that they need here."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = _normal(waiting.pop())
+        if name not in found:
+            found.add(name)
+            needs = distribution(name).requires or []
+            waiting += [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needs if "extra ==" not in need]
+    return found
+
+
+def _locked(names: set[str]) -> Iterator[str]:
+    """The entries of the lock that are about these distributions."""
+    entries = re.findall(r"^[^\s#].*?(?=^\S|\Z)", LOCK.read_text(), re.MULTILINE | re.DOTALL)
+    for entry in entries:
+        if _normal(entry.partition("==")[0]) in names:
+            names = names - {_normal(entry.partition("==")[0])}
+            yield entry
+    if names:
+        raise BuildError(f"requirements.txt does not hold {', '.join(sorted(names))}: run `make lock`.")
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _prune(folder: Path, patterns: tuple[str, ...]) -> None:
+    for pattern in patterns:
+        for path in sorted(folder.rglob(pattern), reverse=True):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _package(site: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__")
+    top = ROOT / "tidemill"
+
+    def ignore(folder: str, names: list[str]) -> set[str]:
+        return ignored(folder, names) | ({*NOT_OURS} & {*names} if Path(folder) == top else set())
+
+    shutil.copytree(top, site / "tidemill", ignore=ignore)
+    (site / "__main__.py").write_text(MAIN)
+
+
+def _objects(tree: Path) -> list[Path]:
+    """Files that the loader loads."""
+    found = []
+    for path in sorted(tree.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                if file.read(4) == b"\x7fELF":
+                    found.append(path)
+    return found
+
+
+def _strip(tree: Path) -> None:
+    """Remove debug symbols, where this machine has the tool. Most of a wheel's size can be that."""
+    if strip := shutil.which("strip"):
+        for path in _objects(tree):
+            done = tools.run([strip, "--strip-unneeded", str(path)])
+            if done.returncode:
+                raise BuildError(f"strip {path.name}: {done.stderr}")
+
+
+def _libraries(tree: Path) -> None:
+    """Every library that `ldd` finds and that does not lie in the tree, and the loader."""
+    folder = tree / "lib"
+    folder.mkdir()
+    for path in _objects(tree):
+        for name, found in _needed(path):
+            if not found:
+                raise BuildError(f"{path.relative_to(tree)} needs {name}, which this machine does not have.")
+            if Path(found).is_relative_to(tree):
+                continue
+            target = folder / ("loader" if name.startswith("/") else Path(name).name)
+            if not target.exists():
+                shutil.copy(Path(found).resolve(), target)
+    if not (folder / "loader").exists():
+        raise BuildError(f"{sys.executable} is a static program: the worker needs one that a loader starts.")
+    beside = next(Path(found).parent for name, found in _needed(tree / "py/bin/python3") if "libc." in name)
+    for name in NAME_SERVICE:
+        if (beside / name).exists() and not (folder / name).exists():
+            shutil.copy((beside / name).resolve(), folder / name)
+
+
+def _needed(path: Path) -> Iterator[tuple[str, str]]:
+    """Names that an object needs and where they are; a loader's name is a path.
+
+    Source: https://man7.org/linux/man-pages/man1/ldd.1.html
+    """
+    path.chmod(path.stat().st_mode | 0o700)  # ldd warns of what is not executable
+    env = {**os.environ, "LD_LIBRARY_PATH": str(Path(sys.base_exec_prefix, sys.platlibdir))}
+    done = subprocess.run(["ldd", str(path)], env=env, capture_output=True, text=True, timeout=60, check=False)
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if "=>" in words:
+            yield words[0], "" if "not found" in line else words[2]
+        elif words and words[0].startswith("/"):
+            yield words[0], words[0]
+
+
+def _compile(tree: Path) -> None:
+    """Bytecode that is never checked against the source: the tree is read-only and has no times."""
+    version = f"python{sysconfig.get_python_version()}"
+    folders = [str(path) for path in (*tree.glob(f"py/*/{version}"), tree / "site")]
+    options = ["-q", "-j", "1", "--invalidation-mode", "unchecked-hash", "-s", str(tree), "-p", "/tidemill"]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = tools.run([sys.executable, "-m", "compileall", *options, *folders], env=environment)
+    if done.returncode:
+        raise BuildError(f"The tree's modules do not compile:\n{done.stdout}{done.stderr}")
