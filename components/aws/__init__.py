@@ -1,0 +1,1 @@
+"""AWS: each module holds one component, usable alone."""

@@ -1,0 +1,258 @@
+"""A queue on AWS Batch, with the machines behind it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from components import machines
+from components.aws.account import Place
+from components.aws.compute_environment import Fleet, compute_environment
+from components.aws.job_definition import Surroundings, job_definition
+from components.aws.policy import Statement, allow, grant
+from components.aws.user_data import user_data
+from components.base import TEAM_TAG, as_args, named, token
+from components.config import Queue, part
+
+SYSTEM_GIB = 50
+"""What the machine's image, Docker and pulled images need beside the scratch."""
+
+_CANNOT_RUN = ("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT")
+"""Source: https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""
+
+_SHARE_DECAY_SECONDS = 3600
+
+_WATCH = [
+    "batch:DescribeComputeEnvironments",
+    "batch:DescribeJobDefinitions",
+    "batch:DescribeJobQueues",
+    "batch:DescribeJobs",
+    "batch:GetJobQueueSnapshot",
+    "batch:ListJobs",
+    "servicequotas:GetServiceQuota",
+]
+"""Calls that know no resource; the quota of vCPUs is what `tidemill doctor` looks at."""
+
+
+@dataclass
+class AwsBatchQueueArgs:
+    """Arguments of `AwsBatchQueue`."""
+
+    queue: str
+    """The queue's name as users type it."""
+    settings: dict[str, Any]
+    """The queue as a stack file has it below `tidemill:queues.<name>`; every key but `images` has a default."""
+    images: dict[str, pulumi.Input[str]]
+    """Image references that machines can pull, by the names in `settings`."""
+    subnet_ids: pulumi.Input[list[str]]
+    """Subnets that machines start in."""
+    security_group_ids: list[pulumi.Input[str]]
+    """Security groups of the machines."""
+    instance_profile_arn: pulumi.Input[str]
+    """Instance profile of the machines."""
+    execution_role_arn: pulumi.Input[str]
+    """Role that starts containers."""
+    job_role_arn: pulumi.Input[str]
+    """Role of the jobs."""
+    store_uri: pulumi.Input[str]
+    """URI of the job store."""
+    log_group: pulumi.Input[str]
+    """Log group of the workers."""
+    team: str
+    """The team; submitters may end its jobs alone."""
+    worker_image: pulumi.Input[str] | None = None
+    """The worker's image by digest; None when the queue's images bring the worker."""
+    replace: bool = False
+    """Lift the protection of the compute environments."""
+    tags: dict[str, str] | None = None
+    """Tags of everything that can carry tags, machines and their volumes included."""
+
+
+class AwsBatchQueue(pulumi.ComponentResource):
+    """A Batch job queue over a ladder of Spot and On-Demand capacity, and a job definition for each of its images.
+
+    Type token: ``tidemill:index:AwsBatchQueue``.
+
+    Makes: launch template, a compute environment for each rung (protected), fair-share scheduling policy, job queue,
+    a job definition for each image; a placement group if asked for.
+
+    Costs while idle: nothing; machines run while there are jobs, at most up to `max_cpus` of each rung.
+
+    Example:
+        ```python
+        network = AwsNetwork("vision-dev-network", AwsNetworkArgs())
+        identity = AwsIdentity("vision-dev-identity", AwsIdentityArgs())
+        store = AwsStore("vision-dev-store", AwsStoreArgs())
+        logs = AwsLogs("vision-dev-logs", AwsLogsArgs())
+        image = "docker.io/team/preprocess@sha256:" + 64 * "0"
+        queue = AwsBatchQueue(
+            "vision-dev-cpu",
+            AwsBatchQueueArgs(
+                queue="cpu",
+                settings={"images": {"default": image}, "capacity": [{"market": "spot", "max_cpus": 64}]},
+                images={"default": image},
+                subnet_ids=network.subnet_ids,
+                security_group_ids=[network.security_group_id],
+                instance_profile_arn=identity.instance_profile_arn,
+                execution_role_arn=identity.execution_role.arn,
+                job_role_arn=identity.job_role.arn,
+                store_uri=store.uri,
+                log_group=logs.group,
+                team="vision",
+            ),
+        )
+        pulumi.export("queue", queue.arn)
+        ```
+    """
+
+    arn: pulumi.Output[str]
+    """The job queue's ARN."""
+    job_definitions: dict[str, pulumi.Output[str]]
+    """ARNs of the current job definition revisions, by the images' names."""
+
+    def __init__(self, name: str, args: AwsBatchQueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(AwsBatchQueueArgs, args)
+        super().__init__(token(AwsBatchQueue), name, None, opts)
+        self._args = args
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._place = Place(self)
+        settings = part(Queue, args.settings, "queues", args.queue)
+        rungs = self._rungs(name, settings)
+        self.arn = self._queue(name, settings, rungs).arn
+        definitions = self._definitions(name, settings)
+        self.job_definitions = {image: definition.arn for image, definition in definitions.items()}
+        self._revisions = [pulumi.Output.concat(d.arn_prefix, ":*") for d in definitions.values()]
+        self.register_outputs({"arn": self.arn, "job_definitions": self.job_definitions})
+
+    def _rungs(self, name: str, settings: Queue) -> list[aws.batch.ComputeEnvironment]:
+        args, cpus = self._args, settings.machines.cpus
+        types = machines.select(settings.machines.families, cpus.min, cpus.max)
+        fleet = Fleet(
+            instance_types=[machine.type for machine in types],
+            image_type="ECS_AL2023_NVIDIA" if settings.item.gpus else "ECS_AL2023",
+            launch_template=self._launch_template(name, settings),
+            instance_profile_arn=args.instance_profile_arn,
+            subnet_ids=args.subnet_ids,
+            security_group_ids=args.security_group_ids,
+            placement_group=self._placement_group(name, settings.aws.placement_group),
+            tags=args.tags,
+            protect=not args.replace,
+        )
+        return [
+            compute_environment(f"{name}-{rung.market.replace('_', '-')}", rung, fleet, self)
+            for rung in settings.capacity
+        ]
+
+    def _launch_template(self, name: str, settings: Queue) -> aws.ec2.LaunchTemplate:
+        tags = named(self._args.tags, name)
+        volume = aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
+            volume_type="gp3",
+            volume_size=SYSTEM_GIB + settings.scratch_gib,
+            encrypted="true",
+            delete_on_termination="true",
+        )
+        return aws.ec2.LaunchTemplate(
+            f"{name}-machines",
+            block_device_mappings=[
+                # The root device of Amazon Linux: nothing has to be formatted before the agent starts.
+                aws.ec2.LaunchTemplateBlockDeviceMappingArgs(device_name="/dev/xvda", ebs=volume)
+            ],
+            metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
+                http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
+            ),
+            tag_specifications=[
+                aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags)
+                for kind in ("instance", "volume")
+            ],
+            user_data=user_data(settings.mounts),
+            update_default_version=True,
+            tags=self._args.tags,
+            opts=self._child,
+        )
+
+    def _placement_group(self, name: str, strategy: str | None) -> pulumi.Output[str] | None:
+        if strategy is None:
+            return None
+        group = aws.ec2.PlacementGroup(f"{name}-placement", strategy=strategy, tags=self._args.tags, opts=self._child)
+        return group.name
+
+    def _queue(self, name: str, settings: Queue, rungs: list[aws.batch.ComputeEnvironment]) -> aws.batch.JobQueue:
+        # It cannot be added to a queue later: https://docs.aws.amazon.com/batch/latest/APIReference/API_UpdateJobQueue.html
+        policy = aws.batch.SchedulingPolicy(
+            f"{name}-shares",
+            fair_share_policy=aws.batch.SchedulingPolicyFairSharePolicyArgs(share_decay_seconds=_SHARE_DECAY_SECONDS),
+            tags=self._args.tags,
+            opts=self._child,
+        )
+        return aws.batch.JobQueue(
+            f"{name}-queue",
+            state="ENABLED",
+            priority=1,
+            scheduling_policy_arn=policy.arn,
+            compute_environment_orders=[
+                aws.batch.JobQueueComputeEnvironmentOrderArgs(order=order, compute_environment=rung.arn)
+                for order, rung in enumerate(rungs, start=1)
+            ],
+            # Batch says so for a moment while it scales from zero too, hence not at once (Nextflow 7479).
+            job_state_time_limit_actions=[
+                aws.batch.JobQueueJobStateTimeLimitActionArgs(
+                    action="CANCEL",
+                    state="RUNNABLE",
+                    reason=reason,
+                    max_time_seconds=settings.stuck_after_minutes * 60,
+                )
+                for reason in _CANNOT_RUN
+            ],
+            tags=self._args.tags,
+            opts=self._child,
+        )
+
+    def _definitions(self, name: str, settings: Queue) -> Mapping[str, aws.batch.JobDefinition]:
+        args = self._args
+        around = Surroundings(
+            queue=args.queue,
+            store_uri=args.store_uri,
+            region=self._place.region,
+            log_group=args.log_group,
+            job_role_arn=args.job_role_arn,
+            execution_role_arn=args.execution_role_arn,
+            worker_image=args.worker_image,
+            tags=args.tags,
+        )
+        return {
+            image: job_definition(f"{name}-{image}", reference, settings, around, self)
+            for image, reference in args.images.items()
+        }
+
+    def submit_statement(self) -> Statement:
+        """What a submitter needs of this queue: its images, with the team's tag on the job.
+
+        No RegisterJobDefinition, no PassRole: whoever may register a definition may mount the machine's root.
+        SubmitJob with tags was seen to ask TagResource of the definition, not of the job that it makes.
+        Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
+        """
+        return allow(["batch:SubmitJob", "batch:TagResource"], [self.arn, *self._revisions], _tagged(self._args.team))
+
+    def grant_submit(self, role: aws.iam.Role) -> None:
+        """Let a role submit to this queue, watch every job, and end the team's jobs."""
+        grant(self, "submit", role, [self.submit_statement(), *jobs_statements(self._place, self._args.team)])
+
+
+def _tagged(team: str) -> dict[str, dict[str, str]]:
+    return {"StringEquals": {f"aws:RequestTag/{TEAM_TAG}": team}}
+
+
+def jobs_statements(place: Place, team: str) -> list[Statement]:
+    """What a submitter needs beside a queue: tag jobs for the team, end the team's jobs, watch.
+
+    Describe and list calls of Batch know no resource.
+    """
+    jobs = [place.arn("batch", "job/*")]
+    owned = {"StringEquals": {f"aws:ResourceTag/{TEAM_TAG}": team}}
+    return [
+        allow(["batch:TagResource"], jobs, _tagged(team)),
+        allow(["batch:CancelJob", "batch:TerminateJob"], jobs, owned),
+        allow(_WATCH, ["*"]),
+    ]

@@ -1,0 +1,111 @@
+"""One rung of a queue: a Batch compute environment, and how its replacement is seen through."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from components.config import Rung
+
+# Batch's own limit is 7200, the provider's is 360. Running jobs are ended after it when the environment is updated.
+UPDATE_MINUTES = 360
+
+_STRATEGIES = {"spot": "SPOT_PRICE_CAPACITY_OPTIMIZED", "on_demand": "BEST_FIT_PROGRESSIVE"}
+_TYPES = {"spot": "SPOT", "on_demand": "EC2"}
+
+# What Batch answers while it still detaches the queue, or still disables the environment.
+_PASSES = ("found existing jobqueue relationship", "resource is being modified")
+_LONGEST_WAIT_SECONDS = 600
+_FIRST_WAIT_SECONDS = 5
+_LONGEST_PAUSE_SECONDS = 60
+
+
+@dataclass
+class Fleet:
+    """What the rungs of a queue share."""
+
+    instance_types: Sequence[str]
+    image_type: str
+    launch_template: aws.ec2.LaunchTemplate
+    instance_profile_arn: pulumi.Input[str]
+    subnet_ids: pulumi.Input[list[str]]
+    security_group_ids: Sequence[pulumi.Input[str]]
+    placement_group: pulumi.Input[str] | None
+    tags: Mapping[str, pulumi.Input[str]] | None
+    protect: bool
+
+
+def compute_environment(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> aws.batch.ComputeEnvironment:
+    """A rung. No service role: with the service-linked one most edits happen in place.
+
+    No tags on the compute resources either: they come from the launch template, and no tag can replace the environment.
+    Source: https://docs.aws.amazon.com/batch/latest/userguide/infrastructure-updates.html
+    """
+    return aws.batch.ComputeEnvironment(
+        name,
+        type="MANAGED",
+        state="ENABLED",
+        compute_resources=aws.batch.ComputeEnvironmentComputeResourcesArgs(
+            type=_TYPES[rung.market],
+            allocation_strategy=_STRATEGIES[rung.market],
+            min_vcpus=0,
+            max_vcpus=rung.max_cpus,
+            instance_types=list(fleet.instance_types),
+            ec2_configurations=[
+                aws.batch.ComputeEnvironmentComputeResourcesEc2ConfigurationArgs(image_type=fleet.image_type)
+            ],
+            instance_role=fleet.instance_profile_arn,
+            launch_template=aws.batch.ComputeEnvironmentComputeResourcesLaunchTemplateArgs(
+                launch_template_id=fleet.launch_template.id,
+                version=fleet.launch_template.latest_version.apply(str),
+            ),
+            placement_group=fleet.placement_group,
+            security_group_ids=list(fleet.security_group_ids),
+            subnets=fleet.subnet_ids,
+        ),
+        update_policy=aws.batch.ComputeEnvironmentUpdatePolicyArgs(
+            job_execution_timeout_minutes=UPDATE_MINUTES, terminate_jobs_on_update=False
+        ),
+        tags=fleet.tags,
+        opts=pulumi.ResourceOptions(
+            parent=parent,
+            protect=fleet.protect,
+            hooks=pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{name}-relation", wait_for_relation)]),
+        ),
+    )
+
+
+def pause_seconds(failures: int) -> int | None:
+    """Seconds to wait after so many failures: 5, 10, 20, 40, 60, 60 and so on; None after 10 minutes of them."""
+    waited = sum(_pause(number) for number in range(1, failures))
+    return _pause(failures) if waited < _LONGEST_WAIT_SECONDS else None
+
+
+def _pause(number: int) -> int:
+    return min(_FIRST_WAIT_SECONDS * 2 ** (number - 1), _LONGEST_PAUSE_SECONDS)
+
+
+async def wait_for_relation(args: pulumi.ErrorHookArgs) -> bool:
+    """Whether the engine should delete a replaced compute environment again: yes, after a wait, while Batch still
+    holds the relation to the queue that was moved away from it.
+
+    Source: https://github.com/pulumi/pulumi-aws/issues/6233
+    """
+    latest = args.errors[0].lower() if args.errors else ""
+    if args.failed_operation != "delete" or not any(message in latest for message in _PASSES):
+        return False
+    pause = pause_seconds(len(args.errors))
+    if pause is None:
+        pulumi.log.error(
+            f"Batch still ties {args.id} to a job queue after {_LONGEST_WAIT_SECONDS // 60} minutes. The queue has "
+            "moved on already and nothing is lost: run `pulumi up` again later, it deletes the old compute environment "
+            "and replaces nothing."
+        )
+        return False
+    pulumi.log.info(f"{args.name}: Batch has not let go of the job queue yet, deleting again in {pause} s")
+    await asyncio.sleep(pause)
+    return True

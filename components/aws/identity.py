@@ -1,0 +1,215 @@
+"""Who may do what: the roles of machines and jobs, and what submitters are allowed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_aws as aws
+
+from components.aws.account import Place
+from components.aws.key import use_key
+from components.aws.policy import Statement, allow, document, grant, trust
+from components.base import as_args, token
+
+_TASKS = "ecs-tasks.amazonaws.com"
+
+
+@dataclass
+class AwsIdentityArgs:
+    """Arguments of `AwsIdentity`."""
+
+    permission_boundary: pulumi.Input[str] | None = None
+    """ARN of a policy that bounds every role."""
+    tags: dict[str, str] | None = None
+    """Tags of everything that can carry tags."""
+    submitters: list[str] = field(default_factory=list)
+    """ARNs of users, roles or accounts that may assume the submitter role."""
+
+
+class AwsIdentity(pulumi.ComponentResource):
+    """The instance, execution and job roles of a pipeline, and its submitter policy.
+
+    Type token: ``tidemill:index:AwsIdentity``.
+
+    Makes: instance role with the ECS agent's permissions and its instance profile, execution role, job role; the
+    latter two can do nothing until another component grants them something. `grant_submitters` adds the submitter
+    policy and, if there are principals for it, the submitter role.
+
+    Costs while idle: nothing.
+
+    Example:
+        ```python
+        identity = AwsIdentity("vision-dev-identity", AwsIdentityArgs())
+        AwsStore("vision-dev-store", AwsStoreArgs()).grant_work(identity.job_role)
+        ```
+    """
+
+    instance_role: aws.iam.Role
+    """What machines are. User code reaches it, whatever the hop limit: jobs on EC2 share the machine's network."""
+    execution_role: aws.iam.Role
+    """What the ECS agent is while it starts a container: image pull, secrets, log streams."""
+    job_role: aws.iam.Role
+    """What the worker and the user's code are."""
+    instance_profile_arn: pulumi.Output[str]
+    """The instance role's profile; known once the role has its permissions."""
+    submitter_policy_arn: pulumi.Output[str] | None
+    """The submitter policy, after `grant_submitters`."""
+    submitter_role_arn: pulumi.Output[str] | None
+    """The submitter role, after `grant_submitters`, if there are principals for it."""
+
+    def __init__(self, name: str, args: AwsIdentityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(AwsIdentityArgs, args)
+        super().__init__(token(AwsIdentity), name, None, opts)
+        self._args = args
+        self._place = place = Place(self)
+        self._child = pulumi.ResourceOptions(parent=self)
+        self.instance_role = self._role("instance", trust("ec2.amazonaws.com"))
+        self.execution_role = self._role("execution", trust(_TASKS, place.account))
+        self.job_role = self._role("job", trust(_TASKS, place.account))
+        agent = grant(self, "agent", self.instance_role, _agent_statements(place))
+        profile = aws.iam.InstanceProfile(
+            f"{name}-profile", role=self.instance_role.name, tags=args.tags, opts=self._child
+        )
+        # Who starts or ends machines with the profile has to wait for the permissions, and outlive them.
+        self.instance_profile_arn = pulumi.Output.all(profile.arn, agent.id).apply(lambda both: both[0])
+        self.submitter_policy_arn = None
+        self.submitter_role_arn = None
+        self.register_outputs(
+            {
+                "instance_role_arn": self.instance_role.arn,
+                "execution_role_arn": self.execution_role.arn,
+                "job_role_arn": self.job_role.arn,
+                "instance_profile_arn": self.instance_profile_arn,
+            }
+        )
+
+    def _role(self, suffix: str, assume: pulumi.Input[str]) -> aws.iam.Role:
+        return aws.iam.Role(
+            f"{self.pulumi_resource_name}-{suffix}",
+            assume_role_policy=assume,
+            permissions_boundary=self._args.permission_boundary,
+            tags=self._args.tags,
+            opts=self._child,
+        )
+
+    def grant_data(
+        self, role: aws.iam.Role, read: Sequence[str], write: Sequence[str], kms_keys: Sequence[str]
+    ) -> None:
+        """Let a role use the team's declared data: ``s3://bucket/prefix`` URIs to read, or to read and write."""
+        if not read and not write:
+            return
+        grant(self, "data", role, data_statements(self._place, read, write, kms_keys))
+
+    def grant_secrets(self, role: aws.iam.Role, arns: Sequence[str]) -> None:
+        """Let a role read Secrets Manager secrets and SSM parameters, by the references of a job definition."""
+        statements = secret_statements(arns)
+        if statements:
+            grant(self, "secrets", role, statements)
+
+    def grant_external_pull(self, role: aws.iam.Role, repositories: Sequence[str]) -> None:
+        """Let a role pull from ECR repositories that are not of the stack's registry, by ARN."""
+        if not repositories:
+            return
+        layers = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
+        grant(self, "external-pull", role, [allow(["ecr:GetAuthorizationToken"], ["*"]), allow(layers, repositories)])
+
+    def grant_submitters(self, statements: Sequence[pulumi.Input[Statement]]) -> None:
+        """Make the submitter policy, and the submitter role where principals may assume it."""
+        name = self.pulumi_resource_name
+        policy = aws.iam.Policy(
+            f"{name}-submitter",
+            description="Submit to, watch and cancel jobs of this pipeline",
+            policy=document(statements),
+            tags=self._args.tags,
+            opts=self._child,
+        )
+        self.submitter_policy_arn = policy.arn
+        if not self._args.submitters:
+            return
+        assume: Statement = {
+            "Effect": "Allow",
+            "Principal": {"AWS": list(self._args.submitters)},
+            "Action": "sts:AssumeRole",
+        }
+        role = self._role("submitter", document([assume]))
+        attached = aws.iam.RolePolicyAttachment(
+            f"{name}-submitter-policy", role=role.name, policy_arn=policy.arn, opts=self._child
+        )
+        self.submitter_role_arn = pulumi.Output.all(role.arn, attached.id).apply(lambda both: both[0])
+
+
+def _agent_statements(place: Place) -> list[Statement]:
+    """The ECS agent's own calls: no images, no logs, no store.
+
+    Source: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/security-iam-awsmanpol.html
+    (AmazonEC2ContainerServiceforEC2Role, without what the execution role does instead)
+    """
+    own = [place.arn("ecs", kind) for kind in ("cluster/*", "container-instance/*")]
+    return [
+        allow(["ecs:DiscoverPollEndpoint"], ["*"]),
+        allow(
+            [
+                "ecs:DeregisterContainerInstance",
+                "ecs:Poll",
+                "ecs:RegisterContainerInstance",
+                "ecs:StartTelemetrySession",
+                "ecs:SubmitAttachmentStateChanges",
+                "ecs:SubmitContainerStateChange",
+                "ecs:SubmitTaskStateChange",
+                "ecs:UpdateContainerInstancesState",
+            ],
+            own,
+        ),
+        allow(["ecs:TagResource"], own, {"StringEquals": {"ecs:CreateAction": "RegisterContainerInstance"}}),
+    ]
+
+
+def data_statements(
+    place: Place, read: Sequence[str], write: Sequence[str], kms_keys: Sequence[str]
+) -> list[Statement]:
+    """Statements for ``s3://bucket/prefix`` URIs; writing includes reading what is there."""
+    statements = []
+    if write:
+        actions = ["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"]
+        statements.append(allow(actions, [_objects(place, uri) for uri in write]))
+    if read:
+        statements.append(allow(["s3:GetObject"], [_objects(place, uri) for uri in read]))
+    for bucket, prefixes in _prefixes([*read, *write]).items():
+        condition = None if "*" in prefixes else {"StringLike": {"s3:prefix": prefixes}}
+        statements.append(
+            allow(["s3:ListBucket"], [pulumi.Output.format("arn:{0}:s3:::{1}", place.partition, bucket)], condition)
+        )
+    for key in kms_keys:
+        statements.extend(use_key(key))
+    return statements
+
+
+def _objects(place: Place, uri: str) -> pulumi.Output[str]:
+    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    return pulumi.Output.format("arn:{0}:s3:::{1}/{2}*", place.partition, bucket, prefix)
+
+
+def _prefixes(uris: Sequence[str]) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for uri in uris:
+        bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+        found.setdefault(bucket, []).append(f"{prefix}*")
+    return {bucket: sorted(set(prefixes)) for bucket, prefixes in found.items()}
+
+
+def secret_statements(arns: Sequence[str]) -> list[Statement]:
+    """Statements for what a job definition's ``valueFrom`` names.
+
+    A Secrets Manager reference may carry a JSON key, stage and version behind the ARN; IAM knows the secret alone.
+    Source: https://docs.aws.amazon.com/batch/latest/userguide/specifying-sensitive-data-secrets.html
+    """
+    secrets = sorted({":".join(arn.split(":")[:7]) for arn in arns if ":secretsmanager:" in arn})
+    parameters = sorted({arn for arn in arns if ":ssm:" in arn})
+    statements = []
+    if secrets:
+        # A reference without the six random characters that Secrets Manager appends names the secret too.
+        either = [resource for arn in secrets for resource in (arn, f"{arn}-??????")]
+        statements.append(allow(["secretsmanager:GetSecretValue"], either))
+    if parameters:
+        statements.append(allow(["ssm:GetParameters"], parameters))
+    return statements

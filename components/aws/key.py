@@ -1,0 +1,60 @@
+"""KMS keys: one that is there already, or one of a component's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pulumi
+import pulumi_aws as aws
+
+from components.aws.account import Place
+from components.aws.policy import Statement, allow, document
+
+CREATE = "create"
+_USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"]
+
+
+def key_arn(
+    component: pulumi.Resource,
+    wanted: str | None,
+    place: Place,
+    tags: Mapping[str, pulumi.Input[str]] | None,
+    more: Sequence[Statement] = (),
+    *,
+    purge: bool,
+) -> pulumi.Output[str] | None:
+    """The ARN of the key to encrypt with, or None for the service's own.
+
+    Args:
+        component: whose child a new key is.
+        wanted: None, ``create``, or the ARN of a key.
+        place: where the key is.
+        tags: tags of a new key.
+        more: statements of a new key's policy beside "the account's IAM policies decide".
+        purge: lift the protection of a new key; what is encrypted with it cannot be read once it is gone.
+    """
+    if wanted != CREATE:
+        return pulumi.Output.from_input(wanted) if wanted else None
+    account = {
+        "Effect": "Allow",
+        "Principal": {"AWS": place.arn("iam", "root", regional=False)},
+        "Action": "kms:*",
+        "Resource": "*",
+    }
+    name = component.pulumi_resource_name
+    key = aws.kms.Key(
+        f"{name}-key",
+        description=f"Tidemill: {name}",
+        enable_key_rotation=True,
+        deletion_window_in_days=30,
+        policy=document([account, *more]),
+        tags=tags,
+        opts=pulumi.ResourceOptions(parent=component, protect=not purge),
+    )
+    aws.kms.Alias(f"{name}-key-alias", target_key_id=key.key_id, opts=pulumi.ResourceOptions(parent=component))
+    return key.arn
+
+
+def use_key(key: pulumi.Input[str] | None) -> list[Statement]:
+    """What a role needs to read and write what is encrypted with a key; nothing where there is none."""
+    return [allow(_USE, [key])] if key is not None else []

@@ -1,0 +1,175 @@
+"""The workers' log group."""
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from components.aws.account import Place
+from components.aws.key import key_arn
+from components.aws.policy import Statement, allow, grant, trust
+from components.base import as_args, token
+from components.config import Logs, part
+
+FAILED_ITEMS = '{ $.event = "item" && $.status = "failed" }'
+"""Filter of the worker's JSON lines: one line with these fields for each item that failed for good."""
+
+_ARCHIVE_PREFIX = "logs/"
+
+
+@dataclass
+class AwsLogsArgs:
+    """Arguments of `AwsLogs`."""
+
+    retention_days: int = 14
+    """Days that lines are kept, one of CloudWatch's values."""
+    kms_key: str | None = None
+    """ARN of a KMS key that admits CloudWatch Logs, or `create` for a new one."""
+    metric_namespace: str = "Tidemill"
+    """CloudWatch namespace of the metric `FailedItems`."""
+    archive_bucket_arn: pulumi.Input[str] | None = None
+    """Copy every line to this bucket, under ``logs/``; None makes no archive."""
+    archive_kms_key_arn: pulumi.Input[str] | None = None
+    """The key that the bucket is encrypted with."""
+    purge: bool = False
+    """Lift the protection of a key of its own."""
+    permission_boundary: pulumi.Input[str] | None = None
+    """ARN of a policy that bounds the archive's roles."""
+    tags: dict[str, str] | None = None
+    """Tags of everything that can carry tags."""
+
+
+class AwsLogs(pulumi.ComponentResource):
+    """A log group with retention, and a metric of items that failed.
+
+    Type token: ``tidemill:index:AwsLogs``.
+
+    Makes: log group, metric filter; with `kms_key` of `create` a KMS key and an alias; with an archive a Firehose
+    delivery stream, a subscription filter and a role for each of both.
+
+    Costs while idle: stored lines, $0.03 a GB and month; a KMS key of its own about $1 a month. The archive costs by
+    the GB that passes, nothing idle.
+
+    Example:
+        ```python
+        logs = AwsLogs("vision-dev-logs", AwsLogsArgs(retention_days=30))
+        pulumi.export("log_group", logs.group)
+        ```
+    """
+
+    group: pulumi.Output[str]
+    """The log group's name."""
+    arn: pulumi.Output[str]
+    """The log group's ARN, without a star."""
+
+    def __init__(self, name: str, args: AwsLogsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(AwsLogsArgs, args)
+        super().__init__(token(AwsLogs), name, None, opts)
+        part(Logs, {"retention_days": args.retention_days, "kms_key": args.kms_key}, "logs")
+        self._place = Place(self)
+        self._child = pulumi.ResourceOptions(parent=self)
+        group = aws.cloudwatch.LogGroup(
+            f"{name}-group",
+            retention_in_days=args.retention_days,
+            kms_key_id=key_arn(self, args.kms_key, self._place, args.tags, [self._logs_service()], purge=args.purge),
+            tags=args.tags,
+            opts=self._child,
+        )
+        self.group, self.arn = group.name, group.arn
+        aws.cloudwatch.LogMetricFilter(
+            f"{name}-failed-items",
+            log_group_name=group.name,
+            pattern=FAILED_ITEMS,
+            metric_transformation=aws.cloudwatch.LogMetricFilterMetricTransformationArgs(
+                namespace=args.metric_namespace, name="FailedItems", value="1", default_value="0"
+            ),
+            opts=self._child,
+        )
+        if args.archive_bucket_arn is not None:
+            self._archive(name, args, pulumi.Output.from_input(args.archive_bucket_arn))
+        self.register_outputs({"group": self.group, "arn": self.arn})
+
+    def _logs_service(self) -> Statement:
+        """Lets CloudWatch Logs use a key for this account's groups.
+
+        Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+        """
+        service = pulumi.Output.concat("logs.", self._place.region, ".", self._place.dns_suffix)
+        groups = self._place.arn("logs", "log-group:*")
+        return {
+            "Effect": "Allow",
+            "Principal": {"Service": service},
+            "Action": ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom",
+                       "kms:ReEncryptTo"],
+            "Resource": "*",
+            "Condition": {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
+        }  # fmt: skip
+
+    def write_statements(self) -> list[Statement]:
+        """What the log driver needs: streams of this group, and lines in them."""
+        streams = pulumi.Output.concat(self.arn, ":*")
+        return [allow(["logs:CreateLogStream", "logs:PutLogEvents"], [streams])]
+
+    def read_statements(self) -> list[Statement]:
+        """What a submitter needs to read the lines of this group."""
+        resources = [self.arn, pulumi.Output.concat(self.arn, ":*")]
+        return [allow(["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents"], resources)]
+
+    def grant_write(self, role: aws.iam.Role) -> None:
+        """Let a role write to this log group and no other."""
+        grant(self, "write", role, self.write_statements())
+
+    def grant_read(self, role: aws.iam.Role) -> None:
+        """Let a role read this log group and no other."""
+        grant(self, "read", role, self.read_statements())
+
+    def _archive(self, name: str, args: AwsLogsArgs, bucket: pulumi.Output[str]) -> None:
+        delivery = self._delivery_role(name, args, bucket)
+        stream = aws.kinesis.FirehoseDeliveryStream(
+            f"{name}-archive",
+            destination="extended_s3",
+            extended_s3_configuration=aws.kinesis.FirehoseDeliveryStreamExtendedS3ConfigurationArgs(
+                bucket_arn=bucket,
+                role_arn=delivery.arn,
+                prefix=_ARCHIVE_PREFIX,
+                error_output_prefix=f"{_ARCHIVE_PREFIX}errors/",
+                buffering_interval=300,
+                buffering_size=64,
+                # CloudWatch Logs hands over lines that are gzipped already.
+                compression_format="UNCOMPRESSED",
+                kms_key_arn=args.archive_kms_key_arn,
+            ),
+            tags=args.tags,
+            opts=self._child,
+        )
+        subscription = self._role(f"{name}-archive-logs", "logs.amazonaws.com", args)
+        put = grant(self, "put", subscription, [allow(["firehose:PutRecord", "firehose:PutRecordBatch"], [stream.arn])])
+        aws.cloudwatch.LogSubscriptionFilter(
+            f"{name}-archive-filter",
+            log_group=self.group,
+            destination_arn=stream.arn,
+            role_arn=subscription.arn,
+            filter_pattern="",
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[put]),
+        )
+
+    def _delivery_role(self, name: str, args: AwsLogsArgs, bucket: pulumi.Output[str]) -> aws.iam.Role:
+        """Source: https://docs.aws.amazon.com/firehose/latest/dev/controlling-access.html#using-iam-s3"""
+        role = self._role(f"{name}-archive-s3", "firehose.amazonaws.com", args)
+        statements = [
+            allow(["s3:AbortMultipartUpload", "s3:PutObject"], [pulumi.Output.concat(bucket, f"/{_ARCHIVE_PREFIX}*")]),
+            allow(["s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"], [bucket]),
+        ]
+        if args.archive_kms_key_arn is not None:
+            statements.append(allow(["kms:Decrypt", "kms:GenerateDataKey"], [args.archive_kms_key_arn]))
+        grant(self, "deliver", role, statements)
+        return role
+
+    def _role(self, name: str, service: str, args: AwsLogsArgs) -> aws.iam.Role:
+        return aws.iam.Role(
+            name,
+            assume_role_policy=trust(service, self._place.account),
+            permissions_boundary=args.permission_boundary,
+            tags=args.tags,
+            opts=self._child,
+        )

@@ -1,0 +1,242 @@
+"""The network that machines start in."""
+
+import ipaddress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from components.aws.account import Place
+from components.base import as_args, named, token
+from components.config import ConfigError, NewNetwork, part
+
+INTERFACE_ENDPOINTS = ("ecs", "ecs-agent", "ecs-telemetry", "ecr.api", "ecr.dkr", "logs")
+"""What a Batch machine without internet needs beside S3.
+Source: https://docs.aws.amazon.com/batch/latest/userguide/vpc-interface-endpoints.html"""
+
+_ANYWHERE = "0.0.0.0/0"
+_PRIVATE_BLOCKS_START = 8
+
+
+@dataclass
+class AwsNetworkArgs:
+    """Arguments of `AwsNetwork`."""
+
+    zones: int = 3
+    """Availability zones, one subnet each, 1 to 6; not used with an existing network."""
+    egress: str = "public"
+    """How machines reach the world: `public`, `nat` or `endpoints`; not used with an existing network."""
+    cidr: str = "10.0.0.0/16"
+    """Address range of the VPC, /16 to /20; every subnet gets a sixteenth of it."""
+    extra_endpoints: list[str] = field(default_factory=list)
+    """Services that need an interface endpoint too where egress is `endpoints`, such as `secretsmanager`."""
+    vpc_id: pulumi.Input[str] | None = None
+    """An existing VPC; only a security group is made in it."""
+    subnet_ids: pulumi.Input[list[pulumi.Input[str]]] | None = None
+    """Subnets of the existing VPC."""
+    tags: dict[str, str] | None = None
+    """Tags of everything that can carry tags."""
+
+
+class AwsNetwork(pulumi.ComponentResource):
+    """Subnets and a security group with no way in, in a new VPC or an existing one.
+
+    Type token: ``tidemill:index:AwsNetwork``.
+
+    Makes: a security group and its egress rule. For a new VPC also: VPC, a subnet a zone, route table and its
+    associations, S3 gateway endpoint; `public`: internet gateway and route; `nat`: also a NAT gateway with its address
+    in a public subnet of its own (one for all zones: machines of other zones pay for traffic between zones, and S3
+    goes past it); `endpoints`: an interface endpoint for each service that Batch needs, and their security group.
+
+    Costs while idle: `public` nothing; `nat` about $33 a month; `endpoints` about $7 a month for each endpoint and
+    zone (list prices of us-west-2, without warranty).
+
+    Example:
+        ```python
+        network = AwsNetwork("vision-dev-network", AwsNetworkArgs(zones=2, egress="public"))
+        pulumi.export("subnets", network.subnet_ids)
+        ```
+    """
+
+    vpc_id: pulumi.Output[str]
+    """The VPC."""
+    subnet_ids: pulumi.Output[list[str]]
+    """Subnets that machines start in."""
+    security_group_id: pulumi.Output[str]
+    """Security group of the machines: everything out, nothing in."""
+
+    def __init__(self, name: str, args: AwsNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(AwsNetworkArgs, args)
+        super().__init__(token(AwsNetwork), name, None, opts)
+        self._name_prefix = name
+        self._args = args
+        self._opts = pulumi.ResourceOptions(parent=self)
+        if args.vpc_id is not None:
+            self.vpc_id = pulumi.Output.from_input(args.vpc_id)
+            self.subnet_ids = pulumi.Output.from_input(args.subnet_ids or [])  # type: ignore[assignment]
+            self.security_group_id = self._security_group("machines", "Machines: everything out, nothing in").id
+        else:
+            wanted = {"zones": args.zones, "egress": args.egress, "cidr": args.cidr}
+            self._create(part(NewNetwork, wanted, "network", "create"))
+        self.register_outputs(
+            {"vpc_id": self.vpc_id, "subnet_ids": self.subnet_ids, "security_group_id": self.security_group_id}
+        )
+
+    def _tags(self, suffix: str) -> dict[str, Any]:
+        return named(self._args.tags, f"{self._name_prefix}-{suffix}")
+
+    def _create(self, args: NewNetwork) -> None:
+        name = self._name_prefix
+        vpc = aws.ec2.Vpc(
+            f"{name}-vpc",
+            cidr_block=args.cidr,
+            enable_dns_support=True,
+            enable_dns_hostnames=True,
+            tags=self._tags("vpc"),
+            opts=self._opts,
+        )
+        self.vpc_id = vpc.id
+        public = args.egress == "public"
+        table = self._route_table("routes")
+        if public:
+            self._route("internet", table, gateway_id=self._internet_gateway().id)
+        subnets = {
+            letter: self._subnet("subnet", zone, letter, table, public=public) for letter, zone in self._zones().items()
+        }
+        self.subnet_ids = pulumi.Output.all(*[subnet.id for subnet in subnets.values()])
+        self.security_group_id = self._security_group("machines", "Machines: everything out, nothing in").id
+        if args.egress == "nat":
+            self._route("nat", table, nat_gateway_id=self._nat().id)
+        if args.egress == "endpoints":
+            self._interface_endpoints()
+        self._s3_endpoint(table)
+
+    def _zones(self) -> dict[str, str]:
+        """The first zones of the region by letter. Each keeps its address block whatever other zones come and go."""
+        found = aws.get_availability_zones(
+            state="available",
+            filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
+            opts=pulumi.InvokeOptions(parent=self),
+        )
+        names = sorted(found.names)
+        if len(names) < self._args.zones:
+            raise ConfigError(
+                "tidemill:network.create.zones",
+                str(self._args.zones),
+                f"1 to {len(names)} in this region ({', '.join(names)})",
+                "Lower it",
+            )
+        return {zone[-1]: zone for zone in names[: self._args.zones]}
+
+    def _block(self, index: int) -> str:
+        blocks = list(ipaddress.IPv4Network(self._args.cidr).subnets(prefixlen_diff=4))
+        return str(blocks[index])
+
+    def _subnet(self, kind: str, zone: str, letter: str, table: aws.ec2.RouteTable, *, public: bool) -> aws.ec2.Subnet:
+        name = f"{self._name_prefix}-{kind}-{letter}"
+        first = 0 if public else _PRIVATE_BLOCKS_START
+        subnet = aws.ec2.Subnet(
+            name,
+            vpc_id=self.vpc_id,
+            availability_zone=zone,
+            cidr_block=self._block(first + (ord(letter) - ord("a")) % _PRIVATE_BLOCKS_START),
+            map_public_ip_on_launch=public,
+            tags=self._tags(f"{kind}-{letter}"),
+            opts=self._opts,
+        )
+        aws.ec2.RouteTableAssociation(f"{name}-routes", subnet_id=subnet.id, route_table_id=table.id, opts=self._opts)
+        return subnet
+
+    def _route_table(self, suffix: str) -> aws.ec2.RouteTable:
+        return aws.ec2.RouteTable(
+            f"{self._name_prefix}-{suffix}", vpc_id=self.vpc_id, tags=self._tags(suffix), opts=self._opts
+        )
+
+    def _route(self, suffix: str, table: aws.ec2.RouteTable, **target: Any) -> None:
+        aws.ec2.Route(
+            f"{self._name_prefix}-route-{suffix}",
+            route_table_id=table.id,
+            destination_cidr_block=_ANYWHERE,
+            opts=self._opts,
+            **target,
+        )
+
+    def _internet_gateway(self) -> aws.ec2.InternetGateway:
+        return aws.ec2.InternetGateway(
+            f"{self._name_prefix}-gateway", vpc_id=self.vpc_id, tags=self._tags("gateway"), opts=self._opts
+        )
+
+    def _nat(self) -> aws.ec2.NatGateway:
+        gateway = self._internet_gateway()
+        table = self._route_table("public-routes")
+        self._route("internet", table, gateway_id=gateway.id)
+        letter, zone = next(iter(self._zones().items()))
+        subnet = self._subnet("public", zone, letter, table, public=True)
+        address = aws.ec2.Eip(f"{self._name_prefix}-address", domain="vpc", tags=self._tags("address"), opts=self._opts)
+        return aws.ec2.NatGateway(
+            f"{self._name_prefix}-nat",
+            allocation_id=address.allocation_id,
+            subnet_id=subnet.id,
+            tags=self._tags("nat"),
+            # The address needs the internet gateway, and AWS refuses to detach it while the address is mapped.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[gateway]),
+        )
+
+    def _security_group(self, suffix: str, description: str) -> aws.ec2.SecurityGroup:
+        group = aws.ec2.SecurityGroup(
+            f"{self._name_prefix}-{suffix}",
+            description=description,
+            vpc_id=self.vpc_id,
+            tags=self._tags(suffix),
+            opts=self._opts,
+        )
+        aws.vpc.SecurityGroupEgressRule(
+            f"{self._name_prefix}-{suffix}-out",
+            security_group_id=group.id,
+            ip_protocol="-1",
+            cidr_ipv4=_ANYWHERE,
+            description="Everything out",
+            tags=self._tags(f"{suffix}-out"),
+            opts=self._opts,
+        )
+        return group
+
+    def _s3_endpoint(self, table: aws.ec2.RouteTable) -> None:
+        aws.ec2.VpcEndpoint(
+            f"{self._name_prefix}-s3",
+            vpc_id=self.vpc_id,
+            service_name=pulumi.Output.concat("com.amazonaws.", Place(self).region, ".s3"),
+            vpc_endpoint_type="Gateway",
+            route_table_ids=[table.id],
+            tags=self._tags("s3"),
+            opts=self._opts,
+        )
+
+    def _interface_endpoints(self) -> None:
+        name, region = self._name_prefix, Place(self).region
+        group = self._security_group("endpoints", "Interface endpoints: HTTPS from the machines")
+        aws.vpc.SecurityGroupIngressRule(
+            f"{name}-endpoints-in",
+            security_group_id=group.id,
+            ip_protocol="tcp",
+            from_port=443,
+            to_port=443,
+            referenced_security_group_id=self.security_group_id,
+            description="HTTPS from the machines",
+            tags=self._tags("endpoints-in"),
+            opts=self._opts,
+        )
+        for service in dict.fromkeys([*INTERFACE_ENDPOINTS, *self._args.extra_endpoints]):
+            suffix = f"endpoint-{service.replace('.', '-')}"
+            aws.ec2.VpcEndpoint(
+                f"{name}-{suffix}",
+                vpc_id=self.vpc_id,
+                service_name=pulumi.Output.concat("com.amazonaws.", region, f".{service}"),
+                vpc_endpoint_type="Interface",
+                private_dns_enabled=True,
+                subnet_ids=self.subnet_ids,
+                security_group_ids=[group.id],
+                tags=self._tags(suffix),
+                opts=self._opts,
+            )

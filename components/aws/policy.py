@@ -1,0 +1,50 @@
+"""IAM documents as plain data. Values may be outputs; actions are always spelled out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+Statement = dict[str, Any]
+
+
+def allow(
+    actions: Sequence[str],
+    resources: Sequence[pulumi.Input[str]],
+    condition: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Statement:
+    """An Allow statement of an identity policy."""
+    statement: Statement = {"Effect": "Allow", "Action": list(actions), "Resource": list(resources)}
+    return {**statement, "Condition": condition} if condition else statement
+
+
+def document(statements: Sequence[pulumi.Input[Statement]]) -> pulumi.Output[str]:
+    """A policy document as JSON."""
+    return pulumi.Output.json_dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+
+def trust(service: str, source_account: pulumi.Input[str] | None = None) -> pulumi.Output[str]:
+    """Who may assume a role: one AWS service, for resources of this account alone where the service says for whom.
+
+    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html
+    """
+    statement: Statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    if source_account is not None:
+        statement["Condition"] = {"StringEquals": {"aws:SourceAccount": source_account}}
+    return document([statement])
+
+
+def grant(
+    component: pulumi.Resource,
+    what: str,
+    role: aws.iam.Role,
+    statements: Sequence[pulumi.Input[Statement]],
+) -> aws.iam.RolePolicy:
+    """An inline policy on a role, child of the component that grants; its name says what and to whom."""
+    name = f"{component.pulumi_resource_name}-{what}-{role.pulumi_resource_name}"
+    return aws.iam.RolePolicy(
+        name, role=role.name, policy=document(statements), opts=pulumi.ResourceOptions(parent=component)
+    )

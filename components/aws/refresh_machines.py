@@ -1,0 +1,78 @@
+"""Refresh ``components/machines.json`` from EC2: ``python -m components.aws.refresh_machines``.
+
+Needs AWS credentials with ``ec2:DescribeInstanceTypes`` and nothing else; costs nothing. Without ``--region`` the
+environment's region is asked. Bare-metal types are left out: Batch starts them, but they take many minutes to boot.
+Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+TABLE = Path(__file__).parent.parent / "machines.json"
+FAMILIES = (
+    "c5", "c6a", "c6g", "c6i", "c7a", "c7g", "c7i",
+    "m5", "m6a", "m6g", "m6i", "m7a", "m7g", "m7i",
+    "r5", "r6a", "r6g", "r6i", "r7a", "r7g", "r7i",
+    "g4dn", "g5", "g6", "p4d",
+)  # fmt: skip
+
+
+def rows(described: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Table rows from ``InstanceTypes`` entries of DescribeInstanceTypes, by family and size.
+
+    Returns:
+        One dict a type: ``type``, ``cpus`` (vCPUs), ``memory_mib``, ``gpus`` (NVIDIA), ``architecture``.
+    """
+    found = []
+    for entry in described:
+        name = entry["InstanceType"]
+        if name.split(".")[0] not in FAMILIES or entry.get("BareMetal"):
+            continue
+        architectures = entry["ProcessorInfo"]["SupportedArchitectures"]
+        gpus = [gpu for gpu in entry.get("GpuInfo", {}).get("Gpus", []) if gpu["Manufacturer"] == "NVIDIA"]
+        found.append(
+            {
+                "type": name,
+                "cpus": entry["VCpuInfo"]["DefaultVCpus"],
+                "memory_mib": entry["MemoryInfo"]["SizeInMiB"],
+                "gpus": sum(gpu["Count"] for gpu in gpus),
+                "architecture": "arm64" if "arm64" in architectures else "x86_64",
+            }
+        )
+    return sorted(found, key=lambda row: (row["type"].split(".")[0], row["cpus"], row["memory_mib"], row["type"]))
+
+
+def write(described: Iterable[Mapping[str, Any]], source: str, table: Path = TABLE) -> int:
+    """Write the table, a row a line so that a refresh is a readable diff. Returns the number of types."""
+    found = rows(described)
+    lines = ",\n    ".join(json.dumps(row) for row in found)
+    today = datetime.date.today().isoformat()
+    head = f'{{\n  "as_of": "{today}",\n  "source": {json.dumps(source)},\n  "machines": [\n    '
+    table.write_text(f"{head}{lines}\n  ]\n}}\n", encoding="utf-8")
+    return len(found)
+
+
+def main() -> None:
+    """Ask EC2 and rewrite the table in place."""
+    parser = argparse.ArgumentParser(description="Refresh components/machines.json from EC2.")
+    parser.add_argument("--region", help="the region whose types are listed (default: the environment's)")
+    region = parser.parse_args().region
+    client = boto3.client("ec2", region_name=region)
+    pages = client.get_paginator("describe_instance_types").paginate(
+        Filters=[{"Name": "instance-type", "Values": [f"{family}.*" for family in FAMILIES]}]
+    )
+    described = [entry for page in pages for entry in page["InstanceTypes"]]
+    count = write(described, f"EC2 DescribeInstanceTypes, {client.meta.region_name}")
+    print(f"{TABLE}: {count} types. Review the diff: types that leave the table leave the fleets.")
+
+
+if __name__ == "__main__":
+    main()

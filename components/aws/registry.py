@@ -1,0 +1,126 @@
+"""The team's image repositories."""
+
+import json
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from components.aws.account import Place
+from components.aws.policy import Statement, allow, grant
+from components.base import as_args, token
+from components.config import Registry, part
+
+_PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
+_PUSH = ["ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart"]
+
+
+@dataclass
+class AwsRegistryArgs:
+    """Arguments of `AwsRegistry`."""
+
+    namespace: str
+    """First part of every repository's name, `vision-dev`: users type it when they push."""
+    repositories: list[str]
+    """Names of the repositories within the namespace."""
+    keep_images: int = 100
+    """Images kept in each repository; the oldest expire beyond it."""
+    expire_untagged_after_days: int = 14
+    """Days after which an image without a tag expires."""
+    purge: bool = False
+    """Lift the protection, and delete repositories with the images in them."""
+    tags: dict[str, str] | None = None
+    """Tags of everything that can carry tags."""
+
+
+class AwsRegistry(pulumi.ComponentResource):
+    """ECR repositories with scanning, immutable tags and a lifecycle; protected.
+
+    Type token: ``tidemill:index:AwsRegistry``.
+
+    Makes: for each name an ECR repository ``<namespace>/<name>`` and its lifecycle policy.
+
+    Costs while idle: the images' storage, $0.10 a GB and month; nothing while there are none.
+
+    Example:
+        ```python
+        registry = AwsRegistry(
+            "vision-dev-registry", AwsRegistryArgs(namespace="vision-dev", repositories=["preprocess"])
+        )
+        pulumi.export("registry_url", registry.url)
+        ```
+    """
+
+    url: pulumi.Output[str]
+    """What comes before a repository's name: `docker push <url>/<name>:<tag>`."""
+    arns: dict[str, pulumi.Output[str]]
+    """The repositories' ARNs by name."""
+
+    def __init__(self, name: str, args: AwsRegistryArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(AwsRegistryArgs, args)
+        super().__init__(token(AwsRegistry), name, None, opts)
+        wanted = ("repositories", "keep_images", "expire_untagged_after_days")
+        part(Registry, {key: getattr(args, key) for key in wanted}, "registry")
+        place = Place(self)
+        host = pulumi.Output.concat(place.account, ".dkr.ecr.", place.region, ".", place.dns_suffix)
+        self.url = pulumi.Output.concat(host, "/", args.namespace)
+        self.arns = {repository: self._repository(name, repository, args) for repository in args.repositories}
+        self.register_outputs({"url": self.url})
+
+    def _repository(self, name: str, repository: str, args: AwsRegistryArgs) -> pulumi.Output[str]:
+        made = aws.ecr.Repository(
+            f"{name}-{repository}",
+            name=f"{args.namespace}/{repository}",
+            image_tag_mutability="IMMUTABLE",
+            image_scanning_configuration=aws.ecr.RepositoryImageScanningConfigurationArgs(scan_on_push=True),
+            force_delete=args.purge,
+            tags=args.tags,
+            opts=pulumi.ResourceOptions(parent=self, protect=not args.purge),
+        )
+        aws.ecr.LifecyclePolicy(
+            f"{name}-{repository}-lifecycle",
+            repository=made.name,
+            policy=_lifecycle(args.keep_images, args.expire_untagged_after_days),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        return made.arn
+
+    def grant_pull(self, role: aws.iam.Role) -> None:
+        """Let a role pull every image of the registry."""
+        self._grant("pull", role, _PULL)
+
+    def look_statements(self) -> list[Statement]:
+        """What a submitter needs to see, before a submit, that an image is there: `tidemill doctor` asks."""
+        return [allow(["ecr:DescribeImages"], list(self.arns.values()))] if self.arns else []
+
+    def grant_push(self, role: aws.iam.Role) -> None:
+        """Let a role push to and pull from every repository of the registry."""
+        self._grant("push", role, _PULL + _PUSH)
+
+    def _grant(self, what: str, role: aws.iam.Role, actions: list[str]) -> None:
+        # The token is not of a repository: https://docs.aws.amazon.com/AmazonECR/latest/userguide/security-iam-awsmanpol.html
+        statements = [allow(["ecr:GetAuthorizationToken"], ["*"])]
+        if self.arns:
+            statements.append(allow(actions, list(self.arns.values())))
+        grant(self, what, role, statements)
+
+
+def _lifecycle(keep_images: int, expire_untagged_after_days: int) -> str:
+    untagged = {
+        "rulePriority": 1,
+        "description": "Images without a tag",
+        "selection": {
+            "tagStatus": "untagged",
+            "countType": "sinceImagePushed",
+            "countUnit": "days",
+            "countNumber": expire_untagged_after_days,
+        },
+        "action": {"type": "expire"},
+    }
+    oldest = {
+        "rulePriority": 2,
+        "description": "The oldest images beyond the number kept",
+        "selection": {"tagStatus": "any", "countType": "imageCountMoreThan", "countNumber": keep_images},
+        "action": {"type": "expire"},
+    }
+    return json.dumps({"rules": [untagged, oldest]})

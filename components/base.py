@@ -1,0 +1,46 @@
+"""What every component shares: type tokens, arguments, tags and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import pulumi
+
+TEAM_TAG = "tidemill:team"
+ENVIRONMENT_TAG = "tidemill:environment"
+
+_Args = TypeVar("_Args")
+
+
+def token(component: type) -> str:
+    """The type token of a component class: ``tidemill:index:<Class>``."""
+    return f"tidemill:index:{component.__name__}"
+
+
+def as_args(kind: type[_Args], args: _Args | Mapping[str, Any]) -> _Args:
+    """Arguments of a component, given as its dataclass or as a mapping (what other languages' programs send).
+
+    Raises:
+        TypeError: a key is missing or unknown; the message names both.
+    """
+    if isinstance(args, kind):
+        return args
+    if not isinstance(args, Mapping):
+        raise TypeError(f"{kind.__name__} or a mapping is wanted, not {type(args).__name__}")
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    unknown = sorted(set(args) - set(known))
+    if unknown:
+        raise TypeError(f"{kind.__name__} has no {', '.join(unknown)}; it has {', '.join(known)}")
+    return kind(**args)
+
+
+def team_tags(team: str, environment: str) -> dict[str, str]:
+    """The tags that everything of a pipeline carries; cost reports and the submitters' policy go by them."""
+    return {TEAM_TAG: team, ENVIRONMENT_TAG: environment}
+
+
+def named(tags: Mapping[str, pulumi.Input[str]] | None, name: str) -> dict[str, pulumi.Input[str]]:
+    """Tags with a ``Name``, for what the AWS console lists by it."""
+    return {**(tags or {}), "Name": name}

@@ -1,0 +1,23 @@
+"""A stack's config: pydantic models of its keys, the rules between them, and one clear error for what is wrong."""
+
+from components.config.checks import repository_of
+from components.config.errors import ConfigError
+from components.config.load import from_file, from_pulumi, parse, part
+from components.config.models import Logs, Mount, NewNetwork, Queue, Registry, Rung, StackConfig, Store
+
+__all__ = [
+    "ConfigError",
+    "Logs",
+    "Mount",
+    "NewNetwork",
+    "Queue",
+    "Registry",
+    "Rung",
+    "StackConfig",
+    "Store",
+    "from_file",
+    "from_pulumi",
+    "parse",
+    "part",
+    "repository_of",
+]

@@ -1,0 +1,161 @@
+"""One error for a wrong stack config: which key, its value, what is allowed, what to do."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+_LONGEST_VALUE = 80
+
+_TYPES = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping of names to values",
+    "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
+}
+
+
+class ConfigError(ValueError):
+    """A stack's config is wrong. ``str()`` is one line that a person can act on.
+
+    Args:
+        key: path of the key as a stack file has it, ``tidemill:queues.cpu.capacity[0].max_cpus``.
+        value: what stands there, as shown; secrets are never shown.
+        allowed: what may stand there.
+        hint: what to do.
+    """
+
+    def __init__(self, key: str, value: str, allowed: str, hint: str) -> None:
+        self.key = key
+        self.value = value
+        self.allowed = allowed
+        self.hint = hint
+        end = "" if hint.endswith(("?", ".")) else "."
+        super().__init__(f"{key}: {value} is refused. Allowed: {allowed.rstrip('.')}. {hint}{end}")
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it: JSON, one line, cut when long."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    # JSON leaves some line separators as they are, such as U+0085.
+    text = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def key_path(path: Sequence[str | int]) -> str:
+    """``("queues", "cpu", "capacity", 0)`` → ``tidemill:queues.cpu.capacity[0]``."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{_plain(part)}" for part in path)
+    return f"tidemill:{text.removeprefix('.')}"
+
+
+def _plain(part: str) -> str:
+    return part if re.fullmatch(r"[\w-]+", part, re.ASCII) else json.dumps(part)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant, or None."""
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return found[0] if found else None
+
+
+def from_pydantic(error: ValidationError, model: type[BaseModel], at: Sequence[str | int] = ()) -> ConfigError:
+    """The one error to show of a pydantic error: an unknown key first, since it often explains the others.
+
+    Args:
+        error: what pydantic says.
+        model: the model that was validated.
+        at: where the model's keys are in a stack's config.
+    """
+    problems = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+    problem = problems[0]
+    path = [part for part in problem["loc"] if part != "[key]"]
+    kind, value = problem["type"], problem["input"]
+    if kind == "extra_forbidden":
+        return _unknown_key(path, model, at)
+    field = _field(model, path)
+    hint = (field.description if field is not None and field.description else "Correct it").rstrip(".")
+    if kind == "missing":
+        return ConfigError(key_path([*at, *path]), "nothing", "a value, the key has no default", hint)
+    return ConfigError(key_path([*at, *path]), shown(value), _allowed(problem), hint)
+
+
+def _unknown_key(path: Sequence[str | int], model: type[BaseModel], at: Sequence[str | int]) -> ConfigError:
+    parent = _model_at(model, path[:-1])
+    known = list(parent.model_fields) if parent else []
+    guess = nearest(str(path[-1]), known)
+    hint = f"Did you mean {guess!r}?" if guess else "Remove the key"
+    return ConfigError(
+        key_path([*at, *path]), f"the unknown key {str(path[-1])!r}", f"the keys {', '.join(known)}", hint
+    )
+
+
+def _allowed(problem: Any) -> str:
+    kind, context = problem["type"], problem.get("ctx", {})
+    words = {
+        "literal_error": "{expected}",
+        "greater_than_equal": "{ge} or more",
+        "less_than_equal": "{le} or less",
+        "too_short": "at least {min_length}",
+        "too_long": "at most {max_length}",
+        "value_error": "{error}",
+    }
+    if kind in words:
+        return words[kind].format(**context)
+    return _TYPES.get(kind) or str(problem["msg"])
+
+
+def _models_of(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [
+        model for part in get_args(annotation) if get_origin(annotation) is not Literal for model in _models_of(part)
+    ]
+
+
+def _step(annotation: Any, part: str | int) -> tuple[Any, FieldInfo | None]:
+    for model in _models_of(annotation) if _is_model(annotation) else []:
+        if part in model.model_fields:
+            return model.model_fields[str(part)].annotation, model.model_fields[str(part)]
+    inner = annotation
+    if get_origin(inner) in (Union, UnionType):
+        inner = next((a for a in get_args(inner) if a is not type(None)), inner)
+    if get_origin(inner) is dict:
+        return get_args(inner)[1], None
+    if get_origin(inner) is list:
+        return get_args(inner)[0], None
+    return None, None
+
+
+def _is_model(annotation: Any) -> bool:
+    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else [annotation]
+    return any(isinstance(part, type) and issubclass(part, BaseModel) for part in parts)
+
+
+def _walk(model: type[BaseModel], path: Sequence[str | int]) -> tuple[Any, FieldInfo | None]:
+    annotation: Any = model
+    last: FieldInfo | None = None
+    for part in path:
+        annotation, field = _step(annotation, part)
+        last = field or last
+    return annotation, last
+
+
+def _field(model: type[BaseModel], path: Sequence[str | int]) -> FieldInfo | None:
+    return _walk(model, path)[1]
+
+
+def _model_at(model: type[BaseModel], path: Sequence[str | int]) -> type[BaseModel] | None:
+    found = _models_of(_walk(model, path)[0]) if path else [model]
+    return found[0] if found else None

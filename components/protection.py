@@ -1,0 +1,47 @@
+"""What a plain `pulumi destroy` meets first."""
+
+from dataclasses import dataclass
+
+import pulumi
+
+from components.base import as_args, token
+
+KEY = "tidemill:allow"
+
+
+@dataclass
+class ProtectionArgs:
+    """Arguments of `Protection`."""
+
+    purge: bool = False
+    """Whether everything may be destroyed."""
+
+
+class Protection(pulumi.ComponentResource):
+    """Stops a plain `pulumi destroy` before it deletes anything, and names the key that allows it.
+
+    Destroy runs no program and deletes what nothing depends on first; without this the unprotected half of a stack
+    would be gone when it comes to the first bucket. Make it depend on everything: then it comes first; it is
+    protected, so that destroy stops there; and the engine's message shows its name.
+
+    Type token: ``tidemill:index:Protection``.
+
+    Makes: nothing.
+
+    Costs while idle: nothing.
+
+    Example:
+        ```python
+        store = AwsStore("vision-dev-store", AwsStoreArgs())
+        Protection("vision-dev", ProtectionArgs(purge=False), pulumi.ResourceOptions(depends_on=[store]))
+        pulumi.export("store", store.uri)
+        ```
+    """
+
+    def __init__(self, name: str, args: ProtectionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(ProtectionArgs, args)
+        protect = pulumi.ResourceOptions(protect=not args.purge)
+        super().__init__(
+            token(Protection), f"{name} ({KEY}: [purge] lifts this)", None, pulumi.ResourceOptions.merge(opts, protect)
+        )
+        self.register_outputs({})

@@ -1,0 +1,48 @@
+"""The JSON schema of a stack file, for editors: ``python -m components.schema`` writes ``stacks/schema.json``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from components.config.load import PROJECT
+from components.config.models import StackConfig
+
+FILE = Path(__file__).parent.parent / "stacks" / "schema.json"
+
+
+def schema() -> dict[str, Any]:
+    """JSON schema of ``Pulumi.<stack>.yaml``: our keys in full, every other provider's as they are."""
+    model = StackConfig.model_json_schema()
+    keys = {f"{PROJECT}:{name}": value for name, value in model["properties"].items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A Tidemill stack",
+        "type": "object",
+        "properties": {
+            "config": {
+                "type": "object",
+                "properties": {"aws:region": {"type": "string", "description": "The AWS region."}, **keys},
+                "required": ["aws:region", *(f"{PROJECT}:{name}" for name in model["required"])],
+                # Keys of providers, but none of ours that is not listed.
+                "patternProperties": {f"^(?!{PROJECT}:)": {}},
+                "additionalProperties": False,
+            }
+        },
+        "$defs": model["$defs"],
+    }
+
+
+def text() -> str:
+    """The file's content."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    """Write the file."""
+    FILE.write_text(text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
