@@ -1,0 +1,60 @@
+"""No policy that lets somebody submit jobs also lets them register job definitions or pass roles.
+
+With both, a submitter runs any image with any host path mounted: root on the machines of the queue. Images belong to
+the queue, and the stack registers their definitions.
+Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pulumi_policy import EnforcementLevel, ReportViolation, ResourceValidationArgs, ResourceValidationPolicy
+
+from .documents import UnreadableDocumentError, forbidden_to_submitters, parse
+from .values import items, look
+
+TYPES = (
+    "aws:iam/policy:Policy",
+    "aws:iam/rolePolicy:RolePolicy",
+    "aws:iam/userPolicy:UserPolicy",
+    "aws:iam/groupPolicy:GroupPolicy",
+    "aws:iam/role:Role",
+)
+
+
+def documents_of(props: Mapping[str, Any]) -> list[Any]:
+    """List the permission documents in a resource's inputs; a role's trust policy is not one.
+
+    Raises:
+        UnreadableDocumentError: One of them is not a JSON object.
+    """
+    inline = [look(policy, "policy") for policy in items(look(props, "inlinePolicies"))]
+    return [parse(document) for document in [look(props, "policy"), *inline]]
+
+
+def violations(props: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a policy's inputs, with its fix."""
+    try:
+        actions = list(forbidden_to_submitters(documents_of(props)))
+    except UnreadableDocumentError as error:
+        yield f"{error}: give json.dumps(...) of the document."
+        return
+    for action in actions:
+        yield (
+            f"the policy allows batch:SubmitJob and {action}, also where a wildcard names it: a submitter with it is "
+            f"root on the machines. Name the submitter's actions one by one, without {action}."
+        )
+
+
+def _validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
+    if args.resource_type in TYPES:
+        for message in violations(args.props):
+            report(message, None)
+
+
+POLICY = ResourceValidationPolicy(
+    name="aws-iam-policy-submitter",
+    description="A policy that allows batch:SubmitJob allows neither batch:RegisterJobDefinition nor iam:PassRole.",
+    enforcement_level=EnforcementLevel.MANDATORY,
+    validate=_validate,
+)

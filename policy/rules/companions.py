@@ -1,0 +1,30 @@
+"""Which resources of a stack speak about which other one."""
+
+from collections.abc import Sequence
+
+from pulumi_policy import PolicyResource
+
+from .values import look
+
+
+def companions(
+    resources: Sequence[PolicyResource], kind: str, key: str, owner: PolicyResource, identities: tuple[str, ...]
+) -> list[PolicyResource]:
+    """List the resources of a type whose property names an owner.
+
+    Args:
+        resources: Every resource of the stack.
+        kind: Type token of the companions.
+        key: Their property that names the owner.
+        owner: The resource that is named.
+        identities: The owner's properties that such a name may repeat, for when no dependency is recorded.
+    """
+    names = {name for identity in identities if isinstance(name := look(owner.props, identity), str)}
+
+    def speaks(resource: PolicyResource) -> bool:
+        if owner in resource.property_dependencies.get(key, []):
+            return True
+        named = look(resource.props, key)
+        return isinstance(named, str) and named in names
+
+    return [r for r in resources if r.resource_type == kind and speaks(r)]
