@@ -1,0 +1,1 @@
+"""The platform team's commands: `python -m ops`."""

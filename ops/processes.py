@@ -1,0 +1,53 @@
+"""Running a command together with everything that it starts."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_GRACE_SECONDS = 10
+
+
+def run(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float) -> int:
+    """Run a command on this terminal and return its exit code.
+
+    The engine starts a language host and providers. They are in a session of their own here, which is ended on every
+    path: a provider that is left over holds the terminal.
+
+    Raises:
+        subprocess.TimeoutExpired: It took longer than `timeout` seconds.
+        FileNotFoundError: The command is not on the PATH of `env`.
+    """
+    process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        return process.wait(timeout)
+    except KeyboardInterrupt:
+        # The engine then ends what it has begun and releases the stack's lock.
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(_GRACE_SECONDS)
+        raise
+    finally:
+        end_session(process)
+
+
+def end_session(process: subprocess.Popen) -> None:
+    """Kill whatever is left of a process that leads a session, and reap it.
+
+    The engine puts each plugin into a process group of its own, so its own group is not enough.
+    """
+    for pid in {process.pid, *_members(process.pid)}:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(os.getpgid(pid), signal.SIGKILL)
+    process.wait()
+
+
+def _members(session: int) -> list[int]:
+    """List the processes of a session; empty where there is no /proc."""
+    members = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getsid(int(entry.name)) == session:
+                members.append(int(entry.name))
+    return members

@@ -1,0 +1,47 @@
+"""The Pulumi project of this repository, and copies of it that may be written to."""
+
+from pathlib import Path
+
+import click
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+STACKS = ROOT / "stacks"
+POLICY = ROOT / "policy"
+
+_LINKED = ("Pulumi.yaml", "__main__.py", "components", "tidemill", "policy", ".venv")
+# What ties a stack file to the backend that keeps its secrets.
+_SECRETS = ("secretsprovider", "encryptedkey", "encryptionsalt")
+
+
+def stack_file(stack: str) -> Path:
+    """Return the path of a stack's file.
+
+    Raises:
+        click.UsageError: There is no such stack; the message names those that are there.
+    """
+    path = STACKS / f"Pulumi.{stack}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem.removeprefix("Pulumi.") for p in STACKS.glob("Pulumi.*.yaml"))) or "none"
+        raise click.UsageError(f"--stack {stack}: there is no stacks/{path.name}. Stacks: {known}.")
+    return path
+
+
+def copy_project(folder: Path, *stacks: str) -> Path:
+    """Lay out the project in an empty folder, with stack files of its own.
+
+    `pulumi stack init` and `pulumi config set` write into stack files, and a stack file names the key that keeps its
+    secrets. A trial on localcloud must do neither to the repository, so the code is linked and the files are copied.
+
+    Returns:
+        The folder, to run `pulumi` in.
+    """
+    for name in _LINKED:
+        if (ROOT / name).exists():
+            (folder / name).symlink_to(ROOT / name)
+    (folder / "stacks").mkdir()
+    for stack in stacks:
+        settings = yaml.safe_load(stack_file(stack).read_text()) or {}
+        kept = {key: value for key, value in settings.items() if key not in _SECRETS}
+        (folder / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
+    return folder
