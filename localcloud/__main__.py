@@ -1,0 +1,53 @@
+"""python -m localcloud up | env | down | engine: an AWS on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+from localcloud import engine
+from localcloud.cloud import Cloud, CloudError
+
+NEXT = """localcloud runs at {url}, its state is in {state}.
+  eval "$(python -m localcloud env{option})"     then: pulumi preview --stack …, aws s3 ls, …
+  python -m localcloud down{option}              ends it and every process of it"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The exit code: 0, or 2 with one sentence on stderr."""
+    parser = argparse.ArgumentParser(prog="python -m localcloud", description=__doc__)
+    parser.add_argument("verb", choices=["up", "env", "down", "engine"], help="engine: only prepare the Pulumi engine")
+    parser.add_argument("--state", type=Path, default=Path(".localcloud"), help="folder of its state (.localcloud)")
+    parser.add_argument("--port", type=int, help="on 127.0.0.1; a free one by default")
+    options, daemon = parser.parse_known_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on this path too
+    cloud = Cloud(options.state, options.port, **_daemon_options(daemon, parser))
+    try:
+        if options.verb == "engine":
+            engine.ensure()
+        elif options.verb == "up":
+            cloud.start()
+            option = "" if options.state == Path(".localcloud") else f" --state {shlex.quote(str(options.state))}"
+            print(NEXT.format(url=cloud.url, state=cloud.state, option=option))
+        elif options.verb == "env":
+            print(cloud.exports())
+        else:
+            cloud.stop()
+    except (CloudError, engine.EngineError) as error:
+        print(f"localcloud: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _daemon_options(rest: list[str], parser: argparse.ArgumentParser) -> dict[str, str]:
+    """`--reclaim-seconds 2` and the like, which the daemon itself knows and checks."""
+    if len(rest) % 2 or not all(name.startswith("--") for name in rest[::2]):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return {name[2:].replace("-", "_"): value for name, value in zip(rest[::2], rest[1::2], strict=True)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

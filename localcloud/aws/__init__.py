@@ -1,0 +1,1 @@
+"""The AWS half: moto behind a gateway that checks signatures and IAM, and a Batch that runs."""

@@ -1,0 +1,267 @@
+"""What a request means to IAM: which actions on which resources, with which condition keys.
+
+Operations come from botocore's service models; an operation that no model has is refused. Sources of actions and
+resources: https://docs.aws.amazon.com/service-authorization/latest/reference/ (one page a service). Where a service
+is not named here, the action is its operation and the resource is the ARN among the parameters, else ``*``: a policy
+with a narrower resource is then refused although AWS might allow it, never the other way round.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from botocore.exceptions import DataNotFoundError, UnknownServiceError
+from botocore.loaders import Loader
+from botocore.model import ServiceModel
+
+from localcloud.aws.accounts import ACCOUNT
+from localcloud.aws.errors import ApiError
+from localcloud.aws.s3_actions import s3_checks
+from localcloud.aws.signature import Scope
+from localcloud.aws.wsgi import Environ
+
+# Signing names that differ from botocore's name of the model, and from the prefix of IAM actions.
+MODELS = {"monitoring": "cloudwatch", "elasticfilesystem": "efs", "servicequotas": "service-quotas"}
+PREFIXES = {"monitoring": "cloudwatch"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question to IAM: an action on a resource, with condition keys (lower case) of its own."""
+
+    action: str
+    resource: str
+    context: dict[str, str | list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Call:
+    """An API call: operation and parameters as its service names them."""
+
+    service: str
+    operation: str
+    region: str
+    params: dict[str, Any]
+    checks: list[Check]
+
+
+@lru_cache(maxsize=64)
+def _model(signing_name: str) -> Any:
+    """The service model, or None; untyped, since the properties of botocore's models are."""
+    name = MODELS.get(signing_name, signing_name)
+    try:
+        return ServiceModel(Loader().load_service_model(name, "service-2"), name)
+    except (DataNotFoundError, UnknownServiceError):
+        return None
+
+
+def protocol_of(environ: Environ, scope: Scope) -> str:
+    """The protocol in which the caller expects an answer."""
+    if "HTTP_X_AMZ_TARGET" in environ:
+        return "json"
+    model = _model(scope.service)
+    return model.metadata["protocol"] if model else "query"
+
+
+def read_call(environ: Environ, scope: Scope) -> Call:
+    """The call that a signed request makes.
+
+    Raises:
+        ApiError: AccessDenied, where no service model has such an operation.
+    """
+    name = "s3control" if scope.service == "s3" and environ["PATH_INFO"].startswith("/v20180820/") else scope.service
+    model = _model(name)
+    operation, params = _decode(environ, model) if model else (None, {})
+    if model is None or operation is None or operation not in model.operation_names:
+        what = operation or f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
+        raise ApiError("AccessDenied", f"{scope.service}: {what} is not an operation that localcloud knows")
+    if name == "s3":
+        checks = [Check(*check) for check in s3_checks(operation, params, environ)]
+    else:
+        prefix = PREFIXES.get(scope.service, scope.service)
+        checks = list(_checks(prefix, operation, params, scope.region))
+    return Call(scope.service, operation, scope.region, params, checks)
+
+
+def _decode(environ: Environ, model: Any) -> tuple[str | None, dict[str, Any]]:
+    path, body = environ["PATH_INFO"], environ["localcloud.body"]
+    if target := environ.get("HTTP_X_AMZ_TARGET"):
+        return target.rpartition(".")[2], _json(body)
+    if found := re.match(r"/service/\w+/operation/(\w+)$", path):
+        return found[1], {}
+    if model.metadata["protocol"] in {"query", "ec2"}:
+        fields = parse_qs(environ["QUERY_STRING"] + "&" + body.decode(errors="replace"), keep_blank_values=True)
+        params = {key: values[0] for key, values in fields.items()}
+        return params.get("Action"), params
+    return _match(environ, model)
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(body or b"{}")
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+@dataclass(frozen=True)
+class _Route:
+    """How a REST operation is recognised: its path, and the query keys and headers that it must have."""
+
+    name: str
+    path: re.Pattern[str]
+    query: dict[str, str]
+    headers: frozenset[str]
+
+
+@lru_cache(maxsize=64)
+def _routes(model: Any, method: str) -> list[_Route]:
+    operations = (model.operation_model(name) for name in model.operation_names)
+    routes = [_route(operation) for operation in operations if operation.http["method"] == method]
+    return sorted(routes, key=lambda route: len(route.query) + len(route.headers), reverse=True)
+
+
+def _route(operation: Any) -> _Route:
+    path, _, query = operation.http["requestUri"].partition("?")
+    pattern = re.sub(r"\\\{(\w+)(\\\+)?\\\}", lambda f: f"(?P<{f[1]}>{'.+' if f[2] else '[^/]+'})", re.escape(path))
+    wanted = {key: values[0] for key, values in parse_qs(query, keep_blank_values=True).items()}
+    shape = operation.input_shape
+    required = [shape.members[name].serialization for name in shape.required_members] if shape else []
+    wanted |= {each["name"]: "" for each in required if each.get("location") == "querystring"}
+    headers = frozenset(each["name"].lower() for each in required if each.get("location") == "header")
+    return _Route(operation.name, re.compile(pattern + "/?"), wanted, headers)
+
+
+def _match(environ: Environ, model: Any) -> tuple[str | None, dict[str, Any]]:
+    path, _, query = environ["RAW_URI"].partition("?")
+    given = {key: values[0] for key, values in parse_qs(query, keep_blank_values=True).items()}
+    for route in _routes(model, environ["REQUEST_METHOD"]):
+        found = route.path.fullmatch(path)
+        if not found or any(key not in given or value not in {"", given[key]} for key, value in route.query.items()):
+            continue
+        if all(f"HTTP_{name.upper().replace('-', '_')}" in environ for name in route.headers):
+            params = {name: unquote(value) for name, value in found.groupdict().items()}
+            body = _json(environ["localcloud.body"]) if model.metadata["protocol"] == "rest-json" else {}
+            return route.name, {**given, **body, **params}
+    return None, {}
+
+
+# Parameter that names the resource → ARN after its account; the first that is given counts.
+RESOURCES: dict[str, dict[str, str]] = {
+    "batch": {
+        "resourceArn": "{}",
+        "jobId": "job/{}",
+        "computeEnvironmentName": "compute-environment/{}",
+        "computeEnvironment": "compute-environment/{}",
+        "jobQueueName": "job-queue/{}",
+        "jobDefinitionName": "job-definition/{}",
+        "jobDefinition": "job-definition/{}",
+        "jobQueue": "job-queue/{}",
+        "name": "scheduling-policy/{}",
+        "arn": "{}",
+    },
+    "ecr": {"repositoryName": "repository/{}", "repositoryNames": "repository/{}", "resourceArn": "{}"},
+    "firehose": {"DeliveryStreamName": "deliverystream/{}"},
+    "kms": {"KeyId": "key/{}", "TargetKeyId": "key/{}"},
+    "secretsmanager": {"SecretId": "secret:{}", "Name": "secret:{}"},
+    "ssm": {"Name": "parameter/{}", "Names": "parameter/{}", "Path": "parameter/{}"},
+    "iam": {
+        "RoleName": "role/{}",
+        "UserName": "user/{}",
+        "InstanceProfileName": "instance-profile/{}",
+        "PolicyArn": "{}",
+    },
+    "sts": {"RoleArn": "{}"},
+}
+# Operations of these services that have no resource: describing and listing needs ``*``.
+WITHOUT_RESOURCE = {
+    "batch": re.compile(r"Describe|List(?!TagsForResource)"),
+    "ecr": re.compile(r"GetAuthorizationToken"),
+    "firehose": re.compile(r"List"),
+    "secretsmanager": re.compile(r"List|GetRandomPassword|BatchGet"),
+    "iam": re.compile(r"List(Roles|Users|Policies|InstanceProfiles)$"),
+}
+# Calls that hand a role to a service: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
+PASSING = {"RegisterJobDefinition", "CreateComputeEnvironment", "UpdateComputeEnvironment", "CreateDeliveryStream",
+           "PutSubscriptionFilter", "RunInstances", "AddRoleToInstanceProfile"}  # fmt: skip
+ROLE = re.compile(rf"arn:aws:iam::{ACCOUNT}:role/[\w+=,.@/-]+")
+
+
+def _checks(prefix: str, operation: str, params: dict[str, Any], region: str) -> Iterator[Check]:
+    context = _request_tags(params)
+    if prefix == "batch" and "shareIdentifier" in params:
+        context["batch:shareidentifier"] = params["shareIdentifier"]
+    if prefix == "sts":
+        context |= {f"sts:{key.lower()}": params[key] for key in ("ExternalId", "RoleSessionName") if key in params}
+    for resource in _resources(prefix, operation, params, region):
+        yield Check(f"{prefix}:{operation}", resource, context)
+        if prefix == "sts" and "aws:tagkeys" in context:
+            yield Check("sts:TagSession", resource, context)
+    if (prefix, operation) == ("batch", "SubmitJob") and context.get("aws:tagkeys"):
+        # Seen on AWS: SubmitJob with tags asks batch:TagResource on the job definition
+        # (https://github.com/wri/gfw-data-api/pull/175).
+        yield Check(
+            "batch:TagResource", _arn(prefix, "job-definition/{}", params.get("jobDefinition", ""), region), context
+        )
+    if operation in PASSING:
+        for role in sorted(set(ROLE.findall(json.dumps(params)))):
+            yield Check("iam:PassRole", role)
+
+
+def _resources(prefix: str, operation: str, params: dict[str, Any], region: str) -> list[str]:
+    if prefix == "logs":
+        return [_log_resource(params, region)]
+    if (prefix, operation) == ("batch", "SubmitJob"):
+        # Both are required: https://docs.aws.amazon.com/batch/latest/userguide/iam-example-restrict-job-queue.html
+        named = {"job-definition/{}": params.get("jobDefinition"), "job-queue/{}": params.get("jobQueue")}
+        return [_arn(prefix, template, str(name), region) for template, name in named.items()]
+    free = WITHOUT_RESOURCE.get(prefix)
+    if free and free.match(operation):
+        return ["*"]
+    for name, template in RESOURCES.get(prefix, {}).items():
+        if value := params.get(name):
+            return [
+                _arn(prefix, template, str(each), region) for each in (value if isinstance(value, list) else [value])
+            ]
+    named = [v for k, v in params.items() if k.lower().endswith("arn") and isinstance(v, str) and v.startswith("arn:")]
+    return named[:1] or ["*"]
+
+
+def _arn(prefix: str, template: str, name: str, region: str) -> str:
+    if name.startswith("arn:"):
+        return name
+    where = "" if prefix in {"iam", "sts"} else region
+    return f"arn:aws:{prefix}:{where}:{ACCOUNT}:{template.format(name.lstrip('/') if prefix == 'ssm' else name)}"
+
+
+def _log_resource(params: dict[str, Any], region: str) -> str:
+    """Logs asks for streams, whatever the call: ``log-group:<name>:log-stream:<name or nothing>``.
+
+    Source: https://github.com/hashicorp/terraform-provider-aws/issues/8804, https://github.com/aws/aws-cli/issues/3578
+    """
+    if arn := params.get("resourceArn"):
+        return arn
+    group = params.get("logGroupName") or ""
+    if identifier := params.get("logGroupIdentifier"):
+        group = identifier.split(":log-group:")[-1].removesuffix(":*")
+    return f"arn:aws:logs:{region}:{ACCOUNT}:log-group:{group}:log-stream:{params.get('logStreamName') or ''}"
+
+
+def _request_tags(params: dict[str, Any]) -> dict[str, str | list[str]]:
+    tags = params.get("tags") or params.get("Tags") or {}
+    if isinstance(tags, list):  # Key and Value; KMS says TagKey and TagValue
+        pairs = [tag.items() for tag in tags if isinstance(tag, dict)]
+        listed = [{name.lower().removeprefix("tag"): text for name, text in pair} for pair in pairs]
+        tags = {tag["key"]: tag.get("value", "") for tag in listed if "key" in tag}
+    flat = [name for name in params if re.search(r"Tags?\..*\.Key$", name)]  # the query protocols
+    tags = tags or {params[name]: params.get(f"{name[:-3]}Value", "") for name in flat}
+    context: dict[str, str | list[str]] = {f"aws:requesttag/{key.lower()}": value for key, value in tags.items()}
+    if tags:
+        context["aws:tagkeys"] = [str(key) for key in tags]
+    return context

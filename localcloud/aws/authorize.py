@@ -1,0 +1,121 @@
+"""Whether a caller may: the policies that the stack created, asked at every call and counted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from localcloud.aws import accounts
+from localcloud.aws.accounts import ACCOUNT, Principal
+from localcloud.aws.errors import ApiError
+from localcloud.aws.iam import ACCOUNT as BY_ACCOUNT
+from localcloud.aws.iam import DIRECT, ROLE, Context, PolicyError, Query, parse, refusal
+
+ALWAYS_ALLOWED = {"sts:GetCallerIdentity"}
+"""https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html"""
+
+_lock = threading.Lock()
+_calls: Counter[tuple[str, str, bool]] = Counter()
+_denied: deque[dict[str, str]] = deque(maxlen=10_000)
+
+
+def authorize(principal: Principal, action: str, resource: str, context: Context | None = None) -> None:
+    """Let a call pass or refuse it.
+
+    Args:
+        principal: The caller.
+        action: Such as ``logs:PutLogEvents``.
+        resource: ARN, or ``*``.
+        context: Condition keys of this call, in any case; what is known of the caller is added.
+
+    Raises:
+        ApiError: AccessDenied, with AWS's sentence.
+    """
+    why = why_refused(principal, action, resource, context)
+    with _lock:
+        _calls[principal.name, action, why is None] += 1
+        if why:
+            _denied.append({"principal": principal.name, "action": action, "resource": resource, "why": why})
+    if why:
+        sentence = f"User: {principal.arn} is not authorized to perform: {action} on resource: {resource} {why}"
+        raise ApiError("AccessDenied", sentence)
+
+
+def why_refused(principal: Principal, action: str, resource: str, context: Context | None = None) -> str | None:
+    """The reason of a refusal, or None; nothing is counted."""
+    if action in ALWAYS_ALLOWED:
+        return None
+    own, boundary = accounts.policies_of(principal)
+    guard = _resource_policy(action, resource)
+    given = {key.lower(): value for key, value in (context or {}).items()}
+    query = Query(action, resource, _names(principal), _about(principal) | given)
+    try:
+        return refusal(
+            query,
+            map(parse, own),
+            parse(guard) if guard else None,
+            boundary=parse(boundary) if boundary else None,
+            session=parse(principal.session_policy) if principal.session_policy else None,
+            resource_decides=action.startswith("sts:"),
+        )
+    except (PolicyError, ValueError, KeyError) as error:
+        return f"because a policy cannot be evaluated: {error}"
+
+
+def may(role_arn: str, action: str, resource: str, region: str) -> bool:
+    """Whether a session of a role may do something (for what AWS does in a role's name, such as writing logs)."""
+    principal = Principal(role_arn, role_arn, "AssumedRole", role_arn.rpartition("/")[2], "AROA:localcloud")
+    try:
+        authorize(principal, action, resource, {"aws:requestedregion": region})
+    except ApiError:
+        return False
+    return True
+
+
+def calls(_: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How often each caller asked for each action, and whether it was let pass."""
+    with _lock:
+        counted = sorted(_calls.items())
+    return [{"principal": who, "action": what, "allowed": ok, "count": n} for (who, what, ok), n in counted]
+
+
+def denied(_: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The last refusals, oldest first."""
+    with _lock:
+        return list(_denied)
+
+
+def _resource_policy(action: str, resource: str) -> str | None:
+    """A bucket's policy or a role's trust policy. Those of keys, secrets and registries are not evaluated."""
+    if resource.startswith("arn:aws:s3:::"):
+        return accounts.bucket_policy(resource.removeprefix("arn:aws:s3:::").partition("/")[0])
+    role = accounts.find_role(resource) if action.startswith("sts:") else None
+    return role.assume_role_policy_document if role else None
+
+
+def _names(principal: Principal) -> dict[str, int]:
+    account = {f"AWS:{ACCOUNT}": BY_ACCOUNT, f"AWS:arn:aws:iam::{ACCOUNT}:root": BY_ACCOUNT}
+    return account | {f"AWS:{principal.arn}": DIRECT} | ({f"AWS:{principal.issuer}": ROLE} if principal.is_role else {})
+
+
+def _about(principal: Principal) -> dict[str, str | list[str]]:
+    """Condition keys: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html"""
+    context: dict[str, str | list[str]] = {
+        "aws:principalarn": principal.issuer,
+        "aws:principalaccount": ACCOUNT,
+        "aws:principaltype": principal.kind,
+        "aws:principalisawsservice": "false",
+        "aws:userid": principal.user_id,
+        "aws:resourceaccount": ACCOUNT,
+        "aws:viaawsservice": "false",
+        "aws:securetransport": "true",
+        "aws:currenttime": datetime.now(UTC).isoformat(),
+        "aws:epochtime": str(int(time.time())),
+    }
+    if not principal.is_role:
+        context["aws:username"] = principal.name
+    return context | {f"aws:principaltag/{key.lower()}": value for key, value in accounts.tags_of(principal).items()}

@@ -1,0 +1,375 @@
+"""One attempt of a child: what it is given, the process, and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from botocore.exceptions import ClientError
+
+from localcloud.aws.accounts import ACCOUNT, RoleRefusedError, role_credentials, service_client
+from localcloud.aws.batch.core import Core, Json, now_ms
+from localcloud.aws.batch.images import Image, PullError
+from localcloud.aws.batch.jobs import Attempt, Child
+from localcloud.aws.batch.logs import LogRefusedError, LogShipper, Stream
+from localcloud.aws.batch.machines import IMAGE, Machine, file_system, start_container
+
+MACHINE_PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Of an image that stands for this machine's root, with the virtual environment that localcloud runs in."""
+IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Docker's: https://github.com/moby/moby/blob/master/daemon/pkg/oci/defaults.go"""
+PRIVATE = (".aws", ".ssh", ".docker", ".pulumi", ".config/gcloud", ".gnupg", ".kube")
+BATCH_GROUP = "/aws/batch/job"
+LAST_LINES_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """How an attempt ended, in the words of DescribeJobs."""
+
+    exit_code: int | None
+    reason: str | None
+    status_reason: str
+
+
+class StartError(Exception):
+    """The container could not be started. The two arguments are the reason of the container and of the attempt."""
+
+
+class Run:
+    """An attempt that is starting or running.
+
+    Attributes:
+        started: The program runs.
+        timed_out: Its time limit has passed.
+    """
+
+    def __init__(self, core: Core, child: Child, machine: Machine, logs: LogShipper) -> None:
+        self._core = core
+        self._child = child
+        self._logs = logs
+        self._task = child.job.task
+        self._id = uuid.uuid4().hex
+        self._number = len(child.attempts) + 1
+        self._process: subprocess.Popen[bytes] | None = None
+        self._before: dict[str, subprocess.Popen[bytes]] = {}
+        self._failure: Result | None = None
+        self._stream: Stream | None = None
+        self._credentials: str | None = None
+        self._killed = False
+        self._ended: float | None = None
+        self.machine = machine
+        self.started = self.timed_out = False
+        cluster = machine.environment.detail["ecsClusterArn"].replace(":cluster/", ":task/")
+        self.attempt = Attempt(machine.arn, f"{cluster}/{self._id}", None)
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Prepare and start the program. Called without the lock."""
+        try:
+            for container in self._task.before:
+                self._resolve(container)
+                self.attempt.others.append({"name": container["name"], "networkInterfaces": []})
+                self._begin(container)
+                assert self._process
+                self._before[container["name"]] = self._process
+            self._resolve(self._task.container)
+            self._begin(self._task.container)
+        except StartError as failure:
+            self._failure = Result(None, *failure.args)
+        except Exception as error:
+            self._failure = Result(None, f"CannotStartContainerError: {error}", "Task failed to start")
+            raise
+        else:
+            self.attempt.started = now_ms()
+            self.started = True
+        finally:
+            with self._core.lock:
+                self._core.changed.notify_all()
+
+    def _begin(self, container: Json) -> None:
+        """Start one container."""
+        stream = self._open_log(container)
+        if container is self._task.container:
+            self._stream, self.attempt.log_stream = stream, stream.name
+        else:
+            self.attempt.others[-1]["logStreamName"] = stream.name
+        image = self._pull(container["image"])
+        environment = self._environment(container, image)
+        ours, theirs = os.pipe()
+        try:
+            problem = self._launch(container, image, environment, theirs)
+        finally:
+            os.close(theirs)
+            self._logs.follow(ours, stream)
+        if problem:
+            raise StartError(f"CannotStartContainerError: {problem}", "Task failed to start")
+
+    def _resolve(self, container: Json) -> None:
+        """Wait for what a container depends on; one that has been started needs no waiting for START."""
+        for each in container.get("dependsOn", []):
+            name = each["containerName"]
+            if each["condition"] == "START":
+                continue
+            code = self._before[name].wait()
+            next(other for other in self.attempt.others if other["name"] == name)["exitCode"] = code
+            if code and each["condition"] == "SUCCESS":
+                reason = f"dependency on container {name} was not met: it exited with {code}"
+                raise StartError(f"CannotStartContainerError: {reason}", "Task failed to start")
+
+    def _pull(self, reference: str) -> Image | None:
+        """The image's files, None for this machine's root."""
+        try:
+            image = self._core.registry.find(reference)
+        except PullError as error:
+            reason = f"CannotPullContainerError: Error response from daemon: {error}"
+            raise StartError(reason, "Task failed to start") from None
+        if image and not self.machine.holder:
+            raise StartError("CannotStartContainerError: an image needs namespaces", "Task failed to start")
+        return image
+
+    def poll(self) -> Result | None:
+        """How it ended, None while it has not."""
+        process = self._process
+        code = process.poll() if process else None
+        if process and code is not None and not self.machine.holder:
+            _kill_group(process)  # without a PID namespace what it started would go on
+        if self.machine.gone and (self._failure or code is not None):
+            ended: Result | None = Result(None, None, f"Host EC2 (instance {self.machine.id}) terminated.")
+        elif self._failure:
+            ended = self._failure
+        elif code is None or not self.started:
+            return None
+        else:
+            ended = Result(code if code >= 0 else 128 - code, None, "Essential container in task exited")
+        self._ended = self._ended or time.monotonic()
+        late = self._stream and not self._stream.closed.is_set() and self._process
+        if late and time.monotonic() - self._ended < LAST_LINES_SECONDS:
+            return None
+        self.machine.credentials.remove(self._credentials)
+        self._end_before()
+        return ended
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the program: process 1 of its namespace."""
+        if self._process and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL to all of it."""
+        with self._core.lock:
+            self._killed = True
+            process = self._process
+        self._end_before()
+        if process and process.poll() is None:
+            process.kill() if self.machine.holder else _kill_group(process)
+
+    def _end_before(self) -> None:
+        """End what the essential container depends on and what still runs."""
+        for process in list(self._before.values()):
+            if process.poll() is None:
+                process.kill() if self.machine.holder else _kill_group(process)
+
+    # What it is given
+
+    def _open_log(self, container: Json) -> Stream:
+        configuration = container.get("logConfiguration", {})
+        options = configuration.get("options", {})
+        group = options.get("awslogs-group")
+        definition = self._child.job.definition.split("/")[-1].split(":")[0]
+        prefix = options.get("awslogs-stream-prefix", definition)
+        override = self.machine.config.get("ECS_ENABLE_AWSLOGS_EXECUTIONROLE_OVERRIDE", "").lower() == "true"
+        role = self._task.shared.get("executionRoleArn") if override else None
+        name = f"{prefix}/{container['name']}/{self._id}"
+        region = options.get("awslogs-region", self._child.job.region)
+        stream = Stream(group or BATCH_GROUP, name, role or self.machine.role_arn, region)
+        try:
+            self._logs.open(stream, group is not None, options.get("awslogs-create-group") == "true")
+        except LogRefusedError as error:
+            reason = f"failed to initialize logging driver: failed to create Cloudwatch log stream: {error}"
+            raise StartError(f"CannotStartContainerError: {reason}", "Task failed to start") from None
+        return stream
+
+    def _environment(self, container: Json, image: Image | None) -> dict[str, str]:
+        child, job = self._child, self._child.job
+        environment = {"PATH": IMAGE_PATH if image else MACHINE_PATH, "HOME": "/"}
+        for line in image.config.get("Env") or [] if image else []:
+            name, _, value = line.partition("=")
+            environment[name] = value
+        environment |= {
+            "HOSTNAME": f"ip-127-0-0-1.{job.region}.compute.internal",
+            "AWS_BATCH_JOB_ID": child.id,
+            "AWS_BATCH_JOB_ATTEMPT": str(self._number),
+            "AWS_BATCH_JQ_NAME": job.queue.split("/")[-1],
+            "AWS_BATCH_CE_NAME": self.machine.environment.detail["computeEnvironmentName"],
+            "AWS_EXECUTION_ENV": "AWS_ECS_EC2",
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._core.settings.port}",
+            "AWS_ALLOW_HTTP": "true",
+        }
+        if child.index is not None:
+            environment |= {"AWS_BATCH_JOB_ARRAY_INDEX": str(child.index), "AWS_BATCH_JOB_ARRAY_SIZE": str(job.size)}
+        if role := self._task.shared.get("taskRoleArn"):
+            environment |= self._role(role)
+        environment |= {each["name"]: each.get("value", "") for each in container.get("environment", [])}
+        environment |= {each["name"]: self._secret(each["valueFrom"]) for each in container.get("secrets", [])}
+        return environment
+
+    def _role(self, role: str) -> dict[str, str]:
+        if self.machine.holder:
+            self._credentials = self.machine.credentials.add(role, self._id)
+            return {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": self._credentials}
+        try:
+            given = role_credentials(role, self._id, "ecs-tasks.amazonaws.com")
+        except RoleRefusedError as error:
+            raise StartError(f"CannotStartContainerError: {error}", "Task failed to start") from None
+        return {
+            "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
+            "AWS_SESSION_TOKEN": given["Token"],
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{self.machine.metadata_port}",
+        }
+
+    def _secret(self, value_from: str) -> str:
+        """A secret's value, fetched as the execution role:
+        https://docs.aws.amazon.com/batch/latest/userguide/specifying-sensitive-data-secrets.html"""
+        role, region = self._task.shared.get("executionRoleArn", ""), self._child.job.region
+        parts = (
+            value_from
+            if value_from.startswith("arn:")
+            else f"arn:aws:ssm:{region}:{ACCOUNT}:parameter/{value_from.lstrip('/')}"
+        ).split(":")
+        identity = ":".join(parts[:7])
+        manager = parts[2] == "secretsmanager"
+        action = "secretsmanager:GetSecretValue" if manager else "ssm:GetParameters"
+        try:
+            if not role or not self._core.host.authorize(role, action, identity, region):
+                raise LookupError(
+                    f"AccessDeniedException: {role or 'no execution role'} may not {action} on {identity}"
+                )
+            if manager:
+                content = service_client("secretsmanager", region).get_secret_value(SecretId=identity)["SecretString"]
+                key = parts[7] if len(parts) > 7 else ""
+                return str(json.loads(content)[key]) if key else content
+            name = "/" + identity.split(":parameter/", 1)[1]
+            return service_client("ssm", region).get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"]
+        except (LookupError, ClientError, ValueError) as error:
+            reason = f"ResourceInitializationError: unable to pull secrets or registry auth: {error}"
+            raise StartError(reason, reason) from None
+
+    # The process
+
+    def _launch(self, container: Json, image: Image | None, environment: dict[str, str], output: int) -> str:
+        argv = list(container.get("command") or [])
+        if image:
+            argv = [*(image.config.get("Entrypoint") or []), *(argv or image.config.get("Cmd") or [])]
+        if not argv:
+            return "no command specified"
+        mounts = self._volumes(container)
+        with self._core.lock:
+            if self._killed or self.machine.gone or self._child.ending:
+                return "stopped before it was started"
+        if self.machine.holder:
+            description = self._describe(container, image, mounts) | {"argv": argv, "env": environment}
+            process, problem = start_container(self._core, self.machine.holder, description, output)
+            self._take(process)
+            return problem
+        for mount in mounts:
+            target = mount["target"]
+            environment = {
+                k: v.replace(target, mount["source"]) if v.startswith(target) else v for k, v in environment.items()
+            }
+        if not shutil.which(argv[0], path=environment["PATH"]):
+            return f"{argv[0]}: no such program"
+        with_daemon = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        try:
+            self._take(subprocess.Popen(
+                [*with_daemon, *argv], env=environment, cwd=self.machine.root, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            ))  # fmt: skip
+        except OSError as error:
+            return str(error)
+        return ""
+
+    def _take(self, process: subprocess.Popen[bytes]) -> None:
+        with self._core.lock:
+            self._process = process
+            killed = self._killed
+        if killed:
+            self.kill()
+
+    def _describe(self, container: Json, image: Image | None, mounts: list[Json]) -> Json:
+        linux = container.get("linuxParameters", {})
+        settings = self._core.settings
+        shared = linux.get("sharedMemorySize", 64)
+        homes = [str(Path.home() / each) for each in PRIVATE]
+        hidden = [*settings.image_paths, Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[3]]
+        if image:
+            base = [IMAGE[0] | {"source": str(image.root)}, *IMAGE[1:]]
+            masks = []
+        else:
+            base = IMAGE
+            masks = [
+                *({"kind": "bind", "source": str(path), "target": str(path), "readonly": True}
+                  for path in dict.fromkeys(hidden) if path.is_relative_to("/tmp")),
+                *({"kind": "mask", "target": path} for path in [*homes, str(settings.state_dir)]),
+            ]  # fmt: skip
+        return {
+            "cwd": (image.config.get("WorkingDir") if image else None) or "/",
+            "readonly": container.get("readonlyRootFilesystem", False),
+            "init": linux.get("initProcessEnabled", False),
+            "limits": [[each["name"], each["softLimit"], each["hardLimit"]] for each in container.get("ulimits", [])],
+            "mounts": [
+                *base,
+                {"kind": "tmpfs", "target": "/dev/shm", "options": f"size={shared}m,mode=1777"},
+                *(_tmpfs(each) for each in linux.get("tmpfs", [])),
+                *masks,
+                *mounts,
+                {"kind": "proc"},
+            ],
+        }
+
+    def _volumes(self, container: Json) -> list[Json]:
+        sources = {each["name"]: self._source(each) for each in self._task.shared.get("volumes", [])}
+        return [
+            {
+                "kind": "bind",
+                "source": str(sources[each["sourceVolume"]]),
+                "target": each["containerPath"],
+                "readonly": each.get("readOnly", False),
+            }
+            for each in container.get("mountPoints", [])
+        ]
+
+    def _source(self, volume: Json) -> Path:
+        if elastic := volume.get("efsVolumeConfiguration"):
+            root = file_system(self._core, elastic["fileSystemId"]) / elastic.get("rootDirectory", "/").lstrip("/")
+            if not root.is_dir():
+                reason = f"CannotCreateVolumeError: {elastic['fileSystemId']} has no folder {elastic['rootDirectory']}"
+                raise StartError(reason, "Task failed to start")
+            return root
+        path = volume.get("host", {}).get("sourcePath") or f"/var/lib/docker/volumes/{self._id}-{volume['name']}"
+        source = self.machine.path(path)
+        if not source.exists():  # Docker creates what is not there
+            source.mkdir(parents=True, exist_ok=True)
+        return source
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _tmpfs(each: Json) -> Json:
+    return {"kind": "tmpfs", "target": each["containerPath"], "options": f"size={each['size']}m"}

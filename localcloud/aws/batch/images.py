@@ -1,0 +1,141 @@
+"""Images of containers: those of a registry on loopback, which stands for the account's ECR, unpacked once a digest.
+
+A repository that nobody pushed to, and every other registry, stand for this machine's own root: no image is fetched
+from anywhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from localcloud.aws.accounts import ACCOUNT
+from worker_image.tools import crane
+
+ECR = re.compile(rf"{ACCOUNT}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com$")
+MANIFESTS = ", ".join(
+    f"application/vnd.{kind}+json"
+    for kind in ("oci.image.manifest.v1", "oci.image.index.v1", "docker.distribution.manifest.v2")
+)
+SECONDS = 120
+
+
+class PullError(Exception):
+    """The registry has the repository, but not this image, or an image that cannot be run here."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """An unpacked image; ``config`` is the ``config`` of its OCI configuration."""
+
+    root: Path
+    config: dict[str, Any]
+
+
+class Registry:
+    """The registry and what was pulled from it. It is started when its address is first asked for.
+
+    Args:
+        folder: For blobs and unpacked images.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._address = ""
+
+    def address(self) -> str:
+        """Where to push: host and port."""
+        with self._lock:
+            if self._process is None:
+                self._start()
+            return self._address
+
+    def close(self) -> None:
+        """End it."""
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+
+    def find(self, reference: str) -> Image | None:
+        """The image of a reference; None for one that stands for this machine's root.
+
+        Raises:
+            PullError: The repository has no such image, or it needs what is left out here.
+        """
+        host, _, path = reference.partition("/")
+        if self._process is None or not (host == self._address or ECR.match(host)):
+            return None
+        found = re.fullmatch(r"([^:@]+)(?::([^@]+))?(?:@(sha256:[0-9a-f]{64}))?", path)
+        if found is None or self._get(f"{found[1]}/tags/list") is None:
+            return None
+        manifest = self._get(f"{found[1]}/manifests/{found[3] or found[2] or 'latest'}")
+        if manifest is None:
+            raise PullError(f"manifest for {reference} not found: manifest unknown: Requested image not found")
+        digest = hashlib.sha256(manifest).hexdigest()
+        with self._lock:
+            image = self._unpack(f"{self._address}/{found[1]}@sha256:{digest}", self._folder / digest)
+        if image.config.get("User", "") not in ("", "0", "root", "0:0", "root:root"):
+            raise PullError(f"localcloud does not emulate the user {image.config['User']} of {reference}")
+        return image
+
+    def _start(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        log = self._folder / "registry.log"
+        command = [str(crane()), "registry", "serve", "--address", "127.0.0.1:0", "--disk", str(self._folder / "blobs")]
+        (self._folder / "blobs").mkdir(exist_ok=True)
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        end = time.monotonic() + 10
+        while not (found := re.search(r"serving on port (\d+)", log.read_text())):
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise OSError(f"the registry did not start: {log.read_text()}")
+            time.sleep(0.02)
+        self._address = f"127.0.0.1:{found[1]}"
+
+    def _get(self, path: str) -> bytes | None:
+        request = urllib.request.Request(f"http://{self._address}/v2/{path}", headers={"Accept": MANIFESTS})
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            error.close()
+            return None
+
+    def _unpack(self, reference: str, folder: Path) -> Image:
+        note = folder / "config.json"
+        if not note.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            (folder / "root").mkdir(parents=True)
+            archive = folder / "image.tar"
+            self._crane("export", reference, str(archive))
+            with tarfile.open(archive) as tar:
+                tar.extractall(folder / "root", filter="tar")
+            archive.unlink()
+            note.write_text(self._crane("config", reference))
+        return Image(folder / "root", json.loads(note.read_text()).get("config", {}))
+
+    @staticmethod
+    def _crane(*arguments: str) -> str:
+        command = [str(crane()), *arguments]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS, check=False
+            )
+            if done.returncode == 0:
+                return done.stdout
+            raise PullError(done.stderr.strip())
+        raise PullError(f"{arguments[0]} took longer than {SECONDS} s")

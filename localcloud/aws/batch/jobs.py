@@ -1,0 +1,335 @@
+"""Job definitions and jobs: what a submit asks for, and what describe and list answer.
+
+A plain job is a job with one child; an array is a job with thousands. Children are slots, so that 10,000 of them cost
+a few megabytes and no thread.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from localcloud.aws.batch.core import Json, invalid, left_out, now_ms, refuse_left_out
+from localcloud.aws.batch.instance_types import Needs
+
+if TYPE_CHECKING:
+    from localcloud.aws.batch.child import Run
+
+WAITING = ("SUBMITTED", "PENDING", "RUNNABLE")
+ENDED = ("SUCCEEDED", "FAILED")
+STATUSES = (*WAITING, "STARTING", "RUNNING", *ENDED)
+CONTAINER_LEFT_OUT = (
+    "instanceType", "fargatePlatformConfiguration", "ephemeralStorage", "repositoryCredentials",
+    "firelensConfiguration", "startTimeout", "stopTimeout", "vcpus", "memory", "networkConfiguration",
+)  # fmt: skip
+LINUX_LEFT_OUT = ("devices", "maxSwap", "swappiness")
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One run of a child: what DescribeJobs tells of it. Times in milliseconds."""
+
+    instance_arn: str
+    task_arn: str
+    log_stream: str | None
+    started: int | None = None
+    stopped: int | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    status_reason: str = ""
+    others: list[Json] = field(default_factory=list)
+
+    def describe(self, task: Task) -> Json:
+        container = {"networkInterfaces": []}
+        container |= known(exitCode=self.exit_code, reason=self.reason, logStreamName=self.log_stream)
+        where = {"containerInstanceArn": self.instance_arn, "taskArn": self.task_arn}
+        times = known(startedAt=self.started, stoppedAt=self.stopped, statusReason=self.status_reason)
+        if task.ecs:
+            containers = [*self.others, {"name": task.container["name"]} | container]
+            return times | {"taskProperties": [where | {"containers": containers}]}
+        return times | {"container": where | container}
+
+
+class Child:
+    """A job that runs: a plain job's only one (index None) or one of an array."""
+
+    __slots__ = ("attempts", "ending", "index", "job", "reason", "run", "runnable_since", "status")
+
+    def __init__(self, job: Job, index: int | None) -> None:
+        self.job = job
+        self.index = index
+        self.status = "SUBMITTED"
+        self.attempts: list[Attempt] = []
+        self.reason: str | None = None
+        self.run: Run | None = None
+        self.ending: str | None = None  # TerminateJob or CancelJob
+        self.runnable_since = 0.0
+
+    @property
+    def id(self) -> str:
+        return self.job.id if self.index is None else f"{self.job.id}:{self.index}"
+
+    def to(self, status: str, reason: str | None = None) -> None:
+        """Change the status; the job's summary follows."""
+        self.job.summary[self.status] -= 1
+        self.job.summary[status] += 1
+        self.status = status
+        self.reason = reason
+        if status in ENDED:
+            self.job.stopped = now_ms()
+
+
+@dataclass
+class Task:
+    """What a job runs, whichever of the two kinds of properties its definition has.
+
+    Attributes:
+        container: The essential one, with overrides merged in: command, environment, resourceRequirements, …
+        before: Those that it depends on, each after what it depends on itself.
+        shared: Of the task: volumes, role ARNs as ``executionRoleArn`` and ``taskRoleArn``.
+        ecs: Whether the definition has ``ecsProperties``.
+    """
+
+    container: Json
+    shared: Json
+    ecs: bool
+    before: list[Json] = field(default_factory=list)
+
+    @property
+    def needs(self) -> Needs:
+        """Of all its containers together; those beside the essential one may leave out VCPU."""
+        needs = Needs(0, 0)
+        for container in (self.container, *self.before):
+            asked = {each["type"]: each["value"] for each in container.get("resourceRequirements", [])}
+            least = {} if container is self.container else {"VCPU": "0"}
+            try:
+                given = least | asked
+                needs += Needs(int(given["VCPU"]), int(given["MEMORY"]), int(given.get("GPU", "0")))
+            except (KeyError, ValueError):
+                raise invalid(
+                    f"Container resourceRequirements must name VCPU and MEMORY (and GPU) as whole numbers, got {asked}."
+                ) from None
+        return needs
+
+    @classmethod
+    def of(cls, definition: Json) -> Task:
+        """The task of a job definition or of the properties in a RegisterJobDefinition request.
+
+        Raises:
+            BatchError: It asks for something that Batch refuses or that is left out here.
+        """
+        if "ecsProperties" in definition:
+            tasks = definition["ecsProperties"]["taskProperties"]
+            if len(tasks) != 1:
+                raise left_out("several tasks in one job")
+            shared = {k: v for k, v in tasks[0].items() if k != "containers"}
+            *before, container = _in_order([{"name": "default"} | each for each in tasks[0]["containers"]])
+            task = cls(container, shared, True, before)
+        elif "containerProperties" in definition:
+            properties = definition["containerProperties"]
+            roles = {
+                "executionRoleArn": properties.get("executionRoleArn"),
+                "taskRoleArn": properties.get("jobRoleArn"),
+            }
+            shared = known(**roles, volumes=properties.get("volumes"))
+            task = cls({"name": "default"} | properties, shared, False)
+        else:
+            raise left_out("a job definition without containerProperties or ecsProperties")
+        task.check()
+        return task
+
+    def check(self) -> None:
+        for container in (*self.before, self.container):
+            self._check(container)
+        for volume in self.shared.get("volumes", []):
+            refuse_left_out(volume, ["s3filesVolumeConfiguration"], "a volume")
+            refuse_left_out(volume.get("efsVolumeConfiguration", {}), ["authorizationConfig"], "an EFS volume")
+        for key in set(self.shared) - {"executionRoleArn", "taskRoleArn", "volumes"}:
+            raise left_out(f"{key} of a task")
+        _ = self.needs
+
+    def _check(self, container: Json) -> None:
+        if not container.get("image"):
+            raise invalid("Container image must not be null or empty.")
+        if container.get("user", "root") not in ("root", "0") or container.get("privileged"):
+            raise left_out("user or privileged in a container")
+        log = container.get("logConfiguration", {"logDriver": "awslogs"})
+        if log["logDriver"] != "awslogs" or log.get("secretOptions"):
+            raise left_out(f"the log driver {log['logDriver']}")
+        refuse_left_out(container, CONTAINER_LEFT_OUT, "a container")
+        refuse_left_out(container.get("linuxParameters", {}), LINUX_LEFT_OUT, "linuxParameters")
+        for each in container.get("environment", []):
+            if each.get("name", "").startswith("AWS_BATCH"):
+                raise invalid(f"the environment variable {each['name']} uses the reserved prefix AWS_BATCH.")
+        volumes = {each["name"] for each in self.shared.get("volumes", [])}
+        for mount in container.get("mountPoints", []):
+            if mount["sourceVolume"] not in volumes:
+                raise invalid(
+                    f"mountPoint names the volume {mount['sourceVolume']!r}, "
+                    f"which is not among the volumes {sorted(volumes)}."
+                )
+
+    def override(self, overrides: Json) -> Task:
+        """This task with a submit's container overrides merged in."""
+        container = dict(self.container)
+        if "command" in overrides:
+            container["command"] = overrides["command"]
+        for key, name in (("environment", "name"), ("resourceRequirements", "type")):
+            merged = {each[name]: each for each in [*container.get(key, []), *overrides.get(key, [])]}
+            if merged:
+                container[key] = list(merged.values())
+        task = Task(container, self.shared, self.ecs, self.before)
+        task.check()
+        return task
+
+
+def _in_order(containers: list[Json]) -> list[Json]:
+    """The essential container last, and before it those that it depends on, each after its own dependencies.
+
+    Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_TaskContainerDependency.html
+    """
+    by_name = {each["name"]: each for each in containers}
+    essential = [each for each in containers if each.get("essential", True)]
+    if len(essential) != 1 or len(by_name) != len(containers):
+        raise left_out("a task without exactly one essential container, or with two containers of one name")
+    order: list[Json] = []
+
+    def visit(container: Json, path: tuple[str, ...]) -> None:
+        name = container["name"]
+        if name in path:
+            raise invalid(f"the containers {', '.join(path)} depend on each other in a circle.")
+        for each in container.get("dependsOn", []):
+            needed = by_name.get(each["containerName"])
+            if needed is None:
+                raise invalid(f"container {name!r} depends on {each['containerName']!r}, which does not exist.")
+            if needed.get("essential", True):
+                raise invalid(f"the condition {each['condition']} can't be set on the essential container.")
+            visit(needed, (*path, name))
+        if container not in order:
+            order.append(container)
+
+    visit(essential[0], ())
+    if len(order) != len(containers):
+        raise left_out("a container that the essential one does not depend on")
+    return order
+
+
+def known(**values: object) -> Json:
+    """The values that are not None."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+@dataclass
+class Job:
+    """One SubmitJob. Times in milliseconds.
+
+    Attributes:
+        size: Of the array, None for a plain job.
+        summary: Children by status.
+        tags: Of the job and of its children.
+    """
+
+    arn: str
+    name: str
+    region: str
+    queue: str
+    definition: str
+    task: Task
+    share: str | None
+    size: int | None
+    retry: Json
+    timeout: Json | None
+    tags: dict[str, str]
+    propagate: bool
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    created: int = field(default_factory=now_ms)
+    stopped: int | None = None
+    cancelled: str | None = None
+    terminated: str | None = None
+
+    def __post_init__(self) -> None:
+        self.arn += self.id
+        self.needs = self.task.needs
+        indices = [None] if self.size is None else range(self.size)
+        self.children = [Child(self, index) for index in indices]
+        self.summary: Counter[str] = Counter(dict.fromkeys(STATUSES, 0))
+        self.summary["SUBMITTED"] = len(self.children)
+
+    @property
+    def status(self) -> str:
+        """Of a plain job its child's; of an array SUBMITTED, PENDING until every child has ended, then the outcome."""
+        if self.size is None:
+            return self.children[0].status
+        if self.summary["SUBMITTED"] == self.size:
+            return "SUBMITTED"
+        if self.summary["SUCCEEDED"] + self.summary["FAILED"] < self.size:
+            return "PENDING"
+        return "FAILED" if self.summary["FAILED"] else "SUCCEEDED"
+
+    @property
+    def statistics(self) -> Json:
+        return {"size": self.size, "statusSummary": dict(self.summary), "statusSummaryLastUpdatedAt": now_ms()}
+
+
+def _common(job: Job, child: Child | None) -> Json:
+    """What both describe and list tell of a job (child None: of an array's parent)."""
+    attempts = child.attempts if child else []
+    last = attempts[-1] if attempts else None
+    ended = (child.status if child else job.status) in ENDED
+    reason = child.reason if child else job.terminated or job.cancelled
+    content = {
+        "jobArn": job.arn if child is None or child.index is None else f"{job.arn}:{child.index}",
+        "jobId": child.id if child else job.id,
+        "jobName": job.name,
+        "status": child.status if child else job.status,
+        "createdAt": job.created,
+        "jobDefinition": job.definition,
+        "isCancelled": (child.ending == "cancel") if child else bool(job.cancelled),
+        "isTerminated": (child.ending == "terminate") if child else bool(job.terminated),
+    }
+    content |= known(
+        shareIdentifier=job.share,
+        statusReason=reason,
+        startedAt=last.started if last else None,
+        stoppedAt=(last.stopped if last and last.stopped else job.stopped) if ended else None,
+    )
+    if child is None:
+        content["arrayProperties"] = job.statistics
+    elif child.index is not None:
+        content["arrayProperties"] = {"index": child.index}
+    return content
+
+
+def summarize(job: Job, child: Child | None) -> Json:
+    """A row of ListJobs."""
+    content = _common(job, child)
+    if child and child.attempts:
+        content["container"] = known(exitCode=child.attempts[-1].exit_code, reason=child.attempts[-1].reason)
+    return content
+
+
+def describe(job: Job, child: Child | None) -> Json:
+    """An entry of DescribeJobs."""
+    last = child.attempts[-1] if child and child.attempts else None
+    content = {"startedAt": 0} | _common(job, child) | {
+        "jobQueue": job.queue,
+        "attempts": [each.describe(job.task) for each in child.attempts if each.stopped] if child else [],
+        "retryStrategy": job.retry,
+        "dependsOn": [],
+        "parameters": {},
+        "tags": job.tags,
+        "propagateTags": job.propagate,
+        "platformCapabilities": ["EC2"],
+    }  # fmt: skip
+    content |= known(timeout=job.timeout)
+    run = known(exitCode=last.exit_code, reason=last.reason, logStreamName=last.log_stream) if last else {}
+    where = {"containerInstanceArn": last.instance_arn, "taskArn": last.task_arn} if last else {}
+    if job.task.ecs:
+        containers = [*job.task.before, job.task.container | run]
+        content["ecsProperties"] = {"taskProperties": [job.task.shared | where | {"containers": containers}]}
+    else:
+        shown = {k: v for k, v in job.task.container.items() if k != "name"}
+        content["container"] = shown | run | where
+    return content

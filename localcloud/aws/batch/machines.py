@@ -1,0 +1,398 @@
+"""Emulated EC2 machines: a network of their own, metadata, user data that really runs, and Spot's end.
+
+Where the kernel refuses namespaces a machine has only the metadata, on a loopback port, and its user data is read but
+not run.
+"""
+
+from __future__ import annotations
+
+import base64
+import email
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from localcloud.aws.accounts import service_client
+from localcloud.aws.batch.catalog import Environment, template_version
+from localcloud.aws.batch.core import Core, Json, log
+from localcloud.aws.batch.instance_types import InstanceType
+from localcloud.aws.batch.metadata import InstanceMetadata, TaskCredentials
+from localcloud.aws.wsgi import Served, serve_socket
+
+if TYPE_CHECKING:
+    from localcloud.aws.batch.jobs import Child
+
+HERE = Path(__file__).parent
+PYTHON = [sys.executable, "-I", "-S"]
+USER_DATA_SECONDS = 60
+SCRIPTS = ("text/x-shellscript", "text/cloud-boothook")
+SYSTEM = ["usr", "bin", "sbin", "lib", "lib32", "lib64"]
+ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alternatives")
+DOUBLED = (
+    "mount", "umount", "mount.nfs", "mount.nfs4", "mount.efs", "mount-s3", "mkfs", "mkfs.xfs", "mkfs.ext4", "swapon",
+    "yum", "dnf", "rpm", "systemctl", "service", "shutdown", "poweroff", "reboot", "sysctl", "modprobe", "iptables",
+    "docker", "amazon-linux-extras", "cloud-init-per", "mdadm",
+)  # fmt: skip
+DOUBLE = """#!/bin/sh
+# Stands for a command that would change this machine, or that it does not have: notes the call, changes nothing.
+echo "${0##*/} $*" >> /var/log/localcloud-commands.log
+"""
+
+
+IMAGE: list[Json] = [
+    {"kind": "image", "source": "/", "skip": ["proc", "sys", "dev", "tmp"]},
+    {"kind": "bind", "source": "/sys", "target": "/sys", "readonly": True},
+    {"kind": "devices"},
+    {"kind": "tmpfs", "target": "/tmp", "options": "mode=1777"},
+]
+"""What every container's root is made of: this machine's root, read-only, with parts of its own."""
+
+
+class Machine:
+    """One emulated EC2 instance with an ECS agent.
+
+    Attributes:
+        free: What is left for children.
+        state: ``booting``, ``running`` (the agent has joined) or ``failed`` (localcloud could not make it).
+        doomed: The Spot notice was given.
+        retiring: Its environment is being replaced or deleted: nothing is placed on it any more.
+        gone: It was taken away.
+        ends_at: When Spot takes it, in seconds since the epoch.
+        config: What its user data wrote to ecs.config.
+        holder: Id of the process that holds its namespaces; None where there are none.
+        metadata_port: Loopback port of its metadata where there are no namespaces.
+    """
+
+    def __init__(self, core: Core, environment: Environment, kind: InstanceType, subnet: str) -> None:
+        self._core = core
+        self.id = f"i-{secrets.token_hex(9)[:17]}"
+        self.environment = environment
+        self.type = kind
+        self.free = kind.room
+        self.spot = environment.resources["type"] == "SPOT"
+        self.state = "booting"
+        self.children: set[Child] = set()
+        self.started = self.idle_since = time.monotonic()
+        self.doomed = self.retiring = self.gone = False
+        self.ends_at: float | None = None
+        self.config: dict[str, str] = {}
+        self.mounts: dict[str, str] = {}
+        self.tokens_required = True
+        self.root = core.settings.state_dir / "machines" / self.id
+        self.credentials = TaskCredentials()
+        self.metadata_port: int | None = None
+        self.zone, self.role_arn = environment.region + "a", ""
+        self._subnet = subnet
+        self._holder: Holder | None = None
+        self._served: list[Served] = []
+        self._user_data: subprocess.Popen[bytes] | None = None
+
+    @property
+    def holder(self) -> int | None:
+        return self._holder.process.pid if self._holder else None
+
+    @property
+    def arn(self) -> str:
+        """Of the ECS container instance."""
+        cluster = self.environment.detail["ecsClusterArn"].replace(":cluster/", ":container-instance/")
+        return f"{cluster}/{self.id.removeprefix('i-')}"
+
+    @property
+    def accepts(self) -> bool:
+        """Whether ECS may place a task. A Spot notice alone stops nothing; draining does, where it is configured:
+        https://docs.aws.amazon.com/AmazonECS/latest/developerguide/container-instance-spot.html"""
+        draining = self.config.get("ECS_ENABLE_SPOT_INSTANCE_DRAINING", "").lower() == "true"
+        return self.state == "running" and not self.retiring and not self.gone and not (self.doomed and draining)
+
+    def add(self, child: Child) -> None:
+        self.children.add(child)
+        self.free -= child.job.needs
+
+    def remove(self, child: Child) -> None:
+        self.children.discard(child)
+        self.free += child.job.needs
+        self.idle_since = time.monotonic()
+
+    def give_notice(self) -> None:
+        """Spot's notice: instance metadata has it from now on."""
+        self.doomed = True
+        self.ends_at = time.time() + self._core.settings.reclaim_seconds
+
+    # Booting
+
+    def boot(self) -> None:
+        """Start the machine: network, metadata, user data, agent. Called without the lock."""
+        try:
+            region = self.environment.region
+            subnets = service_client("ec2", region).describe_subnets(SubnetIds=[self._subnet])["Subnets"]
+            self.zone = subnets[0]["AvailabilityZone"]
+            profile = self.environment.resources["instanceRole"].split("/")[-1]
+            found = service_client("iam", region).get_instance_profile(InstanceProfileName=profile)
+            self.role_arn = found["InstanceProfile"]["Roles"][0]["Arn"]
+            template = self._template()
+            self.tokens_required = template.get("MetadataOptions", {}).get("HttpTokens", "required") == "required"
+            self._connect()
+            self._run_user_data(base64.b64decode(template.get("UserData", "")))
+        except BaseException:
+            self._core.after(0, lambda: self._join("failed"))
+            raise
+        finally:
+            if self.gone:
+                self.stop()
+        self._core.after(self._core.settings.machine_boot_seconds, lambda: self._join("running"))
+
+    def _join(self, state: str) -> None:
+        self.state = state
+        self.idle_since = time.monotonic()
+
+    def _template(self) -> Json:
+        template = self.environment.resources.get("launchTemplate")
+        if not template:
+            return {}
+        ec2 = service_client("ec2", self.environment.region)
+        versions = ec2.describe_launch_template_versions(**template_version(template))
+        return versions["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+
+    def _connect(self) -> None:
+        self.root.mkdir(parents=True)
+        if namespaces_work(self._core):
+            self._holder = Holder(self._core.settings.port)
+            apps = (InstanceMetadata(self), self.credentials, self._cloud)
+            sockets = self._holder.sockets
+        else:
+            apps, sockets = (InstanceMetadata(self),), [socket.create_server(("127.0.0.1", 0))]
+            self.metadata_port = sockets[0].getsockname()[1]
+        for each, app in zip(sockets, apps, strict=True):
+            self._served.append(serve_socket(each, app))
+            each.close()
+
+    def _cloud(self, environ: Json, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """The AWS endpoint as programs on the machine have it: without localcloud's own controls."""
+        if environ["PATH_INFO"].startswith("/_localcloud"):
+            start_response("404 Not Found", [("Content-Length", "0")])
+            return []
+        return self._core.host.app(environ, start_response)
+
+    # User data
+
+    def _run_user_data(self, data: bytes) -> None:
+        """Run the shell scripts of MIME user data. A failure is logged, and the agent joins all the same."""
+        scripts = [part for part in email.message_from_bytes(data).walk() if part.get_content_type() in SCRIPTS]
+        if data.startswith(b"#!"):
+            scripts = [email.message_from_bytes(b"Content-Type: text/x-shellscript\n\n" + data)]
+        for number, part in enumerate(scripts):
+            content = part.get_payload(decode=True)
+            assert isinstance(content, bytes)
+            if self._holder is None:
+                pairs = re.findall(r"\b(ECS_[A-Z_]+)=([^\s\"'>]+)", content.decode())
+                self.config |= dict(pairs)
+            else:
+                self._run_script(number, content)
+        self._read_mounts()
+        config = self.root / "etc/ecs/ecs.config"
+        if config.is_file():
+            lines = (line.partition("=") for line in config.read_text().splitlines())
+            self.config |= {key.strip(): value.strip() for key, _, value in lines}
+
+    def _run_script(self, number: int, content: bytes) -> None:
+        self._prepare_disk()
+        script = self.root / f"var/lib/cloud/part-{number:03}"
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_bytes(content)
+        script.chmod(0o700)
+        doubles = self._core.settings.state_dir / "doubles"
+        description: Json = {
+            "disk": str(self.root),
+            "argv": [f"/var/lib/cloud/{script.name}"],
+            "env": {
+                "PATH": "/run/localcloud:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "HOME": "/root",
+            },
+            "mounts": [
+                {"kind": "image", "source": "/", "only": SYSTEM},
+                {"kind": "bind", "source": str(doubles), "target": "/run/localcloud", "readonly": True},
+                {"kind": "devices"},
+                {"kind": "proc"},
+            ],
+        }
+        with (self.root / "var/log/cloud-init-output.log").open("ab") as output:
+            process, problem = start_container(self._core, self.holder, description, output.fileno())
+            self._user_data = process
+            try:
+                code = process.wait(USER_DATA_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                code = process.wait()
+        if code or problem:
+            tail = (self.root / "var/log/cloud-init-output.log").read_text(errors="replace")[-2000:]
+            log.warning("user data of %s ended with %s %s:\n%s", self.id, code, problem, tail)
+
+    def _prepare_disk(self) -> None:
+        for folder in ("etc/ecs", "var/log", "var/lib", "mnt", "root", "run", "tmp", "home", "opt", "srv"):
+            (self.root / folder).mkdir(parents=True, exist_ok=True)
+        (self.root / "etc/fstab").touch()
+        for name in ETC:
+            source, target = Path("/etc", name), self.root / "etc" / name
+            if source.is_dir() and not target.exists():
+                shutil.copytree(source, target, symlinks=True)
+            elif source.is_file() and not target.exists():
+                shutil.copyfile(source, target)
+        doubles = self._core.settings.state_dir / "doubles"
+        with self._core.lock:
+            doubles.mkdir(parents=True, exist_ok=True)
+            for name in DOUBLED:
+                if not (doubles / name).exists():
+                    (doubles / name).write_text(DOUBLE)
+                    (doubles / name).chmod(0o755)
+
+    def _read_mounts(self) -> None:
+        """What user data mounted: EFS becomes a folder a file system, a bucket a copy made now."""
+        noted = self.root / "var/log/localcloud-commands.log"
+        for line in noted.read_text().splitlines() if noted.is_file() else []:
+            name, *words = line.split()
+            if name.startswith("mount") and "-a" in words:
+                entries = [each.split() for each in (self.root / "etc/fstab").read_text().splitlines()]
+                self.mounts |= {each[1]: each[0] for each in entries if len(each) > 1 and each[0].startswith("fs-")}
+            elif name.startswith("mount"):
+                valued = {number + 1 for number, word in enumerate(words) if word in ("-o", "-t", "--prefix")}
+                plain = [w for number, w in enumerate(words) if number not in valued and not w.startswith("-")]
+                prefix = words[words.index("--prefix") + 1] if "--prefix" in words else ""
+                if name == "mount-s3" and len(plain) > 1:
+                    self._copy_bucket(plain[0], prefix, self.root / plain[1].lstrip("/"))
+                elif len(plain) > 1:
+                    self.mounts[plain[1]] = plain[0]
+
+    def _copy_bucket(self, bucket: str, prefix: str, folder: Path) -> None:
+        """Copy what the instance role may read."""
+        s3, region, allowed = (
+            service_client("s3", self.environment.region),
+            self.environment.region,
+            self._core.host.authorize,
+        )
+        if not allowed(self.role_arn, "s3:ListBucket", f"arn:aws:s3:::{bucket}", region):
+            log.warning("mount-s3 on %s: %s may not list the bucket %s", self.id, self.role_arn, bucket)
+            return
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+            for key in [each["Key"] for each in page.get("Contents", [])]:
+                if allowed(self.role_arn, "s3:GetObject", f"arn:aws:s3:::{bucket}/{key}", region):
+                    target = folder / key.removeprefix(prefix)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    s3.download_file(bucket, key, str(target))
+
+    def path(self, host_path: str) -> Path:
+        """Where a path of the machine is on this one."""
+        for target, source in self.mounts.items():
+            system = re.match(r"(fs-[0-9a-f]+)[^:]*(?::/?(.*))?$", source)
+            if system and (host_path + "/").startswith(target.rstrip("/") + "/"):
+                below = host_path.removeprefix(target.rstrip("/")).lstrip("/")
+                return file_system(self._core, system[1]) / (system[2] or "") / below
+        return self.root / host_path.lstrip("/")
+
+    def stop(self) -> None:
+        """End its processes and sockets and remove its disk."""
+        self.gone = True
+        if self._user_data:
+            self._user_data.kill()
+        if self._holder:
+            self._holder.close()
+        for served in self._served:
+            served.close()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def file_system(core: Core, identity: str) -> Path:
+    """The folder that stands for an EFS file system."""
+    folder = core.settings.state_dir / "efs" / identity
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+class Holder:
+    """The process that keeps a machine's namespaces alive, and the machine's listening sockets.
+
+    Raises:
+        OSError: The kernel refuses.
+    """
+
+    def __init__(self, port: int) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [*PYTHON, str(HERE / "holder.py"), str(port)]
+            self.process = subprocess.Popen(command, stdin=theirs.fileno(), stderr=subprocess.PIPE, env={}, cwd="/")
+        self._channel = ours
+        self.sockets: list[socket.socket] = []
+        ours.settimeout(10)
+        _, descriptors, _, _ = socket.recv_fds(ours, 16, 3)
+        if len(descriptors) != 3:
+            problem = (self.process.stderr.read() if self.process.stderr else b"").decode().strip().splitlines()
+            self.close()
+            raise OSError(problem[-1] if problem else "the namespaces could not be made")
+        self.sockets = [socket.socket(fileno=each) for each in descriptors]
+
+    def close(self) -> None:
+        for each in self.sockets:
+            each.close()
+        self._channel.close()
+        self.process.kill()
+        self.process.wait()
+        if self.process.stderr:
+            self.process.stderr.close()
+
+
+@cache
+def namespaces_work(core: Core) -> bool:
+    """Whether machines and children get namespaces here, tried once; what stands in the way is logged."""
+    try:
+        if not core.settings.namespaces:
+            raise OSError("switched off")
+        holder = Holder(core.settings.port)
+        try:
+            trial: Json = {"argv": ["true"], "env": {"PATH": "/usr/bin:/bin"}, "mounts": [*IMAGE, {"kind": "proc"}]}
+            process, problem = start_container(core, holder.process.pid, trial, subprocess.DEVNULL)
+            if process.wait(10) or problem:
+                raise OSError(problem)
+        finally:
+            holder.close()
+    except (OSError, AttributeError, subprocess.TimeoutExpired) as error:
+        log.warning("children run as plain processes, without namespaces of their own: %s", error)
+        return False
+    return True
+
+
+def start_container(
+    core: Core, holder: int | None, description: Json, output: int
+) -> tuple[subprocess.Popen[bytes], str]:
+    """Start a program by container.py.
+
+    Args:
+        core: For the state folder.
+        holder: Process whose network and user namespaces it gets.
+        description: See container.py, without ``holder``, ``root`` and ``status``.
+        output: Descriptor for its stdout and stderr.
+
+    Returns:
+        The process, and why the program could not be started (empty if it was).
+    """
+    root = core.settings.state_dir / "root"
+    root.mkdir(parents=True, exist_ok=True)
+    ours, theirs = os.pipe()
+    process = subprocess.Popen(
+        [*PYTHON, str(HERE / "container.py")],
+        stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[theirs], env={}, cwd="/",
+    )  # fmt: skip
+    os.close(theirs)
+    with open(ours, "rb") as status:
+        assert process.stdin
+        process.stdin.write(json.dumps(description | {"holder": holder, "root": str(root), "status": theirs}).encode())
+        process.stdin.close()
+        return process, status.read().decode()

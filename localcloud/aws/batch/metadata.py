@@ -1,0 +1,136 @@
+"""What a machine tells the programs on it: EC2 instance metadata and the ECS agent's task credentials.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-categories.html
+https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from localcloud.aws.accounts import ACCOUNT, RoleRefusedError, role_credentials
+from localcloud.aws.batch.core import Json
+
+if TYPE_CHECKING:
+    from localcloud.aws.batch.machines import Machine
+
+TOKEN = "/latest/api/token"
+LONGEST_TOKEN = 21600
+
+
+def stamp(seconds: float) -> str:
+    """Seconds since the epoch in the format of instance metadata."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class InstanceMetadata:
+    """169.254.169.254 of one machine: version 2 always, version 1 unless the launch template requires tokens."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._tokens: dict[str, float] = {}
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        status, body = self._answer(environ)
+        start_response(status, [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+        return [body]
+
+    def _answer(self, environ: dict[str, Any]) -> tuple[str, bytes]:
+        path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
+        if path == TOKEN and method == "PUT":
+            return self._token(environ)
+        if method != "GET":
+            return "405 Method Not Allowed", b""
+        given = environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN")
+        if given is not None and self._tokens.get(given, 0) < time.monotonic():
+            return "401 Unauthorized", b""
+        if given is None and self._machine.tokens_required:
+            return "401 Unauthorized", b""
+        content = self._content(path)
+        return ("404 Not Found", b"") if content is None else ("200 OK", content.encode())
+
+    def _token(self, environ: dict[str, Any]) -> tuple[str, bytes]:
+        wanted = environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN_TTL_SECONDS", "")
+        if not wanted.isdigit() or not 1 <= int(wanted) <= LONGEST_TOKEN or "HTTP_X_FORWARDED_FOR" in environ:
+            return "400 Bad Request", b""
+        token = secrets.token_urlsafe(40)
+        self._tokens[token] = time.monotonic() + int(wanted)
+        return "200 OK", token.encode()
+
+    def _content(self, path: str) -> str | None:
+        machine = self._machine
+        name = machine.role_arn.split("/")[-1]
+        facts: dict[str, Callable[[], str | None]] = {
+            "dynamic/instance-identity/document": lambda: json.dumps(self._identity()),
+            "meta-data/instance-id": lambda: machine.id,
+            "meta-data/instance-type": lambda: machine.type.name,
+            "meta-data/instance-life-cycle": lambda: "spot" if machine.spot else "on-demand",
+            "meta-data/placement/region": lambda: machine.environment.region,
+            "meta-data/placement/availability-zone": lambda: machine.zone,
+            "meta-data/iam/info": self._profile,
+            "meta-data/iam/security-credentials": lambda: name,
+            f"meta-data/iam/security-credentials/{name}": self._credentials,
+            "meta-data/spot/instance-action": self._notice,
+        }
+        found = facts.get(path.removeprefix("/latest/").rstrip("/"))
+        return found() if found else None
+
+    def _notice(self) -> str | None:
+        ends = self._machine.ends_at
+        return None if ends is None else json.dumps({"action": "terminate", "time": stamp(ends)})
+
+    def _profile(self) -> str:
+        profile = self._machine.environment.resources["instanceRole"]
+        return json.dumps({"Code": "Success", "InstanceProfileArn": profile, "InstanceProfileId": "AIPALOCALCLOUD"})
+
+    def _credentials(self) -> str:
+        given = role_credentials(self._machine.role_arn, self._machine.id, "ec2.amazonaws.com")
+        head = {"Code": "Success", "Type": "AWS-HMAC", "LastUpdated": stamp(time.time())}
+        return json.dumps(head | given)
+
+    def _identity(self) -> Json:
+        machine = self._machine
+        return {
+            "accountId": ACCOUNT,
+            "architecture": machine.type.architecture,
+            "availabilityZone": machine.zone,
+            "instanceId": machine.id,
+            "instanceType": machine.type.name,
+            "region": machine.environment.region,
+            "version": "2017-09-30",
+        }
+
+
+class TaskCredentials:
+    """169.254.170.2 of one machine: a task's role, to whoever knows the task's secret path."""
+
+    def __init__(self) -> None:
+        self._roles: dict[str, tuple[str, str]] = {}
+
+    def add(self, role: str, session: str) -> str:
+        """Offer a role's credentials; returns the relative URI that the task is told."""
+        path = f"/v2/credentials/{secrets.token_hex(16)}"
+        self._roles[path] = (role, session)
+        return path
+
+    def remove(self, path: str | None) -> None:
+        """Offer them no more: the task has ended."""
+        self._roles.pop(path or "", None)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        role, session = self._roles.get(environ["PATH_INFO"], ("", ""))
+        try:
+            if not role:
+                raise RoleRefusedError("no such task")
+            content: Json = {"RoleArn": role} | role_credentials(role, session, "ecs-tasks.amazonaws.com")
+            status = "200 OK"
+        except RoleRefusedError as error:
+            content, status = {"code": "NoIdInRequest", "message": str(error)}, "400 Bad Request"
+        body = json.dumps(content).encode()
+        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        return [body]

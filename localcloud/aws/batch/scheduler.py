@@ -1,0 +1,392 @@
+"""Who runs where and when: one thread that moves every child of every queue.
+
+Fair share is round-robin by share identifier; within an identifier it is first in, first out, and a retry goes to the
+front. Machines are started for what waits, rung by rung in the queue's order, and go away when they are idle.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from localcloud.aws.batch.catalog import Catalog, Environment, Queue
+from localcloud.aws.batch.child import Result, Run
+from localcloud.aws.batch.core import Core, Json, log, now_ms
+from localcloud.aws.batch.instance_types import InstanceType, Needs
+from localcloud.aws.batch.jobs import ENDED, WAITING, Attempt, Child, Job
+from localcloud.aws.batch.logs import LogShipper
+from localcloud.aws.batch.machines import Machine
+
+POLL = 0.02
+TIMED_OUT = "Job attempt duration exceeded timeout"
+TOO_LARGE = (
+    "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The CE(s) associated with the job queue cannot meet the job's "
+    "resource requirement."
+)
+"""https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""
+
+
+class Waiting:
+    """The RUNNABLE children of one queue, by share identifier."""
+
+    def __init__(self) -> None:
+        self._shares: dict[str, deque[Child]] = {}
+
+    def append(self, child: Child) -> None:
+        self._shares.setdefault(child.job.share or "", deque()).append(child)
+
+    def appendleft(self, child: Child) -> None:
+        self._shares.setdefault(child.job.share or "", deque()).appendleft(child)
+
+    def heads(self) -> list[tuple[str, Child]]:
+        """The next child of each identifier, the identifier whose turn it is first."""
+        heads = []
+        for share, children in list(self._shares.items()):
+            while children and children[0].status != "RUNNABLE":
+                children.popleft()
+            if children:
+                heads.append((share, children[0]))
+            else:
+                del self._shares[share]
+        return heads
+
+    def take(self, share: str) -> None:
+        """Take the identifier's head out and move the identifier to the end of the round."""
+        children = self._shares.pop(share)
+        children.popleft()
+        self._shares[share] = children
+
+    def demand(self, limit: int) -> Iterator[Child]:
+        """Up to ``limit`` waiting children, in round-robin order of their identifiers."""
+        sources = [iter(children) for children in self._shares.values()]
+        while sources and limit > 0:
+            for source in list(sources):
+                child = next((each for each in source if each.status == "RUNNABLE"), None)
+                if child is None:
+                    sources.remove(source)
+                elif limit > 0:
+                    limit -= 1
+                    yield child
+
+
+class Scheduler:
+    """The scheduler and its fleet.
+
+    Attributes:
+        machines: By instance id.
+        placements: What was placed where, for tests.
+    """
+
+    def __init__(self, core: Core, catalog: Catalog) -> None:
+        self._core = core
+        self._catalog = catalog
+        self._waiting: dict[str, Waiting] = {}
+        self._submitted: deque[Job] = deque()
+        self._running: set[Child] = set()
+        self.machines: dict[str, Machine] = {}
+        self.placements: list[Json] = []
+        self._logs = LogShipper(core)
+        catalog.retire = self.retire
+        self._thread = threading.Thread(target=self._loop, name="batch-scheduler", daemon=True)
+        self._thread.start()
+
+    # What the API asks
+
+    def submit(self, job: Job) -> None:
+        """Take a new job; its children become RUNNABLE in the scheduler's next round."""
+        self._submitted.append(job)
+        self._core.changed.notify_all()
+
+    def end(self, child: Child, how: str, reason: str) -> None:
+        """Cancel or terminate a child. Cancelling does nothing to one that has begun to start."""
+        if child.status in ENDED or child.ending or (how == "cancel" and child.status not in WAITING):
+            return
+        child.ending = how
+        if child.status in WAITING:
+            child.to("FAILED", reason)
+        else:
+            child.reason = reason
+            if child.run:
+                self._stop_run(child.run)
+
+    def reclaim(self, machine: Machine) -> None:
+        """Give a Spot machine its notice, and take it away when that has run out."""
+        machine.give_notice()
+        self._core.after(self._core.settings.reclaim_seconds, lambda: self._take_away(machine))
+
+    def retire(self, environment: Environment, minutes: float | None, done: Callable[[], None]) -> None:
+        """Replace an environment's machines: no placements; running children get ``minutes`` (None: none at all)."""
+        old = [machine for machine in self.machines.values() if machine.environment is environment]
+        for machine in old:
+            machine.retiring = True
+
+        def force() -> None:
+            for machine in old:
+                self._take_away(machine)
+
+        def check() -> None:
+            if any(machine.id in self.machines for machine in old):
+                self._core.after(0.1, check)
+            else:
+                done()
+
+        if minutes is None:
+            force()
+        else:
+            self._core.after(minutes * 60 * self._core.settings.time_scale, force)
+        check()
+
+    def close(self) -> None:
+        """End every child and every machine."""
+        self._thread.join(timeout=10)
+        for child in self._running:
+            if child.run:
+                child.run.kill()
+        stopping = [threading.Thread(target=machine.stop) for machine in self.machines.values()]
+        for thread in stopping:
+            thread.start()
+        for thread in stopping:
+            thread.join(timeout=10)
+        self._logs.close()
+
+    # The thread
+
+    def _loop(self) -> None:
+        core = self._core
+        with core.lock:
+            while not core.stopped:
+                wait = 0.1
+                try:
+                    wait = core.run_due()
+                    self._admit()
+                    self._reap()
+                    self._place()
+                    self._grow()
+                    self._shrink()
+                except Exception:
+                    log.error("the scheduler of Batch failed:\n%s", traceback.format_exc())
+                core.changed.wait(POLL if self._running or self.machines else max(wait, 0))
+
+    def _queues(self) -> list[Queue]:
+        return sorted(self._catalog.queues.values(), key=lambda queue: -queue.detail["priority"])
+
+    def _waiting_in(self, queue: str) -> Waiting:
+        return self._waiting.setdefault(queue, Waiting())
+
+    def _admit(self) -> None:
+        while self._submitted:
+            job = self._submitted.popleft()
+            for child in job.children:
+                if child.status == "SUBMITTED":
+                    self._enqueue(child)
+
+    def _enqueue(self, child: Child, front: bool = False) -> None:
+        child.to("RUNNABLE")
+        child.runnable_since = time.monotonic()
+        waiting = self._waiting_in(child.job.queue)
+        (waiting.appendleft if front else waiting.append)(child)
+
+    def _place(self) -> None:
+        for queue in self._queues():
+            waiting = self._waiting_in(queue.arn)
+            blocked: set[str] = set()
+            while len(self._running) < self._core.settings.max_children:
+                head = next((each for each in waiting.heads() if each[0] not in blocked), None)
+                if head is None:
+                    break
+                share, child = head
+                machine = self._room(queue, child.job.needs)
+                if machine is None:
+                    blocked.add(share)
+                    continue
+                waiting.take(share)
+                self._start(child, machine)
+            self._limit_time(queue, waiting)
+
+    def _room(self, queue: Queue, needs: Needs) -> Machine | None:
+        for rung in queue.rungs:
+            environment = self._catalog.environments[rung]
+            ready = [
+                machine
+                for machine in self.machines.values()
+                if machine.environment is environment and machine.accepts and needs.fits(machine.free)
+            ]
+            if ready and environment.detail["state"] == "ENABLED":
+                return min(ready, key=lambda machine: (machine.free.cpus, machine.started))
+        return None
+
+    def _start(self, child: Child, machine: Machine) -> None:
+        child.to("STARTING")
+        child.run = Run(self._core, child, machine, self._logs)
+        machine.add(child)
+        self._running.add(child)
+        self.placements.append({"child": child.id, "instance": machine.id, "doomed": machine.doomed, "at": time.time()})
+        self._core.background(child.run.start)
+
+    def _reap(self) -> None:
+        for child in list(self._running):
+            run = child.run
+            assert run is not None
+            if child.status == "STARTING" and run.started:
+                child.attempts.append(run.attempt)
+                child.to("RUNNING", child.reason)
+                self._limit_attempt(child, run)
+                if child.ending:
+                    self._stop_run(run)
+            result = run.poll()
+            if result is not None:
+                self._finish(child, run, result)
+
+    def _limit_attempt(self, child: Child, run: Run) -> None:
+        if child.job.timeout is None:
+            return
+
+        def expire() -> None:
+            if child.run is run and child.status == "RUNNING":
+                run.timed_out = True
+                self._stop_run(run)
+
+        limit = child.job.timeout["attemptDurationSeconds"] * self._core.settings.time_scale
+        self._core.after(limit, expire)
+
+    def _stop_run(self, run: Run) -> None:
+        run.signal(signal.SIGTERM)
+        self._core.after(self._core.settings.stop_seconds, run.kill)
+
+    def _finish(self, child: Child, run: Run, result: Result) -> None:
+        attempt = run.attempt
+        if not child.attempts or child.attempts[-1] is not attempt:
+            child.attempts.append(attempt)
+        attempt.stopped = now_ms()
+        attempt.exit_code, attempt.reason, attempt.status_reason = result.exit_code, result.reason, result.status_reason
+        if run.timed_out and not run.machine.gone:
+            attempt.status_reason = TIMED_OUT
+        child.run = None
+        self._running.discard(child)
+        run.machine.remove(child)
+        if child.ending:
+            child.to("FAILED", child.reason)
+        elif result.exit_code == 0 and not run.timed_out:
+            child.to("SUCCEEDED", attempt.status_reason)
+        elif not run.timed_out and retries(child.job.retry, len(child.attempts), attempt):
+            self._enqueue(child, front=True)
+        else:
+            child.to("FAILED", attempt.status_reason)
+
+    def _limit_time(self, queue: Queue, waiting: Waiting) -> None:
+        """jobStateTimeLimitActions: cancel a head of the queue that has been RUNNABLE too long for the reason."""
+        for action in queue.detail["jobStateTimeLimitActions"]:
+            for _, child in waiting.heads():
+                waited = time.monotonic() - child.runnable_since
+                expired = waited > action["maxTimeSeconds"] * self._core.settings.time_scale
+                if expired and (child.reason or "").startswith(action["reason"]):
+                    self.end(child, "cancel", action["reason"])
+
+    # Machines
+
+    def _grow(self) -> None:
+        for environment in self._catalog.environments.values():
+            missing = environment.resources["minvCpus"] - self._cpus_of(environment)
+            if environment.placeable and missing > 0 and (kind := self._choose(environment, Needs(0, 0), missing)):
+                self._boot(environment, kind)
+        limit = self._core.settings.max_children - len(self._running)
+        for queue in self._queues():
+            booting = [m for m in self.machines.values() if m.state == "booting" and m.environment.arn in queue.rungs]
+            spare = [[machine.free] for machine in booting]
+            demand = list(self._waiting_in(queue.arn).demand(limit))
+            while demand:
+                needs = demand[0].job.needs
+                taken = next((room for room in spare if needs.fits(room[0])), None)
+                if taken is None:
+                    taken = self._launch(queue, needs, sum(each.job.needs.cpus for each in demand))
+                    self._explain(queue, demand[0])
+                    if taken is None:
+                        break
+                    spare.append(taken)
+                taken[0] = taken[0] - needs
+                demand.pop(0)
+
+    def _explain(self, queue: Queue, child: Child) -> None:
+        """Say why a child waits. Batch says so of a healthy one too for as long as it scales from zero:
+        https://github.com/nextflow-io/nextflow/issues/7479"""
+        types = [each for rung in queue.rungs for each in self._catalog.environments[rung].types]
+        from_zero = all(each.state == "booting" for each in self.machines.values())
+        if from_zero or not any(child.job.needs.fits(each.room) for each in types):
+            child.reason = TOO_LARGE
+
+    def _launch(self, queue: Queue, needs: Needs, cpus: int) -> list[Needs] | None:
+        for rung in queue.rungs:
+            environment = self._catalog.environments[rung]
+            kind = self._choose(environment, needs, cpus) if environment.placeable else None
+            if kind is not None:
+                return self._boot(environment, kind)
+        return None
+
+    def _boot(self, environment: Environment, kind: InstanceType) -> list[Needs]:
+        machine = Machine(self._core, environment, kind, random.choice(environment.resources["subnets"]))
+        self.machines[machine.id] = machine
+        self._core.background(machine.boot)
+        return [kind.room]
+
+    def _choose(self, environment: Environment, needs: Needs, cpus: int) -> InstanceType | None:
+        """The smallest type for all that waits, else the largest that stays within ``maxvCpus``, else the smallest.
+
+        The last one exceeds ``maxvCpus``, which every strategy but BEST_FIT may do by one machine:
+        https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html
+        """
+        left = environment.resources["maxvCpus"] - self._cpus_of(environment)
+        fitting = [each for each in environment.types if needs.fits(each.room)]
+        within = [each for each in fitting if each.room.cpus <= left]
+        if within:
+            return next((each for each in within if each.room.cpus >= cpus), within[-1])
+        exceeds = environment.resources["allocationStrategy"] != "BEST_FIT"
+        return fitting[0] if fitting and left > 0 and exceeds else None
+
+    def _cpus_of(self, environment: Environment) -> int:
+        return sum(each.type.room.cpus for each in self.machines.values() if each.environment is environment)
+
+    def _shrink(self) -> None:
+        for machine in list(self.machines.values()):
+            idle = not machine.children and machine.state != "booting"
+            kept = (
+                self._cpus_of(machine.environment) - machine.type.room.cpus < machine.environment.resources["minvCpus"]
+            )
+            old = time.monotonic() - machine.idle_since > self._core.settings.idle_seconds
+            if idle and (machine.retiring or (old and not kept)):
+                self._take_away(machine)
+
+    def _take_away(self, machine: Machine) -> None:
+        """The machine is gone: whatever ran on it is killed without another word."""
+        if self.machines.pop(machine.id, None):
+            machine.gone = True
+            for child in list(machine.children):
+                if child.run:
+                    child.run.kill()
+            self._core.background(machine.stop)
+
+
+def retries(strategy: Json, attempts: int, attempt: Attempt) -> bool:
+    """Whether Batch starts another attempt.
+
+    The rules are read in order and the first whose conditions all match decides; without a match it is retried:
+    https://docs.aws.amazon.com/batch/latest/APIReference/API_RetryStrategy.html
+    """
+    if attempts >= strategy.get("attempts", 1):
+        return False
+    code = None if attempt.exit_code is None else str(attempt.exit_code)
+    facts = {"onExitCode": code, "onReason": attempt.reason or "", "onStatusReason": attempt.status_reason}
+    for rule in strategy.get("evaluateOnExit", []):
+        if all(_matches(pattern, facts[key]) for key, pattern in rule.items() if key != "action"):
+            return rule["action"] == "RETRY"
+    return True
+
+
+def _matches(pattern: str, value: str | None) -> bool:
+    if value is None:
+        return False
+    return value.startswith(pattern[:-1]) if pattern.endswith("*") else value == pattern

@@ -1,0 +1,115 @@
+"""What moto lacks or gets wrong and our stacks need, put right inside its process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import EC2Backend
+from moto.ec2.responses import EC2Response
+from moto.ec2.utils import EC2_RESOURCE_TO_PREFIX, random_id
+from moto.logs.metric_filters import MetricFilters
+from moto.servicequotas.models import ServiceQuotasBackend
+
+_delete_route = EC2Backend.delete_route
+_delete_nat_gateway = EC2Backend.delete_nat_gateway
+_delete_nat_gateway = EC2Backend.delete_nat_gateway
+_add_filter = MetricFilters.add_filter
+_get_quota = ServiceQuotasBackend.get_service_quota
+VCPU_QUOTAS = dict.fromkeys(("L-34B43A08", "L-3819A6DF", "L-7212CCBC", "L-1216C47A", "L-DB2E81BA", "L-417A185B"), 640.0)
+"""An account that has asked for more than the few vCPUs of a new one."""
+
+
+def _vcpu_quota(self: ServiceQuotasBackend, service_code: str, quota_code: str) -> dict[str, Any]:
+    """moto knows the quotas of VPCs alone."""
+    if service_code == "ec2" and quota_code in VCPU_QUOTAS:
+        return {"ServiceCode": "ec2", "QuotaCode": quota_code, "Value": VCPU_QUOTAS[quota_code], "Unit": "None"}
+    return _get_quota(self, service_code, quota_code)
+
+
+def _replace_filter(self: MetricFilters, filter_name: str, pattern: str, group: str, transformations: Any) -> None:
+    """A metric filter's name is unique in its group; moto keeps both."""
+    self.delete_filter(filter_name, group)
+    _add_filter(self, filter_name, pattern, group, transformations)
+
+
+def _delete_route_if_there(self: EC2Backend, route_table_id: str, cidr: Any = None, *rest: Any) -> Any:
+    """moto's ModifyVpcEndpoint adds no route to a table that it adds, and the endpoint's end then misses it."""
+    if (
+        cidr
+        and cidr.startswith("pl-")
+        and f"{route_table_id}~{cidr}" not in self.get_route_table(route_table_id)._routes
+    ):
+        return None
+    return _delete_route(self, route_table_id, cidr, *rest)
+
+
+def _delete_nat_gateway_whole(self: EC2Backend, nat_gateway_id: str) -> Any:
+    """A NAT gateway's network interface goes with it; moto keeps it."""
+    gateway = _delete_nat_gateway(self, nat_gateway_id)
+    self.delete_network_interface(gateway._eni.id)
+    return gateway
+
+
+def _delete_gateway_and_interface(self: EC2Backend, nat_gateway_id: str) -> Any:
+    """moto leaves a NAT gateway's network interface behind, and its address associated."""
+    gateway = _delete_nat_gateway(self, nat_gateway_id)
+    for address in self.describe_addresses():
+        if address.eni is gateway._eni:
+            address.eni = address.association_id = None  # type: ignore[assignment]
+    self.enis.pop(gateway._eni.id, None)
+    return gateway
+
+
+def _groups(response: EC2Response) -> dict[str, dict[str, Any]]:
+    """The placement groups of a backend by name."""
+    return response.ec2_backend.__dict__.setdefault("localcloud_placement_groups", {})
+
+
+def _named(response: EC2Response, name: str) -> dict[str, Any]:
+    if name not in _groups(response):
+        raise EC2ClientError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
+    return _groups(response)[name]
+
+
+def _create(response: EC2Response) -> ActionResult:
+    name = response._get_param("GroupName")
+    if name in _groups(response):
+        raise EC2ClientError("InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists.")
+    made = {"GroupName": name, "State": "available", "GroupId": random_id("pg")}
+    given = {key: response._get_param(key) for key in ("Strategy", "PartitionCount", "SpreadLevel")}
+    made |= {key: value for key, value in given.items() if value is not None}
+    tags = response._parse_tag_specification("placement-group").get("placement-group", {})
+    _groups(response)[name] = made
+    response.ec2_backend.tags[made["GroupId"]].update(tags)
+    return ActionResult({"PlacementGroup": _tagged(response, made)})
+
+
+def _tagged(response: EC2Response, group: dict[str, Any]) -> dict[str, Any]:
+    tags = response.ec2_backend.tags[group["GroupId"]]
+    return group | {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+
+
+def _describe(response: EC2Response) -> ActionResult:
+    names = response._get_param("GroupNames", []) or list(_groups(response))
+    return ActionResult({"PlacementGroups": [_tagged(response, _named(response, name)) for name in names]})
+
+
+def _delete(response: EC2Response) -> ActionResult:
+    name = _named(response, response._get_param("GroupName"))["GroupName"]
+    del _groups(response)[name]
+    return ActionResult({})
+
+
+def fill() -> None:
+    """Put everything right once; afterwards moto's own classes have it."""
+    ServiceQuotasBackend.get_service_quota = _vcpu_quota  # type: ignore[method-assign]
+    MetricFilters.add_filter = _replace_filter  # type: ignore[method-assign]
+    EC2Backend.delete_route = _delete_route_if_there  # type: ignore[method-assign]
+    EC2Backend.delete_nat_gateway = _delete_nat_gateway_whole  # type: ignore[method-assign]
+    EC2Backend.delete_nat_gateway = _delete_gateway_and_interface  # type: ignore[method-assign]
+    EC2_RESOURCE_TO_PREFIX["placement-group"] = "pg"
+    EC2Response.create_placement_group = _create  # type: ignore[attr-defined]
+    EC2Response.delete_placement_group = _delete  # type: ignore[attr-defined]
+    EC2Response.describe_placement_groups = _describe  # type: ignore[attr-defined]

@@ -1,0 +1,99 @@
+"""The front door: control paths, then who calls, then whether they may, then the service."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from localcloud.aws import accounts
+from localcloud.aws.actions import Call, protocol_of, read_call
+from localcloud.aws.authorize import authorize, why_refused
+from localcloud.aws.errors import ApiError, answer_error
+from localcloud.aws.signature import authenticate, read_scope
+from localcloud.aws.wsgi import Environ, StartResponse, WsgiApp, respond
+
+CONTROL = "/_localcloud/"
+Control = Callable[[dict[str, Any]], Any]
+Tags = Callable[[str, str], Mapping[str, str]]
+
+
+class Gateway:
+    """WSGI app in front of every service.
+
+    Args:
+        services: Apps by signing name; every other service is moto's.
+        control: What ``/_localcloud/<name>`` calls, with the request's JSON; it answers JSON.
+        tags: (ARN, region) → tags of a resource, by service, for ``aws:ResourceTag``.
+    """
+
+    def __init__(
+        self, services: Mapping[str, WsgiApp], control: Mapping[str, Control], tags: Mapping[str, Tags]
+    ) -> None:
+        self._services = services
+        self._control = control
+        self._tags = tags
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Any:
+        if environ["PATH_INFO"].startswith(CONTROL):
+            return self._answer_control(environ, start_response)
+        protocol = "query"
+        try:
+            scope = read_scope(environ)
+            if scope is None:
+                raise ApiError("MissingAuthenticationToken", "Request is missing Authentication Token")
+            protocol = protocol_of(environ, scope)
+            principal = authenticate(environ, scope)
+            call = read_call(environ, scope)
+            self._authorize(principal, call, environ)
+            environ |= {"localcloud.principal": principal, "localcloud.region": scope.region}
+            service = self._services.get(scope.service, accounts.moto)
+            if call.service == "s3" and call.operation in {"GetObject", "HeadObject"}:
+                return _without_leak(service, principal, call, environ, start_response)
+            return service(environ, start_response)
+        except ApiError as error:
+            return answer_error(error, protocol, start_response)
+
+    def _authorize(self, principal: accounts.Principal, call: Call, environ: Environ) -> None:
+        context = {
+            "aws:requestedregion": call.region,
+            "aws:sourceip": environ.get("REMOTE_ADDR", "127.0.0.1"),
+            "aws:useragent": environ.get("HTTP_USER_AGENT", ""),
+            # Loopback stands for TLS; a client that wants to know what plain HTTP would get says so.
+            "aws:securetransport": "false" if "HTTP_X_LOCALCLOUD_INSECURE" in environ else "true",
+        }
+        tags = self._tags.get(call.service)
+        for check in call.checks:
+            own = tags(check.resource, call.region) if tags and check.resource != "*" else {}
+            known = {f"aws:resourcetag/{key.lower()}": value for key, value in own.items()}
+            authorize(principal, check.action, check.resource, context | known | check.context)
+
+    def _answer_control(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
+        name = environ["PATH_INFO"].removeprefix(CONTROL)
+        if name not in self._control:
+            known = ", ".join(sorted(self._control))
+            return respond(start_response, 404, f"no control {name!r}; there are {known}\n".encode(), "text/plain")
+        try:
+            answer = self._control[name](json.loads(environ["localcloud.body"] or b"{}"))
+        except (KeyError, ValueError, TypeError, re.error, accounts.RoleRefusedError) as error:
+            return respond(start_response, 400, f"{name}: {error!r}\n".encode(), "text/plain")
+        return respond(start_response, 200, json.dumps(answer).encode(), "application/json")
+
+
+def _without_leak(
+    service: WsgiApp, principal: accounts.Principal, call: Call, environ: Environ, start_response: StartResponse
+) -> Any:
+    """Answer 403 in place of 404 to who may not list the bucket at that key.
+
+    Sources: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html; that the key counts as ``s3:prefix``:
+    https://github.com/ceph/ceph/pull/68577.
+    """
+    answered: list[Any] = []
+    content = service(environ, lambda *args: answered.append(args))
+    if answered[-1][0].startswith("404") and accounts.has_bucket(call.params["Bucket"]):
+        bucket, key = f"arn:aws:s3:::{call.params['Bucket']}", call.params["Key"]
+        if why_refused(principal, "s3:ListBucket", bucket, {"s3:prefix": key}):
+            raise ApiError("AccessDenied", "Access Denied")
+    start_response(*answered[-1])
+    return content

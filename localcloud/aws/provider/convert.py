@@ -1,0 +1,182 @@
+"""Values between the engine's properties and botocore's shapes, driven and checked by botocore's service models."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import difflib
+import json
+import re
+from typing import Any
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # the engine's sentinel for a value that a preview does not know yet
+
+
+class RefusedError(Exception):
+    """A value that the type or AWS's own model does not take; the text names the property and what is allowed."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path, self.reason = path, reason
+
+
+def nearest(name: str, known: Any) -> str:
+    """` (did you mean 'x'?)` for the nearest of the known names, or an empty text."""
+    close = difflib.get_close_matches(name, list(known), 1, 0.5)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def has_unknown(value: Any) -> bool:
+    """Whether a value is, or holds, the engine's unknown."""
+    if isinstance(value, dict):
+        return any(has_unknown(item) for item in value.values())
+    if isinstance(value, list):
+        return any(has_unknown(item) for item in value)
+    return value == UNKNOWN
+
+
+def parsed(value: Any) -> Any:
+    """A JSON document given as text becomes what it says; everything else stays."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _member(name: str, shape: Any, names: dict[str, str], path: str) -> str:
+    wanted = names.get(name, name).lower()
+    found = next((member for member in shape.members if member.lower() == wanted), None)
+    if found is None:
+        known = [name[:1].lower() + name[1:] for name in shape.members]
+        raise RefusedError(f"{path}.{name}", f"no such property{nearest(name, known)}; known here: {', '.join(known)}")
+    return found
+
+
+def to_aws(value: Any, shape: Any, path: str, names: dict[str, str]) -> Any:
+    """Convert a property's value to a botocore shape; `names` maps nested property names to AWS's where they differ.
+
+    Raises:
+        RefusedError: a member that the shape lacks, or lacks and requires, or a wrong type, enum or pattern.
+    """
+    if value is None or value == UNKNOWN:
+        return value
+    if shape.type_name == "structure":
+        return _structure(parsed(value), shape, path, names)
+    if shape.type_name == "list":
+        return _list(value, shape, path, names)
+    if shape.type_name == "map":
+        if not isinstance(value, dict):
+            raise RefusedError(path, f"expected a map, got {value!r}")
+        return {key: to_aws(item, shape.value, f"{path}.{key}", names) for key, item in value.items()}
+    return _scalar(value, shape, path)
+
+
+def _structure(value: Any, shape: Any, path: str, names: dict[str, str]) -> dict[str, Any]:
+    if isinstance(value, list) and len(value) == 1:  # the SDK's list of one where AWS has a structure
+        value = value[0]
+    if isinstance(value, str) and "Key" in shape.members:  # a tag's key alone, as DeleteTags takes it
+        return {"Key": value}
+    if not isinstance(value, dict):
+        raise RefusedError(path, f"expected an object, got {value!r}")
+    result = {}
+    for key, item in value.items():
+        member = _member(key, shape, names, path)
+        result[member] = to_aws(item, shape.members[member], f"{path}.{key}", names)
+    result = {key: item for key, item in result.items() if item is not None}
+    for missing in set(shape.required_members) - set(result):
+        raise RefusedError(path, f"'{missing}' is required")
+    return result
+
+
+def _list(value: Any, shape: Any, path: str, names: dict[str, str]) -> list[Any]:
+    keys = set(getattr(shape.member, "members", {}))
+    if isinstance(value, dict) and keys in ({"Key", "Value"}, {"key", "value"}, {"TagKey", "TagValue"}):
+        key_name, value_name = sorted(keys, key=len)
+        return [{key_name: key, value_name: item} for key, item in value.items()]
+    items = value if isinstance(value, list) else [value]
+    return [to_aws(item, shape.member, f"{path}[{index}]", names) for index, item in enumerate(items)]
+
+
+def _scalar(value: Any, shape: Any, path: str) -> Any:
+    kind = shape.type_name
+    try:
+        if kind in ("integer", "long") and not isinstance(value, bool):
+            value = int(value) if float(value) == int(float(value)) else float("nan")
+        elif kind in ("double", "float"):
+            value = float(value)
+        elif kind == "boolean":
+            value = {"true": True, "false": False}[str(value).lower()]
+        elif kind == "blob":
+            return value.encode() if isinstance(value, str) else value
+        elif kind == "string" and not isinstance(value, str):
+            if isinstance(value, (dict, list)):
+                raise ValueError
+            value = str(value).lower() if isinstance(value, bool) else f"{value:g}"
+    except (ValueError, KeyError, TypeError):
+        raise RefusedError(path, f"expected {kind}, got {value!r}") from None
+    _limits(value, shape, path)
+    return value
+
+
+def _limits(value: Any, shape: Any, path: str) -> None:
+    rules = shape.metadata
+    enum = rules.get("enum")
+    if enum and value not in enum:
+        raise RefusedError(path, f"{value!r} is not one of {', '.join(enum)}{nearest(str(value), enum)}")
+    size = len(value) if isinstance(value, str) else value
+    if isinstance(size, (int, float)) and not isinstance(value, bool):
+        low, high = rules.get("min"), rules.get("max")
+        if (low is not None and size < low) or (high is not None and size > high):
+            what = "length of " if isinstance(value, str) else ""
+            raise RefusedError(path, f"{what}{value!r} is not within {low} and {high}")
+    if isinstance(value, str) and (pattern := rules.get("pattern")) and UNKNOWN not in value:
+        check_pattern(value, pattern, path)
+
+
+def check_pattern(value: str, pattern: str, path: str) -> None:
+    """Refuse a text that a pattern of a service model does not match (patterns that only Java reads are left out)."""
+    try:
+        matches = re.fullmatch(pattern, value, re.DOTALL)
+    except re.error:
+        return
+    if not matches:
+        raise RefusedError(path, f"{value!r} does not match {pattern}")
+
+
+def from_aws(value: Any, names: dict[str, str]) -> Any:
+    """Convert an answer of boto3 to property names and JSON's types; `names` maps AWS's nested names to properties."""
+    if isinstance(value, dict):
+        return {names.get(key, key[:1].lower() + key[1:]): from_aws(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [from_aws(item, names) for item in value]
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value
+
+
+def tag_map(tags: Any) -> dict[str, str]:
+    """Tags in any of AWS's forms (map, Key and Value, TagKey and TagValue) as a map, without AWS's own."""
+    if isinstance(tags, list):
+        tags = {tag.get("Key", tag.get("TagKey")): tag.get("Value", tag.get("TagValue")) for tag in tags}
+    return {key: value for key, value in (tags or {}).items() if not key.startswith("aws:")}
+
+
+def covers(wanted: Any, found: Any, is_set: bool = False) -> bool:
+    """Whether what AWS answered still says what was asked for; members that AWS added do not count.
+
+    Texts that hold JSON are compared as documents, sets without their order, numbers also with their text.
+    """
+    wanted, found = parsed(wanted), parsed(found)
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return all(covers(value, found.get(key), is_set) for key, value in wanted.items() if value is not None)
+    if isinstance(wanted, list) and isinstance(found, list):
+        if is_set and not any(isinstance(item, (dict, list)) for item in wanted + found):
+            return sorted(map(str, wanted)) == sorted(map(str, found))
+        return len(wanted) == len(found) and all(covers(a, b, is_set) for a, b in zip(wanted, found, strict=True))
+    if found is None:
+        return wanted in (None, "", False, 0, [], {})
+    return wanted == found or str(wanted).lower() == str(found).lower()

@@ -1,0 +1,110 @@
+"""The functions (invokes) that our programs call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .convert import RefusedError, nearest, tag_map
+from .resources import Clients
+from .table import UnknownTypeError
+
+ZONE_KEYS = ("filters", "state", "excludeNames", "excludeZoneIds", "allAvailabilityZones", "region")
+
+
+def invoke(token: str, args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    """The answer of one function.
+
+    Raises:
+        UnknownTypeError: a function that is not here; RefusedError: an argument that it does not know.
+    """
+    found = FUNCTIONS.get(token)
+    if found is None:
+        raise UnknownTypeError(f"function '{token}' is not known to localcloud{nearest(token, FUNCTIONS)}")
+    function, known = found
+    for key in args:
+        if key not in known:
+            raise RefusedError(key, f"no such argument of {token}{nearest(key, known)}")
+    return function({key: value for key, value in args.items() if value is not None}, clients)
+
+
+def _identity(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    answer = clients.get("sts").get_caller_identity()
+    account = answer["Account"]
+    return {"id": account, "accountId": account, "arn": answer["Arn"], "userId": answer["UserId"]}
+
+
+def _partition(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    name = clients.get("sts").meta.partition
+    return {"id": name, "partition": name, "dnsSuffix": "amazonaws.com", "reverseDnsPrefix": "com.amazonaws"}
+
+
+def _region(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    name = args.get("region") or args.get("name") or clients.region
+    answer = {"id": name, "name": name, "region": name, "endpoint": f"ec2.{name}.amazonaws.com"}
+    return {**answer, "description": name}
+
+
+def _filters(args: dict[str, Any]) -> list[dict[str, Any]]:
+    filters = [{"Name": item["name"], "Values": item["values"]} for item in args.get("filters") or []]
+    filters += [{"Name": f"tag:{key}", "Values": [value]} for key, value in (args.get("tags") or {}).items()]
+    simple = {"vpcId": "vpc-id", "availabilityZone": "availability-zone", "cidrBlock": "cidr-block", "state": "state"}
+    return filters + [{"Name": name, "Values": [args[key]]} for key, name in simple.items() if key in args]
+
+
+def _zones(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    zones = clients.get("ec2", args.get("region")).describe_availability_zones(Filters=_filters(args))[
+        "AvailabilityZones"
+    ]
+    zones = [z for z in zones if z["ZoneName"] not in args.get("excludeNames", [])]
+    zones = sorted((z for z in zones if z["ZoneId"] not in args.get("excludeZoneIds", [])), key=lambda z: z["ZoneName"])
+    names, ids = [z["ZoneName"] for z in zones], [z["ZoneId"] for z in zones]
+    region = args.get("region") or clients.region
+    return {"id": region, "region": region, "names": names, "zoneIds": ids, "groupNames": [region]}
+
+
+def _subnets(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    found = clients.get("ec2", args.get("region")).describe_subnets(Filters=_filters(args))["Subnets"]
+    region = args.get("region") or clients.region
+    return {"id": region, "region": region, "ids": sorted(subnet["SubnetId"] for subnet in found)}
+
+
+def _one(kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+    if len(items) != 1:
+        raise RuntimeError(f"{kind}: expected one that matches, found {len(items)}")
+    return items[0]
+
+
+def _subnet(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    ids = {"SubnetIds": [args["id"]]} if "id" in args else {}
+    region = args.get("region") or clients.region
+    found = _one("getSubnet", clients.get("ec2", region).describe_subnets(Filters=_filters(args), **ids)["Subnets"])
+    return {
+        "id": found["SubnetId"], "region": region, "vpcId": found["VpcId"], "cidrBlock": found["CidrBlock"],
+        "availabilityZone": found["AvailabilityZone"], "availabilityZoneId": found.get("AvailabilityZoneId", ""),
+        "mapPublicIpOnLaunch": found.get("MapPublicIpOnLaunch", False), "state": found["State"],
+        "arn": found.get("SubnetArn", ""), "ownerId": clients.account, "tags": tag_map(found.get("Tags")),
+    }  # fmt: skip
+
+
+def _vpc(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    ids = {"VpcIds": [args["id"]]} if "id" in args else {}
+    region = args.get("region") or clients.region
+    filters = _filters(args) + ([{"Name": "is-default", "Values": ["true"]}] if args.get("default") else [])
+    found = _one("getVpc", clients.get("ec2", region).describe_vpcs(Filters=filters, **ids)["Vpcs"])
+    return {
+        "id": found["VpcId"], "region": region, "cidrBlock": found["CidrBlock"], "default": found["IsDefault"],
+        "arn": f"arn:aws:ec2:{region}:{clients.account}:vpc/{found['VpcId']}", "state": found["State"],
+        "instanceTenancy": found["InstanceTenancy"], "ownerId": clients.account, "tags": tag_map(found.get("Tags")),
+    }  # fmt: skip
+
+
+SUBNET_KEYS = ("id", "vpcId", "filters", "tags", "availabilityZone", "cidrBlock", "state", "region")
+FUNCTIONS: dict[str, Any] = {
+    "aws:index/getCallerIdentity:getCallerIdentity": (_identity, ()),
+    "aws:index/getPartition:getPartition": (_partition, ()),
+    "aws:index/getRegion:getRegion": (_region, ("region", "name", "endpoint")),
+    "aws:index/getAvailabilityZones:getAvailabilityZones": (_zones, ZONE_KEYS),
+    "aws:ec2/getSubnets:getSubnets": (_subnets, ("filters", "tags", "region")),
+    "aws:ec2/getSubnet:getSubnet": (_subnet, SUBNET_KEYS),
+    "aws:ec2/getVpc:getVpc": (_vpc, ("id", "default", "cidrBlock", "state", "filters", "tags", "region")),
+}

@@ -1,0 +1,53 @@
+"""The rules that are no table: conditional replacement, and what a type refuses beyond AWS's model."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .convert import RefusedError, has_unknown
+
+SERVICE_LINKED = re.compile(r"arn:[^:]+:iam::\d{12}:role/aws-service-role/batch\.amazonaws\.com/")
+UPDATABLE = {"BEST_FIT_PROGRESSIVE", "SPOT_CAPACITY_OPTIMIZED", "SPOT_PRICE_CAPACITY_OPTIMIZED"}
+INFRASTRUCTURE = ["allocationStrategy", "bidPercentage", "ec2Configurations", "ec2KeyPair", "imageId", "instanceRole"]
+INFRASTRUCTURE += ["instanceTypes", "launchTemplate", "tags"]
+
+
+def replaces(rule: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """The properties that replace a resource under a named condition.
+
+    `compute_environment`: unless the service role is (and was) Batch's service-linked one and the allocation strategy
+    is (and was) one that UpdateComputeEnvironment takes, every infrastructure property replaces. Source:
+    https://github.com/hashicorp/terraform-provider-aws/blob/01606926/internal/service/batch/compute_environment.go,
+    resourceComputeEnvironmentCustomizeDiff.
+    """
+    assert rule == "compute_environment", rule
+    resources = [inputs.get("computeResources") or {} for inputs in (old, new)]
+    roles = [inputs.get("serviceRole") or "" for inputs in (old, new)]
+    linked = all(not role or SERVICE_LINKED.match(role) for role in roles)
+    if linked and all(resource.get("allocationStrategy") in UPDATABLE for resource in resources):
+        return []
+    fargate = str(resources[1].get("type", "")).startswith("FARGATE")
+    properties = INFRASTRUCTURE + ([] if fargate else ["securityGroupIds", "subnets"])
+    return [f"computeResources.{name}" for name in properties]
+
+
+def check(inputs: dict[str, Any]) -> None:
+    """Refuse what a type refuses beyond its model.
+
+    Raises:
+        RefusedError: see the sources beside each rule.
+    """
+    minutes = (inputs.get("updatePolicy") or {}).get("jobExecutionTimeoutMinutes")
+    if minutes is not None and not has_unknown(minutes) and not 1 <= minutes <= 360:
+        # compute_environment.go: validation.IntBetween(1, 360), although the API takes more
+        raise RefusedError("updatePolicy.jobExecutionTimeoutMinutes", f"{minutes} is not within 1 and 360")
+    for index, action in enumerate(inputs.get("jobStateTimeLimitActions") or []):
+        seconds = action.get("maxTimeSeconds")
+        if not has_unknown(seconds) and not 600 <= seconds <= 86400:  # job_queue.go: int64validator.Between(600, 86400)
+            raise RefusedError(
+                f"jobStateTimeLimitActions[{index}].maxTimeSeconds", f"{seconds} is not within 600 and 86400"
+            )
+    seconds = (inputs.get("timeout") or {}).get("attemptDurationSeconds")
+    if seconds is not None and not has_unknown(seconds) and seconds < 60:  # job_definition.go: IntAtLeast(60)
+        raise RefusedError("timeout.attemptDurationSeconds", f"{seconds} is below 60")

@@ -1,0 +1,112 @@
+"""The daemon: one process with moto, the gateway and Batch, on 127.0.0.1."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from localcloud.aws import accounts, authorize, gaps
+from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
+from localcloud.aws.gateway import Gateway
+from localcloud.aws.s3_faults import S3Faults
+from localcloud.aws.wsgi import serve_socket
+
+STOP_SECONDS = 2.5
+
+
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    """The daemon's options: where, and each setting of Batch under its own name."""
+    parser = argparse.ArgumentParser(prog="python -m localcloud.aws.serve", description=__doc__)
+    parser.add_argument("--state", type=Path, required=True, help="folder of credentials, machines and logs")
+    parser.add_argument("--port", type=int, default=0, help="on 127.0.0.1; 0 takes a free one")
+    texts = dict(re.findall(r"^        (\w+): (.+(?:\n            .+)*)", Settings.__doc__ or "", re.MULTILINE))
+    for setting in fields(Settings):
+        if setting.default is not MISSING:
+            kind = _KINDS[str(setting.type)]
+            text = " ".join(texts.get(setting.name, "").split()).replace("%", "%%")
+            option = f"--{setting.name.replace('_', '-')}"
+            parser.add_argument(option, type=kind, default=setting.default, help=f"{text} ({setting.default})")
+    return parser.parse_args(argv)
+
+
+def _yes(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _paths(text: str) -> tuple[Path, ...]:
+    return tuple(Path(part) for part in text.split(os.pathsep) if part)
+
+
+_KINDS: dict[str, Any] = {"int": int, "float": float, "bool": _yes, "tuple[Path, ...]": _paths}
+
+
+class Daemon:
+    """Everything of one emulated cloud, being served.
+
+    Args:
+        options: As ``parse`` gives them.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        state: Path = options.state.resolve()
+        state.mkdir(parents=True, exist_ok=True)
+        gaps.fill()
+        accounts.create_deployer(state / "credentials.json")
+        services: dict[str, Any] = {}
+        control: dict[str, Any] = {"calls": authorize.calls, "denied": authorize.denied}
+        tags: dict[str, Any] = {}
+        gateway = Gateway(services, control, tags)
+        # What runs on a machine reaches AWS, and none of the controls.
+        within = Gateway(services, {}, tags)
+        with socket.create_server(("127.0.0.1", options.port), backlog=512) as listening:
+            self.port = listening.getsockname()[1]
+            given = {name: value for name, value in vars(options).items() if name not in {"state", "port"}}
+            self.batch = BatchApi(Settings(state, self.port, **given), Host(within, authorize.may))
+            faults = S3Faults(accounts.moto)
+            services |= {"s3": faults, "batch": BatchWsgi(self.batch)}
+            tags["batch"] = self.batch.tags
+            control |= {f"batch/{name}": action for name, action in self.batch.control.items()}
+            control |= {"faults": faults.control, "health": lambda _: {"status": "ok", **self.batch.health()}}
+            control["credentials"] = lambda wanted: accounts.role_credentials(wanted["role"], "localcloud")
+            self._served = serve_socket(listening, gateway)
+
+    def stop(self) -> None:
+        """End children and machines, then the socket; bounded, whatever hangs."""
+        ending = threading.Thread(target=self.batch.stop, daemon=True)
+        ending.start()
+        ending.join(STOP_SECONDS)
+        self._served.close()
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    options = parse(argv)
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        daemon = Daemon(options)
+    except OSError as error:
+        print(f"localcloud: --state {options.state} --port {options.port}: {error}", file=sys.stderr)
+        sys.exit(2)
+    print(f"localcloud: http://127.0.0.1:{daemon.port}, state in {options.state}", flush=True)
+    ended.wait()
+    daemon.stop()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A helper thread that still waits for a client must not keep the process.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

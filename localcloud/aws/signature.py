@@ -1,0 +1,109 @@
+"""Signature Version 4, checked: botocore's own signer computes what the client should have sent.
+
+Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+Signed chunks of ``aws-chunked`` bodies are not checked one by one; the seed signature and the headers are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from botocore.auth import S3SigV4Auth, SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.compat import HTTPHeaders
+from botocore.credentials import Credentials
+
+from localcloud.aws import accounts
+from localcloud.aws.errors import ApiError
+from localcloud.aws.wsgi import Environ
+
+AUTHORIZATION = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request, ?"
+    r"SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})$"
+)
+HEX_DIGEST = re.compile(r"[0-9a-f]{64}$")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the Authorization header claims."""
+
+    access_key: str
+    date: str
+    region: str
+    service: str
+    signed_headers: tuple[str, ...]
+    signature: str
+
+
+def read_scope(environ: Environ) -> Scope | None:
+    """The request's credential scope; None where it is not signed in its headers."""
+    found = AUTHORIZATION.match(environ.get("HTTP_AUTHORIZATION", ""))
+    if not found:
+        return None
+    key, date, region, service, headers, signature = found.groups()
+    return Scope(key, date, region, service, tuple(headers.split(";")), signature)
+
+
+def authenticate(environ: Environ, scope: Scope) -> accounts.Principal:
+    """The caller, once the signature, the session token and the body's hash are right.
+
+    Raises:
+        ApiError: InvalidClientTokenId, InvalidToken, ExpiredToken, SignatureDoesNotMatch or a wrong body hash.
+    """
+    key = accounts.find_key(scope.access_key)
+    token = environ.get("HTTP_X_AMZ_SECURITY_TOKEN")
+    if key is None or token != key.token:
+        raise ApiError("InvalidClientTokenId", "The security token included in the request is invalid.")
+    if key.expires and key.expires < datetime.now(UTC):
+        raise ApiError("ExpiredToken", "The security token included in the request is expired")
+    if not hmac.compare_digest(_expected(environ, scope, key.secret), scope.signature):
+        message = "The request signature we calculated does not match the signature you provided."
+        raise ApiError("SignatureDoesNotMatch", message)
+    claimed = environ.get("HTTP_X_AMZ_CONTENT_SHA256", "")
+    if HEX_DIGEST.match(claimed) and claimed != hashlib.sha256(environ["localcloud.body"]).hexdigest():
+        raise ApiError("XAmzContentSHA256Mismatch", "The provided x-amz-content-sha256 does not match the body.", 400)
+    return key.principal
+
+
+def _expected(environ: Environ, scope: Scope, secret: str) -> str:
+    kind = _S3Signer if scope.service == "s3" else _Signer
+    signer = kind(Credentials(scope.access_key, secret), scope.service, scope.region)
+    headers = HTTPHeaders()
+    for name in scope.signed_headers:
+        if (value := _header(environ, name)) is not None:
+            headers[name] = value
+    request = AWSRequest(
+        method=environ["REQUEST_METHOD"],
+        url=f"http://{environ['HTTP_HOST']}{environ['RAW_URI']}",
+        headers=headers,
+        data=environ["localcloud.body"],
+    )
+    request.context["timestamp"] = environ.get("HTTP_X_AMZ_DATE", scope.date)
+    expected = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
+    assert isinstance(expected, str)
+    return expected
+
+
+def _header(environ: Environ, name: str) -> str | None:
+    key = name.upper().replace("-", "_")
+    return environ.get(key if key in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{key}")
+
+
+class _AsSigned:
+    """Signs exactly the headers that the client says it signed."""
+
+    def headers_to_sign(self, request: AWSRequest) -> HTTPHeaders:
+        return request.headers
+
+
+class _Signer(_AsSigned, SigV4Auth):
+    pass
+
+
+class _S3Signer(_AsSigned, S3SigV4Auth):
+    pass

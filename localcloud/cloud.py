@@ -1,0 +1,226 @@
+"""Start, use and end one localcloud: the daemon, its environment, and its control paths."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from localcloud import engine
+
+ROOT = Path(__file__).parent.parent
+REGION = "us-west-2"
+START_SECONDS = 60.0
+
+
+class CloudError(Exception):
+    """The daemon does not run, or did not do what it was asked."""
+
+
+class Cloud:
+    """One localcloud with its state in a folder; as a context manager it runs inside the block.
+
+    Args:
+        state: Folder of credentials, logs, Pulumi's file backend and launchers; made when it is not there.
+        port: On 127.0.0.1; the former one, or a free one, when not given.
+        options: Of the daemon, with underscores: ``Cloud(path, reclaim_seconds=2)``.
+
+    Example:
+        >>> with Cloud(tmp_path) as cloud:
+        ...     subprocess.run(["pulumi", "up", "--yes"], env=cloud.env, timeout=300)
+    """
+
+    def __init__(self, state: str | Path = ".localcloud", port: int | None = None, **options: Any) -> None:
+        self.state = Path(state).resolve()
+        self._options = options
+        self._port = port
+
+    def __enter__(self) -> Cloud:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """Of the AWS endpoint, `http://127.0.0.1:PORT`."""
+        return f"http://127.0.0.1:{self._daemon()['port']}"
+
+    @property
+    def pid(self) -> int | None:
+        """The daemon's process id, None when it does not run."""
+        with contextlib.suppress(CloudError):
+            pid = self._daemon()["pid"]
+            return pid if alive(pid) else None
+        return None
+
+    def _daemon(self) -> dict[str, Any]:
+        try:
+            return json.loads((self.state / "daemon.json").read_text())
+        except FileNotFoundError:
+            raise CloudError(
+                f"No localcloud runs in {self.state}: python -m localcloud up --state {self.state}"
+            ) from None
+
+    def start(self) -> Cloud:
+        """Prepare the engine, start the daemon and wait until it is healthy; one that runs already is kept.
+
+        Raises:
+            CloudError: the daemon ended or was not healthy in time; engine.EngineError: there is no engine.
+        """
+        self.state.mkdir(parents=True, exist_ok=True)
+        engine.programs(self.state / "bin")
+        if self.pid:
+            return self
+        # An account starts empty: what the engine remembers of an earlier one is gone.
+        shutil.rmtree(self.state / "pulumi", ignore_errors=True)
+        port = self._port or _free_port()
+        command = [sys.executable, "-m", "localcloud.aws.serve", "--state", str(self.state), "--port", str(port)]
+        for name, value in self._options.items():
+            command += [f"--{name.replace('_', '-')}", str(value)]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        with (self.state / "daemon.log").open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.state,
+                env=environment,
+                start_new_session=True,
+            )
+        (self.state / "daemon.json").write_text(json.dumps({"pid": process.pid, "port": port}))
+        (self.state / "daemon.pid").write_text(f"{process.pid}\n")
+        end = time.monotonic() + START_SECONDS
+        while not self.healthy():
+            if process.poll() is not None or time.monotonic() > end:
+                self.stop()
+                tail = "\n".join((self.state / "daemon.log").read_text().splitlines()[-15:])
+                raise CloudError(f"localcloud did not start on port {port}:\n{tail}")
+            time.sleep(0.05)
+        (self.state / "pulumi").mkdir(exist_ok=True)
+        return self
+
+    def healthy(self) -> bool:
+        """Whether the daemon answers."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/_localcloud/health", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def stop(self) -> None:
+        """End the daemon and every process that it started; it is no error when it does not run."""
+        try:
+            pid = self._daemon()["pid"]
+        except CloudError:
+            return
+        family = [pid, *descendants(pid)]
+        for number, seconds in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
+            # SIGTERM to the daemon, which ends the rest; SIGKILL to whatever is left
+            for member in family if number == signal.SIGKILL else [pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(member, number)
+            end = time.monotonic() + seconds
+            while any(map(alive, family)) and time.monotonic() < end:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+                time.sleep(0.05)
+        for name in ("daemon.json", "daemon.pid"):
+            (self.state / name).unlink(missing_ok=True)
+
+    def control(self, path: str, **body: Any) -> Any:
+        """POST JSON to `/_localcloud/<path>` and answer its JSON: `cloud.control("batch/reclaim", instance=None)`.
+
+        Raises:
+            CloudError: the daemon answered with an error.
+        """
+        request = urllib.request.Request(
+            f"{self.url}/_localcloud/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            raise CloudError(f"{path}: {error.code} {error.read().decode(errors='replace')}") from None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The environment variables that this localcloud needs, without the rest of the environment."""
+        key = json.loads((self.state / "credentials.json").read_text())
+        former = [part for part in os.environ.get("PATH", "").split(os.pathsep) if part != str(self.state / "bin")]
+        path = [str(self.state / "bin"), str(Path(sys.executable).parent), *former]
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": key["access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": key["secret_access_key"],
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": str(self.state / "aws-config"),
+            "AWS_SHARED_CREDENTIALS_FILE": str(self.state / "aws-credentials"),
+            "PULUMI_BACKEND_URL": f"file://{self.state}/pulumi",
+            "PULUMI_CONFIG_PASSPHRASE": "localcloud",
+            "PULUMI_HOME": str(self.state / "pulumi-home"),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PATH": os.pathsep.join(dict.fromkeys(path)),
+        }
+
+    def exports(self) -> str:
+        """The settings as shell commands, for `eval`; what would win over them is unset."""
+        lines = [f"export {key}={shlex.quote(value)}" for key, value in self.settings.items()]
+        return "\n".join(["unset AWS_PROFILE AWS_DEFAULT_PROFILE AWS_SESSION_TOKEN PULUMI_ACCESS_TOKEN", *lines])
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The whole environment for a subprocess; the caller's own AWS and Pulumi settings are not in it."""
+        rest = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PULUMI_"))}
+        return {**rest, **self.settings}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except ProcessLookupError:
+        return False
+    except FileNotFoundError:
+        return sys.platform != "linux"
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below one (Linux; elsewhere the daemon's own end has to do)."""
+    parents: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except (OSError, IndexError):
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    found, open_pids = [], [pid]
+    while open_pids:
+        below = parents.get(open_pids.pop(), [])
+        found += below
+        open_pids += below
+    return found

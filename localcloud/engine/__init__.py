@@ -1,0 +1,155 @@
+"""The real Pulumi engine where the vendor's installer has not been: built once from the Go module proxy.
+
+The vendor's own CLI is taken from PATH when it is new enough.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+VERSION = "v3.259.0"
+HERE = Path(__file__).parent
+BUILD_SECONDS = 1800
+
+
+class EngineError(Exception):
+    """There is no engine, and why; the text says what to do."""
+
+
+def cache() -> Path:
+    """The folder of the built engine, keyed by its version and outside of every checkout."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "tidemill" / "engine" / VERSION
+
+
+def on_path() -> Path | None:
+    """The vendor's CLI with its own Python language host, when PATH has one that is new enough."""
+    found, host = shutil.which("pulumi"), shutil.which("pulumi-language-python")
+    if found is None or host is None or b"localcloud.engine.host" in Path(host).read_bytes():
+        return None
+    command = [found, "version"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+    return Path(found) if _number(answer.stdout) >= _number(VERSION) else None
+
+
+def _number(version: str) -> tuple[int, ...]:
+    match = re.search(r"v?(\d+)\.(\d+)\.(\d+)", version)
+    return tuple(map(int, match.groups())) if match else ()
+
+
+def ensure() -> Path | None:
+    """Build the engine where there is none yet; answer the folder of its programs, None for the vendor's on PATH.
+
+    Raises:
+        EngineError: Go is missing, or the module proxy refused or failed.
+    """
+    if on_path():
+        return None
+    binaries = cache() / "bin"
+    wanted = [binaries / "pulumi", binaries / "pulumi-language-python-exec"]
+    if all(path.exists() for path in wanted):
+        return binaries
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes never build at once; the second finds it built
+        if not all(path.exists() for path in wanted):
+            _build(binaries)
+    return binaries
+
+
+def _build(binaries: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise EngineError(f"Neither pulumi {VERSION} nor Go is on PATH: install one of them (https://go.dev/dl).")
+    source = cache() / "src"
+    source.mkdir(parents=True, exist_ok=True)
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(HERE / name, source / name)
+    environment = {**os.environ, "GOBIN": str(binaries), "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+    stamp = f"-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={VERSION}"
+    # the executor first: it is there as soon as the modules are, and a proxy that refuses is heard at once
+    listing = [go, "mod", "download", "-json", "github.com/pulumi/pulumi/sdk/v3"]
+    module = _run(listing, source, environment, "fetching")
+    found = re.search(r'"Dir": "(.*)"', module)
+    if not found:
+        raise EngineError(f"go mod download did not say where it put the SDK's module:\n{module}")
+    if not (binaries / "pulumi").exists():
+        install = [go, "install", "-trimpath", "-ldflags", f"-s -w {stamp}", "tool"]
+        _run(install, source, environment, "building (about four minutes, once)")
+    executor = binaries / "pulumi-language-python-exec"
+    partial = executor.with_suffix(".part")
+    shutil.copyfile(Path(found[1]) / "python" / "cmd" / executor.name, partial)
+    partial.chmod(0o755)
+    partial.rename(executor)
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str], what: str) -> str:
+    """Run a Go command with the seconds shown on stderr; its output is answered, or told when it fails."""
+    started = time.monotonic()
+    start, end = ("\r", "") if sys.stderr.isatty() else ("", "\n")
+    print(f"Pulumi engine {VERSION}: {what} …", file=sys.stderr, flush=True)
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output = None
+            while output is None:
+                try:
+                    output, _ = process.communicate(timeout=1 if start else 30)
+                except subprocess.TimeoutExpired:
+                    seconds = time.monotonic() - started
+                    if seconds > BUILD_SECONDS:
+                        raise EngineError(f"{' '.join(command)} took longer than {BUILD_SECONDS} s") from None
+                    print(f"{start}  {seconds:.0f} s", end=end, file=sys.stderr, flush=True)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # the compilers too
+    print(start and "\n", end="", file=sys.stderr)
+    if process.returncode:
+        tail = "\n".join(output.splitlines()[-12:])
+        raise EngineError(
+            f"The Pulumi engine could not be built: `go {command[1]}` ended with {process.returncode}:\n{tail}\n"
+            "Check GOPROXY (`go env GOPROXY`) and the network, or install the Pulumi CLI on PATH."
+        )
+    return output
+
+
+def programs(folder: Path) -> None:
+    """Write the launchers that the engine looks for on PATH: provider, policy analyzer and, unless PATH has the
+    vendor's, the language host, all run by this interpreter."""
+    root = HERE.parent.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    start = f'exec "{sys.executable}" -c \'import sys; sys.path.insert(0, "{root}"); '
+    scripts = {
+        "pulumi-resource-aws": start + 'from localcloud.aws.provider.server import main; main()\' "$@"',
+        "pulumi-analyzer-policy-python": f'exec "{sys.executable}" -u -m pulumi.policy "$@"',
+    }
+    built = ensure()
+    if built:
+        # the executor's place is written down: who types pulumi later may have another HOME
+        host = f'from localcloud.engine.host import main; main("{built}/pulumi-language-python-exec")'
+        scripts["pulumi-language-python"] = start + host + '\' "$@"'
+        scripts["pulumi"] = f'exec "{built}/pulumi" "$@"'
+        scripts["pulumi-language-python-exec"] = f'exec "{sys.executable}" "{built}/pulumi-language-python-exec" "$@"'
+    for name, script in scripts.items():
+        path = folder / name
+        partial = path.with_suffix(".part")
+        partial.write_text(f"#!/bin/sh\n{script}\n")
+        partial.chmod(0o755)
+        partial.rename(path)
