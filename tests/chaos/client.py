@@ -1,0 +1,33 @@
+"""The submitter, in a process of its own so that it can be killed: `python -m tests.chaos.client JOB-FILE`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.batch import QueueFolder
+from tests.chaos.bucket import NAME
+from tests.unit.client_fakes import descriptor, queue
+from tidemill.client import Pipeline
+from tidemill.client.job import Job
+from tidemill.store import Store
+
+
+def open_pipeline(folder: Path) -> Pipeline:
+    """The pipeline of a chaos run, whose queue is a folder."""
+    uri = f"s3://{NAME}"
+    return Pipeline(descriptor(uri, {"cpu": queue()}, cloud="local"), Store.open(uri), QueueFolder(folder))
+
+
+def submit(folder: Path, asked: dict[str, Any]) -> Job:
+    items = [f"item-{index}" for index in range(asked["items"])]
+    return open_pipeline(folder).submit(
+        asked["command"], items, name="chaos", chunk_size=asked["chunk_size"], attempts=2, timeout_seconds=30
+    )
+
+
+if __name__ == "__main__":
+    order = json.loads(Path(sys.argv[1]).read_text())
+    print(submit(Path(order["folder"]), order).id)

@@ -1,0 +1,49 @@
+"""A job through everything that may go wrong, by a seed. `make bench ONLY=chaos` is the long run. What it cannot prove:
+that S3 and AWS Batch fail in these ways and in no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.batch import NURSERY
+from tests.chaos.world import KILL_POINTS, Size, World
+
+
+@pytest.mark.timeout(240)
+def test_every_item_has_exactly_one_outcome_whatever_happens(tmp_path: Path) -> None:
+    world = World(tmp_path, Size(items=600, chunk_size=10))
+    report = world.run()
+    assert report.wrong == []
+    # The run was as bad as it was meant to be.
+    assert report.events["submitter killed"] == len(KILL_POINTS)
+    assert report.events["given up by the queue"] >= 1
+    for event in ("fate kill", "fate reclaim", "fate twice", "skewed clocks", "exit 70", "exit 72"):
+        assert report.events[event], event
+    # Which faults are drawn follows how the processes interleave, so that now and then a rare kind is not among them.
+    kinds = ("409", "500", "500-after", "drop", "drop-after", "hang", "hang-drop-after")
+    assert sum(report.failures[kind] > 0 for kind in kinds) >= 5, report.failures
+
+
+WITHOUT_READ_BACK = f"""
+from tests.mutants import no_read_back
+from tidemill.store import Store
+Store._read_back = no_read_back.believe
+{NURSERY}
+"""
+
+
+@pytest.mark.timeout(240)
+def test_it_sees_workers_that_believe_that_a_409_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, Size(items=200, chunk_size=5, fault_rate=0.04))
+    world.batch.nursery_program = WITHOUT_READ_BACK
+    world.batch.victim = -1
+    # A short life: nothing but the run itself.
+    world.kill_points = ()
+    monkeypatch.setattr(world, "cancel_and_resume", lambda job: None)
+    monkeypatch.setattr(world, "retry", lambda job: None)
+    report = world.run()
+    assert any("acknowledged without a record" in wrong for wrong in report.wrong)
+    # What they lost was enqueued again: that is what looking after deliveries is for.
+    assert report.items_wrong == 0

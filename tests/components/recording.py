@@ -1,0 +1,165 @@
+"""Pulumi mocks that record every resource, and a way to run a program under them in an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+from pulumi.runtime import mocks
+
+ACCOUNT = "123456789012"
+REGION = "us-west-2"
+STACK = "pulumi:pulumi:Stack"
+ZONES = ["us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"]
+
+_INVOKES: dict[str, dict[str, Any]] = {
+    "aws:index/getCallerIdentity:getCallerIdentity": {"accountId": ACCOUNT, "arn": "a", "id": ACCOUNT, "userId": "u"},
+    "aws:index/getRegion:getRegion": {"region": REGION, "id": REGION, "name": REGION, "endpoint": ""},
+    "aws:index/getPartition:getPartition": {
+        "partition": "aws",
+        "dnsSuffix": "amazonaws.com",
+        "id": "aws",
+        "reverseDnsPrefix": "com.amazonaws",
+    },
+    "aws:index/getAvailabilityZones:getAvailabilityZones": {
+        "names": ZONES,
+        "id": REGION,
+        "zoneIds": [],
+        "groupNames": [],
+        "region": REGION,
+    },
+}
+
+
+@dataclass
+class Made:
+    """A resource as the program registered it."""
+
+    type: str
+    name: str
+    inputs: dict[str, Any]
+    urn: str
+    options: Mapping[str, Any]
+
+    def document(self, key: str) -> dict[str, Any]:
+        """An input that holds JSON, as data."""
+        return json.loads(self.inputs[key])
+
+    @property
+    def kind(self) -> str:
+        """``batch.ComputeEnvironment``, or a component's class name."""
+        return _short(self.type)
+
+    @property
+    def chain(self) -> list[str]:
+        """Types from the outermost parent to the resource itself."""
+        return self.urn.split("::")[2].split("$")
+
+
+@dataclass
+class Recorder(mocks.Mocks):
+    """Answers like a cloud would, as far as the components look at it, and remembers what it was asked for."""
+
+    resources: list[Made] = field(default_factory=list)
+    zones: list[str] = field(default_factory=lambda: list(ZONES))
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        """Record a custom resource and give it the outputs that others refer to."""
+        name = args.name
+        outputs = dict(args.inputs)
+        outputs.setdefault("name", f"{name}-1a2b3c4")
+        outputs.setdefault("bucket", f"{name}-1a2b3c4")
+        outputs["arn"] = f"arn:mock:{args.typ.split(':')[-1]}:{name}"
+        outputs["arnPrefix"] = f"arn:mock:JobDefinition:{name}"
+        outputs["latestVersion"] = 3
+        outputs["keyId"] = f"{name}-key-id"
+        outputs["allocationId"] = f"{name}-allocation"
+        if args.typ == "aws:batch/jobDefinition:JobDefinition":
+            outputs["arn"] += ":1"
+        return f"{name}-id", outputs
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
+        """Answer an invoke; one that no component may use is an error."""
+        answer = dict(_INVOKES[args.token])
+        if args.token.endswith("getAvailabilityZones"):
+            answer["names"] = self.zones
+        return answer
+
+    def document_of(self, name: str, key: str = "policy") -> list[dict[str, Any]]:
+        """The statements of the policy document of the resource with that name."""
+        found = [made for made in self.resources if made.name == name and key in made.inputs]
+        assert len(found) == 1, f"{name}: {sorted(made.name for made in self.resources if key in made.inputs)}"
+        return json.loads(found[0].inputs[key])["Statement"]
+
+    def of(self, kind: str) -> list[Made]:
+        """Resources of a type: ``batch.ComputeEnvironment`` or a component's class name."""
+        return [made for made in self.resources if made.kind == kind]
+
+    def one(self, kind: str, name: str | None = None) -> Made:
+        """The only resource of a type, or the one with that name."""
+        found = [made for made in self.of(kind) if name is None or made.name == name]
+        assert len(found) == 1, f"{kind} {name or ''}: {[made.name for made in self.of(kind)]}"
+        return found[0]
+
+    def counts(self) -> dict[str, int]:
+        """How many resources there are of each type."""
+        kinds = [made.kind for made in self.resources]
+        return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+
+
+def _short(token: str) -> str:
+    package, module, kind = token.split(":")
+    return kind if package == "tidemill" else f"{module.split('/')[0]}.{kind}"
+
+
+class _Monitor(mocks.MockMonitor):
+    """Remembers the options too, which the mocks do not hand on."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
+        self._recorder = recorder
+
+    def make_urn(self, parent: str, type_: str, name: str) -> str:
+        """As the engine does it: types of all parents but the stack; the mocks keep one."""
+        kinds = [kind for kind in parent.split("::")[2].split("$") if kind != STACK] if parent else []
+        return f"urn:pulumi:test::tidemill::{'$'.join([*kinds, type_])}::{name}"
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802  the protocol's name
+        answer = super().RegisterResource(request)
+        if request.type == STACK:
+            return answer
+        inputs = pulumi.runtime.rpc.deserialize_properties(request.object)
+        hooks = [name for names in (request.hooks.on_error,) for name in names] if request.HasField("hooks") else []
+        options = {"protect": request.protect, "on_error": hooks, "dependencies": list(request.dependencies)}
+        self._recorder.resources.append(Made(request.type, request.name, inputs, answer.urn, options))
+        return answer
+
+
+def run(program: Callable[[], Any], *, preview: bool = False, config: Mapping[str, str] | None = None) -> Recorder:
+    """Run a program in an event loop of its own; returns what it registered, once everything is resolved."""
+    return run_with(Recorder(), program, preview=preview, config=config)
+
+
+def run_with(
+    recorder: Recorder, program: Callable[[], Any], *, preview: bool = False, config: Mapping[str, str] | None = None
+) -> Recorder:
+    """Like `run`, with a recorder that answers differently."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        pulumi.runtime.set_all_config(dict(config or {}))
+        mocks.set_mocks(recorder, project="tidemill", stack="test", preview=preview, monitor=_Monitor(recorder))
+
+        async def inner() -> None:
+            program()
+
+        loop.run_until_complete(pulumi.runtime.stack.run_pulumi_func(inner))
+    finally:
+        pulumi.runtime.set_all_config({})
+        asyncio.set_event_loop(None)
+        loop.close()
+    return recorder

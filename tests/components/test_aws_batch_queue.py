@@ -1,0 +1,443 @@
+"""A queue and its machines. Recording mocks: they prove what is asked for, not that AWS accepts it."""
+
+import asyncio
+import base64
+import json
+from email import message_from_bytes
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pytest
+from botocore.loaders import Loader
+from botocore.model import ServiceModel
+from botocore.validate import ParamValidator
+
+from components.aws import compute_environment
+from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
+from components.aws.compute_environment import pause_seconds, wait_for_relation
+from components.aws.user_data import script, user_data
+from components.config import ConfigError, Mount
+from tests.components.recording import Recorder, run
+from tests.components.stacks import IMAGE
+
+RELATION = (
+    "deleting Batch Compute Environment (x): ClientException: Cannot delete, found existing JobQueue relationship"
+)
+
+
+WORKER = "quay.io/team/tidemill-worker@sha256:" + 64 * "a"
+
+
+def queue(images: dict[str, str] | None = None, worker_image: str | None = None, **settings: Any) -> Recorder:
+    images = images or {"default": IMAGE}
+
+    def program() -> None:
+        args = AwsBatchQueueArgs(
+            queue="cpu",
+            settings={"images": images, **settings},
+            images=dict(images),
+            subnet_ids=pulumi.Output.from_input(["subnet-1"]),
+            security_group_ids=["sg-1"],
+            instance_profile_arn="arn:profile",
+            execution_role_arn="arn:execution",
+            job_role_arn="arn:job",
+            store_uri="s3://store",
+            log_group="group",
+            team="vision",
+            worker_image=worker_image,
+            tags={"tidemill:team": "vision"},
+        )
+        AwsBatchQueue("q", args)
+
+    return run(program)
+
+
+def container(recorder: Recorder) -> dict[str, Any]:
+    (task,) = recorder.one("batch.JobDefinition").document("ecsProperties")["taskProperties"]
+    (found,) = task["containers"]
+    return found
+
+
+def test_what_a_queue_is_made_of():
+    made = queue(images={"default": IMAGE, "other": IMAGE}, capacity=[{"market": "spot"}, {"market": "on_demand"}])
+    assert made.counts() == {
+        "AwsBatchQueue": 1,
+        "batch.ComputeEnvironment": 2,
+        "batch.JobDefinition": 2,
+        "batch.JobQueue": 1,
+        "batch.SchedulingPolicy": 1,
+        "ec2.LaunchTemplate": 1,
+    }
+
+
+def test_a_spot_rung():
+    made = queue(machines={"families": ["m6i", "c6i"], "cpus": {"min": 2, "max": 4}}, capacity=[{"max_cpus": 64}])
+    rung = made.one("batch.ComputeEnvironment")
+    assert rung.name == "q-spot"
+    assert rung.inputs == {
+        "type": "MANAGED",
+        "state": "ENABLED",
+        "computeResources": {
+            "type": "SPOT",
+            "allocationStrategy": "SPOT_PRICE_CAPACITY_OPTIMIZED",
+            "minVcpus": 0,
+            "maxVcpus": 64,
+            "instanceTypes": ["c6i.large", "c6i.xlarge", "m6i.large", "m6i.xlarge"],
+            "ec2Configurations": [{"imageType": "ECS_AL2023"}],
+            "instanceRole": "arn:profile",
+            "launchTemplate": {"launchTemplateId": "q-machines-id", "version": "3"},
+            "securityGroupIds": ["sg-1"],
+            "subnets": ["subnet-1"],
+        },
+        "updatePolicy": {"jobExecutionTimeoutMinutes": 360, "terminateJobsOnUpdate": False},
+        "tags": {"tidemill:team": "vision"},
+    }
+
+
+def test_rungs_are_tried_in_the_order_of_the_config():
+    made = queue(capacity=[{"market": "on_demand", "max_cpus": 8}, {"market": "spot", "max_cpus": 64}])
+    orders = made.one("batch.JobQueue").inputs["computeEnvironmentOrders"]
+    assert orders == [
+        {"order": 1, "computeEnvironment": "arn:mock:ComputeEnvironment:q-on-demand"},
+        {"order": 2, "computeEnvironment": "arn:mock:ComputeEnvironment:q-spot"},
+    ]
+    on_demand = made.one("batch.ComputeEnvironment", "q-on-demand").inputs["computeResources"]
+    assert (on_demand["type"], on_demand["allocationStrategy"]) == ("EC2", "BEST_FIT_PROGRESSIVE")
+
+
+def test_nothing_that_makes_an_edit_a_replacement():
+    for rung in queue(capacity=[{"market": "spot"}, {"market": "on_demand"}]).of("batch.ComputeEnvironment"):
+        assert not {"serviceRole", "name", "namePrefix"} & rung.inputs.keys()
+        assert (
+            not {"desiredVcpus", "spotIamFleetRole", "bidPercentage", "tags"} & rung.inputs["computeResources"].keys()
+        )
+        assert rung.inputs["computeResources"]["launchTemplate"]["version"].isdigit()
+
+
+def test_families_in_another_order_are_no_change():
+    either = [
+        queue(machines={"families": order}).one("batch.ComputeEnvironment")
+        for order in (["c6i", "m6i"], ["m6i", "c6i"])
+    ]
+    assert either[0].inputs == either[1].inputs
+
+
+def test_every_queue_shares_fairly_from_the_first_day():
+    made = queue()
+    assert made.one("batch.SchedulingPolicy").inputs["fairSharePolicy"] == {"shareDecaySeconds": 3600}
+    assert made.one("batch.JobQueue").inputs["schedulingPolicyArn"] == "arn:mock:SchedulingPolicy:q-shares"
+
+
+def test_a_transient_misconfiguration_while_scaling_from_zero_kills_nothing():
+    """Nextflow 7479: Batch reports it for a moment; only half an hour of it cancels, and a lack of Spot never does."""
+    actions = queue(stuck_after_minutes=30).one("batch.JobQueue").inputs["jobStateTimeLimitActions"]
+    assert {action["reason"] for action in actions} == {
+        "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
+        "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
+    }
+    for action in actions:
+        assert (action["state"], action["action"], action["maxTimeSeconds"]) == ("RUNNABLE", "CANCEL", 1800)
+
+
+def test_a_machine():
+    template = queue(scratch_gib=200).one("ec2.LaunchTemplate").inputs
+    (device,) = template["blockDeviceMappings"]
+    assert device == {
+        "deviceName": "/dev/xvda",
+        "ebs": {"volumeType": "gp3", "volumeSize": 250, "encrypted": "true", "deleteOnTermination": "true"},
+    }
+    assert template["metadataOptions"] == {
+        "httpEndpoint": "enabled",
+        "httpTokens": "required",
+        "httpPutResponseHopLimit": 1,
+    }
+    for ignored in ("instanceType", "iamInstanceProfile", "instanceMarketOptions", "imageId", "keyName"):
+        assert ignored not in template
+
+
+def test_user_data_is_mime_with_the_agents_settings():
+    message = message_from_bytes(base64.b64decode(user_data({})))
+    assert message.is_multipart()
+    parts = list(message.walk())
+    assert [part.get_content_type() for part in parts] == ["multipart/mixed", "text/x-shellscript"]
+    text = str(parts[1].get_payload())
+    assert text == script({})
+    assert text.startswith("#!/bin/bash\n")
+    assert "ECS_ENABLE_SPOT_INSTANCE_DRAINING=true\n" in text
+    assert "ECS_ENABLE_AWSLOGS_EXECUTIONROLE_OVERRIDE=true\n" in text
+    assert "install -d -m 1777 /var/lib/tidemill/scratch\n" in text
+    assert "install -d -m 1777 /var/lib/tidemill/cache\n" in text
+
+
+def test_user_data_changes_with_mounts_alone():
+    assert queue().one("ec2.LaunchTemplate").inputs["userData"] == user_data({})
+    assert user_data({}) == user_data({"efs": Mount(efs="fs-12345678", path="/mnt/e")})
+
+
+def test_a_bucket_is_mounted_through_mountpoint():
+    text = script({"models": Mount(s3="s3://team-models/v1/", path="/mnt/models")})
+    assert "dnf install -y mount-s3 || shutdown -h now\n" in text
+    assert (
+        "mount-s3 --read-only --allow-other --prefix v1/ team-models /var/lib/tidemill/s3/models || shutdown -h now\n"
+        in text
+    )
+    assert text.index("ecs.config") < text.index("mount-s3")
+
+
+def test_mounts_of_a_definition():
+    made = queue(
+        mounts={
+            "models": {"s3": "s3://team-models", "path": "/mnt/models"},
+            "shared": {"efs": "fs-12345678", "path": "/mnt/shared"},
+            "data": {"host": "/opt/data", "path": "/data", "read_only": True},
+        }
+    )
+    (task,) = made.one("batch.JobDefinition").document("ecsProperties")["taskProperties"]
+    assert task["volumes"] == [
+        {"name": "scratch", "host": {"sourcePath": "/var/lib/tidemill/scratch"}},
+        {"name": "cache", "host": {"sourcePath": "/var/lib/tidemill/cache"}},
+        {"name": "mount-data", "host": {"sourcePath": "/opt/data"}},
+        {"name": "mount-models", "host": {"sourcePath": "/var/lib/tidemill/s3/models"}},
+        {
+            "name": "mount-shared",
+            "efsVolumeConfiguration": {"fileSystemId": "fs-12345678", "transitEncryption": "ENABLED"},
+        },
+    ]
+    assert container(made)["mountPoints"] == [
+        {"sourceVolume": "scratch", "containerPath": "/scratch", "readOnly": False},
+        {"sourceVolume": "cache", "containerPath": "/cache", "readOnly": False},
+        {"sourceVolume": "mount-data", "containerPath": "/data", "readOnly": True},
+        {"sourceVolume": "mount-models", "containerPath": "/mnt/models", "readOnly": True},
+        {"sourceVolume": "mount-shared", "containerPath": "/mnt/shared", "readOnly": False},
+    ]
+
+
+def test_a_job_definition():
+    made = queue().one("batch.JobDefinition")
+    assert made.inputs["type"] == "container"
+    assert made.inputs["platformCapabilities"] == ["EC2"]
+    assert made.inputs["deregisterOnNewRevision"] is False
+    assert made.inputs["propagateTags"] is True
+    assert "containerProperties" not in made.inputs
+    assert "timeout" not in made.inputs
+    (task,) = made.document("ecsProperties")["taskProperties"]
+    assert (task["executionRoleArn"], task["taskRoleArn"]) == ("arn:execution", "arn:job")
+    (item,) = task["containers"]
+    assert item == {
+        "name": "item",
+        "image": IMAGE,
+        "command": ["python3", "-m", "tidemill.worker"],
+        "essential": True,
+        "environment": [
+            {"name": "TIDEMILL_STORE", "value": "s3://store"},
+            {"name": "TIDEMILL_QUEUE", "value": "cpu"},
+            {"name": "TIDEMILL_REGION", "value": "us-west-2"},
+            {"name": "TIDEMILL_SCRATCH", "value": "/scratch"},
+            {"name": "TIDEMILL_CACHE", "value": "/cache"},
+            {"name": "TIDEMILL_MIN_WORKER", "value": "0.1.0"},
+        ],
+        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "2048"}],
+        "mountPoints": [
+            {"sourceVolume": "scratch", "containerPath": "/scratch", "readOnly": False},
+            {"sourceVolume": "cache", "containerPath": "/cache", "readOnly": False},
+        ],
+        "logConfiguration": {
+            "logDriver": "awslogs",
+            "options": {
+                "awslogs-group": "group",
+                "awslogs-region": "us-west-2",
+                "awslogs-stream-prefix": "cpu",
+            },
+        },
+        "linuxParameters": {"initProcessEnabled": True},
+    }
+
+
+def test_what_is_retried():
+    assert queue().one("batch.JobDefinition").inputs["retryStrategy"] == {
+        "attempts": 10,
+        "evaluateOnExits": [
+            {"action": "RETRY", "onStatusReason": "Host EC2*"},
+            {"action": "RETRY", "onExitCode": "70"},
+            {"action": "RETRY", "onExitCode": "71"},
+            {"action": "EXIT", "onExitCode": "72"},
+        ],
+    }
+
+
+def test_options_of_a_definition():
+    secret = "arn:aws:secretsmanager:us-west-2:123456789012:secret:s-AbCdEf"
+    made = queue(timeout_minutes=90, shared_memory_mib=512, ulimits={"nofile": 65536}, secrets={"HF_TOKEN": secret})
+    assert made.one("batch.JobDefinition").inputs["timeout"] == {"attemptDurationSeconds": 5400}
+    item = container(made)
+    assert item["linuxParameters"] == {"initProcessEnabled": True, "sharedMemorySize": 512}
+    assert item["ulimits"] == [{"name": "nofile", "softLimit": 65536, "hardLimit": 65536}]
+    assert item["secrets"] == [{"name": "HF_TOKEN", "valueFrom": secret}]
+
+
+def test_gpus():
+    made = queue(
+        item={"cpus": 4, "memory_mib": 14000, "gpus": 1}, machines={"families": ["g5"], "cpus": {"min": 4, "max": 8}}
+    )
+    resources = made.one("batch.ComputeEnvironment").inputs["computeResources"]
+    assert resources["ec2Configurations"] == [{"imageType": "ECS_AL2023_NVIDIA"}]
+    assert resources["instanceTypes"] == ["g5.xlarge", "g5.2xlarge"]
+    assert {"type": "GPU", "value": "1"} in container(made)["resourceRequirements"]
+
+
+def test_arm():
+    made = queue(machines={"families": ["c7g"], "cpus": {"min": 4, "max": 8}})
+    assert made.one("batch.ComputeEnvironment").inputs["computeResources"]["instanceTypes"] == [
+        "c7g.xlarge",
+        "c7g.2xlarge",
+    ]
+
+
+def test_the_worker_is_put_beside_the_image():
+    made = queue(worker_image=WORKER)
+    (task,) = made.one("batch.JobDefinition").document("ecsProperties")["taskProperties"]
+    worker, item = task["containers"]
+    log = item["logConfiguration"]
+    assert worker == {
+        "name": "worker",
+        "image": WORKER,
+        "command": ["copy", "/worker"],
+        "essential": False,
+        "resourceRequirements": [{"type": "MEMORY", "value": "64"}],
+        "mountPoints": [{"sourceVolume": "worker", "containerPath": "/worker", "readOnly": False}],
+        "logConfiguration": log,
+    }
+    assert item["command"] == ["/tidemill/tidemill-worker", "start"]
+    assert item["dependsOn"] == [{"containerName": "worker", "condition": "SUCCESS"}]
+    assert item["mountPoints"][-1] == {"sourceVolume": "worker", "containerPath": "/tidemill", "readOnly": True}
+    assert task["volumes"][-1] == {"name": "worker", "host": {"sourcePath": f"/var/lib/tidemill/worker/{16 * 'a'}"}}
+
+
+def test_another_worker_is_another_folder_of_the_machine():
+    """A machine runs containers of two revisions at once."""
+    volumes = [
+        queue(worker_image=image).one("batch.JobDefinition").document("ecsProperties")["taskProperties"][0]["volumes"]
+        for image in (WORKER, WORKER.replace("a" * 64, "b" * 64))
+    ]
+    assert volumes[0][-1] != volumes[1][-1]
+    assert volumes[0][:-1] == volumes[1][:-1]
+
+
+def test_a_placement_group_is_made_only_if_asked_for():
+    assert not queue().of("ec2.PlacementGroup")
+    made = queue(aws={"placement_group": "cluster"})
+    assert made.one("ec2.PlacementGroup").inputs["strategy"] == "cluster"
+    resources = made.one("batch.ComputeEnvironment").inputs["computeResources"]
+    assert resources["placementGroup"] == "q-placement-1a2b3c4"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"shared_memory_mib": 64, "ulimits": {"nofile": 1024}},
+        {"mounts": {"e": {"efs": "fs-12345678", "path": "/mnt/e"}}},
+        {"secrets": {"A": "arn:aws:ssm:us-west-2:123456789012:parameter/p"}},
+    ],
+)
+def test_ecs_properties_are_what_batchs_service_model_knows(settings: dict[str, Any]):
+    model = ServiceModel(Loader().load_service_model("batch", "service-2"))
+    shape = model.shape_for("EcsProperties")
+    properties = queue(**settings).one("batch.JobDefinition").document("ecsProperties")
+    assert ParamValidator().validate(properties, shape).generate_report() == ""
+    known = model.shape_for("TaskContainerProperties").members
+    (item,) = properties["taskProperties"][0]["containers"]
+    assert set(item) <= set(known)
+    assert set(properties["taskProperties"][0]) <= set(model.shape_for("EcsTaskProperties").members)
+
+
+def test_compute_environments_are_protected_and_have_the_error_hook():
+    rung = queue().one("batch.ComputeEnvironment")
+    assert rung.options["protect"] is True
+    assert rung.options["on_error"] == ["q-spot-relation"]
+    assert [made.name for made in queue().resources if made.options["on_error"]] == ["q-spot"]
+
+
+def failure(count: int = 1, operation: str = "delete", message: str = RELATION) -> pulumi.ErrorHookArgs:
+    return pulumi.ErrorHookArgs(
+        urn="urn", id="ce-1", name="q-spot", type="t", failed_operation=operation, errors=[message] * count
+    )
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, args: pulumi.ErrorHookArgs) -> tuple[bool, list[float], list[str]]:
+    """What the hook says, how long it slept, and what it told."""
+    slept: list[float] = []
+    told: list[str] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(compute_environment.asyncio, "sleep", sleep)
+    for level in ("info", "error"):
+        monkeypatch.setattr(pulumi.log, level, told.append)
+    return asyncio.run(wait_for_relation(args)), slept, told
+
+
+def test_replacing_a_compute_environment_waits_for_batch_to_let_go(monkeypatch: pytest.MonkeyPatch):
+    """pulumi-aws 6233."""
+    assert answers(monkeypatch, failure(1))[:2] == (True, [5])
+    assert answers(monkeypatch, failure(4))[:2] == (True, [40])
+
+
+def test_an_environment_that_is_still_being_disabled_is_waited_for(monkeypatch: pytest.MonkeyPatch):
+    message = "ClientException: Cannot delete, resource is being modified."
+    assert answers(monkeypatch, failure(2, message=message))[:2] == (True, [10])
+
+
+def test_the_wait_ends_with_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    again, slept, (told,) = answers(monkeypatch, failure(40))
+    assert (again, slept) == (False, [])
+    assert "run `pulumi up` again later" in told
+
+
+@pytest.mark.parametrize(
+    "args",
+    [failure(operation="create"), failure(message="AccessDenied"), failure(count=0)],
+    ids=["create", "other", "none"],
+)
+def test_other_errors_are_not_repeated(monkeypatch: pytest.MonkeyPatch, args: pulumi.ErrorHookArgs):
+    assert answers(monkeypatch, args) == (False, [], [])
+
+
+def test_the_pauses_grow_and_end_after_about_ten_minutes():
+    pauses = [pause_seconds(failures) for failures in range(1, 100)]
+    waited = [pause for pause in pauses if pause is not None]
+    assert waited[:6] == [5, 10, 20, 40, 60, 60]
+    assert 600 <= sum(waited) <= 660
+    assert pauses[len(waited) :] == [None] * (99 - len(waited))
+
+
+def test_submitting_to_this_queue_alone():
+    def program() -> None:
+        args = AwsBatchQueueArgs(
+            queue="cpu",
+            settings={"images": {"default": IMAGE}},
+            images={"default": IMAGE},
+            subnet_ids=pulumi.Output.from_input(["s"]),
+            security_group_ids=["g"],
+            instance_profile_arn="p",
+            execution_role_arn="e",
+            job_role_arn="j",
+            store_uri="s3://s",
+            log_group="l",
+            team="vision",
+        )
+        AwsBatchQueue("q", args).grant_submit(aws.iam.Role("r", assume_role_policy="{}"))
+
+    first = run(program).document_of("q-submit-r")[0]
+    assert first["Resource"] == ["arn:mock:JobQueue:q-queue", "arn:mock:JobDefinition:q-default:*"]
+    assert first["Condition"] == {"StringEquals": {"aws:RequestTag/tidemill:team": "vision"}}
+    text = json.dumps(run(program).document_of("q-submit-r"))
+    assert "RegisterJobDefinition" not in text
+    assert "PassRole" not in text
+
+
+def test_a_queue_alone_refuses_what_a_stack_would():
+    with pytest.raises(ConfigError, match=r"^tidemill:queues.cpu.item.cpus: 0 is refused"):
+        queue(item={"cpus": 0})

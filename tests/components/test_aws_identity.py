@@ -1,0 +1,202 @@
+"""Roles and what they may. Recording mocks: they prove what is asked for; tests/e2e shows what it denies."""
+
+import pulumi_aws as aws
+
+from components.aws.identity import AwsIdentity, AwsIdentityArgs
+from tests.components.recording import run
+from tests.components.stacks import run_stack
+
+ACCOUNT = "123456789012"
+STORE = "arn:mock:Bucket:demo-local-store-bucket"
+
+
+def test_three_roles_and_a_profile():
+    made = run(lambda: AwsIdentity("i", AwsIdentityArgs()))
+    assert made.counts() == {"AwsIdentity": 1, "iam.InstanceProfile": 1, "iam.Role": 3, "iam.RolePolicy": 1}
+
+
+def test_who_may_be_what():
+    made = run(lambda: AwsIdentity("i", AwsIdentityArgs()))
+    trusts = {role.name: role.document("assumeRolePolicy")["Statement"] for role in made.of("iam.Role")}
+    own = {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
+    task = {
+        "Effect": "Allow",
+        "Principal": {"Service": "ecs-tasks.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+        "Condition": own,
+    }
+    machine = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    assert trusts == {"i-instance": [machine], "i-execution": [task], "i-job": [task]}
+
+
+def test_a_machine_is_an_ecs_agent_and_nothing_else():
+    made = run_stack("demo-aws")
+    on_machines = [p for p in made.of("iam.RolePolicy") if p.inputs["role"].startswith("demo-local-identity-instance")]
+    (agent,) = on_machines
+    statements = agent.document("policy")["Statement"]
+    actions = [action for statement in statements for action in statement["Action"]]
+    assert all(action.startswith("ecs:") for action in actions)
+    assert "ecs:UpdateContainerInstancesState" in actions
+    assert "ecs:CreateCluster" not in actions
+    assert statements[0] == {"Effect": "Allow", "Action": ["ecs:DiscoverPollEndpoint"], "Resource": ["*"]}
+    own = [f"arn:aws:ecs:us-west-2:{ACCOUNT}:{kind}/*" for kind in ("cluster", "container-instance")]
+    assert [statement["Resource"] for statement in statements[1:]] == [own, own]
+
+
+def test_the_boundary_bounds_every_role():
+    boundary = f"arn:aws:iam::{ACCOUNT}:policy/boundary"
+    made = run_stack("vision-prod", permission_boundary=boundary)
+    assert {role.inputs["permissionsBoundary"] for role in made.of("iam.Role")} == {boundary}
+    assert "permissionsBoundary" not in run_stack("demo-aws").of("iam.Role")[0].inputs
+
+
+def test_a_job_may_use_the_stores_jobs_and_results_and_nothing_else():
+    made = run_stack("demo-aws", data={})
+    on_jobs = [p for p in made.of("iam.RolePolicy") if p.inputs["role"].startswith("demo-local-identity-job")]
+    (work,) = on_jobs
+    assert work.document("policy")["Statement"] == [
+        {
+            "Effect": "Allow",
+            "Action": ["s3:GetObject", "s3:AbortMultipartUpload", "s3:PutObject"],
+            "Resource": [f"{STORE}/jobs/*", f"{STORE}/out/*"],
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["s3:ListBucket"],
+            "Resource": [STORE],
+            "Condition": {"StringLike": {"s3:prefix": ["jobs/*", "out/*"]}},
+        },
+    ]
+
+
+def test_declared_data_is_granted_by_prefix():
+    made = run_stack("vision-dev", data={"read": ["s3://raw"], "write": ["s3://features/a/"], "kms_keys": []})
+    assert made.document_of("vision-dev-identity-data-vision-dev-identity-job") == [
+        {
+            "Effect": "Allow",
+            "Action": ["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"],
+            "Resource": ["arn:aws:s3:::features/a/*"],
+        },
+        {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::raw/*"]},
+        {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": ["arn:aws:s3:::raw"]},
+        {
+            "Effect": "Allow",
+            "Action": ["s3:ListBucket"],
+            "Resource": ["arn:aws:s3:::features"],
+            "Condition": {"StringLike": {"s3:prefix": ["a/*"]}},
+        },
+    ]
+
+
+def test_keys_of_declared_data():
+    key = f"arn:aws:kms:us-west-2:{ACCOUNT}:key/1"
+    made = run_stack("vision-dev", data={"read": ["s3://raw"], "kms_keys": [key]})
+    last = made.document_of("vision-dev-identity-data-vision-dev-identity-job")[-1]
+    assert last["Resource"] == [key]
+    assert "kms:Decrypt" in last["Action"]
+
+
+def test_secrets_are_the_execution_roles_and_never_the_jobs():
+    made = run_stack("vision-prod")
+    secret = f"arn:aws:secretsmanager:us-west-2:{ACCOUNT}:secret:vision/hf-token-AbCdEf"
+    assert made.document_of("vision-prod-identity-secrets-vision-prod-identity-execution") == [
+        {"Effect": "Allow", "Action": ["secretsmanager:GetSecretValue"], "Resource": [secret, f"{secret}-??????"]}
+    ]
+    holders = [p.inputs["role"] for p in made.of("iam.RolePolicy") if "GetSecretValue" in p.inputs["policy"]]
+    assert holders == ["vision-prod-identity-execution-1a2b3c4"]
+
+
+def test_a_secrets_json_key_is_no_part_of_its_arn():
+    secret = f"arn:aws:secretsmanager:us-west-2:{ACCOUNT}:secret:s-AbCdEf"
+    parameter = f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/p"
+
+    def program() -> None:
+        identity = AwsIdentity("i", AwsIdentityArgs())
+        identity.grant_secrets(identity.execution_role, [f"{secret}:key::", parameter])
+
+    secrets, parameters = run(program).document_of("i-secrets-i-execution")
+    assert secrets["Resource"] == [secret, f"{secret}-??????"]
+    assert parameters == {"Effect": "Allow", "Action": ["ssm:GetParameters"], "Resource": [parameter]}
+
+
+def test_an_image_of_another_ecr_registry_is_pulled_with_a_grant_for_that_repository():
+    image = "999999999999.dkr.ecr.eu-west-1.amazonaws.com/base/tools@sha256:" + 64 * "a"
+    made = run_stack("demo-aws", queues={"cpu": {"images": {"default": image}}})
+    statements = made.document_of("demo-local-identity-external-pull-demo-local-identity-execution")
+    assert statements[1]["Resource"] == ["arn:aws:ecr:eu-west-1:999999999999:repository/base/tools"]
+
+
+def test_what_a_submitter_may_do():
+    made = run_stack("demo-aws")
+    group = "arn:mock:LogGroup:demo-local-logs-group"
+    jobs = [f"arn:aws:batch:us-west-2:{ACCOUNT}:job/*"]
+    asked = {"StringEquals": {"aws:RequestTag/tidemill:team": "demo"}}
+    owned = {"StringEquals": {"aws:ResourceTag/tidemill:team": "demo"}}
+    queue = ["arn:mock:JobQueue:demo-local-cpu-queue", "arn:mock:JobDefinition:demo-local-cpu-default:*"]
+    prefixes = {"StringLike": {"s3:prefix": ["jobs/*", "out/*", "fleet/*"]}}
+    assert made.document_of("demo-local-identity-submitter") == [
+        _allow(["batch:SubmitJob", "batch:TagResource"], queue, asked),
+        _allow(["batch:TagResource"], jobs, asked),
+        _allow(["batch:CancelJob", "batch:TerminateJob"], jobs, owned),
+        _allow(
+            [
+                "batch:DescribeComputeEnvironments",
+                "batch:DescribeJobDefinitions",
+                "batch:DescribeJobQueues",
+                "batch:DescribeJobs",
+                "batch:GetJobQueueSnapshot",
+                "batch:ListJobs",
+                "servicequotas:GetServiceQuota",
+            ],
+            ["*"],
+        ),
+        _allow(["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents"], [group, f"{group}:*"]),
+        _allow(["s3:GetObject"], [f"{STORE}/{key}" for key in ("pipeline.json", "jobs/*", "out/*", "fleet/*")]),
+        _allow(["s3:AbortMultipartUpload", "s3:PutObject"], [f"{STORE}/jobs/*"]),
+        _allow(["s3:ListBucket"], [STORE], prefixes),
+    ]
+
+
+def _allow(actions: list[str], resources: list[str], condition: dict | None = None) -> dict:
+    statement = {"Effect": "Allow", "Action": actions, "Resource": resources}
+    return {**statement, "Condition": condition} if condition else statement
+
+
+def test_a_submitter_role_only_for_those_who_are_named():
+    demo, dev = run_stack("demo-aws"), run_stack("vision-dev")
+    (statement,) = demo.one("iam.Role", "demo-local-identity-submitter").document("assumeRolePolicy")["Statement"]
+    assert statement == {
+        "Effect": "Allow",
+        "Principal": {"AWS": [f"arn:aws:iam::{ACCOUNT}:root"]},
+        "Action": "sts:AssumeRole",
+    }
+    attached = demo.one("iam.RolePolicyAttachment").inputs
+    assert attached["policyArn"] == "arn:mock:Policy:demo-local-identity-submitter"
+    assert {role.name for role in dev.of("iam.Role")} == {
+        f"vision-dev-identity-{role}" for role in ("instance", "execution", "job")
+    }
+    assert len(dev.of("iam.Policy")) == 1
+
+
+def test_policies_are_within_iams_limits():
+    """10,240 characters for the inline policies of a role, 6,144 for a managed policy, whitespace not counted.
+
+    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+    """
+    made = run_stack("vision-prod")
+    inline: dict[str, int] = {}
+    for policy in made.of("iam.RolePolicy"):
+        inline[policy.inputs["role"]] = inline.get(policy.inputs["role"], 0) + len(policy.inputs["policy"])
+    assert max(inline.values()) < 10_240
+    assert all(len(policy.inputs["policy"]) < 6_144 for policy in made.of("iam.Policy"))
+
+
+def test_roles_can_be_granted_to_one_by_one():
+    def program() -> None:
+        identity = AwsIdentity("i", AwsIdentityArgs())
+        identity.grant_data(identity.job_role, [], [], [])
+        identity.grant_secrets(identity.execution_role, [])
+        identity.grant_external_pull(identity.execution_role, [])
+        aws.iam.Role("other", assume_role_policy="{}")
+
+    assert run(program).counts()["iam.RolePolicy"] == 1

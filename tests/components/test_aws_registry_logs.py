@@ -1,0 +1,170 @@
+"""Registry, log group and account bootstrap. Recording mocks: they prove what is asked for, not that AWS accepts it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pulumi_aws as aws
+import pytest
+
+from components.aws.bootstrap import AwsBootstrap, AwsBootstrapArgs
+from components.aws.logs import AwsLogs, AwsLogsArgs
+from components.aws.network import AwsNetwork, AwsNetworkArgs
+from components.aws.registry import AwsRegistry, AwsRegistryArgs
+from components.aws.store import AwsStore, AwsStoreArgs
+from components.config import ConfigError
+from tests.components.recording import Recorder, run
+
+GROUP = "arn:mock:LogGroup:l-group"
+
+
+def role(name: str = "r") -> aws.iam.Role:
+    return aws.iam.Role(name, assume_role_policy="{}")
+
+
+def test_a_repository_for_each_name_scanned_immutable_and_kept_in_bounds():
+    args = AwsRegistryArgs(
+        namespace="vision-dev", repositories=["embed", "preprocess"], keep_images=7, expire_untagged_after_days=3
+    )
+    made = run(lambda: AwsRegistry("g", args))
+    assert made.counts() == {"AwsRegistry": 1, "ecr.LifecyclePolicy": 2, "ecr.Repository": 2}
+    repository = made.one("ecr.Repository", "g-preprocess")
+    assert repository.inputs["name"] == "vision-dev/preprocess"
+    assert repository.inputs["imageTagMutability"] == "IMMUTABLE"
+    assert repository.inputs["imageScanningConfiguration"] == {"scanOnPush": True}
+    assert repository.options["protect"] is True
+    untagged, oldest = made.one("ecr.LifecyclePolicy", "g-preprocess-lifecycle").document("policy")["rules"]
+    assert (untagged["rulePriority"], oldest["rulePriority"]) == (1, 2)
+    assert untagged["selection"] == {
+        "tagStatus": "untagged",
+        "countType": "sinceImagePushed",
+        "countUnit": "days",
+        "countNumber": 3,
+    }
+    assert oldest["selection"] == {"tagStatus": "any", "countType": "imageCountMoreThan", "countNumber": 7}
+
+
+def test_pulling_and_pushing():
+    def program() -> None:
+        registry = AwsRegistry("g", AwsRegistryArgs(namespace="v", repositories=["a"]))
+        registry.grant_pull(role())
+        registry.grant_push(role("ci"))
+
+    made = run(program)
+    token = {"Effect": "Allow", "Action": ["ecr:GetAuthorizationToken"], "Resource": ["*"]}
+    pull = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
+    push = ["ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart"]
+    resource = ["arn:mock:Repository:g-a"]
+    assert made.document_of("g-pull-r") == [token, {"Effect": "Allow", "Action": pull, "Resource": resource}]
+    assert made.document_of("g-push-ci") == [token, {"Effect": "Allow", "Action": pull + push, "Resource": resource}]
+
+
+def test_an_empty_registry_grants_no_repository():
+    made = run(lambda: AwsRegistry("g", AwsRegistryArgs(namespace="v", repositories=[])).grant_pull(role()))
+    assert [statement["Action"] for statement in made.document_of("g-pull-r")] == [["ecr:GetAuthorizationToken"]]
+
+
+def test_a_log_group_keeps_lines_for_as_long_as_it_is_told():
+    made = run(lambda: AwsLogs("l", AwsLogsArgs(retention_days=30, metric_namespace="Tidemill/v")))
+    assert made.counts() == {"AwsLogs": 1, "cloudwatch.LogGroup": 1, "cloudwatch.LogMetricFilter": 1}
+    assert made.one("cloudwatch.LogGroup").inputs["retentionInDays"] == 30
+    metric = made.one("cloudwatch.LogMetricFilter").inputs
+    assert metric["pattern"] == '{ $.event = "item" && $.status = "failed" }'
+    assert metric["metricTransformation"] == {
+        "namespace": "Tidemill/v",
+        "name": "FailedItems",
+        "value": "1",
+        "defaultValue": "0",
+    }
+
+
+def test_writing_and_reading_lines_of_this_group_alone():
+    def program() -> None:
+        logs = AwsLogs("l", AwsLogsArgs())
+        logs.grant_write(role())
+        logs.grant_read(role("human"))
+
+    made = run(program)
+    assert made.document_of("l-write-r") == [
+        {"Effect": "Allow", "Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": [f"{GROUP}:*"]}
+    ]
+    assert made.document_of("l-read-human") == [
+        {
+            "Effect": "Allow",
+            "Action": ["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents"],
+            "Resource": [GROUP, f"{GROUP}:*"],
+        }
+    ]
+
+
+def test_a_key_for_logs_admits_the_logs_service_for_this_accounts_groups():
+    made = run(lambda: AwsLogs("l", AwsLogsArgs(kms_key="create")))
+    service = made.document_of("l-key")[1]
+    assert service["Principal"] == {"Service": "logs.us-west-2.amazonaws.com"}
+    groups = "arn:aws:logs:us-west-2:123456789012:log-group:*"
+    assert service["Condition"] == {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}}
+    assert made.one("cloudwatch.LogGroup").inputs["kmsKeyId"] == "arn:mock:Key:l-key"
+
+
+def archived(**settings) -> Recorder:
+    bucket = "arn:aws:s3:::store"
+    return run(lambda: AwsLogs("l", AwsLogsArgs(archive_bucket_arn=bucket, **settings)))
+
+
+def test_the_archive_copies_every_line_under_logs():
+    made = archived()
+    stream = made.one("kinesis.FirehoseDeliveryStream").inputs["extendedS3Configuration"]
+    assert (stream["bucketArn"], stream["prefix"]) == ("arn:aws:s3:::store", "logs/")
+    subscription = made.one("cloudwatch.LogSubscriptionFilter").inputs
+    assert subscription["filterPattern"] == ""
+    assert subscription["destinationArn"] == "arn:mock:FirehoseDeliveryStream:l-archive"
+    assert made.document_of("l-put-l-archive-logs") == [
+        {
+            "Effect": "Allow",
+            "Action": ["firehose:PutRecord", "firehose:PutRecordBatch"],
+            "Resource": ["arn:mock:FirehoseDeliveryStream:l-archive"],
+        }
+    ]
+    assert made.document_of("l-deliver-l-archive-s3")[0]["Resource"] == ["arn:aws:s3:::store/logs/*"]
+
+
+def test_the_archives_roles_serve_this_account_and_keep_its_boundary():
+    made = archived(permission_boundary="arn:aws:iam::123456789012:policy/b")
+    services = {}
+    for assumed in made.of("iam.Role"):
+        (statement,) = assumed.document("assumeRolePolicy")["Statement"]
+        assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
+        assert assumed.inputs["permissionsBoundary"] == "arn:aws:iam::123456789012:policy/b"
+        services[assumed.name] = statement["Principal"]["Service"]
+    assert services == {"l-archive-s3": "firehose.amazonaws.com", "l-archive-logs": "logs.amazonaws.com"}
+
+
+def test_an_account_gets_its_roles_and_a_place_for_state():
+    made = run(lambda: AwsBootstrap("t", AwsBootstrapArgs(tags={"owner": "ml-platform"})))
+    services = {linked.name: linked.inputs["awsServiceName"] for linked in made.of("iam.ServiceLinkedRole")}
+    assert services == {"t-batch": "batch.amazonaws.com", "t-spot": "spot.amazonaws.com"}
+    assert made.one("s3.Bucket").options["protect"] is True
+    assert made.one("s3.BucketVersioning").inputs["versioningConfiguration"] == {"status": "Enabled"}
+    assert made.counts()["kms.Key"] == 1
+
+
+def test_an_account_that_has_the_roles_already():
+    made = run(lambda: AwsBootstrap("t", AwsBootstrapArgs(service_linked_roles=["batch.amazonaws.com"])))
+    assert [linked.name for linked in made.of("iam.ServiceLinkedRole")] == ["t-batch"]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: AwsNetwork("n", AwsNetworkArgs(egress="none")), 'tidemill:network.create.egress: "none" is refused'),
+        (lambda: AwsStore("s", AwsStoreArgs(expire_jobs_after_days=0)), "tidemill:store.expire_jobs_after_days: 0 is"),
+        (lambda: AwsLogs("l", AwsLogsArgs(retention_days=2)), "tidemill:logs.retention_days: 2 is refused"),
+        (
+            lambda: AwsRegistry("g", AwsRegistryArgs(namespace="v", repositories=["A"])),
+            r'tidemill:registry.repositories\[0\]: "A" is refused',
+        ),
+    ],
+    ids=["network", "store", "logs", "registry"],
+)
+def test_a_component_alone_refuses_what_a_stack_would(make: Callable[[], Any], words: str):
+    with pytest.raises(ConfigError, match=words):
+        run(make)

@@ -1,0 +1,231 @@
+"""The program on each committed stack. Recording mocks: they prove what is asked for, not that AWS accepts it."""
+
+import inspect
+import json
+import re
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pytest
+
+from tests.components.recording import Made, Recorder
+from tests.components.stacks import ROOT, STACKS, run_program, run_stack, settings
+from tidemill.descriptor import Descriptor
+
+
+@pytest.fixture(scope="module", params=STACKS)
+def stack(request: pytest.FixtureRequest) -> tuple[str, Recorder]:
+    return request.param, run_stack(request.param)
+
+
+def test_the_three_stacks_are_there():
+    assert STACKS == ["demo-aws", "vision-dev", "vision-prod"]
+
+
+def test_every_part_is_a_child_of_the_pipeline(stack):
+    _, recorder = stack
+    pipeline = recorder.one("Pipeline")
+    assert pipeline.chain == ["tidemill:index:Pipeline"]
+    for made in recorder.resources:
+        assert made.chain[0] == "tidemill:index:Pipeline"
+        if made.type.startswith("aws:"):
+            owner = made.chain[1]
+            assert re.fullmatch(r"tidemill:index:Aws\w+", owner), made.urn
+            assert len(made.chain) == 3, made.urn
+
+
+def test_names_derive_from_the_component_that_makes_them(stack):
+    _, recorder = stack
+    for made in recorder.resources:
+        assert made.name.startswith(recorder.one("Pipeline").name)
+
+
+def test_everything_that_can_carry_tags_carries_the_teams(stack):
+    name, recorder = stack
+    expected = {
+        "tidemill:team": settings(name)["tidemill:team"],
+        "tidemill:environment": settings(name)["tidemill:environment"],
+    }
+    tagged = 0
+    for made in recorder.resources:
+        if _taggable(made):
+            tagged += 1
+            assert expected.items() <= made.inputs.get("tags", {}).items(), made.name
+    assert tagged > 20
+
+
+def _taggable(made: Made) -> bool:
+    if not made.type.startswith("aws:"):
+        return False
+    module, kind = made.type.split(":")[1].split("/")[0], made.type.split(":")[2]
+    return "tags" in inspect.signature(getattr(getattr(aws, module), kind)._internal_init).parameters
+
+
+def test_a_tag_never_reaches_compute_resources(stack):
+    """Tags that replace a compute environment (terraform-aws-batch): machines get theirs from the launch template."""
+    for environment in stack[1].of("batch.ComputeEnvironment"):
+        assert "tags" not in environment.inputs["computeResources"]
+    for template in stack[1].of("ec2.LaunchTemplate"):
+        kinds = {spec["resourceType"]: spec["tags"] for spec in template.inputs["tagSpecifications"]}
+        assert set(kinds) == {"instance", "volume"}
+        assert all("tidemill:team" in tags for tags in kinds.values())
+
+
+def test_no_policy_allows_a_wildcard_action(stack):
+    for statement in _statements(stack[1]):
+        if statement["Effect"] == "Allow" and statement.get("Principal", {}) != {"AWS": _root()}:
+            actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+            assert not [action for action in actions if "*" in action], statement
+
+
+def _root() -> str:
+    return "arn:aws:iam::123456789012:root"
+
+
+def _statements(recorder: Recorder) -> list[dict[str, Any]]:
+    keys = ("policy", "assumeRolePolicy")
+    texts = [made.inputs[key] for made in recorder.resources for key in keys if key in made.inputs]
+    documents = [json.loads(text) for text in texts]
+    return [statement for document in documents for statement in document.get("Statement", [])]
+
+
+def test_nothing_lets_anything_in(stack):
+    assert stack[1].of("ec2.SecurityGroup")
+    assert not stack[1].of("vpc.SecurityGroupIngressRule")
+    assert not [group for group in stack[1].of("ec2.SecurityGroup") if "ingress" in group.inputs]
+
+
+def test_nothing_stands_idle_in_the_demo():
+    counts = run_stack("demo-aws").counts()
+    for kind in ("ec2.NatGateway", "ec2.Eip", "kms.Key", "kinesis.FirehoseDeliveryStream"):
+        assert kind not in counts
+    endpoints = run_stack("demo-aws").of("ec2.VpcEndpoint")
+    assert [endpoint.inputs["vpcEndpointType"] for endpoint in endpoints] == ["Gateway"]
+
+
+@pytest.mark.parametrize(
+    ("allow", "protected"),
+    [
+        ([], {"Protection", "batch.ComputeEnvironment", "ecr.Repository", "kms.Key", "s3.Bucket"}),
+        (["replace"], {"Protection", "ecr.Repository", "kms.Key", "s3.Bucket"}),
+        (["purge"], set()),
+    ],
+)
+def test_allow_lifts_protection(allow: list[str], protected: set[str]):
+    recorder = run_stack("vision-dev", allow=allow, store={"kms_key": "create"}, logs={"kms_key": "create"})
+    assert {made.kind for made in recorder.resources if made.options["protect"]} == protected
+    emptied = allow == ["purge"]
+    assert recorder.one("s3.Bucket").inputs["forceDestroy"] is emptied
+    assert [made.inputs["forceDelete"] for made in recorder.of("ecr.Repository")] == [emptied, emptied]
+
+
+def test_the_descriptor_is_written_into_the_store():
+    recorder = run_stack("demo-aws")
+    written = recorder.one("s3.BucketObjectv2")
+    assert written.inputs["key"] == "pipeline.json"
+    assert written.inputs["contentType"] == "application/json"
+    descriptor = Descriptor.model_validate_json(written.inputs["content"])
+    assert (descriptor.team, descriptor.environment, descriptor.account) == ("demo", "local", "123456789012")
+    assert descriptor.uri == "s3://demo-local-store-bucket-1a2b3c4/pipeline.json"
+    assert descriptor.log_group == "demo-local-logs-group-1a2b3c4"
+    cpu = descriptor.queues["cpu"]
+    assert [machine.type for machine in cpu.machines] == ["c6i.large", "c6i.xlarge", "m6i.large", "m6i.xlarge"]
+    assert [(machine.cpus, machine.memory_mib) for machine in cpu.machines[:2]] == [(2, 4096), (4, 8192)]
+    assert cpu.images["default"].job_definition == "arn:mock:JobDefinition:demo-local-cpu-default:1"
+    assert cpu.aws is not None
+    assert cpu.aws.job_queue == "arn:mock:JobQueue:demo-local-cpu-queue"
+    assert [(rung.market, rung.max_cpus) for rung in cpu.capacity] == [("spot", 8)]
+
+
+def test_what_a_stack_exports(monkeypatch: pytest.MonkeyPatch):
+    exported: dict[str, Any] = {}
+    monkeypatch.setattr(pulumi, "export", exported.__setitem__)
+    run_stack("demo-aws")
+    with_role = set(exported)
+    exported.clear()
+    run_stack("vision-dev")
+    assert set(exported) == {
+        "execution_role_arn",
+        "instance_role_arn",
+        "job_role_arn",
+        "log_group",
+        "pipeline",
+        "pipeline_uri",
+        "registry_url",
+        "submitter_policy_arn",
+    }
+    assert with_role - set(exported) == {"submitter_role_arn"}
+
+
+def test_a_preview_makes_the_same_resources(stack):
+    name, recorder = stack
+    assert run_stack(name, preview=True).counts() == recorder.counts()
+
+
+def test_a_wrong_config_is_one_line_and_makes_nothing():
+    recorder = Recorder()
+    values = settings("demo-aws") | {"tidemill:queus": {}}
+    with pytest.raises(pulumi.RunError) as caught:
+        run_program(values, recorder=recorder)
+    assert str(caught.value).startswith("tidemill:queus: the unknown key 'queus' is refused.")
+    assert "\n" not in str(caught.value)
+    assert recorder.resources == []
+
+
+def test_a_secret_value_of_a_key_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pulumi.runtime.config, "is_config_secret", lambda key: key == "tidemill:queues")
+    with pytest.raises(pulumi.RunError, match=r"^tidemill:queues: a secret value \(not shown\) is refused"):
+        run_program(settings("demo-aws"))
+
+
+def test_a_text_where_a_mapping_belongs():
+    with pytest.raises(pulumi.RunError, match=r'^tidemill:queues: "cpu" is refused. Allowed: a mapping or a list.'):
+        run_program(settings("demo-aws") | {"tidemill:queues": "cpu"})
+
+
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html and the services' API references
+LONGEST = {
+    "batch.ComputeEnvironment": 128,
+    "batch.JobDefinition": 128,
+    "batch.JobQueue": 128,
+    "batch.SchedulingPolicy": 128,
+    "ec2.LaunchTemplate": 128,
+    "iam.InstanceProfile": 128,
+    "iam.Policy": 128,
+    "iam.Role": 64,
+    "iam.RolePolicy": 128,
+    "kinesis.FirehoseDeliveryStream": 64,
+    "s3.Bucket": 63,
+}
+AUTO_NAMING = len("-1a2b3c4")
+
+
+def test_the_longest_names_that_the_config_takes_fit_awss_limits():
+    queue = {
+        "images": {"default": "registry://a:1", "i" * 32: "registry://a:2"},
+        "secrets": {"A": "arn:aws:ssm:us-west-2:123456789012:parameter/p"},
+    }
+    changes = {"team": "t" * 20, "environment": "e" * 15, "queues": {"q" * 32: queue}, "logs": {"archive": "bucket"}}
+    recorder = run_stack("vision-prod", **changes)
+    for kind, longest in LONGEST.items():
+        names = [made.name for made in recorder.of(kind)]
+        assert names, kind
+        assert max(map(len, names)) + AUTO_NAMING <= longest, max(names, key=len)
+
+
+def test_the_program_is_short():
+    assert len((ROOT / "__main__.py").read_text().splitlines()) < 40
+
+
+@pytest.mark.parametrize("worker", [None, "quay.io/team/tidemill-worker@sha256:" + 64 * "a"])
+def test_a_preview_without_a_worker_image_says_the_command(worker, monkeypatch):
+    said = []
+    monkeypatch.setattr("pulumi.log.warn", lambda text, *_, **__: said.append(text))
+    run_stack("demo-aws", preview=True, **({"worker_image": worker} if worker else {}))
+    assert ["make worker PUSH=REGISTRY" in text for text in said] == ([] if worker else [True])
+
+
+def test_the_worker_may_lie_in_the_stacks_own_registry():
+    made = run_stack("demo-aws", worker_image="registry://tidemill-worker@sha256:" + 64 * "a")
+    assert "demo-local/tidemill-worker" in [each.inputs["name"] for each in made.of("ecr.Repository")]

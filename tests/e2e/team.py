@@ -1,0 +1,132 @@
+"""A team with a provisioned pipeline, and what its members do with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from localcloud.cloud import Cloud
+from tests.engine.inventory import client
+from tests.harness import Project
+
+PROGRAMS = Path(__file__).parent / "programs"
+DATA = "tidemill-demo-photos"
+TIMEOUT_SECONDS = 180
+
+
+def assume(env: Mapping[str, str], role: str) -> dict[str, str]:
+    """The environment of somebody who is logged in as a role."""
+    credentials = client(env, "sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
+    return {
+        **env,
+        "AWS_ACCESS_KEY_ID": credentials["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": credentials["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": credentials["SessionToken"],
+    }
+
+
+def await_that(condition: Callable[[], Any], what: str, timeout: float = TIMEOUT_SECONDS) -> Any:
+    """Wait until a condition is true and return its value.
+
+    Raises:
+        AssertionError: It did not become true in time.
+    """
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        time.sleep(0.1)
+    return value
+
+
+@dataclass(frozen=True)
+class Team:
+    """A pipeline that is up."""
+
+    cloud: Cloud
+    project: Project
+    outputs: dict[str, Any]
+    person: dict[str, str]
+    """Environment of a member who may submit and nothing else."""
+
+    @property
+    def bucket(self) -> str:
+        return self.outputs["pipeline"]["store"].removeprefix("s3://")
+
+    def tidemill(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> str:
+        """Run the CLI as the member and return what it printed to stdout."""
+        done = subprocess.run(
+            ["tidemill", *arguments],
+            env=self.person,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+        assert done.returncode in ok, f"{arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def put_items(self, prefix: str, count: int, folder: Path) -> tuple[Path, list[str]]:
+        """Put files into the team's data. Returns the list of items and each file's SHA-256."""
+        s3 = client(self.cloud.env, "s3")
+        digests = []
+        for index in range(count):
+            body = f"{prefix} {index}\n".encode() * (index + 1)
+            digests.append(hashlib.sha256(body).hexdigest())
+            s3.put_object(Bucket=DATA, Key=f"{prefix}/{index:05d}", Body=body)
+        items = folder / f"{prefix}.txt"
+        items.write_text("".join(f"s3://{DATA}/{prefix}/{index:05d}\n" for index in range(count)))
+        return items, digests
+
+    def submit(self, name: str, items: Path, *command: str, chunk_size: int = 10) -> str:
+        """Submit a job and return its id."""
+        options = ("--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", str(chunk_size), "--json")
+        return json.loads(self.tidemill("submit", *options, "--", *command))["job"]
+
+    def status(self, job: str) -> dict[str, Any]:
+        return json.loads(self.tidemill("status", job, "--json", ok=(0, 1)))
+
+    def results(self, job: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.tidemill("results", job, "--json").splitlines()]
+
+    def read(self, uri: str) -> bytes:
+        """An object that the member may read."""
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        return client(self.person, "s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+
+    def names(self, prefix: str) -> list[str]:
+        """Names in the job store, in order."""
+        pages = (
+            client(self.cloud.env, "s3").get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
+        )
+        return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+
+
+def team_up(cloud: Cloud, folder: Path, program: str | None = None, settings: Mapping[str, Any] | None = None) -> Team:
+    """Bring the demo stack up.
+
+    Args:
+        cloud: Where.
+        folder: An empty folder for the project.
+        program: In place of the project's own.
+        settings: Keys of the stack's config that are set beside its own.
+    """
+    env = cloud.env
+    client(env, "s3").create_bucket(Bucket=DATA, CreateBucketConfiguration={"LocationConstraint": env["AWS_REGION"]})
+    project = Project(folder, env, "demo-aws")
+    with project.config() as config:
+        config.update(settings or {})
+    if program is None:
+        project.up().ok()
+    else:
+        with project.program(program):
+            project.up().ok()
+    outputs = project.outputs()
+    person = {**assume(env, outputs["submitter_role_arn"]), "TIDEMILL_PIPELINE": outputs["pipeline_uri"]}
+    return Team(cloud, project, outputs, person)

@@ -1,0 +1,123 @@
+"""What the stack's policies do not allow is denied.
+
+An evaluator of ours decides, from the policies that the stack produced; AWS's own may differ where ours knows less.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.e2e.team import Team, assume, client
+
+DEFINITION = {
+    "jobDefinitionName": "mine",
+    "type": "container",
+    "containerProperties": {
+        "image": "busybox",
+        "command": ["true"],
+        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
+        "volumes": [{"name": "host", "host": {"sourcePath": "/"}}],
+    },
+}
+
+# A job that tries what it must not; it prints the names of what it got away with.
+ATTEMPTS = """
+import os, obstore
+from obstore.store import S3Store
+def store(bucket):
+    endpoint = os.environ["AWS_ENDPOINT_URL"]
+    return S3Store(bucket, region="us-west-2", endpoint=endpoint, client_options={{"allow_http": True}})
+def attempt(name, action):
+    try:
+        action()
+    except Exception as error:
+        print(name, "denied" if "403" in str(error) or "AccessDenied" in str(error) else repr(error), flush=True)
+    else:
+        print(name, "allowed", flush=True)
+home = store("{bucket}")
+attempt("write pipeline.json", lambda: obstore.put(home, "pipeline.json", b"x"))
+attempt("read another team", lambda: obstore.get(store("{other}"), "secret.txt").bytes())
+attempt("write into jobs", lambda: obstore.put(home, "jobs/{marker}", b"x"))
+"""
+
+
+def denied(error: ClientError) -> bool:
+    return error.response["Error"]["Code"] in ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+
+
+def test_a_submitter_cannot_register_a_job_definition(team: Team) -> None:
+    with pytest.raises(ClientError) as refused:
+        client(team.person, "batch").register_job_definition(**DEFINITION)
+    assert denied(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "arguments"),
+    [
+        ("s3", "put_object", {"Bucket": "{bucket}", "Key": "pipeline.json", "Body": b"x"}),
+        ("s3", "delete_object", {"Bucket": "{bucket}", "Key": "pipeline.json"}),
+        ("batch", "delete_job_queue", {"jobQueue": "{queue}"}),
+        ("batch", "update_job_queue", {"jobQueue": "{queue}", "state": "DISABLED"}),
+        ("iam", "list_roles", {}),
+        ("ec2", "describe_instances", {}),
+    ],
+)
+def test_a_submitter_may_submit_and_nothing_else(team: Team, service: str, operation: str, arguments: dict) -> None:
+    known = {"bucket": team.bucket, "queue": team.outputs["pipeline"]["queues"]["cpu"]["aws"]["job_queue"]}
+    filled = {key: value.format(**known) if isinstance(value, str) else value for key, value in arguments.items()}
+    with pytest.raises(ClientError) as refused:
+        getattr(client(team.person, service), operation)(**filled)
+    assert denied(refused.value)
+
+
+def test_a_job_reaches_its_own_store_and_no_other(team: Team, tmp_path: Path) -> None:
+    s3 = client(team.cloud.env, "s3")
+    s3.create_bucket(Bucket="another-team", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    s3.put_object(Bucket="another-team", Key="secret.txt", Body=b"theirs")
+    program = ATTEMPTS.format(bucket=team.bucket, other="another-team", marker="probe")
+    items, _ = team.put_items("denied", 1, tmp_path)
+    job = team.submit("denied", items, sys.executable, "-c", program)
+    team.tidemill("wait", job)
+    said = team.tidemill("logs", job, "--item", "0")
+    assert "write pipeline.json denied" in said
+    assert "read another team denied" in said
+    assert "write into jobs allowed" in said
+
+
+def test_the_job_role_reads_no_secret(team: Team) -> None:
+    deployer = client(team.cloud.env, "secretsmanager")
+    arn = deployer.create_secret(Name="somebodys", SecretString="hidden")["ARN"]
+    credentials = job_credentials(team, team.outputs["job_role_arn"])
+    with pytest.raises(ClientError) as refused:
+        client(credentials, "secretsmanager").get_secret_value(SecretId=arn)
+    assert denied(refused.value)
+
+
+def test_the_instance_role_does_not_read_the_job_store(team: Team) -> None:
+    credentials = job_credentials(team, team.outputs["instance_role_arn"])
+    for key in ("pipeline.json", "jobs/probe"):
+        with pytest.raises(ClientError) as refused:
+            client(credentials, "s3").get_object(Bucket=team.bucket, Key=key)
+        assert denied(refused.value), key
+
+
+def job_credentials(team: Team, role: str) -> dict[str, str]:
+    """An environment with a role's rights. Only its service may assume it, so localcloud is asked for a session."""
+    session = team.cloud.control("credentials", role=role)
+    return {
+        **team.cloud.env,
+        "AWS_ACCESS_KEY_ID": session["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": session["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": session["Token"],
+    }
+
+
+def test_nobody_but_its_service_assumes_the_job_role(team: Team) -> None:
+    for role in ("job_role_arn", "instance_role_arn", "execution_role_arn"):
+        with pytest.raises(ClientError) as refused:
+            assume(team.person, team.outputs[role])
+        assert denied(refused.value)

@@ -1,0 +1,75 @@
+"""Doctor as a member of a team whose pipeline is up, well and ill. What AWS itself would answer is not shown."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.e2e.team import Team, await_that
+from tests.engine.inventory import client
+
+
+def doctor(team: Team, code: int = 0) -> dict[str, dict[str, Any]]:
+    """Findings by their check."""
+    said = json.loads(team.tidemill("doctor", "--json", ok=(code,)))
+    assert said["ok"] == (code == 0)
+    return {finding["check"]: finding for finding in said["checks"]}
+
+
+def queue_state(team: Team, arn: str) -> str:
+    found = client(team.cloud.env, "batch").describe_job_queues(jobQueues=[arn])["jobQueues"][0]
+    return f"{found['state']} {found['status']}"
+
+
+@contextmanager
+def disabled(team: Team, arn: str) -> Iterator[None]:
+    """The queue, disabled by its owner; what is typed in the block is to enable it."""
+    batch = client(team.cloud.env, "batch")
+    batch.update_job_queue(jobQueue=arn, state="DISABLED")
+    try:
+        await_that(lambda: queue_state(team, arn) == "DISABLED VALID", "disabled")
+        yield
+        await_that(lambda: queue_state(team, arn) == "ENABLED VALID", "enabled")
+    finally:
+        batch.update_job_queue(jobQueue=arn, state="ENABLED")
+
+
+def test_a_member_finds_nothing_at_fault(team: Team) -> None:
+    found = doctor(team)
+    assert [found[check]["verdict"] for check in ("login", "descriptor", "store", "queue cpu", "fleet")] == ["ok"] * 5
+    assert found["quota spot standard"]["detail"] == "640 vCPUs in us-west-2, the queues may start 8"
+    assert "assumed-role" in found["login"]["detail"]
+    assert "a second create refused" in found["store"]["detail"]
+
+
+def test_the_command_enables_a_disabled_queue(team: Team) -> None:
+    arn = team.outputs["pipeline"]["queues"]["cpu"]["aws"]["job_queue"]
+    with disabled(team, arn):
+        finding = doctor(team, code=3)["queue cpu"]
+        assert (finding["verdict"], finding["detail"]) == ("fault", "is disabled: it takes no jobs")
+        words = shlex.split(finding["command"])
+        assert words[:3] == ["aws", "batch", "update-job-queue"]
+        options = dict(zip(words[3::2], words[4::2], strict=True))
+        client(team.cloud.env, "batch").update_job_queue(jobQueue=options["--job-queue"], state=options["--state"])
+    assert doctor(team)["queue cpu"]["verdict"] == "ok"
+
+
+def test_what_a_machine_reported_is_shown(team: Team) -> None:
+    s3, key = client(team.cloud.env, "s3"), "fleet/errors/i-0123.json"
+    s3.put_object(Bucket=team.bucket, Key=key, Body=b"no such image: preprocess")
+    try:
+        finding = doctor(team, code=3)["fleet"]
+    finally:
+        s3.delete_object(Bucket=team.bucket, Key=key)
+    assert finding["detail"] == "i-0123: no such image: preprocess"
+    assert finding["command"] == f"aws s3 cp s3://{team.bucket}/{key} -"
+
+
+def test_a_login_that_is_over_is_told_with_what_to_type(team: Team) -> None:
+    person = {**team.person, "AWS_SESSION_TOKEN": "over"}
+    stranger = Team(team.cloud, team.project, team.outputs, person)
+    finding = doctor(stranger, code=3)["login"]
+    assert finding["command"] == "unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN"

@@ -1,0 +1,105 @@
+"""A job whose machines are taken away and whose worker is killed loses nothing.
+
+The machines are namespaces of this one; how often and how fast a real cloud takes its own back is not shown here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tests.e2e.team import PROGRAMS, Team, await_that
+
+ITEMS = 300
+RECLAIMS = 3
+
+
+def workers_below(pid: int) -> list[int]:
+    """Processes below one that run our worker, children of children included."""
+    parents, commands = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+                commands[int(entry.name)] = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    below = {pid}
+    while more := {child for child, parent in parents.items() if parent in below} - below:
+        below |= more
+    return [found for found in below if b"tidemill.worker" in commands.get(found, b"")]
+
+
+def kill_a_worker(team: Team) -> None:
+    """SIGKILL, as the kernel does when memory is out: no notice, no drain."""
+
+    def one() -> int | None:
+        running = [child for child in team.cloud.control("batch/children")["children"] if child["status"] == "RUNNING"]
+        return next((worker for child in running for worker in workers_below(child["pid"])), None)
+
+    os.kill(await_that(one, "a worker runs"), signal.SIGKILL)
+
+
+def done(team: Team, job: str) -> int:
+    status = team.status(job)
+    return status["succeeded"] + status["failed"]
+
+
+def test_three_reclaims_and_a_killed_worker_among_300_items(team: Team, tmp_path: Path) -> None:
+    items, digests = team.put_items("survive", ITEMS, tmp_path)
+    # A chunk takes longer than the worker's five seconds between two looks for a notice.
+    program = (sys.executable, str(PROGRAMS / "digest.py"), "{input}", "{output}", "0.5")
+    job = team.submit("survive", items, *program, chunk_size=15)
+
+    taken = []
+    for fifth in range(1, RECLAIMS + 1):
+        await_that(lambda share=fifth: done(team, job) >= ITEMS * share // 5, f"{fifth} fifths are done")
+        taken.append(team.cloud.control("batch/reclaim")["instance"])
+        if fifth == 1:
+            kill_a_worker(team)
+    team.tidemill("wait", job)
+
+    assert len(set(taken)) == RECLAIMS
+    outcomes = team.results(job)
+    assert Counter(outcome["index"] for outcome in outcomes) == Counter(range(ITEMS))
+    assert {outcome["status"] for outcome in outcomes} == {"succeeded"}
+    for outcome in outcomes:
+        assert team.read(outcome["output"] + "sha256.txt").decode() == digests[outcome["index"]]
+    # Neither a reclaim nor a dead worker is a failed attempt of an item.
+    assert {outcome["attempts"] for outcome in outcomes} == {1}
+    assert team.status(job)["reclaims"] >= 1
+
+
+def test_a_failing_item_is_recorded_and_stops_nothing(team: Team, tmp_path: Path) -> None:
+    items, digests = team.put_items("failing", 12, tmp_path)
+    script = 'test "$1" != 5 || { echo "item five is broken" >&2; exit 3; }; sha256sum < "$2" > "$3/sum"'
+    job = team.submit("failing", items, "sh", "-c", script, "sh", "{index}", "{input}", "{output}", chunk_size=4)
+    team.tidemill("wait", job, ok=(1,))
+
+    outcomes = {outcome["index"]: outcome for outcome in team.results(job)}
+    assert sorted(outcomes) == list(range(12))
+    failed = outcomes.pop(5)
+    assert (failed["status"], failed["reason"], failed["exit_code"], failed["attempts"]) == ("failed", "exit", 3, 3)
+    assert failed["error"] == "item five is broken"
+    for index, outcome in outcomes.items():
+        assert team.read(outcome["output"] + "sum").split()[0].decode() == digests[index]
+    lines = team.tidemill("logs", job, "--item", "5")
+    assert lines.count("item five is broken") == 3
+
+
+def test_a_cancelled_job_stops_and_its_remaining_items_are_not_run(team: Team, tmp_path: Path) -> None:
+    items, _ = team.put_items("cancel", 200, tmp_path)
+    job = team.submit("cancel", items, "sh", "-c", "sleep 0.5; : > $TIDEMILL_OUTPUT/x", chunk_size=5)
+    await_that(lambda: done(team, job) > 0, "the first chunk is done")
+    team.tidemill("cancel", job)
+
+    def ended() -> bool:
+        children = team.cloud.control("batch/children")["children"]
+        return not [child for child in children if child["status"] in ("RUNNABLE", "STARTING", "RUNNING")]
+
+    await_that(ended, "no child of the job is left")
+    assert 0 < done(team, job) < 200

@@ -1,0 +1,98 @@
+"""The README's commands, typed as they stand, on localcloud.
+
+Blocks without the `run` mark need a Docker daemon. What AWS itself would answer is not shown.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.cloud import Cloud
+from ops.processes import end_session
+from ops.project import ROOT, copy_project
+from tests.engine.inventory import client, inventory
+
+README = (ROOT / "README.md").read_text()
+RUN = re.compile(r"<!-- run -->\n```(console|python)\n(.*?)```", re.DOTALL)
+ITEMS = 12
+BUCKETS = ("raw-images", "features")
+
+
+@pytest.fixture
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    with Cloud(tmp_path_factory.mktemp("localcloud")) as running:
+        yield running
+
+
+def team_data(cloud: Cloud, folder: Path) -> None:
+    """The buckets that the stack file names, and a list of items."""
+    s3 = client(cloud.env, "s3")
+    for bucket in BUCKETS:
+        s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    for index in range(ITEMS):
+        s3.put_object(Bucket="raw-images", Key=f"{index}.jpg", Body=str(index).encode())
+    (folder / "items.txt").write_text("".join(f"s3://raw-images/{index}.jpg\n" for index in range(ITEMS)))
+
+
+def commands(kind: str, block: str) -> str:
+    """A block of the README as a shell takes it."""
+    return f"python - <<'END'\n{block}END\n" if kind == "python" else block
+
+
+def type_in(commands: str, folder: Path, env: dict[str, str]) -> str:
+    """Type commands into one shell and return what it shows; the first that fails ends it."""
+    shown = folder / "shown.txt"
+    with shown.open("wb") as out:
+        process = subprocess.Popen(
+            ["bash", "-euxo", "pipefail", "-c", commands],
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(280)
+        finally:
+            end_session(process)
+    text = shown.read_text(errors="replace")
+    assert code == 0, text
+    return text
+
+
+def test_the_commands_of_the_readme(cloud: Cloud, tmp_path: Path) -> None:
+    folder = tmp_path / "tidemill"
+    folder.mkdir()
+    copy_project(folder, "vision-dev")
+    (folder / "bootstrap").mkdir()
+    for name in ("Pulumi.yaml", "__main__.py"):
+        (folder / "bootstrap" / name).symlink_to(ROOT / "bootstrap" / name)
+    team_data(cloud, folder)
+    # A person's shell: a home of its own, no backend chosen yet; "yes" to what pulumi asks.
+    env = {key: value for key, value in cloud.env.items() if key != "PULUMI_BACKEND_URL"}
+    env |= {"HOME": str(tmp_path), "PULUMI_SKIP_CONFIRMATIONS": "true", "NO_COLOR": "1"}
+
+    blocks = RUN.findall(README)
+    assert [kind for kind, _ in blocks].count("console") == 5
+    shown = type_in("\n".join(commands(kind, block) for kind, block in blocks), folder, env)
+
+    assert f"{ITEMS}/{ITEMS} items" in shown
+    assert re.search(rf"succeeded +{ITEMS}", shown)
+    assert f"{ITEMS - 1} succeeded s3://" in shown
+    assert "Traceback" not in shown
+    left = inventory(cloud.env)
+    # What is left is the account's own: the state, its key, and the team's data.
+    assert {name for name in left.pop("s3 Buckets") if not name.startswith("tidemill-state")} == set(BUCKETS)
+    assert not {kind for kind in left if kind.startswith("batch")}
+
+
+def test_the_two_commands_are_the_makefiles() -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for command in re.findall(r"^make (\w+)", README, re.MULTILINE):
+        assert command in targets

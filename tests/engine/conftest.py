@@ -1,0 +1,39 @@
+"""One localcloud a module, in a state folder of its own and on a free port, so that modules run side by side.
+
+Tests of a module share a stack and need their order: run them with `--dist loadfile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.cloud import Cloud
+from tests.harness import Project
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.engine)
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """An empty AWS. Without an engine it does not start, and every test here fails with what to do."""
+    with Cloud(tmp_path_factory.mktemp("localcloud")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def new_project(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project]:
+    """Make a copy of the project with one stack on the module's localcloud."""
+
+    def make(stack: str, source: Path | None = None) -> Project:
+        return Project(tmp_path_factory.mktemp(stack), cloud.env, stack, source)
+
+    return make

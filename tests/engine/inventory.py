@@ -1,0 +1,69 @@
+"""What is there in an account, asked of each service itself and not of Pulumi's state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import boto3
+
+# Service, operation, key of the answer, key of the name; entries that count as gone are left out by `_is_gone`.
+_LISTS = [
+    ("batch", "describe_compute_environments", "computeEnvironments", "computeEnvironmentName"),
+    ("batch", "describe_job_queues", "jobQueues", "jobQueueName"),
+    ("batch", "describe_job_definitions", "jobDefinitions", "jobDefinitionArn"),
+    ("batch", "list_scheduling_policies", "schedulingPolicies", "arn"),
+    ("ec2", "describe_vpcs", "Vpcs", "VpcId"),
+    ("ec2", "describe_subnets", "Subnets", "SubnetId"),
+    ("ec2", "describe_internet_gateways", "InternetGateways", "InternetGatewayId"),
+    ("ec2", "describe_nat_gateways", "NatGateways", "NatGatewayId"),
+    ("ec2", "describe_addresses", "Addresses", "AllocationId"),
+    ("ec2", "describe_route_tables", "RouteTables", "RouteTableId"),
+    ("ec2", "describe_security_groups", "SecurityGroups", "GroupId"),
+    ("ec2", "describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
+    ("ec2", "describe_placement_groups", "PlacementGroups", "GroupName"),
+    ("ec2", "describe_launch_templates", "LaunchTemplates", "LaunchTemplateName"),
+    ("ec2", "describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"),
+    ("ecr", "describe_repositories", "repositories", "repositoryName"),
+    ("s3", "list_buckets", "Buckets", "Name"),
+    ("iam", "list_roles", "Roles", "RoleName"),
+    ("iam", "list_policies", "Policies", "Arn"),
+    ("iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
+    ("logs", "describe_log_groups", "logGroups", "logGroupName"),
+    ("kms", "list_aliases", "Aliases", "AliasName"),
+    ("firehose", "list_delivery_streams", "DeliveryStreamNames", ""),
+]
+_GONE = {"INACTIVE", "deleted", "DELETED"}
+
+
+def client(env: Mapping[str, str], service: str) -> Any:
+    """A boto3 client with the credentials of an environment, with no look at this process's own."""
+    return boto3.client(
+        service,  # type: ignore[call-overload]
+        endpoint_url=env["AWS_ENDPOINT_URL"],
+        region_name=env["AWS_REGION"],
+        aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
+        aws_session_token=env.get("AWS_SESSION_TOKEN"),
+    )
+
+
+def inventory(env: Mapping[str, str]) -> dict[str, list[str]]:
+    """Names of everything in the account by service and kind, sorted; kinds with nothing in them are left out."""
+    clients: dict[str, Any] = {}
+    found: dict[str, list[str]] = {}
+    for service, operation, key, name in _LISTS:
+        ask: Callable[..., dict[str, Any]] = getattr(clients.setdefault(service, client(env, service)), operation)
+        options = {"Scope": "Local"} if operation == "list_policies" else {}
+        entries: Iterable[Any] = (entry for entry in ask(**options)[key] if not _is_gone(entry))
+        names = sorted(entry if isinstance(entry, str) else entry[name] for entry in entries)
+        if names:
+            found[f"{service} {key}"] = names
+    kms = clients["kms"]
+    keys = [kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"] for key in kms.list_keys()["Keys"]]
+    standing = sorted(key["KeyId"] for key in keys if key["KeyState"] != "PendingDeletion")
+    return found | ({"kms Keys": standing} if standing else {})
+
+
+def _is_gone(entry: Any) -> bool:
+    return isinstance(entry, dict) and (entry.get("status") in _GONE or entry.get("State") in _GONE)

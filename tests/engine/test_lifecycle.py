@@ -1,0 +1,126 @@
+"""The life of the demo stack: up, no change, refresh, changes of its config, destroy.
+
+The tests share one stack and run in this order. They show what the engine does with localcloud's providers, whose
+table of replacements is taken from the real provider; they do not show what AWS itself would answer.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.inventory import client, inventory
+from tests.harness import Project
+
+QUEUE = "tidemill:queues"
+
+
+@pytest.fixture(scope="module")
+def before(cloud):
+    """What is in an account from its first day."""
+    return inventory(cloud.env)
+
+
+@pytest.fixture(scope="module")
+def project(before, new_project) -> Project:
+    project = new_project("demo-aws")
+    with project.config() as config:
+        config["aws:defaultTags"] = {"tags": {"cost-center": "tides"}}
+    run = project.up("--policy-pack", "policy").ok()
+    assert {step.op for step in run.steps} == {"create"}
+    assert run.violations == []
+    return project
+
+
+def plan_of(project: Project, **changes) -> list[str]:
+    """Change keys of the queue `cpu`, apply, and return what was done, in order."""
+    with project.config() as config:
+        config[QUEUE]["cpu"] = config[QUEUE]["cpu"] | changes
+    return project.up().ok().plan
+
+
+def test_a_second_up_changes_nothing(project):
+    assert project.up("--expect-no-changes").ok().plan == []
+
+
+def test_a_refresh_finds_no_difference(project):
+    assert project.refresh("--expect-no-changes").ok()
+    assert project.up("--expect-no-changes").ok().plan == []
+
+
+def test_default_tags_and_the_teams_own_reach_the_cloud(project, cloud):
+    bucket = project.outputs()["pipeline"]["store"].removeprefix("s3://")
+    tags = {tag["Key"]: tag["Value"] for tag in client(cloud.env, "s3").get_bucket_tagging(Bucket=bucket)["TagSet"]}
+    assert tags["cost-center"] == "tides"
+    assert "demo" in tags.values()
+    environments = client(cloud.env, "batch").describe_compute_environments()["computeEnvironments"]
+    assert all(environment["tags"]["cost-center"] == "tides" for environment in environments)
+
+
+def test_more_cpus_update_the_compute_environment_alone(project, cloud):
+    assert plan_of(project, capacity=[{"market": "spot", "max_cpus": 16}]) == [
+        "update ComputeEnvironment demo-local-cpu-spot",
+        "update BucketObjectv2 demo-local-store-pipeline",
+    ]
+    (environment,) = client(cloud.env, "batch").describe_compute_environments()["computeEnvironments"]
+    assert environment["computeResources"]["maxvCpus"] == 16
+
+
+def test_other_families_update_the_compute_environment_in_place(project, cloud):
+    assert plan_of(project, machines={"families": ["c6i", "m6i", "m7i"], "cpus": {"min": 2, "max": 4}}) == [
+        "update ComputeEnvironment demo-local-cpu-spot",
+        "update BucketObjectv2 demo-local-store-pipeline",
+    ]
+    (environment,) = client(cloud.env, "batch").describe_compute_environments()["computeEnvironments"]
+    assert "m7i.xlarge" in environment["computeResources"]["instanceTypes"]
+
+
+def test_more_scratch_is_a_new_version_of_the_launch_template_that_the_environment_follows(project, cloud):
+    assert plan_of(project, scratch_gib=30) == [
+        "update LaunchTemplate demo-local-cpu-machines",
+        "update ComputeEnvironment demo-local-cpu-spot",
+        "update BucketObjectv2 demo-local-store-pipeline",
+    ]
+    (environment,) = client(cloud.env, "batch").describe_compute_environments()["computeEnvironments"]
+    assert environment["computeResources"]["launchTemplate"]["version"] == "2"
+
+
+def test_another_image_is_a_new_revision_and_the_old_one_stays(project, cloud):
+    image = "docker.io/library/python@sha256:" + "1" * 64
+    assert plan_of(project, images={"default": image}) == [
+        "update JobDefinition demo-local-cpu-default",
+        "update BucketObjectv2 demo-local-store-pipeline",
+    ]
+    found = client(cloud.env, "batch").describe_job_definitions(status="ACTIVE")["jobDefinitions"]
+    assert sorted(definition["revision"] for definition in found) == [1, 2]
+
+
+def test_another_image_beside_it_is_another_definition(project):
+    with project.config() as config:
+        images = config[QUEUE]["cpu"]["images"] | {"legacy": "quay.io/old@sha256:" + "2" * 64}
+    first, *then = plan_of(project, images=images)
+    assert first == "create JobDefinition demo-local-cpu-legacy"
+    assert sorted(then) == [
+        "update BucketObjectv2 demo-local-store-pipeline",
+        "update Policy demo-local-identity-submitter",
+    ]
+
+
+def test_destroy_stops_while_purge_is_not_allowed_and_names_the_key(project, cloud):
+    there = inventory(cloud.env)
+    # Without the preview that would have stopped it, too: what is not protected would be gone by then.
+    run = project.destroy().refused()
+    assert "protected" in run.text
+    assert "tidemill:allow" in run.text
+    assert inventory(cloud.env) == there
+
+
+def test_with_purge_a_plain_destroy_leaves_nothing(project, cloud, before):
+    bucket = project.outputs()["pipeline"]["store"].removeprefix("s3://")
+    client(cloud.env, "s3").put_object(Bucket=bucket, Key="out/tiles-1/0/result.json", Body=b"{}")
+    with project.config() as config:
+        config["tidemill:allow"] = ["purge"]
+    run = project.up().ok()
+    assert not any("delete" in step.op or "replace" in step.op for step in run.steps)
+    project.destroy().ok()
+    assert project.resources() == []
+    assert inventory(cloud.env) == before

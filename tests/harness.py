@@ -1,0 +1,264 @@
+"""Drives the real Pulumi engine in a copy of the project, against one localcloud.
+
+Every run has a time limit and is ended together with the plugins that it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ops.processes import end_session
+from ops.project import POLICY, ROOT, copy_project
+
+TIMEOUT_SECONDS = 180
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that the engine did, or would do, to one resource."""
+
+    op: str
+    kind: str
+    name: str
+    replaces: tuple[str, ...] = field(default=(), compare=False)
+    """The properties that force the replacement."""
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.kind.rpartition(':')[2]} {self.name}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of `pulumi` that has ended."""
+
+    code: int
+    out: str
+    err: str
+    events: list[dict[str, Any]]
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+    @property
+    def steps(self) -> list[Step]:
+        """What was begun, in that order. What stays the same is left out, and so are components and the stack."""
+        return [step for event in self.events if (step := _step(event.get("resourcePreEvent")))]
+
+    @property
+    def plan(self) -> list[str]:
+        """The steps as `op Type name`, to compare and to read in a failure."""
+        return [str(step) for step in self.steps]
+
+    @property
+    def errors(self) -> list[str]:
+        """What the engine's diagnostics say is wrong; its closing "update failed" is left out."""
+        told = [event["diagnosticEvent"] for event in self.events if "diagnosticEvent" in event]
+        errors = [event["message"] for event in told if event["severity"] == "error"]
+        return [message for message in errors if "update failed" not in message]
+
+    @property
+    def violations(self) -> list[tuple[str, str]]:
+        """(name of the rule, message) of everything that the policy pack said."""
+        found = [event["policyEvent"] for event in self.events if "policyEvent" in event]
+        return [(event["policyName"], event["message"]) for event in found]
+
+    def ok(self) -> Run:
+        """Return itself.
+
+        Raises:
+            AssertionError: The run failed; the message holds its output.
+        """
+        assert self.code == 0, f"exit code {self.code}\n{self.text}"
+        return self
+
+    def refused(self) -> Run:
+        """Return itself.
+
+        Raises:
+            AssertionError: The run ended well although it should have been refused.
+        """
+        assert self.code != 0, f"it should have been refused\n{self.text}"
+        return self
+
+
+def _step(event: Mapping[str, Any] | None) -> Step | None:
+    metadata = (event or {}).get("metadata")
+    if not metadata or metadata["op"] in ("same", "read") or not metadata["type"].startswith("aws:"):
+        return None
+    detailed = metadata.get("detailedDiff") or {}
+    replaces = tuple(sorted(key for key, diff in detailed.items() if diff.get("diffKind", "").endswith("-replace")))
+    return Step(metadata["op"], metadata["type"], metadata["urn"].rpartition("::")[2], replaces)
+
+
+class Running:
+    """A run of `pulumi` that may still go on."""
+
+    def __init__(self, process: subprocess.Popen, base: Path) -> None:
+        self.process = process
+        self._base = base
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The engine's events so far."""
+        log = self._base.with_suffix(".events")
+        lines = log.read_text().splitlines(keepends=True) if log.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def wait_until(self, condition: Callable[[list[dict[str, Any]]], bool], timeout: float = TIMEOUT_SECONDS) -> None:
+        """Wait until the events so far fulfil a condition.
+
+        Raises:
+            AssertionError: The run ended, or the time was over, before they did.
+        """
+        deadline = time.monotonic() + timeout
+        while not condition(self.events):
+            assert self.process.poll() is None, f"the run ended first\n{self._ended().text}"
+            assert time.monotonic() < deadline, f"not within {timeout} s\n{self._ended().text}"
+            time.sleep(0.05)
+
+    def wait(self, timeout: float) -> Run:
+        """Wait for the end.
+
+        Raises:
+            AssertionError: It took longer than `timeout` seconds.
+        """
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"no end within {timeout} s\n{self._ended().text}") from None
+        return self._ended()
+
+    def _ended(self) -> Run:
+        out, err = (self._base.with_suffix(suffix).read_text(errors="replace") for suffix in (".out", ".err"))
+        code = self.process.poll()
+        return Run(-1 if code is None else code, out, err, self.events)
+
+
+class Project:
+    """A copy of the project with one stack, in a folder and a backend of its own."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str], stack: str, source: Path | None = None) -> None:
+        """Lay out the copy and create the stack.
+
+        Args:
+            folder: An empty folder.
+            env: Environment that localcloud gives to commands.
+            stack: Name of a stack of stacks/, or of any stack when `source` is given.
+            source: Another project of this repository in place of the main one, such as `bootstrap/`.
+        """
+        self.folder = folder
+        self.stack = stack
+        self._backend = folder / "backend"
+        self._backend.mkdir()
+        # The event log is a debugging option of the CLI.
+        self.env = {**env, "PULUMI_BACKEND_URL": f"file://{self._backend}", "PULUMI_DEBUG_COMMANDS": "true"}
+        self._runs = 0
+        if source is None:
+            copy_project(folder, stack)
+        else:
+            for entry in source.iterdir():
+                if not entry.name.startswith((f"Pulumi.{stack}", "__pycache__")):
+                    (folder / entry.name).symlink_to(entry)
+        self.run("stack", "init").ok()
+
+    def wait_until_written(self, timeout: float = TIMEOUT_SECONDS) -> None:
+        """Wait until the state on disk is whole and the engine has left it alone for half a second.
+
+        The engine's file backend writes in place: a run that is killed while it does leaves half a state behind, which
+        `pulumi cancel` cannot mend.
+
+        Raises:
+            AssertionError: It was not in time.
+        """
+        deadline, before, since = time.monotonic() + timeout, b"", time.monotonic()
+        while time.monotonic() - since < 0.5:
+            assert time.monotonic() < deadline, f"the state was still being written after {timeout} s"
+            content = b"".join(path.read_bytes() for path in self._backend.rglob(f"stacks/**/{self.stack}.json"))
+            if content != before or not content.rstrip().endswith(b"}"):
+                before, since = content, time.monotonic()
+            time.sleep(0.05)
+
+    @contextlib.contextmanager
+    def config(self) -> Iterator[dict[str, Any]]:
+        """Edit the stack's config; it is written when the block ends."""
+        stacks = self.folder / "stacks"
+        path = (stacks if stacks.is_dir() else self.folder) / f"Pulumi.{self.stack}.yaml"
+        settings = (yaml.safe_load(path.read_text()) if path.exists() else None) or {}
+        yield settings.setdefault("config", {})
+        path.write_text(yaml.safe_dump(settings, sort_keys=False))
+
+    @contextlib.contextmanager
+    def program(self, text: str) -> Iterator[None]:
+        """Put another program in place of the project's own, which it can run as `ordinary.py`, mutants beside it."""
+        main, ordinary = self.folder / "__main__.py", self.folder / "ordinary.py"
+        if not (self.folder / "tests").exists():
+            (self.folder / "tests").symlink_to(ROOT / "tests")
+        main.rename(ordinary)
+        main.write_text(text)
+        try:
+            yield
+        finally:
+            ordinary.replace(main)
+
+    def preview(self, *options: str) -> Run:
+        """Preview with the policy pack."""
+        return self.run("preview", "--policy-pack", str(POLICY), *options, events=True)
+
+    def up(self, *options: str) -> Run:
+        return self.run("up", "--yes", "--skip-preview", *options, events=True)
+
+    def refresh(self, *options: str) -> Run:
+        return self.run("refresh", "--yes", "--skip-preview", *options, events=True)
+
+    def destroy(self, *options: str) -> Run:
+        return self.run("destroy", "--yes", "--skip-preview", *options, events=True)
+
+    def outputs(self) -> dict[str, Any]:
+        return json.loads(self.run("stack", "output", "--json", "--show-secrets").ok().out)
+
+    def export(self) -> dict[str, Any]:
+        """What the backend holds of the stack."""
+        return json.loads(self.run("stack", "export").ok().out)
+
+    def resources(self, kind: str = "") -> list[dict[str, Any]]:
+        """What stands in the state for a resource of a cloud, by how its type ends."""
+        found = self.export()["deployment"].get("resources") or []
+        return [r for r in found if r["type"].startswith("aws:") and r["type"].endswith(kind)]
+
+    def run(self, *arguments: str, events: bool = False, timeout: float = TIMEOUT_SECONDS) -> Run:
+        """Run `pulumi` to its end and return how it ended, whatever that was."""
+        with self.start(*arguments, events=events) as running:
+            return running.wait(timeout)
+
+    @contextlib.contextmanager
+    def start(self, *arguments: str, events: bool = True) -> Iterator[Running]:
+        """Start `pulumi`; it and its plugins are ended when the block ends."""
+        self._runs += 1
+        base = self.folder / f"run-{self._runs}"
+        command = ["pulumi", *arguments, "--stack", self.stack, "--non-interactive"]
+        if events:
+            command += ["--event-log", str(base.with_suffix(".events"))]
+        with base.with_suffix(".out").open("wb") as out, base.with_suffix(".err").open("wb") as err:
+            process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        try:
+            yield Running(process, base)
+        finally:
+            end_session(process)

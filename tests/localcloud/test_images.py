@@ -1,0 +1,194 @@
+"""Containers from images of the registry, and containers that depend on others. Processes are real; Docker, ECS and ECR
+are not here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.localcloud.harness import Account, account
+from worker_image.oci import Layout
+from worker_image.tools import architecture, crane
+
+ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com"
+PROGRAM = """\
+package main
+
+import ("fmt"; "os"; "time")
+
+func main() {
+	switch os.Args[1] {
+	case "say":
+		fmt.Println(os.Args[2:], os.Getenv("A"), os.Getenv("PATH"))
+	case "fail":
+		os.Exit(3)
+	case "write":
+		if err := os.WriteFile(os.Args[2], []byte(os.Args[3]), 0o644); err != nil { fmt.Println(err); os.Exit(1) }
+	case "read":
+		data, err := os.ReadFile(os.Args[2]); fmt.Println(string(data), err)
+	case "look":
+		names, _ := os.ReadDir("/"); for _, each := range names { fmt.Println(each.Name()) }
+	case "sleep":
+		time.Sleep(time.Hour)
+	}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "main.go").write_text(PROGRAM)
+    env = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
+    command = ["go", "build", "-trimpath", "-o", str(folder / "program"), str(folder / "main.go")]
+    subprocess.run(command, env=env, check=True, timeout=300)
+    return folder / "program"
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    with account(idle_seconds=60) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def queue(cloud: Account) -> str:
+    return cloud.queue()
+
+
+def push(cloud: Account, program: Path, folder: Path, name: str, **config: Any) -> str:
+    """Push an image of one program; its reference at ECR."""
+    layout = Layout(folder / "layout")
+    digest = layout.write({"program": program}, architecture(), {"Entrypoint": ["/program"], **config})
+    address = cloud.api.control["registry"]({})["address"]
+    command = [str(crane()), "push", str(layout.folder), f"{address}/{name}:v1"]
+    subprocess.run(command, check=True, timeout=120, capture_output=True)
+    return f"{ECR}/{name}@{digest}"
+
+
+@pytest.fixture
+def run(cloud: Account, queue: str):
+    """Runs a job to its end."""
+
+    def runs(*command: str, **definition: Any) -> dict[str, Any]:
+        return cloud.ended(cloud.run(queue, cloud.definition(*command, **definition)))
+
+    return runs
+
+
+def test_the_root_is_the_images(cloud, run, program, tmp_path):
+    image = push(cloud, program, tmp_path, "team/look", Env=["A=image", "PATH=/somewhere"])
+    done = run("look", image=image)
+    assert done["status"] == "SUCCEEDED", done
+    assert cloud.lines(done["jobId"]) == ["dev", "proc", "program", "sys", "tmp"]
+
+
+def test_entrypoint_environment_and_command(cloud, run, program, tmp_path):
+    image = push(cloud, program, tmp_path, "team/say", Env=["A=image", "PATH=/somewhere"], Cmd=["say", "default"])
+    assert cloud.lines(run(image=image)["jobId"]) == ["[default] image /somewhere"]
+    overridden = run("say", "given", image=image, environment=[{"name": "A", "value": "definition"}])
+    assert cloud.lines(overridden["jobId"]) == ["[given] definition /somewhere"]
+
+
+def test_an_image_that_the_registry_does_not_know(cloud, run, program, tmp_path):
+    push(cloud, program, tmp_path, "team/known")
+    done = run("look", image=f"{ECR}/team/known:v2")
+    assert done["status"] == "FAILED"
+    (container,) = done["attempts"][-1]["taskProperties"][0]["containers"]
+    assert container["reason"].startswith("CannotPullContainerError: Error response from daemon: manifest for")
+    assert "exitCode" not in container
+
+
+class TestDependencies:
+    @pytest.fixture
+    def image(self, cloud, program, tmp_path):
+        return push(cloud, program, tmp_path, "team/parts")
+
+    def definition(self, cloud, image, condition, *first, **first_more):
+        """A definition of two containers that share a volume; its ARN."""
+        mount = [{"sourceVolume": "shared", "containerPath": "/shared"}]
+        memory = [{"type": "MEMORY", "value": "64"}]
+        before = {"name": "first", "image": image, "command": list(first), "essential": False} | first_more
+        item = {
+            "name": "item",
+            "image": image,
+            "command": ["read", "/shared/note"],
+            "dependsOn": [{"containerName": "first", "condition": condition}],
+            "resourceRequirements": [*memory, {"type": "VCPU", "value": "1"}],
+            "mountPoints": mount,
+        }
+        made = cloud.batch.register_job_definition(
+            jobDefinitionName=f"parts-{condition.lower()}-{first[0]}",
+            type="container",
+            ecsProperties={
+                "taskProperties": [
+                    {
+                        "containers": [item, before | {"resourceRequirements": memory, "mountPoints": mount}],
+                        "volumes": [{"name": "shared", "host": {"sourcePath": f"/var/{condition}-{first[0]}"}}],
+                    }
+                ]
+            },
+        )
+        return made["jobDefinitionArn"]
+
+    @pytest.fixture
+    def parts(self, cloud, queue):
+        """Runs a job to its end; its status and its containers by name."""
+
+        def runs(definition):
+            done = cloud.ended(cloud.run(queue, definition))
+            containers = done["attempts"][-1]["taskProperties"][0]["containers"]
+            return done["status"], {each["name"]: each for each in containers}
+
+        return runs
+
+    def lines(self, cloud, container):
+        events = cloud.logs.get_log_events(
+            logGroupName="/aws/batch/job", logStreamName=container["logStreamName"], startFromHead=True
+        )["events"]
+        return [event["message"] for event in events]
+
+    @pytest.mark.parametrize("condition", ["SUCCESS", "COMPLETE"])
+    def test_it_starts_after_what_it_depends_on_has_ended(self, cloud, parts, image, condition):
+        definition = self.definition(cloud, image, condition, "write", "/shared/note", "from the first")
+        status, found = parts(definition)
+        assert (status, found["first"]["exitCode"], found["item"]["exitCode"]) == ("SUCCEEDED", 0, 0)
+        assert self.lines(cloud, found["item"]) == ["from the first <nil>"]
+        assert found["first"]["logStreamName"].split("/")[1] == "first"
+
+    def test_success_was_not_reached(self, cloud, parts, image):
+        status, found = parts(self.definition(cloud, image, "SUCCESS", "fail"))
+        assert (status, found["first"]["exitCode"]) == ("FAILED", 3)
+        assert "exitCode" not in found["item"]
+        assert "first was not met" in found["item"]["reason"]
+
+    def test_complete_is_enough(self, cloud, parts, image):
+        status, found = parts(self.definition(cloud, image, "COMPLETE", "fail"))
+        assert (status, found["first"]["exitCode"], found["item"]["exitCode"]) == ("SUCCEEDED", 3, 0)
+
+    def test_what_has_only_to_start_ends_with_the_task(self, cloud, parts, image):
+        status, found = parts(self.definition(cloud, image, "START", "sleep"))
+        assert (status, found["item"]["exitCode"]) == ("SUCCEEDED", 0)
+
+    def test_every_container_is_described(self, cloud, queue, image):
+        definition = self.definition(cloud, image, "SUCCESS", "write", "/shared/note", "x")
+        identity = cloud.run(queue, definition)
+        found = cloud.job(identity)["ecsProperties"]["taskProperties"][0]["containers"]
+        assert [each["name"] for each in found] == ["first", "item"]
+        cloud.ended(identity)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"essential": True}, "exactly one essential container"),
+            ({"name": "other"}, "depends on 'first', which does not exist"),
+            ({"dependsOn": [{"containerName": "first", "condition": "START"}]}, "in a circle"),
+        ],
+    )
+    def test_refused(self, cloud, image, change, message):
+        with pytest.raises(Exception, match=message):
+            self.definition(cloud, image, "SUCCESS", "look", **change)

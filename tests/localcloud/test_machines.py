@@ -1,0 +1,298 @@
+"""Machines: metadata, user data, Spot's end, updates. What real EC2 or a real ECS agent does is not proved here."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.aws.accounts import service_client
+from tests.localcloud.harness import Account, account, until
+
+DRAINING = "mkdir -p /etc/ecs && echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >> /etc/ecs/ecs.config"
+RETRY_HOST = {
+    "retryStrategy": {
+        "attempts": 10,
+        "evaluateOnExit": [{"action": "RETRY", "onStatusReason": "Host EC2*"}, {"action": "EXIT", "onReason": "*"}],
+    }
+}
+PROBE = """
+import json, os, urllib.error, urllib.request
+def ask(method, path, **headers):
+    request = urllib.request.Request("http://169.254.169.254" + path, method=method)
+    for name, value in headers.items():
+        request.add_header("X-aws-ec2-metadata-" + name.replace("_", "-"), value)
+    try:
+        return urllib.request.urlopen(request, timeout=5).read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code
+answers = {"v1": ask("GET", "/latest/meta-data/instance-id"), "no ttl": ask("PUT", "/latest/api/token"),
+           "bad token": ask("GET", "/latest/meta-data/instance-id", token="x")}
+token = ask("PUT", "/latest/api/token", token_ttl_seconds="60")
+for path in ("meta-data/instance-id", "meta-data/instance-type", "meta-data/placement/region",
+             "meta-data/placement/availability-zone", "meta-data/instance-life-cycle", "meta-data/iam/info",
+             "meta-data/iam/security-credentials/", "meta-data/spot/instance-action", "meta-data/nothing",
+             "dynamic/instance-identity/document"):
+    answers[path] = ask("GET", "/latest/" + path, token=token)
+role = answers["meta-data/iam/security-credentials/"]
+answers["credentials"] = ask("GET", "/latest/meta-data/iam/security-credentials/" + role, token=token)
+relative = os.environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+if relative:
+    answers["task"] = urllib.request.urlopen("http://169.254.170.2" + relative, timeout=5).read().decode()
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Account]:
+    with account() as made:
+        yield made
+
+
+def machines(cloud: Account) -> list[dict[str, Any]]:
+    return cloud.api.control["machines"]({})["machines"]
+
+
+def test_instance_metadata_as_a_child_sees_it(cloud: Account) -> None:
+    queue = cloud.queue(cloud.environment(launchTemplate=cloud.template(MetadataOptions={"HttpTokens": "required"})))
+    job = cloud.run(queue, cloud.definition("python3", "-c", PROBE))
+    assert cloud.ended(job)["status"] == "SUCCEEDED"
+    seen = json.loads(cloud.lines(job)[0])
+    assert (seen["v1"], seen["no ttl"], seen["bad token"]) == (401, 400, 401)
+    assert seen["meta-data/instance-type"] == "c6i.large"
+    assert seen["meta-data/placement/region"] == "us-west-2"
+    assert seen["meta-data/placement/availability-zone"].startswith("us-west-2")
+    assert seen["meta-data/instance-life-cycle"] == "spot"
+    assert seen["meta-data/spot/instance-action"] == 404
+    assert seen["meta-data/nothing"] == 404
+    assert json.loads(seen["meta-data/iam/info"])["InstanceProfileArn"] == cloud.profile
+    assert json.loads(seen["dynamic/instance-identity/document"])["instanceId"] == seen["meta-data/instance-id"]
+    assert json.loads(seen["credentials"])["AccessKeyId"].startswith("ASIA")
+    assert "task" not in seen, "a task without a role is told of no credentials"
+
+
+def test_version_one_of_the_metadata_where_the_template_allows_it(cloud: Account) -> None:
+    queue = cloud.queue(cloud.environment(launchTemplate=cloud.template(MetadataOptions={"HttpTokens": "optional"})))
+    job = cloud.run(queue, cloud.definition("python3", "-c", PROBE))
+    assert cloud.ended(job)["status"] == "SUCCEEDED"
+    assert json.loads(cloud.lines(job)[0])["v1"].startswith("i-")
+
+
+def test_user_data_runs_as_rendered_and_changes_nothing_here(cloud: Account) -> None:
+    script = f"""#!/bin/bash
+{DRAINING}
+mkfs.xfs /dev/nvme1n1
+mkdir -p /mnt/shared /var/lib/data /etc/tidemill-was-here
+mount -t nfs4 -o nfsvers=4.1,rsize=1048576 fs-0123abcd.efs.us-west-2.amazonaws.com:/ /mnt/shared
+systemctl restart ecs || exit 1
+echo written by user data > /var/lib/data/file
+echo ECS_IMAGE_PULL_BEHAVIOR=once >> /etc/ecs/ecs.config
+touch /usr/local/bin/intruder && exit 2
+exit 0
+"""
+    queue = cloud.queue(cloud.environment(launchTemplate=cloud.template(script)))
+    volumes = [
+        {"name": "data", "host": {"sourcePath": "/var/lib/data"}},
+        {"name": "shared", "host": {"sourcePath": "/mnt/shared"}},
+    ]
+    mounts = [
+        {"sourceVolume": "data", "containerPath": "/data", "readOnly": True},
+        {"sourceVolume": "shared", "containerPath": "/srv/deep/shared"},
+    ]
+    definition = cloud.definition(
+        "sh", "-c", "cat /data/file; touch /data/x || echo read-only; echo kept > /srv/deep/shared/kept; sleep 0.3",
+        mountPoints=mounts, task={"volumes": volumes},
+    )  # fmt: skip
+    job = cloud.run(queue, definition)
+    config = until(lambda: [each["config"] for each in machines(cloud) if each["children"]])[0]
+    assert config == {"ECS_ENABLE_SPOT_INSTANCE_DRAINING": "true", "ECS_IMAGE_PULL_BEHAVIOR": "once"}
+    assert cloud.ended(job)["status"] == "SUCCEEDED"
+    lines = cloud.lines(job)
+    assert lines[0] == "written by user data"
+    assert lines[-1] == "read-only"
+    for path in ("/var/lib/data", "/mnt/shared", "/etc/tidemill-was-here", "/usr/local/bin/intruder", "/srv/deep"):
+        assert not Path(path).exists()
+    shared = cloud.api._core.settings.state_dir / "efs/fs-0123abcd/kept"
+    assert shared.read_text() == "kept\n"
+
+
+def test_failing_user_data_is_logged_and_the_agent_joins(cloud: Account, caplog: pytest.LogCaptureFixture) -> None:
+    queue = cloud.queue(cloud.environment(launchTemplate=cloud.template("#!/bin/sh\necho broken >&2\nexit 3\n")))
+    assert cloud.ended(cloud.run(queue, cloud.definition("true")))["status"] == "SUCCEEDED"
+    assert "ended with 3" in caplog.text
+    assert "broken" in caplog.text
+
+
+@pytest.mark.parametrize("draining", [True, False])
+def test_a_reclaimed_machine_gets_notice_and_then_nothing(draining: bool) -> None:
+    with account(reclaim_seconds=1.5) as cloud:
+        script = f"#!/bin/sh\n{DRAINING if draining else ':'}\n"
+        queue = cloud.queue(
+            cloud.environment(launchTemplate=cloud.template(script), instanceTypes=["c6i.large"], maxvCpus=4)
+        )
+        watch = cloud.definition("sh", "-c", "trap '' TERM; while :; do sleep 0.1; done", cpus=2, more=RETRY_HOST)
+        brief = cloud.definition("sh", "-c", "sleep 0.2", cpus=1)
+        job = cloud.run(queue, watch)
+        cloud.becomes(job, "RUNNING")
+        doomed = cloud.api.control["reclaim"]({})["instance"]
+        assert [each["doomed"] for each in machines(cloud) if each["instance"] == doomed] == [True]
+        again = until(lambda: (j := cloud.job(job))["status"] == "RUNNING" and len(j["attempts"]) == 1 and j)
+        assert again["attempts"][0]["statusReason"] == f"Host EC2 (instance {doomed}) terminated."
+        assert "exitCode" not in again["attempts"][0]["taskProperties"][0]["containers"][0]
+        assert doomed not in [each["instance"] for each in machines(cloud)]
+        cloud.batch.terminate_job(jobId=job, reason="enough")
+        until(lambda: not machines(cloud))
+
+        first = cloud.run(queue, brief)
+        cloud.becomes(first, "RUNNING")
+        doomed = cloud.api.control["reclaim"]({})["instance"]
+        cloud.ended(first)
+        cloud.ended(cloud.run(queue, brief))
+        late = [each for each in cloud.api.control["placements"]({})["placements"] if each["doomed"]]
+        assert bool(late) is not draining, "only draining keeps new children off a machine that has its notice"
+        assert {each["instance"] for each in late} <= {doomed}
+
+
+def test_the_notice_is_in_the_metadata(cloud: Account) -> None:
+    script = """
+import json, time, urllib.error, urllib.request
+base = "http://169.254.169.254/latest/"
+put = urllib.request.Request(base + "api/token", method="PUT", headers={"X-aws-ec2-metadata-token-ttl-seconds": "60"})
+token = urllib.request.urlopen(put).read().decode()
+get = urllib.request.Request(base + "meta-data/spot/instance-action", headers={"X-aws-ec2-metadata-token": token})
+while True:
+    try:
+        print(urllib.request.urlopen(get).read().decode(), flush=True)
+        break
+    except urllib.error.HTTPError as error:
+        assert error.code == 404
+        time.sleep(0.05)
+"""
+    job = cloud.run(cloud.queue(), cloud.definition("python3", "-c", script))
+    cloud.becomes(job, "RUNNING")
+    running = until(lambda: [each for each in machines(cloud) if job in each["children"]])
+    cloud.api.control["reclaim"]({"instance": running[0]["instance"]})
+    assert cloud.ended(job)["status"] == "SUCCEEDED"
+    notice = json.loads(cloud.lines(job)[0])
+    assert notice["action"] == "terminate"
+    assert notice["time"].endswith("Z")
+
+
+def test_what_cannot_be_reclaimed() -> None:
+    with account() as empty:
+        assert empty.api.control["reclaim"]({}) == {"instance": None}
+        with pytest.raises(ValueError, match="no Spot machine i-1"):
+            empty.api.control["reclaim"]({"instance": "i-1"})
+        queue = empty.queue(empty.environment(type="EC2", allocationStrategy="BEST_FIT_PROGRESSIVE"))
+        job = empty.run(queue, empty.definition("sleep", "60"))
+        empty.becomes(job, "RUNNING")
+        assert empty.api.control["reclaim"]({}) == {"instance": None}, "On-Demand is not taken away"
+
+
+def test_machines_fit_what_waits_stay_within_the_limit_and_go_when_idle() -> None:
+    with account() as cloud:
+        environment = cloud.environment(instanceTypes=["c6i.large", "c6i.xlarge", "c6i.2xlarge"], maxvCpus=7)
+        queue = cloud.queue(environment)
+        parent = cloud.run(queue, cloud.definition("sleep", "0.5"), size=12)
+        until(lambda: sum(len(each["children"]) for each in machines(cloud)) == 8)
+        assert sorted(each["type"] for each in machines(cloud)) == ["c6i.large", "c6i.large", "c6i.xlarge"]
+        assert cloud.ended(parent)["status"] == "SUCCEEDED"
+        until(lambda: not machines(cloud))
+
+
+def test_machines_that_must_always_be_there() -> None:
+    with account() as warm:
+        warm.environment(instanceTypes=["c6i.large"], minvCpus=4, maxvCpus=8)
+        until(lambda: [each["state"] for each in machines(warm)] == ["running", "running"])
+        first = {each["instance"] for each in machines(warm)}
+        time.sleep(1)
+        assert {each["instance"] for each in machines(warm)} == first
+
+
+def test_the_next_rung_opens_when_the_first_is_full() -> None:
+    with account() as cloud:
+        spot = cloud.environment("spot", instanceTypes=["c6i.large"], maxvCpus=2)
+        demand = cloud.environment("demand", type="EC2", instanceTypes=["c6i.large"], maxvCpus=2)
+        parent = cloud.run(cloud.queue(spot, demand), cloud.definition("sleep", "0.5", cpus=2), size=3)
+        until(lambda: {each["environment"] for each in machines(cloud) if each["children"]} == {"spot", "demand"})
+        assert len(machines(cloud)) == 2
+        assert cloud.ended(parent)["status"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_an_infrastructure_update_replaces_machines(patient: bool) -> None:
+    with account(time_scale=1 if patient else 0.01) as cloud:
+        environment = cloud.environment(instanceTypes=["c6i.large"])
+        job = cloud.run(cloud.queue(environment), cloud.definition("sleep", "1.5", more=RETRY_HOST))
+        cloud.becomes(job, "RUNNING")
+        old = machines(cloud)[0]["instance"]
+        cloud.batch.update_compute_environment(
+            computeEnvironment=environment,
+            computeResources={"instanceTypes": ["c7i.large"]},
+            updatePolicy={"jobExecutionTimeoutMinutes": 1},
+        )
+        assert cloud.status_of(environment) == "UPDATING"
+        done = cloud.ended(job)
+        assert done["status"] == "SUCCEEDED"
+        assert len(done["attempts"]) == (1 if patient else 2)
+        until(lambda: cloud.status_of(environment) == "VALID")
+        assert old not in [each["instance"] for each in machines(cloud)]
+        other = cloud.run(
+            cloud.batch.describe_job_queues()["jobQueues"][0]["jobQueueArn"], cloud.definition("sleep", "0.2")
+        )
+        cloud.becomes(other, "RUNNING")
+        assert {each["type"] for each in machines(cloud) if each["children"]} == {"c7i.large"}
+
+
+def test_a_scaling_update_leaves_machines_alone(cloud: Account) -> None:
+    environment = cloud.environment()
+    job = cloud.run(cloud.queue(environment), cloud.definition("sleep", "0.8"))
+    cloud.becomes(job, "RUNNING")
+    cloud.batch.update_compute_environment(computeEnvironment=environment, computeResources={"maxvCpus": 16})
+    until(lambda: cloud.status_of(environment) == "VALID")
+    assert cloud.job(job)["status"] == "RUNNING"
+    assert len(cloud.ended(job)["attempts"]) == 1
+
+
+def test_without_namespaces_metadata_is_on_loopback_and_user_data_is_read() -> None:
+    with account(namespaces=False) as cloud:
+        assert cloud.api.health()["namespaces"] is False
+        queue = cloud.queue(cloud.environment(launchTemplate=cloud.template(f"#!/bin/sh\n{DRAINING}\n")))
+        cloud.run(queue, cloud.definition("sleep", "60"))
+        running = until(lambda: [each for each in machines(cloud) if each["children"]])[0]
+        assert running["config"] == {"ECS_ENABLE_SPOT_INSTANCE_DRAINING": "true"}
+        port = cloud.api._scheduler.machines[running["instance"]].metadata_port
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/latest/meta-data/instance-id", timeout=5)
+
+
+def test_mountpoint_shows_what_the_instance_role_may_read(cloud: Account) -> None:
+    s3 = service_client("s3", "us-west-2")
+    s3.create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    for key in ("v1/weights", "v2/deep/weights"):
+        s3.put_object(Bucket="models", Key=key, Body=key.encode())
+    script = "#!/bin/sh\ninstall -d /mnt/s3\nmount-s3 --read-only --allow-other --prefix v2/ models /mnt/s3\n"
+    definition = cloud.definition(
+        "sh", "-c", "cd /models; find . -type f; cat deep/weights",
+        mountPoints=[{"sourceVolume": "s3", "containerPath": "/models", "readOnly": True}],
+        task={"volumes": [{"name": "s3", "host": {"sourcePath": "/mnt/s3"}}]},
+    )  # fmt: skip
+    job = cloud.run(cloud.queue(cloud.environment(launchTemplate=cloud.template(script))), definition)
+    assert cloud.ended(job)["status"] == "SUCCEEDED"
+    assert cloud.lines(job) == ["./deep/weights", "v2/deep/weights"]
+    assert (cloud.instance_role, "s3:ListBucket", "arn:aws:s3:::models") in cloud.asked
+
+
+def test_a_job_is_not_lost_by_the_reason_that_batch_shows_while_it_scales_from_zero() -> None:
+    with account(machine_boot_seconds=0.5) as cloud:
+        job = cloud.run(cloud.queue(), cloud.definition("true"))
+        waiting = until(lambda: (j := cloud.job(job)).get("statusReason") and j)
+        assert waiting["status"] == "RUNNABLE"
+        assert waiting["statusReason"].startswith("MISCONFIGURATION")
+        assert cloud.ended(job)["status"] == "SUCCEEDED"

@@ -1,0 +1,548 @@
+"""Every type's life against localcloud's daemon: it cannot prove what AWS answers, only that calls fit its models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.aws.provider import invokes, resources
+from localcloud.aws.provider.table import row, rows
+from localcloud.cloud import Cloud
+
+pytestmark = pytest.mark.xdist_group("localcloud-provider")
+TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+    }
+)
+
+
+def policy(action: str, resource: str = "*") -> str:
+    """A document that allows one action."""
+    statement = {"Effect": "Allow", "Action": [action], "Resource": [resource]}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[resources.Clients]:
+    """Clients as the provider makes them, with the environment of a running localcloud."""
+    started = Cloud(tmp_path_factory.mktemp("cloud"), batch_transition_seconds=0.05, relation_seconds=0.1)
+    with pytest.MonkeyPatch.context() as patch, started as cloud:
+        for key, value in cloud.settings.items():
+            if key.startswith("AWS_"):
+                patch.setenv(key, value)
+        yield resources.Clients("us-west-2")
+
+
+class World:
+    """What the types under test stand on, made by the provider itself and kept for the module."""
+
+    def __init__(self, clients: resources.Clients) -> None:
+        self.clients = clients
+        self._made: dict[str, dict[str, Any]] = {}
+
+    def make(self, token: str, **inputs: Any) -> dict[str, Any]:
+        """Create a resource once for the same inputs; its outputs and id."""
+        key = json.dumps([token, inputs], sort_keys=True)
+        if key not in self._made:
+            made, outputs = create(self.clients, token, f"base{len(self._made)}", inputs)
+            self._made[key] = {**outputs, "id": made}
+        return self._made[key]
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)()
+
+    def vpc(self) -> str:
+        return self.make("aws:ec2/vpc:Vpc", cidrBlock="10.0.0.0/16")["id"]
+
+    def subnet(self, block: int = 0) -> str:
+        return self.make("aws:ec2/subnet:Subnet", vpcId=self.vpc(), cidrBlock=f"10.0.{block}.0/24")["id"]
+
+    def subnet2(self) -> str:
+        return self.subnet(7)
+
+    def group(self) -> str:
+        return self.make("aws:ec2/securityGroup:SecurityGroup", vpcId=self.vpc())["id"]
+
+    def table(self, number: int = 1) -> str:
+        return self.make("aws:ec2/routeTable:RouteTable", vpcId=self.vpc(), tags={"n": str(number)})["id"]
+
+    def table2(self) -> str:
+        return self.table(2)
+
+    def gateway(self) -> str:
+        return self.make("aws:ec2/internetGateway:InternetGateway", vpcId=self.vpc())["id"]
+
+    def nat(self) -> str:
+        address = self.make("aws:ec2/eip:Eip", domain="vpc")["id"]
+        return self.make("aws:ec2/natGateway:NatGateway", allocationId=address, subnetId=self.subnet())["id"]
+
+    def address(self) -> str:
+        return self.make("aws:ec2/eip:Eip", domain="vpc", tags={"for": "nat"})["id"]
+
+    def bucket(self) -> str:
+        return self.make("aws:s3/bucket:Bucket")["id"]
+
+    def bucket_arn(self) -> str:
+        return f"arn:aws:s3:::{self.bucket()}"
+
+    def role(self, number: int = 1) -> str:
+        return self.make("aws:iam/role:Role", assumeRolePolicy=TRUST, description=str(number))["id"]
+
+    def role2(self) -> str:
+        return self.role(2)
+
+    def role_arn(self) -> str:
+        return self.make("aws:iam/role:Role", assumeRolePolicy=TRUST, description="1")["arn"]
+
+    def policy_arn(self) -> str:
+        return self.make("aws:iam/policy:Policy", policy=policy("s3:GetObject"))["arn"]
+
+    def profile(self) -> str:
+        return self.make("aws:iam/instanceProfile:InstanceProfile", role=self.role())["arn"]
+
+    def key(self, number: int = 1) -> str:
+        return self.make("aws:kms/key:Key", description=str(number))["keyId"]
+
+    def key2(self) -> str:
+        return self.key(2)
+
+    def repository(self) -> str:
+        return self.make("aws:ecr/repository:Repository")["id"]
+
+    def logs(self) -> str:
+        return self.make("aws:cloudwatch/logGroup:LogGroup")["id"]
+
+    def stream(self) -> str:
+        settings = {"bucketArn": self.bucket_arn(), "roleArn": self.role_arn()}
+        token = "aws:kinesis/firehoseDeliveryStream:FirehoseDeliveryStream"
+        return self.make(token, destination="extended_s3", extendedS3Configuration=settings)["arn"]
+
+    def template(self) -> dict[str, Any]:
+        made = self.make("aws:ec2/launchTemplate:LaunchTemplate", userData="YQ==")
+        return {"launchTemplateId": made["id"], "version": "1"}
+
+    def compute(self, cpus: int = 8, **more: Any) -> dict[str, Any]:
+        return {
+            "type": "SPOT",
+            "allocationStrategy": "SPOT_PRICE_CAPACITY_OPTIMIZED",
+            "minVcpus": 0,
+            "maxVcpus": cpus,
+            "instanceTypes": ["c6i.large", "m6i.large"],
+            "instanceRole": self.profile(),
+            "subnets": [self.subnet()],
+            "securityGroupIds": [self.group()],
+            "launchTemplate": self.template(),
+            "ec2Configurations": [{"imageType": "ECS_AL2023"}],
+        } | more
+
+    def environment(self, cpus: int = 8) -> str:
+        token = "aws:batch/computeEnvironment:ComputeEnvironment"
+        return self.make(token, type="MANAGED", computeResources=self.compute(cpus))["arn"]
+
+    def shares(self, seconds: int = 60) -> str:
+        return self.make("aws:batch/schedulingPolicy:SchedulingPolicy", fairSharePolicy={"shareDecaySeconds": seconds})[
+            "arn"
+        ]
+
+
+def create(clients: resources.Clients, token: str, name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Check and create; the id and the outputs."""
+    return resources.Resource(token, clients).create(complete(token, name, given), 30)
+
+
+def complete(token: str, name: str, given: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Inputs as the provider's Check answers them."""
+    inputs = resources.check(row(token), name, old or {}, given, name.encode())
+    if row(token).taggable:
+        inputs["tagsAll"] = resources.merged_tags(inputs.get("tags"), {"team": "test"})
+    return inputs
+
+
+@pytest.fixture(scope="module")
+def world(clients: resources.Clients) -> World:
+    return World(clients)
+
+
+def container(image: str) -> str:
+    """ECS properties with one container."""
+    needs = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "128"}]
+    item = {"name": "item", "image": image, "command": ["true"], "resourceRequirements": needs}
+    return json.dumps({"taskProperties": [{"containers": [item]}]})
+
+
+def destination(world: World, prefix: str) -> dict[str, Any]:
+    return {"bucketArn": world.bucket_arn(), "roleArn": world.role_arn(), "prefix": prefix, "bufferingInterval": 300}
+
+
+def expiry(days: int) -> list[dict[str, Any]]:
+    return [{"id": "jobs", "status": "Enabled", "filter": {"prefix": "jobs/"}, "expiration": {"days": days}}]
+
+
+def cleanup(count: int) -> str:
+    selection = {"tagStatus": "untagged", "countType": "imageCountMoreThan", "countNumber": count}
+    return json.dumps({"rules": [{"rulePriority": 1, "selection": selection, "action": {"type": "expire"}}]})
+
+
+def metric(value: str) -> dict[str, str]:
+    return {"name": "FailedItems", "namespace": "Test", "value": value}
+
+
+BLOCK = {"blockPublicAcls": True, "blockPublicPolicy": True, "ignorePublicAcls": True, "restrictPublicBuckets": True}
+# token: (inputs, the changes that an update makes), as functions of the world; no changes: every change replaces it
+LIVES: dict[str, Any] = {
+    "aws:ec2/vpc:Vpc": lambda w: ({"cidrBlock": "10.9.0.0/16"}, {"enableDnsHostnames": True, "tags": {"a": "b"}}),
+    "aws:ec2/subnet:Subnet": lambda w: (
+        {"vpcId": w["vpc"], "cidrBlock": "10.0.99.0/24", "tags": {"a": "1", "b": "2"}},
+        {"mapPublicIpOnLaunch": True, "tags": {"a": "3"}},
+    ),
+    "aws:ec2/internetGateway:InternetGateway": lambda w: (
+        {},
+        {"vpcId": w.make("aws:ec2/vpc:Vpc", cidrBlock="10.8.0.0/16")["id"]},
+    ),
+    "aws:ec2/routeTable:RouteTable": lambda w: ({"vpcId": w["vpc"]}, {"tags": {"a": "b"}}),
+    "aws:ec2/route:Route": lambda w: (
+        {"routeTableId": w["table"], "destinationCidrBlock": "0.0.0.0/0", "gatewayId": w["gateway"]},
+        {"gatewayId": None, "natGatewayId": w["nat"]},
+    ),
+    "aws:ec2/routeTableAssociation:RouteTableAssociation": lambda w: (
+        {"routeTableId": w["table"], "subnetId": w["subnet2"]},
+        {"routeTableId": w["table2"]},
+    ),
+    "aws:ec2/eip:Eip": lambda w: ({"domain": "vpc"}, {"tags": {"a": "b"}}),
+    "aws:ec2/natGateway:NatGateway": lambda w: (
+        {"allocationId": w["address"], "subnetId": w["subnet"]},
+        {"tags": {"a": "b"}},
+    ),
+    "aws:ec2/securityGroup:SecurityGroup": lambda w: ({"vpcId": w["vpc"]}, {"tags": {"a": "b"}}),
+    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": lambda w: (
+        {"securityGroupId": w["group"], "ipProtocol": "tcp", "fromPort": 443, "toPort": 443, "cidrIpv4": "0.0.0.0/0"},
+        {"fromPort": 80},
+    ),
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": lambda w: (
+        {"securityGroupId": w["group"], "ipProtocol": "tcp", "fromPort": 443, "toPort": 443, "cidrIpv4": "10.0.0.0/8"},
+        {"description": "from within"},
+    ),
+    "aws:ec2/vpcEndpoint:VpcEndpoint": lambda w: (
+        {"vpcId": w["vpc"], "serviceName": "com.amazonaws.us-west-2.s3", "routeTableIds": [w["table"]]},
+        {"routeTableIds": [w["table2"]]},
+    ),
+    "aws:ec2/launchTemplate:LaunchTemplate": lambda w: (
+        {
+            "userData": "YQ==",
+            "updateDefaultVersion": True,
+            "metadataOptions": {"httpTokens": "required", "httpEndpoint": "enabled"},
+            "tagSpecifications": [{"resourceType": "instance", "tags": {"a": "b"}}],
+            "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": 70, "encrypted": "true"}}],
+        },
+        {"userData": "Yg=="},
+    ),
+    "aws:ec2/placementGroup:PlacementGroup": lambda w: ({"strategy": "cluster"}, {"tags": {"a": "b"}}),
+    "aws:ecr/repository:Repository": lambda w: (
+        {"imageTagMutability": "IMMUTABLE", "imageScanningConfiguration": {"scanOnPush": True}, "tags": {"a": "b"}},
+        {"imageTagMutability": "MUTABLE", "tags": {}},
+    ),
+    "aws:ecr/lifecyclePolicy:LifecyclePolicy": lambda w: ({"repository": w["repository"], "policy": cleanup(3)}, {}),
+    "aws:s3/bucket:Bucket": lambda w: ({"tags": {"a": "1"}}, {"forceDestroy": True, "tags": {"b": "2"}}),
+    "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock": lambda w: (
+        {"bucket": w["bucket"], **BLOCK},
+        {"blockPublicAcls": False},
+    ),
+    "aws:s3/bucketOwnershipControls:BucketOwnershipControls": lambda w: (
+        {"bucket": w["bucket"], "rule": {"objectOwnership": "BucketOwnerEnforced"}},
+        {"rule": {"objectOwnership": "ObjectWriter"}},
+    ),
+    "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration": lambda w: (
+        {"bucket": w["bucket"], "rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}]},
+        {"rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "aws:kms", "kmsMasterKeyId": w["key"]}}]},
+    ),
+    "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration": lambda w: (
+        {"bucket": w["bucket"], "rules": expiry(90)},
+        {"rules": expiry(120)},
+    ),
+    "aws:s3/bucketPolicy:BucketPolicy": lambda w: (
+        {"bucket": w["bucket"], "policy": policy("s3:GetObject", w["bucket_arn"] + "/*")},
+        {"policy": policy("s3:ListBucket", w["bucket_arn"])},
+    ),
+    "aws:s3/bucketVersioning:BucketVersioning": lambda w: (
+        {
+            "bucket": w.make("aws:s3/bucket:Bucket", forceDestroy=True)["id"],
+            "versioningConfiguration": {"status": "Enabled"},
+        },
+        {"versioningConfiguration": {"status": "Suspended"}},
+    ),
+    "aws:s3/bucketObjectv2:BucketObjectv2": lambda w: (
+        {"bucket": w["bucket"], "key": "pipeline.json", "content": "{}", "tags": {"a": "b"}},
+        {"content": '{"a": 1}', "contentType": "application/json"},
+    ),
+    "aws:kms/key:Key": lambda w: (
+        {"description": "a", "enableKeyRotation": True, "deletionWindowInDays": 7},
+        {"description": "b", "enableKeyRotation": False},
+    ),
+    "aws:kms/alias:Alias": lambda w: ({"targetKeyId": w["key"]}, {"targetKeyId": w["key2"]}),
+    "aws:iam/role:Role": lambda w: (
+        {"assumeRolePolicy": TRUST, "permissionsBoundary": w["policy_arn"], "tags": {"a": "b"}},
+        {"assumeRolePolicy": TRUST.replace("ec2", "batch"), "permissionsBoundary": None, "maxSessionDuration": 7200},
+    ),
+    "aws:iam/rolePolicy:RolePolicy": lambda w: (
+        {"role": w["role"], "policy": policy("s3:GetObject")},
+        {"policy": policy("s3:PutObject")},
+    ),
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment": lambda w: (
+        {"role": w["role"], "policyArn": w["policy_arn"]},
+        {},
+    ),
+    "aws:iam/policy:Policy": lambda w: (
+        {"policy": policy("s3:GetObject")},
+        {"policy": policy("s3:PutObject"), "tags": {"a": "b"}},
+    ),
+    "aws:iam/instanceProfile:InstanceProfile": lambda w: ({"role": w["role"]}, {"role": w["role2"]}),
+    "aws:iam/serviceLinkedRole:ServiceLinkedRole": lambda w: (
+        {"awsServiceName": "batch.amazonaws.com"},
+        {"description": "b"},
+    ),
+    "aws:batch/computeEnvironment:ComputeEnvironment": lambda w: (
+        {
+            "type": "MANAGED",
+            "computeResources": w.compute(),
+            "updatePolicy": {"jobExecutionTimeoutMinutes": 360},
+            "tags": {"a": "b"},
+        },
+        {"computeResources": w.compute(32, instanceTypes=["c7i.large"]), "tags": {"a": "c"}},
+    ),
+    "aws:batch/jobQueue:JobQueue": lambda w: (
+        {
+            "state": "ENABLED",
+            "priority": 1,
+            "schedulingPolicyArn": w.shares(),
+            "computeEnvironmentOrders": [{"order": 1, "computeEnvironment": w.environment()}],
+        },
+        {"priority": 2, "computeEnvironmentOrders": [{"order": 1, "computeEnvironment": w.environment(16)}]},
+    ),
+    "aws:batch/jobDefinition:JobDefinition": lambda w: (
+        {"type": "container", "ecsProperties": container("a"), "retryStrategy": {"attempts": 10}},
+        {"ecsProperties": container("b")},
+    ),
+    "aws:batch/schedulingPolicy:SchedulingPolicy": lambda w: (
+        {"fairSharePolicy": {"shareDecaySeconds": 60}},
+        {"fairSharePolicy": {"shareDecaySeconds": 120}, "tags": {"a": "b"}},
+    ),
+    "aws:cloudwatch/logGroup:LogGroup": lambda w: ({"retentionInDays": 14}, {"retentionInDays": 0, "tags": {"a": "b"}}),
+    "aws:cloudwatch/logMetricFilter:LogMetricFilter": lambda w: (
+        {"logGroupName": w["logs"], "pattern": "x", "metricTransformation": metric("1")},
+        {"metricTransformation": metric("2")},
+    ),
+    "aws:cloudwatch/logSubscriptionFilter:LogSubscriptionFilter": lambda w: (
+        {"logGroup": w["logs"], "filterPattern": "", "destinationArn": w["stream"], "roleArn": w["role_arn"]},
+        {"filterPattern": "x"},
+    ),
+    "aws:kinesis/firehoseDeliveryStream:FirehoseDeliveryStream": lambda w: (
+        {"destination": "extended_s3", "extendedS3Configuration": destination(w, "logs/")},
+        {"extendedS3Configuration": destination(w, "archive/"), "tags": {"a": "b"}},
+    ),
+}
+
+
+def test_no_type_is_left_out() -> None:
+    assert set(LIVES) == set(rows())
+
+
+@pytest.mark.parametrize("token", sorted(LIVES))
+def test_life(token: str, world: World) -> None:
+    given, changes = LIVES[token](world)
+    resource = resources.Resource(token, world.clients)
+    inputs = complete(token, "life", given)
+    resource_id, outputs = resource.create(inputs, 30)
+    assert resource_id
+    assert outputs.keys() >= {key for key in row(token).out if key == "arn"}
+
+    seen = resource.read(resource_id, outputs, inputs, {"team": "test"})
+    assert seen is not None
+    assert seen[1] == inputs, "a refresh finds nothing"
+    again = complete(token, "life", given, inputs)
+    assert resources.diff(token, inputs, again) == {}, "a second up finds nothing"
+
+    if changes:
+        merged = {key: value for key, value in (given | changes).items() if value is not None}
+        news = complete(token, "life", merged, inputs)
+        differences = resources.diff(token, inputs, news)
+        assert differences
+        assert not any(replaces for _, replaces in differences.values())
+        outputs = resource.update(resource_id, inputs, outputs, news, 30)
+        seen = resource.read(resource_id, outputs, news, {"team": "test"})
+        assert seen is not None
+        assert seen[1] == news, "what was updated is there"
+        if row(token).taggable:
+            assert seen[0]["tagsAll"] == {"team": "test", **(merged.get("tags") or {})}
+
+    resource.delete(resource_id, outputs, 30)
+    if not token.endswith("BucketVersioning"):  # AWS knows no way back from a versioned bucket
+        assert resource.read(resource_id, outputs, {}, {}) is None
+    resource.delete(resource_id, outputs, 30)
+
+
+def test_a_job_definition_keeps_older_revisions_only_when_told_so(world: World) -> None:
+    token = "aws:batch/jobDefinition:JobDefinition"
+    for keep, active in ((False, 2), (True, 1)):
+        given = {"type": "container", "ecsProperties": container("a"), "deregisterOnNewRevision": keep}
+        resource = resources.Resource(token, world.clients)
+        inputs = complete(token, f"revision{keep}", given)
+        resource_id, outputs = resource.create(inputs, 30)
+        news = complete(token, f"revision{keep}", given | {"ecsProperties": container("b")}, inputs)
+        outputs = resource.update(resource_id, inputs, outputs, news, 30)
+        assert outputs["revision"] == 2
+        assert outputs["arn"] == f"{outputs['arnPrefix']}:2"
+        found = world.clients.get("batch").describe_job_definitions(jobDefinitionName=inputs["name"], status="ACTIVE")
+        assert len(found["jobDefinitions"]) == active
+        resource.delete(resource_id, outputs, 30)
+
+
+def test_a_template_update_is_a_new_default_version(world: World) -> None:
+    token = "aws:ec2/launchTemplate:LaunchTemplate"
+    given = {"userData": "YQ==", "updateDefaultVersion": True}
+    resource = resources.Resource(token, world.clients)
+    inputs = complete(token, "versions", given)
+    resource_id, outputs = resource.create(inputs, 30)
+    assert (outputs["latestVersion"], outputs["defaultVersion"]) == (1, 1)
+    news = complete(token, "versions", given | {"userData": "Yg=="}, inputs)
+    outputs = resource.update(resource_id, inputs, outputs, news, 30)
+    assert (outputs["latestVersion"], outputs["defaultVersion"]) == (2, 2)
+
+
+def test_what_was_only_half_made_is_completed_by_the_next_update(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = "aws:s3/bucket:Bucket"
+    inputs = complete(token, "half", {"tags": {"a": "b"}})
+    resource = resources.Resource(token, world.clients)
+    with monkeypatch.context() as patch:
+        patch.setattr(resource, "_run", lambda *_: 1 / 0)
+        with pytest.raises(resources.HalfMadeError) as half:
+            resource.create(inputs, 30)
+    kept = half.value
+    assert (kept.resource_id, kept.inputs) == (inputs["bucket"], inputs)
+    seen = resource.read(kept.resource_id, kept.outputs, inputs, {})
+    assert seen is not None
+    assert seen[1]["tagsAll"] == {}
+    outputs = resource.update(kept.resource_id, inputs, kept.outputs, inputs, 30)
+    assert resource.read(kept.resource_id, outputs, inputs, {"team": "test"}) == (outputs, inputs)
+    group = resources.Resource("aws:ec2/securityGroup:SecurityGroup", world.clients)
+    given = complete(group.row.token, "whole", {"vpcId": world.vpc()})
+    group_id, outputs = group.create(given, 30)
+    assert group.update(group_id, given, outputs, given, 30) == outputs
+
+
+def test_a_nat_gateway_takes_its_interface_with_it(world: World) -> None:
+    token = "aws:ec2/natGateway:NatGateway"
+    given = {"allocationId": world.address(), "subnetId": world.subnet()}
+    before = world.clients.get("ec2").describe_network_interfaces()["NetworkInterfaces"]
+    resource_id, outputs = create(world.clients, token, "nat", given)
+    resources.Resource(token, world.clients).delete(resource_id, outputs, 30)
+    assert world.clients.get("ec2").describe_network_interfaces()["NetworkInterfaces"] == before
+
+
+def test_a_policy_is_updated_more_often_than_it_keeps_versions(world: World) -> None:
+    token = "aws:iam/policy:Policy"
+    inputs = complete(token, "often", {"policy": policy("s3:GetObject")})
+    resource = resources.Resource(token, world.clients)
+    resource_id, outputs = resource.create(inputs, 30)
+    for number in range(6):
+        news = complete(token, "often", {"policy": policy("s3:GetObject", f"arn:aws:s3:::b{number}")}, inputs)
+        outputs = resource.update(resource_id, inputs, outputs, news, 30)
+        inputs = news
+    seen = resource.read(resource_id, outputs, inputs, {"team": "test"})
+    assert seen is not None
+    assert seen[1] == inputs
+
+
+def test_a_bucket_with_objects_goes_only_by_force(world: World) -> None:
+    token = "aws:s3/bucket:Bucket"
+    resource_id, outputs = create(world.clients, token, "full", {})
+    world.clients.get("s3").put_object(Bucket=resource_id, Key="a", Body=b"a")
+    resource = resources.Resource(token, world.clients)
+    with pytest.raises(ClientError, match="BucketNotEmpty"):
+        resource.delete(resource_id, outputs, 30)
+    resource.delete(resource_id, outputs | {"forceDestroy": True}, 30)
+    assert resource.read(resource_id, outputs, {}, {}) is None
+
+
+def test_a_compute_environment_in_use_is_deleted_once_and_the_error_told(world: World) -> None:
+    token = "aws:batch/computeEnvironment:ComputeEnvironment"
+    resource_id, outputs = create(
+        world.clients, token, "used", {"type": "MANAGED", "computeResources": world.compute()}
+    )
+    orders = [{"order": 1, "computeEnvironment": outputs["arn"]}]
+    queue = {"state": "ENABLED", "priority": 1, "computeEnvironmentOrders": orders}
+    queue_id, queue_outputs = create(world.clients, "aws:batch/jobQueue:JobQueue", "user", queue)
+    resource = resources.Resource(token, world.clients)
+    with pytest.raises(ClientError, match="found existing JobQueue relationship"):
+        resource.delete(resource_id, outputs, 30)
+    seen = resource.read(resource_id, outputs, {}, {})
+    assert seen is not None
+    assert seen[0]["state"] == "DISABLED"
+    resources.Resource("aws:batch/jobQueue:JobQueue", world.clients).delete(queue_id, queue_outputs, 30)
+    resource.delete(resource_id, outputs, 30)
+
+
+def test_drift_is_found_and_undone(world: World) -> None:
+    token = "aws:ecr/repository:Repository"
+    inputs = complete(token, "drift", {"imageTagMutability": "IMMUTABLE", "tags": {"a": "b"}})
+    resource = resources.Resource(token, world.clients)
+    resource_id, outputs = resource.create(inputs, 30)
+    client = world.clients.get("ecr")
+    client.put_image_tag_mutability(repositoryName=resource_id, imageTagMutability="MUTABLE")
+    client.untag_resource(resourceArn=outputs["arn"], tagKeys=["a"])
+    seen = resource.read(resource_id, outputs, inputs, {"team": "test"})
+    assert seen is not None
+    assert seen[1] == inputs | {"imageTagMutability": "MUTABLE", "tags": {}, "tagsAll": {"team": "test"}}
+    assert set(resources.diff(token, seen[1], inputs)) == {"imageTagMutability", "tags.a", "tagsAll.a"}
+
+
+@pytest.mark.parametrize(
+    ("token", "given"),
+    [
+        ("aws:s3/bucket:Bucket", lambda w: {"tags": {"a": "b"}}),
+        ("aws:ecr/repository:Repository", lambda w: {"imageTagMutability": "IMMUTABLE"}),
+        (
+            "aws:batch/jobQueue:JobQueue",
+            lambda w: {
+                "state": "ENABLED",
+                "priority": 3,
+                "computeEnvironmentOrders": [{"order": 1, "computeEnvironment": w.environment()}],
+            },
+        ),
+    ],
+)
+def test_import(token: str, given: Any, world: World) -> None:
+    inputs = complete(token, "imported", given(world))
+    resource = resources.Resource(token, world.clients)
+    resource_id, outputs = resource.create(inputs, 30)
+    seen = resource.read(resource_id, {}, {}, {"team": "test"})
+    assert seen is not None
+    assert resources.diff(token, seen[1], inputs) == {}
+    assert seen[0]["arn"] == outputs["arn"]
+
+
+def test_functions(world: World) -> None:
+    def ask(name: str, **args: Any) -> dict[str, Any]:
+        module, function = name.split("/")
+        return invokes.invoke(f"aws:{module}/{function}:{function}", args, world.clients)
+
+    assert ask("index/getCallerIdentity")["accountId"] == "123456789012"
+    assert ask("index/getPartition")["partition"] == "aws"
+    assert ask("index/getRegion")["region"] == "us-west-2"
+    zones = ask(
+        "index/getAvailabilityZones",
+        state="available",
+        filters=[{"name": "zone-type", "values": ["availability-zone"]}],
+    )
+    assert zones["names"][:2] == ["us-west-2a", "us-west-2b"]
+    subnet = ask("ec2/getSubnet", id=world.subnet())
+    assert (subnet["vpcId"], subnet["cidrBlock"]) == (world.vpc(), "10.0.0.0/24")
+    assert world.subnet() in ask("ec2/getSubnets", filters=[{"name": "vpc-id", "values": [world.vpc()]}])["ids"]
+    assert ask("ec2/getVpc", id=world.vpc())["cidrBlock"] == "10.0.0.0/16"
+    with pytest.raises(RuntimeError, match="expected one that matches, found 0"):
+        ask("ec2/getVpc", tags={"no": "such"})

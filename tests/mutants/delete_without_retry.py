@@ -1,0 +1,13 @@
+"""Mutant: a compute environment that AWS Batch does not let go of is deleted once, as the provider alone would."""
+
+import pulumi
+
+from components.aws import compute_environment
+
+
+async def give_up(args: pulumi.ErrorHookArgs) -> bool:
+    return False
+
+
+def apply() -> None:
+    compute_environment.wait_for_relation = give_up

@@ -1,0 +1,19 @@
+"""Mutant: a worker that drains leaves without a word. Starts the ordinary worker."""
+
+import runpy
+from collections.abc import Collection
+
+from tidemill.ledger import MarkerWriter
+
+
+def silent(self: MarkerWriter, in_flight: Collection[int]) -> None:
+    self.write(in_flight)
+
+
+def apply() -> None:
+    MarkerWriter.drained = silent  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    apply()
+    runpy.run_module("tidemill.worker", run_name="__main__")

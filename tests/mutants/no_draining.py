@@ -1,0 +1,7 @@
+"""Mutant: machines are not told to take themselves out of placement when the notice comes."""
+
+from components.aws import user_data
+
+
+def apply() -> None:
+    del user_data.AGENT_SETTINGS["ECS_ENABLE_SPOT_INSTANCE_DRAINING"]

@@ -1,0 +1,14 @@
+"""Mutant: an item that kills every worker that runs it is run again, however often. Starts the ordinary worker."""
+
+import runpy
+
+from tidemill.ledger.attempts import Past
+
+
+def apply() -> None:
+    Past.poison = property(lambda self: set())  # type: ignore[assignment,method-assign]
+
+
+if __name__ == "__main__":
+    apply()
+    runpy.run_module("tidemill.worker", run_name="__main__")

@@ -1,0 +1,331 @@
+"""The command line over a folder and a queue in memory. What this cannot prove: a login, a cloud, a real terminal."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.client_fakes import FakeBackend, descriptor
+from tidemill.backends import LogLine, QueueState
+from tidemill.cli import run, show
+from tidemill.cli.live import Lines
+from tidemill.client import Pipeline, deliveries
+from tidemill.client import pipeline as pipeline_module
+from tidemill.errors import CloudError
+
+HEAVY = ("boto3", "botocore", "obstore", "rich", "pydantic", "zstandard", "tidemill.client", "tidemill.job")
+
+
+@pytest.fixture
+def stack(tmp_path, monkeypatch):
+    found = descriptor(f"file://{tmp_path}/store")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
+    (tmp_path / "tiles.txt").write_bytes("\ufeffs3://raw/0.jpg\r\n\r\ns3://raw/ü.jpg\ns3://raw/2.jpg".encode())
+    backend = FakeBackend()
+    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor: backend)
+    monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
+    monkeypatch.delenv("TIDEMILL_DEBUG", raising=False)
+    monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
+    monkeypatch.chdir(tmp_path)
+    return backend
+
+
+SUBMIT = ["submit", "--queue", "cpu", "--name", "tiles", "--items", "tiles.txt", "--chunk-size", "2"]
+PROGRAM = ["--", "python3", "x.py", "{input}", "{output}", "--json"]
+
+
+def submitted(capsys, monkeypatch=None):
+    assert run([*SUBMIT, "--json", *PROGRAM]) == 0
+    return json.loads(capsys.readouterr().out)["job"]
+
+
+def pipeline(backend):
+    loaded = Pipeline.load(os.environ["TIDEMILL_PIPELINE"])
+    loaded._backend = backend
+    return loaded
+
+
+@pytest.mark.parametrize("arguments", [["--help"], [], ["--version"]])
+def test_help_imports_neither_a_cloud_nor_anything_heavy(arguments):
+    code = (
+        "import sys; from tidemill.cli import run; code = run(sys.argv[1:]); "
+        f"print([name for name in {HEAVY!r} if name in sys.modules], code)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert found.stdout.splitlines()[-1] == "[] 0"
+
+
+def test_a_verbs_help_imports_no_cloud():
+    code = "import sys; from tidemill.cli import run; run(['submit', '--help']); print('obstore' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.splitlines()[-1] == "False"
+
+
+def test_submit_prints_the_job_alone_and_the_rest_on_stderr(stack, capsys):
+    assert run([*SUBMIT, *PROGRAM]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("tiles-")
+    assert out.count("\n") == 1
+    assert err == f"3 items in 2 chunks of 2, queue cpu.\n`tidemill wait {out.strip()}` watches it.\n"
+    spec = pipeline(stack).job(out.strip()).spec
+    assert spec.command == PROGRAM[1:]
+
+
+def test_submit_reads_bom_windows_ends_and_empty_lines_as_people_mean_them(stack, capsys):
+    job = pipeline(stack).job(submitted(capsys))
+    stack.run(pipeline(stack), job.id)
+    assert [o.uri for o in job.results()] == ["s3://raw/0.jpg", "s3://raw/ü.jpg", "s3://raw/2.jpg"]
+
+
+def test_submit_with_json_has_stable_keys(stack, capsys):
+    assert run([*SUBMIT, "--json", *PROGRAM]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert list(made) == ["job", "queue", "items", "chunks", "chunk_size", "output", "enqueued"]
+    assert (made["items"], made["chunks"], made["enqueued"]) == (3, 2, 1)
+    assert made["output"].endswith(f"/store/out/{made['job']}")
+
+
+def test_submit_reads_standard_input(stack, capsys, monkeypatch):
+    lines = "\n".join(f"s3://raw/{n}.jpg" for n in range(5)).encode()
+    monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": __import__("io").BytesIO(lines)}))
+    assert run(["submit", "--queue", "cpu", "--items", "-", "--json", *PROGRAM]) == 0
+    assert json.loads(capsys.readouterr().out)["items"] == 5
+
+
+def test_submit_warns_of_what_is_no_placeholder(stack, capsys):
+    assert run(["submit", "--queue", "cpu", "s3://raw/1.jpg", "--", "x", "{inptu}"]) == 0
+    assert "{inptu} in the command is no placeholder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("failed", "code"), [([], 0), ([1], 1)])
+def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, code):
+    job = submitted(capsys)
+    stack.run(pipeline(stack), job, fail_items=failed)
+    assert run(["status", job, "--json"]) == code
+    status = json.loads(capsys.readouterr().out)
+    assert list(status) == [
+        "job",
+        "state",
+        "items",
+        "succeeded",
+        "failed",
+        "remaining",
+        "chunks",
+        "reclaims",
+        "rounds",
+        "note",
+        "start_failures",
+        "items_a_second",
+        "seconds_left",
+        "consumption",
+        "suggestion",
+        "fleet_errors",
+        "ended",
+    ]
+    assert (status["state"], status["failed"], status["ended"]) == ("finished", len(failed), True)
+    assert run(["wait", job, "--json"]) == code
+    out, err = capsys.readouterr()
+    figures = json.loads(out)["summary"]
+    assert figures["attempts"] == 3 + 2 * len(failed)
+    assert list(figures) == [
+        "succeeded",
+        "failed",
+        "attempts",
+        "reclaims",
+        "cpu_seconds",
+        "wall_seconds",
+        "peak_memory_mib",
+    ]
+    assert err.startswith(f"{job}: 3/3 items, ")
+
+
+def test_wait_ends_with_a_table(stack, capsys):
+    job = submitted(capsys)
+    stack.run(pipeline(stack), job, fail_items=[1])
+    assert run(["wait", job]) == 1
+    shown, _, failures = capsys.readouterr().out.partition("\n\n")
+    table = dict(line.split("  ", 1) for line in shown.splitlines())
+    facts = {key.strip(): value.strip() for key, value in table.items()}
+    assert facts["succeeded"] == "2"
+    assert facts["attempts"] == "5"
+    assert facts["CPU time"] == "0.8 s"
+    assert facts["peak memory"] == "102 MiB"
+    assert facts["failures"] == f"tidemill failures {job}; `tidemill retry {job} --failed` runs them again"
+    assert [line.split() for line in failures.splitlines()] == [
+        ["items", "reason", "which", "message"],
+        ["1", "exit", "1", "1", "ValueError:", "no"],
+    ]
+
+
+def test_wait_prints_a_line_only_when_something_changed(stack, capsys):
+    job = submitted(capsys)
+    lines = Lines(job)
+    status = pipeline(stack).job(job).status()
+    lines(status)
+    lines(status)
+    stack.run(pipeline(stack), job)
+    lines(pipeline(stack).job(job).status())
+    first, last = capsys.readouterr().err.splitlines()
+    assert (first, last) == (f"{job}: 0/3 items, 2 chunks waiting", f"{job}: 3/3 items, finished")
+
+
+def test_wait_names_lost_deliveries_when_it_may_not_repair(stack, capsys):
+    job = submitted(capsys)
+    stack.run(pipeline(stack), job, skip_chunks=[1])
+    assert run(["wait", job, "--no-repair"]) == 1
+    out, _ = capsys.readouterr()
+    assert "lost" in out
+    assert run(["status", job]) == 1
+    assert "1 deliveries (chunks 1)" in capsys.readouterr().out
+
+
+def test_results_are_a_table_or_json_lines(stack, capsys):
+    job = submitted(capsys)
+    stack.run(pipeline(stack), job, fail_items=[1])
+    assert run(["results", job, "--json"]) == 0
+    outcomes = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(o["index"], o["status"]) for o in outcomes] == [(0, "succeeded"), (1, "failed"), (2, "succeeded")]
+    assert run(["results", job, "--failed"]) == 0
+    header, row = capsys.readouterr().out.splitlines()
+    assert header.split()[:3] == ["item", "status", "attempts"]
+    assert row.split()[:3] == ["1", "failed", "3"]
+    assert row.endswith("exit: ValueError: no")
+
+
+def test_cancel(stack, capsys):
+    job = submitted(capsys)
+    assert run(["cancel", job]) == 0
+    assert capsys.readouterr().out == f"{job} is cancelled; 1 array ended.\n"
+    assert run(["cancel", job, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"job": job, "cancelled": True, "arrays_ended": 0}
+
+
+def test_a_finished_job_stays_finished_when_it_is_cancelled(stack, capsys):
+    job = submitted(capsys)
+    stack.run(pipeline(stack), job)
+    assert run(["cancel", job]) == 0
+    assert capsys.readouterr().out == f"{job} had finished; there is nothing to cancel.\n"
+    assert run(["status", job]) == 0
+
+
+def test_wait_says_why_nothing_starts(stack, capsys):
+    job = submitted(capsys)
+    stack.state = QueueState(False, False, "disabled, invalid")
+    Lines(job)(pipeline(stack).job(job).status())
+    assert capsys.readouterr().err == f"{job}: 0/3 items, 2 chunks waiting, queue 'cpu' is disabled, invalid\n"
+
+
+def test_logs(stack, capsys):
+    job = submitted(capsys)
+    said = {"job": job, "item": 1, "attempt": 2, "stream": "stderr", "message": "no such band"}
+    stack.lines = [LogLine(1.5, json.dumps(said), f"{job}-r0-a0:0", said)]
+    assert run(["logs", job, "--item", "1"]) == 0
+    assert capsys.readouterr().out == "1.2 stderr: no such band\n"
+    told = {"job": job, "chunk": 0, "message": "chunk leased"}
+    stack.lines.append(LogLine(1.6, json.dumps(told), f"{job}-r0-a0:0", told))
+    stack.lines.append(LogLine(1.7, "Traceback", f"{job}-r0-a0:0"))
+    assert run(["logs", job, "--item", "1", "--worker"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["1.2 stderr: no such band", "chunk 0 worker: chunk leased", "worker: Traceback"]
+    del stack.lines[1:]
+    assert run(["logs", job, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"at": "1970-01-01T00:00:01.500+00:00", **said}
+    assert run(["logs", job, "--item", "3"]) == 2
+    assert "item is 3, which is not allowed; allowed: 0 to 2." in capsys.readouterr().err
+
+
+def test_queues(stack, capsys):
+    assert run(["queues"]) == 0
+    header, cpu, gpu = capsys.readouterr().out.splitlines()
+    assert header.split() == ["queue", "state", "item", "machines", "capacity", "images"]
+    assert "1 CPU, 2048 MiB" in cpu
+    assert "2 types, 8 to 16 CPUs, x86_64" in cpu
+    assert "spot 64 CPUs" in cpu
+    assert "1 GPU" in gpu
+    stack.state = QueueState(False, False, "disabled, invalid")
+    assert run(["queues", "--json"]) == 0
+    queues = json.loads(capsys.readouterr().out)["queues"]
+    assert [(q["name"], q["accepting"], q["state"]) for q in queues] == [
+        ("cpu", False, "disabled, invalid"),
+        ("gpu", False, "disabled, invalid"),
+    ]
+
+
+def test_a_refusal_of_the_cloud_exits_with_3(stack, capsys, monkeypatch):
+    def refuse(queues):
+        raise CloudError("batch:DescribeJobQueues is denied (no).", "Ask the stack's owner.")
+
+    monkeypatch.setattr(stack, "queue_states", refuse)
+    assert run(["queues"]) == 3
+    assert capsys.readouterr().err == "tidemill: batch:DescribeJobQueues is denied (no). Ask the stack's owner.\n"
+
+
+def test_an_unexpected_error_is_one_line_and_a_trace_on_request(stack, capsys, monkeypatch):
+    def fail(queues):
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.setattr(stack, "queue_states", fail)
+    assert run(["queues"]) == 3
+    assert capsys.readouterr().err == (
+        "tidemill: unexpected RuntimeError: two lines Set TIDEMILL_DEBUG=1 to see where, and report it.\n"
+    )
+    monkeypatch.setenv("TIDEMILL_DEBUG", "1")
+    with pytest.raises(RuntimeError):
+        run(["queues"])
+
+
+def test_an_interrupt_says_that_the_job_goes_on(stack, capsys, monkeypatch):
+    job = submitted(capsys)
+
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupt)
+    assert run(["wait", job]) == 130
+    assert "A submitted job goes on" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(stack, tmp_path, capsys):
+    job = submitted(capsys)
+    stack.run(pipeline(stack), job)
+    code = (
+        "import sys; from tests.unit.client_fakes import FakeBackend; from tidemill.client import pipeline; "
+        "pipeline.open_backend = lambda d: FakeBackend(); from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
+    )
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    reading, writing = os.pipe()
+    os.close(reading)
+    found = subprocess.run(
+        [sys.executable, "-c", code, "results", job, "--json"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"PYTHONPATH": root},
+    )
+    os.close(writing)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_no_color_is_honoured(stack, capsys, monkeypatch):
+    assert show.color()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not show.color()
+
+
+def test_a_queue_that_takes_no_jobs_is_told_before_anything_is_written(stack, capsys, tmp_path):
+    stack.state = QueueState(False, True, "disabled, valid")
+    assert run([*SUBMIT, *PROGRAM]) == 3
+    assert capsys.readouterr().err == (
+        "tidemill: queue 'cpu' takes no jobs: it is disabled, valid. Ask the stack's owner.\n"
+    )
+    assert [path.name for path in (tmp_path / "store").iterdir()] == ["pipeline.json"]
+    stack.state = QueueState(True, False, "enabled, invalid: no role")
+    assert run([*SUBMIT, *PROGRAM]) == 0
+    assert "queue 'cpu' is enabled, invalid: no role; the job waits" in capsys.readouterr().err

@@ -1,0 +1,101 @@
+"""The live view and the lines of `wait`. What this cannot prove: what a real terminal shows of it."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from tidemill.cli import live
+from tidemill.client import Chunks, Status
+from tidemill.client.status import State
+
+
+def status(succeeded=0, failed=0, *, items=500, state: State = "running", reclaims=0, note=None, running=0, waiting=0):
+    counted = Chunks(50, (succeeded + failed) // 10, waiting, running)
+    remaining = items - succeeded - failed
+    return Status("tiles-0a1b2c3d", state, items, succeeded, failed, remaining, counted, reclaims, 1, note)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_the_speed_is_that_of_the_last_minutes():
+    clock = Clock()
+    speed = live.Speed(clock)
+    speed.look(0)
+    assert speed.items_a_second is None
+    clock.now += 10
+    speed.look(0)
+    assert speed.items_a_second is None
+    assert speed.seconds_left(5) is None
+    clock.now += 10
+    speed.look(100)
+    assert speed.items_a_second == 5
+    assert speed.seconds_left(50) == 10
+    for _ in range(4 * int(live.WINDOW_SECONDS)):
+        clock.now += 1
+        speed.look(100 + int(clock.now - 1020) * 2)
+    assert speed.items_a_second == pytest.approx(2, rel=0.02)
+
+
+def rendered(view, width=100):
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=False).print(view.render())
+    return out.getvalue()
+
+
+def test_the_view_shows_bar_count_speed_rest_failures_reclaims_and_workers(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(live.time, "monotonic", clock)
+    view = live.View("tiles-0a1b2c3d")
+    assert "asking the store and the queue" in rendered(view)
+    view._speed = live.Speed(clock)
+    view(status(running=8, waiting=42))
+    clock.now += 20
+    view(status(100, 5, reclaims=2, running=8, waiting=30))
+    bar, figures = rendered(view).splitlines()
+    assert bar.startswith("tiles-0a1b2c3d  ━━━")
+    assert bar.rstrip().endswith("105/500 items  21 %  0:20")
+    assert figures.strip() == "5 failed, 2 reclaims, 8 workers, 30 chunks waiting, 5.25 items/s, 75 s left"
+
+
+def test_the_view_fits_a_narrow_terminal():
+    view = live.View("tiles-0a1b2c3d")
+    view(status(100, 5, reclaims=2, running=8, waiting=30))
+    assert max(map(len, rendered(view, 60).splitlines())) <= 60
+
+
+def test_a_hundred_percent_is_said_when_all_is_done():
+    assert live.percent(499_999 / 500_000) == "99 %"
+    assert live.percent(1.0) == "100 %"
+    assert live.clock(3725) == "1:02:05"
+
+
+def test_lines_say_events_at_once_and_figures_now_and_then(capsys):
+    clock = Clock()
+    lines = live.Lines("tiles", clock)
+    lines(status(10, running=4))
+    clock.now += 2
+    lines(status(20, running=4))
+    clock.now += 2
+    lines(status(20, 1, running=4))
+    clock.now += live.LINE_SECONDS
+    lines(status(30, 1, running=1))
+    lines(status(499, 1, state="finished"))
+    assert capsys.readouterr().err.splitlines() == [
+        "tiles: 10/500 items, 4 workers",
+        "tiles: 21/500 items, 1 failed, 4 workers, 2.75 items/s, 3 min left",
+        "tiles: 31/500 items, 1 failed, 1 worker, 1.5 items/s, 5 min left",
+        "tiles: 500/500 items, 1 failed",
+    ]
+
+
+def test_without_a_terminal_there_are_lines(monkeypatch, capsys):
+    with live.following("tiles") as show:
+        show(status(note="no machine", state="waiting"))
+    assert capsys.readouterr().err == "tiles: 0/500 items, no machine\n"

@@ -1,0 +1,253 @@
+"""Retry, resume and cancel with a queue in memory. What this cannot prove: how a cloud ends containers."""
+
+import json
+
+import pytest
+
+from tests.unit.client_fakes import outcome, pipeline, uris
+from tidemill.backends import QueueState
+from tidemill.client import deliveries
+from tidemill.client.consumption import Consumption, Spread, suggestion
+from tidemill.errors import CallerError
+from tidemill.ledger import Ledger, names
+
+COMMAND = ["python3", "x.py", "{uri}"]
+
+
+@pytest.fixture(autouse=True)
+def _no_grace(monkeypatch):
+    monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
+
+
+def submitted(items=10, chunk_size=3):
+    target, backend = pipeline()
+    return target, backend, target.submit(COMMAND, uris(items), queue="cpu", name="tiles", chunk_size=chunk_size)
+
+
+def rerun(target, backend, job, number, failing=()):
+    """Run a round's chunks as a worker would: only the items that the round names."""
+    ledger = Ledger(target.store, job.id)
+    round_ = ledger.round(number)
+    for array in round_.arrays:
+        for chunk in array.all():
+            frame = ledger.index().frame(chunk)
+            ran = (round_.items or {}).get(chunk, range(frame.first, frame.first + frame.items))
+            ledger.commit(number, chunk, "b", [outcome(i, uris(i + 1)[i], i in failing) for i in ran])
+    for fake in backend.arrays:
+        if fake.array.name.startswith(f"{job.id}-r{number}-"):
+            fake.children = ["succeeded"] * len(fake.children)
+
+
+def test_retry_runs_what_failed_and_nothing_else():
+    target, backend, job = submitted()
+    backend.run(target, job.id, fail_items=[1, 9, 4])
+    sent = job.retry()
+    assert (sent.round, sent.chunks, sent.items, sent.arrays, sent.note) == (1, 3, 3, 1, None)
+    round_ = Ledger(target.store, job.id).round(1)
+    # Item 9 is a chunk of its own, which runs whole.
+    assert (round_.items, round_.failed_before) == ({0: [1], 1: [4]}, {0: 1, 1: 1})
+    assert (job.status().state, job.status().failed) == ("waiting", 3)
+    rerun(target, backend, job, 1, failing=[4])
+    status = job.status()
+    assert (status.state, status.succeeded, status.failed, status.remaining) == ("finished", 9, 1, 0)
+    assert [o.index for o in job.results(failed_only=True)] == [4]
+    assert job.retry().items == 1
+
+
+def test_retry_without_failures_enqueues_nothing():
+    target, backend, job = submitted()
+    backend.run(target, job.id)
+    assert (job.retry().round, len(backend.arrays)) == (None, 1)
+
+
+def test_retry_of_some_items_replaces_their_outcomes_whatever_they_were():
+    target, backend, job = submitted()
+    backend.run(target, job.id, fail_items=[4])
+    sent = job.retry([3, 4, 4, 0])
+    assert (sent.items, sent.chunks) == (3, 2)
+    rerun(target, backend, job, sent.round, failing=[0])
+    assert (job.progress().succeeded, job.progress().failed) == (9, 1)
+    assert [o.index for o in job.results(failed_only=True)] == [0]
+
+
+def test_retry_twice_at_once_is_one_round():
+    target, backend, job = submitted()
+    backend.run(target, job.id, fail_items=[1])
+    assert job.retry().round == 1
+    again = job.retry()
+    assert (again.round, again.note) == (None, "failed items of 1 chunks run again already")
+    assert len(backend.arrays) == 2
+
+
+def test_a_round_that_somebody_else_writes_meanwhile_is_kept_and_ours_is_the_next(monkeypatch):
+    target, backend, job = submitted()
+    backend.run(target, job.id, fail_items=[1, 4])
+    ledger = Ledger(target.store, job.id)
+    real = Ledger.rounds
+    monkeypatch.setattr(Ledger, "rounds", lambda self: real(self)[:1])
+    first, second, third = job.retry([1]), job.retry([4]), job.retry([1])
+    assert (first.round, second.round, third.round) == (1, 2, 1)
+    assert third.arrays == 0
+    monkeypatch.undo()
+    assert [array.chunks for round_ in ledger.rounds()[1:] for array in round_.arrays] == [[0], [1]]
+
+
+def test_retry_refuses_items_that_are_not_there_or_not_done():
+    target, backend, job = submitted()
+    backend.run(target, job.id, skip_chunks=[1])
+    for items, words in [([10], "0 to 9"), ([-1], "0 to 9"), ([], "items is empty"), ([4], "still runs")]:
+        with pytest.raises(CallerError, match=words):
+            job.retry(items)
+
+
+def test_resume_enqueues_what_is_lost_once():
+    target, backend, job = submitted()
+    backend.run(target, job.id, skip_chunks=[1, 3])
+    sent = job.resume()
+    assert (sent.round, sent.chunks, sent.items) == (1, 2, 4)
+    assert job.resume() == type(sent)(job.id, note="everything that is not done is still enqueued")
+    rerun(target, backend, job, 1)
+    assert job.status().state == "finished"
+    assert job.resume() == type(sent)(job.id)
+
+
+def test_resume_of_a_lost_retry_runs_the_same_items():
+    target, backend, job = submitted()
+    backend.run(target, job.id, fail_items=[1])
+    job.retry()
+    backend.arrays[-1].children = ["failed"]
+    sent = job.resume()
+    assert (sent.round, sent.items) == (2, 1)
+    assert Ledger(target.store, job.id).round(2).items == {0: [1]}
+    rerun(target, backend, job, 2)
+    assert (job.progress().succeeded, job.progress().failed, job.status().state) == (10, 0, "finished")
+
+
+def test_a_cancelled_job_resumes_with_what_is_left():
+    target, backend, job = submitted()
+    backend.run(target, job.id, skip_chunks=[0])
+    job.retry([9])
+    assert job.cancel() == 1
+    assert job.status().state == "cancelled"
+    sent = job.resume()
+    # The lost chunk whole; of the chunk that was being retried, the item that was.
+    assert (sent.round, sent.chunks, sent.items) == (2, 2, 4)
+    ledger = Ledger(target.store, job.id)
+    assert [ledger.is_cancelled(number) for number in (0, 1, 2)] == [True, True, False]
+    assert job.status().state == "waiting"
+    rerun(target, backend, job, 2)
+    assert (job.status().state, job.progress().succeeded) == ("finished", 10)
+    assert job.status().note is None
+
+
+def test_a_job_can_be_cancelled_again_after_it_was_resumed():
+    _target, _backend, job = submitted()
+    job.cancel()
+    job.resume()
+    assert job.cancel("enough") == 1
+    status = job.status()
+    assert (status.state, status.note) == ("cancelled", "cancelled by ada: enough")
+
+
+def test_resume_finishes_a_submit_that_died_before_its_round():
+    target, backend = pipeline()
+    backend.refuse_after = 0
+    with pytest.raises(ConnectionAbortedError):
+        target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3)
+    backend.refuse_after = None
+    job = target.job("tiles")
+    target.store._backend.delete(names.round_(job.id, 0))
+    sent = job.resume()
+    assert (sent.round, sent.chunks, sent.arrays, len(backend.arrays)) == (0, 4, 1, 1)
+
+
+def test_a_submit_that_is_repeated_after_a_resume_enqueues_nothing():
+    target, backend, job = submitted()
+    backend.run(target, job.id, skip_chunks=[1])
+    job.resume()
+    backend.arrays.clear()
+    assert target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3).enqueued == 0
+
+
+def test_jobs_are_listed_newest_first():
+    target, backend, job = submitted()
+    backend.run(target, job.id, fail_items=[1])
+    other = target.submit(COMMAND, uris(2), queue="cpu", name="other")
+    other.cancel()
+    rows = target.jobs()
+    assert [(row.job, row.state, row.items, row.failed) for row in rows] == [
+        (other.id, "cancelled", 2, 0),
+        (job.id, "finished", 10, 1),
+    ]
+    assert [row.job for row in target.jobs(limit=1)] == [other.id]
+
+
+def test_status_tells_what_items_take_and_what_to_ask_for():
+    target, backend, job = submitted(items=40)
+    backend.run(target, job.id)
+    status = job.status()
+    assert status.consumption is not None
+    assert status.consumption.chunks == 8
+    assert status.consumption.cpus == Spread(0.5, 0.5, 0.5)
+    assert status.consumption.memory_mib.max <= 139
+    assert status.suggestion == "--memory 256 would do, and more items fit a machine"
+    assert "CPUs" in status.facts()
+    assert job.status(consumption=False).consumption is None
+
+
+@pytest.mark.parametrize(
+    ("memory", "cpus", "asked", "words"),
+    [
+        (1900, 1, (1, 2048), "--memory 2304: the largest item came near its limit"),
+        (1000, 1, (1, 2048), None),
+        (100, 0.9, (4, 512), "--memory 256 would do, and more items fit a machine; --cpus 1 would do"),
+        (400, 2.6, (1, 512), "--cpus 3: items use more than they ask for"),
+    ],
+)
+def test_suggestions(memory, cpus, asked, words):
+    some = Spread.of([cpus], 2)
+    taken = Consumption(20, 8, Spread.of([1], 1), some, Spread.of([memory], 1), *asked)
+    assert suggestion(taken) == words
+
+
+def test_nothing_is_suggested_from_a_few_items():
+    some = Spread.of([1], 1)
+    assert suggestion(Consumption(9, 1, some, some, some, 8, 65536)) is None
+
+
+def test_status_shows_what_machines_said_first():
+    target, backend, job = submitted()
+    target.store.put("fleet/errors/i-1.json", json.dumps({"error": "no GPU", "at": "2999-01-01T00:00:00Z"}).encode())
+    assert job.status().fleet_errors == ["i-1: no GPU"]
+    said: list[str] = []
+    backend.state = QueueState(True, True, "")
+    target.submit(COMMAND, uris(1), queue="cpu", say=said.append)
+    assert said[0] == "a machine could not run its worker within the last day: i-1: no GPU"
+
+
+def test_speed_and_rest_come_from_the_times_of_records(monkeypatch):
+    target, backend, job = submitted(items=9, chunk_size=1)
+    backend.run(target, job.id, skip_chunks=range(6, 9))
+    look = Ledger(target.store, job.id).look
+    monkeypatch.setattr("tidemill.client.status.time.time", lambda: 1000.0)
+
+    def timed(self):
+        found = look()
+        found.done[0].update({chunk: 900 + 10 * chunk for chunk in found.done[0]})
+        return found
+
+    monkeypatch.setattr(Ledger, "look", timed)
+    monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", 300)
+    backend.arrays[0].children[6:] = ["waiting"] * 3
+    status = job.status()
+    # Five ended in the hundred seconds after the first.
+    assert (status.items_a_second, status.seconds_left) == (0.05, 60)
+
+
+def test_retry_of_a_cancelled_retry_points_to_resume():
+    target, backend, job = submitted()
+    backend.run(target, job.id, fail_items=[1])
+    job.retry()
+    job.cancel()
+    assert job.retry().note == "failed items of 1 chunks were cancelled while they ran again: resume"
+    assert job.resume().items == 1

@@ -1,0 +1,149 @@
+"""Submitting to a queue in memory. What this cannot prove: that AWS Batch takes these arrays."""
+
+import hashlib
+
+import pytest
+
+from tests.unit.client_fakes import pipeline, uris
+from tidemill.client.chunks import arrays_of, choose_chunk_size, plan_chunks
+from tidemill.ledger import Ledger
+from tidemill.manifest import read_items
+
+COMMAND = ["python3", "features.py", "{input}", "{output}"]
+
+
+def test_a_submit_writes_the_manifest_the_spec_and_the_round_and_enqueues_one_array():
+    target, backend = pipeline()
+    job = target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3)
+    ledger = Ledger(target.store, job.id)
+    assert [item.uri for item in read_items(target.store, job.id)] == uris(10)
+    assert (job.spec.items_total, job.spec.chunks_total, job.spec.chunk_size) == (10, 4, 3)
+    assert job.spec.user == "ada"
+    assert [array.name for array in ledger.round(0).arrays] == [f"{job.id}-r0-a0"] == backend.names
+    environment = backend.arrays[0].array.environment
+    spec = target.store.get(f"jobs/{job.id}/job.json")
+    round_ = target.store.get(f"jobs/{job.id}/rounds/0.json")
+    assert environment == {
+        "TIDEMILL_JOB": job.id,
+        "TIDEMILL_ROUND": "0",
+        "TIDEMILL_ARRAY": "0",
+        "TIDEMILL_JOB_SHA256": hashlib.sha256(spec).hexdigest(),
+        "TIDEMILL_ROUND_SHA256": hashlib.sha256(round_).hexdigest(),
+    }
+    assert job.enqueued == 1
+
+
+def test_the_same_name_and_items_are_the_same_job():
+    target, backend = pipeline()
+    first = target.submit(COMMAND, uris(10), queue="cpu", name="tiles")
+    second = target.submit(COMMAND, uris(10), queue="cpu", name="tiles")
+    assert (first.id, second.enqueued) == (second.id, 0)
+    assert len(backend.arrays) == 1
+    assert target.submit(COMMAND, uris(11), queue="cpu", name="tiles").id != first.id
+    assert target.submit([*COMMAND, "-v"], uris(10), queue="cpu", name="tiles").id != first.id
+
+
+def test_without_a_name_every_submit_is_a_job_of_its_own():
+    target, _ = pipeline()
+    ids = {target.submit(COMMAND, uris(2), queue="cpu").id for _ in range(2)}
+    assert len(ids) == 2
+    assert all(job.startswith("job-") for job in ids)
+
+
+def test_a_submit_that_dies_between_two_arrays_is_finished_by_the_next(monkeypatch):
+    monkeypatch.setattr("tidemill.client.chunks.ARRAY_CHUNKS", 4)
+    monkeypatch.setattr(arrays_of, "__defaults__", (4,))
+    target, backend = pipeline()
+    backend.refuse_after = 1
+    with pytest.raises(ConnectionAbortedError):
+        target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=1)
+    backend.refuse_after = None
+    job = target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=1)
+    assert backend.names == [f"{job.id}-r0-a{k}" for k in range(3)]
+    assert job.enqueued == 2
+
+
+def test_arrays_are_balanced_and_never_of_one():
+    for chunks, sizes in [
+        (1, [1]),
+        (2, [2]),
+        (10_000, [10_000]),
+        (10_001, [5_001, 5_000]),
+        (20_001, [6_667, 6_667, 6_667]),
+        (50_000, [10_000] * 5),
+    ]:
+        arrays = arrays_of("tiles-00000000", 0, range(chunks))
+        assert [array.size for array in arrays] == sizes
+        assert [chunk for array in arrays for chunk in array.all()] == list(range(chunks))
+
+
+def test_a_list_of_chunks_stays_a_list():
+    (array,) = arrays_of("tiles-00000000", 3, [5, 7, 90])
+    assert (array.name, array.chunks) == ("tiles-00000000-r3-a0", [5, 7, 90])
+
+
+@pytest.mark.parametrize(
+    ("items", "slots", "seconds", "asked", "size"),
+    [
+        (300, 4, None, None, 24),
+        (300, 4, 120, None, 2),
+        (300, 300, None, None, 1),
+        (10, 4000, None, None, 1),
+        (5_000_000, 10**9, 3600, None, 100),
+        (300, 4, None, 6, 6),
+    ],
+)
+def test_chunk_sizes(items, slots, seconds, asked, size):
+    assert choose_chunk_size(items, slots, seconds, asked) == size
+
+
+@pytest.mark.parametrize(
+    ("items", "slots", "seconds", "asked", "sizes"),
+    [
+        (300, 4, None, None, [3, 3, 3, 3, *[24] * 12]),
+        (300, 4, 10, None, [*[24] * 12, 12]),
+        (300, 4, None, 100, [100, 100, 100]),
+        (100, 4, None, None, [24, 24, 24, 24, 4]),
+        (5, 1000, None, None, [1] * 5),
+    ],
+)
+def test_the_first_chunks_are_small_only_where_nobody_knows_how_long_an_item_takes(items, slots, seconds, asked, sizes):
+    plan = plan_chunks(items, slots, seconds, asked)
+    assert plan.chunks == len(sizes)
+    assert sum(sizes) == items
+    given = list(plan.sizes())
+    assert given[:-1] == sizes[:-1]
+    assert given[-1] >= sizes[-1]
+
+
+@pytest.mark.parametrize("items", [1, 49_999, 50_000, 50_001, 1_199_999, 1_200_000, 1_200_001, 7_654_321])
+def test_a_job_never_has_more_than_fifty_thousand_chunks_and_never_an_array_of_one(items):
+    for seconds in (None, 0.001, 10, 100_000):
+        plan = plan_chunks(items, 10**9, seconds, None)
+        assert plan.chunks <= 50_000
+        arrays = arrays_of("tiles-00000000", 0, range(plan.chunks))
+        assert all(array.size <= 10_000 for array in arrays)
+        assert plan.chunks == 1 or min(array.size for array in arrays) > 1
+
+
+def test_what_is_sent_is_what_was_fingerprinted_whoever_writes_to_the_list_meanwhile(tmp_path):
+    target, backend = pipeline()
+    items = tmp_path / "items.txt"
+    items.write_text("\n".join(uris(4)))
+    known = backend.queue_states
+
+    def write_meanwhile(queues):
+        items.write_text("\n".join(reversed(uris(4))))
+        return known(queues)
+
+    backend.queue_states = write_meanwhile
+    job = target.submit(COMMAND, items, queue="cpu", name="tiles")
+    assert [item.uri for item in read_items(target.store, job.id)] == uris(4)
+    items.write_text("\n".join(uris(4)))
+    assert target.submit(COMMAND, items, queue="cpu", name="tiles").id == job.id
+
+
+def test_a_generator_is_read_once_and_kept_on_disk():
+    target, _ = pipeline()
+    job = target.submit(COMMAND, (uri for uri in uris(100)), queue="cpu")
+    assert [item.uri for item in read_items(target.store, job.id)] == uris(100)

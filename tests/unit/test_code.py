@@ -1,0 +1,337 @@
+"""Packing a folder of code and sending it. What this cannot prove: that a machine of a cloud can read what is sent."""
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tarfile
+
+import pytest
+import zstandard
+
+from tests.unit.client_fakes import pipeline, uris
+from tidemill import code
+from tidemill.code import in_code, pack
+from tidemill.errors import CallerError
+from tidemill.ledger import Ledger
+
+FILES = {"features.py": "print(1)\n", "lib/tool.py": "X = 2\n", "run.sh": "#!/bin/sh\n"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = write(tmp_path / "src", FILES)
+    (root / "run.sh").chmod(0o755)
+    (root / "lib/link.py").symlink_to("../features.py")
+    return root
+
+
+def write(root, files):
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def members(packed):
+    with zstandard.open(packed.path, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+        return {member.name: member for member in tar}
+
+
+# ---- what is packed ---------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_packed_sorted_without_times_and_owners(folder):
+    packed = pack(folder)
+    found = members(packed)
+    assert list(found) == ["features.py", "lib/link.py", "lib/tool.py", "run.sh"]
+    assert {(m.mtime, m.uid, m.gid, m.uname, m.gname) for m in found.values()} == {(0, 0, 0, "", "")}
+    assert [oct(found[name].mode) for name in ("features.py", "run.sh")] == ["0o644", "0o755"]
+    assert (found["lib/link.py"].type, found["lib/link.py"].linkname) == (tarfile.SYMTYPE, "../features.py")
+    assert packed.sha256 == hashlib.sha256(packed.path.read_bytes()).hexdigest()
+    assert (packed.files, packed.size) == (4, sum(len(text) for text in FILES.values()))
+
+
+def test_the_same_content_has_the_same_name_wherever_and_whenever_it_is_packed(folder, tmp_path):
+    first = pack(folder).sha256
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(folder, copy, symlinks=True)
+    os.utime(copy / "features.py", (1, 1))
+    (copy / "features.py").chmod(0o600)
+    other_process = subprocess.run(
+        [sys.executable, "-c", f"from tidemill.code import pack; print(pack({str(copy)!r}).sha256)"],
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert other_process.stdout.strip() == first
+    (copy / "run.sh").chmod(0o644)
+    assert pack(copy).sha256 != first
+
+
+def test_the_packed_file_goes_with_its_object(folder):
+    packed = pack(folder)
+    path = packed.path
+    assert path.is_file()
+    packed.close()
+    assert not path.parent.exists()
+
+
+def test_gitignore_is_respected_as_git_does(folder):
+    write(
+        folder,
+        {
+            ".gitignore": "*.log\nbuild/\n/only_here.txt\n!keep.log\n",
+            "a.log": "",
+            "keep.log": "",
+            "lib/deep.log": "",
+            "lib/.gitignore": "!deep.log\nsecret*\n",
+            "lib/secret.txt": "",
+            "lib/only_here.txt": "",
+            "only_here.txt": "",
+            "build/out.py": "",
+        },
+    )
+    packed = pack(folder)
+    assert set(members(packed)) == {
+        *FILES,
+        "lib/link.py",
+        ".gitignore",
+        "keep.log",
+        "lib/.gitignore",
+        "lib/deep.log",
+        "lib/only_here.txt",
+    }
+    assert packed.left_out == 4
+
+
+def test_a_repository_s_gitignore_above_the_folder_counts_and_one_outside_the_repository_does_not(tmp_path):
+    root = write(
+        tmp_path, {".gitignore": "*.py\n", "repo/.gitignore": "*.bin\n", "repo/src/a.py": "", "repo/src/b.bin": ""}
+    )
+    (root / "repo/.git").mkdir()
+    assert set(members(pack(root / "repo/src"))) == {"a.py"}
+
+
+def test_histories_compiled_files_environments_and_the_local_store_are_left_out(folder):
+    before = pack(folder).sha256
+    write(
+        folder,
+        {".git/HEAD": "x", "lib/__pycache__/tool.pyc": "x", ".tidemill/pipeline.json": "{}", "venv/pyvenv.cfg": "x"},
+    )
+    (folder / "venv/python3").symlink_to("/usr/bin/python3")
+    assert pack(folder).sha256 == before
+
+
+# ---- what is refused --------------------------------------------------------------------------------------------
+
+
+def a_socket(root):
+    os.mknod(root / "control", stat.S_IFSOCK | 0o600)
+
+
+def a_pipe(root):
+    os.mkfifo(root / "control")
+
+
+def a_large_file(root):
+    with (root / "weights.bin").open("wb") as file:
+        file.truncate(5 << 30)
+
+
+def an_absolute_link(root):
+    (root / "data").symlink_to(root / "features.py")
+
+
+def a_link_out(root):
+    (root / "data").symlink_to("../../etc")
+
+
+def a_link_by_way_of_a_link(root):
+    (root / "lib/up").symlink_to("..")
+    (root / "data").symlink_to("lib/up/../../x")
+
+
+def many_files(root):
+    for n in range(21):
+        (root / f"f{n}").touch()
+
+
+def no_utf8(root):
+    with open(os.fsencode(root) + b"/\xff.py", "wb"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (a_socket, ["'control'", "this is a socket"]),
+        (a_pipe, ["'control'", "this is a pipe"]),
+        (a_large_file, ["at most 512 MiB", "weights.bin with 5120 MiB", ".gitignore"]),
+        (an_absolute_link, ["'data'", "by a relative path"]),
+        (a_link_out, ["'data'", "leads to ../../etc"]),
+        (a_link_by_way_of_a_link, ["'data'", "leads to lib/up/../../x"]),
+        (many_files, ["at most 20 files"]),
+        (no_utf8, ["names in UTF-8"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_cannot_be_shipped_is_refused_before_anything_is_written(folder, monkeypatch, make, says):
+    monkeypatch.setattr(code, "MAX_FILES", 20)
+    make(folder)
+    target, backend = pipeline()
+    with pytest.raises(CallerError) as refused:
+        target.submit(["python3", "features.py", "{uri}"], uris(3), queue="cpu", name="tiles", code=folder)
+    assert str(refused.value).startswith("code is ")
+    assert "\n" not in str(refused.value)
+    for words in says:
+        assert words in str(refused.value)
+    assert (list(target.store.list("jobs")), backend.arrays) == ([], [])
+
+
+def test_a_device_is_told_by_its_kind():
+    assert [code._kind(kind) for kind in (stat.S_IFCHR, stat.S_IFBLK)] == ["a device", "a device"]
+
+
+def test_an_unreadable_file_and_folder_are_named(folder, monkeypatch):
+    # The tests may run as root, who may read everything.
+    may = os.access
+    monkeypatch.setattr(code.os, "access", lambda path, mode: "tool" not in str(path) and may(path, mode))
+    with pytest.raises(CallerError, match=r"code is 'lib/tool.py'.*what you may read \(permission denied\)"):
+        pack(folder)
+    monkeypatch.undo()
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(code.os, "scandir", refuse)
+    with pytest.raises(CallerError, match=r"what you may read \(Permission denied\)"):
+        pack(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("features.py", "a folder; this is a file"),
+        ("nowhere", "a folder that exists"),
+        ("", "a folder"),
+        ("a\0b", "a folder"),
+        ("empty", "a folder with files"),
+    ],
+)
+def test_what_is_no_folder_with_files_is_refused(folder, monkeypatch, name, allowed):
+    monkeypatch.chdir(folder)
+    (folder / "empty").mkdir()
+    with pytest.raises(CallerError, match=f"^code is .*allowed: {allowed}"):
+        pack(name)
+
+
+def test_a_file_that_changes_while_it_is_packed_is_refused_and_nothing_is_left(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(code.tempfile, "mkdtemp", lambda prefix: str((tmp_path / prefix).mkdir() or tmp_path / prefix))
+    real = code._entries
+
+    def then_grow(root):
+        found = real(root)
+        (root / "features.py").write_text("print(1)\n" * 2)
+        return found
+
+    monkeypatch.setattr(code, "_entries", then_grow)
+    with pytest.raises(CallerError, match=r"features.py.*do not change"):
+        pack(folder)
+    assert not (tmp_path / "tidemill-code-").exists()
+
+
+# ---- how it travels ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "becomes"),
+    [
+        ("features.py", "{code}/features.py"),
+        ("./lib/tool.py", "{code}/lib/tool.py"),
+        ("lib", "lib"),
+        ("missing.py", "missing.py"),
+        ("/etc/passwd", "/etc/passwd"),
+        ("../outside.py", "../outside.py"),
+        ("-features.py", "-features.py"),
+        ("{code}/features.py", "{code}/features.py"),
+    ],
+)
+def test_a_command_s_files_are_found_in_the_code(folder, word, becomes):
+    write(folder.parent, {"outside.py": ""})
+    assert in_code(["python3", word], folder) == ["python3", becomes]
+
+
+def test_a_submit_uploads_the_code_once_and_its_round_names_it(folder):
+    target, backend = pipeline()
+    said: list[str] = []
+    send = {"queue": "cpu", "name": "tiles", "code": folder, "say": said.append}
+    job = target.submit(["python3", "features.py", "{uri}"], uris(3), **send)
+    sha256 = pack(folder).sha256
+    assert job.spec.command == ["python3", "{code}/features.py", "{uri}"]
+    assert (job.spec.code, Ledger(target.store, job.id).round(0).code) == (sha256, sha256)
+    assert target.store.get(f"jobs/{job.id}/code/{sha256}.tar.zst") == pack(folder).path.read_bytes()
+    assert "code: 4 files, 0 KiB." in said
+    assert not any("placeholder" in line for line in said)
+    assert target.submit(["python3", "features.py", "{uri}"], uris(3), **send).id == job.id
+    assert len(backend.arrays) == 1
+    (folder / "features.py").write_text("print(2)\n")
+    assert target.submit(["python3", "features.py", "{uri}"], uris(3), **send).id != job.id
+
+
+def test_a_submit_that_died_before_its_round_is_resumed_with_its_code(folder, monkeypatch):
+    target, _ = pipeline()
+    with monkeypatch.context() as dying:
+        dying.setattr("tidemill.client.submit.write_round", lambda *args, **kwargs: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            target.submit(["python3", "features.py", "{uri}"], uris(3), queue="cpu", name="tiles", code=folder)
+    job = target.job("tiles")
+    job.resume()
+    assert Ledger(target.store, job.id).round(0).code == pack(folder).sha256
+
+
+def test_a_retry_may_bring_other_code_which_later_rounds_keep(folder):
+    target, backend = pipeline()
+    job = target.submit(["python3", "features.py", "{uri}"], uris(4), queue="cpu", name="tiles", code=folder)
+    backend.run(target, job.id, fail_items=[1])
+    (folder / "features.py").write_text("print('mended')\n")
+    job.retry(code=folder)
+    sha256 = pack(folder).sha256
+    ledger = Ledger(target.store, job.id)
+    assert ledger.round(0).code != ledger.round(1).code == sha256
+    assert target.store.exists(f"jobs/{job.id}/code/{sha256}.tar.zst")
+    job.cancel()
+    job.resume()
+    assert ledger.round(2).code == sha256
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"pip_index": "https://pypi.example/simple"}, "pip_index is .* a folder of code that holds requirements.txt"),
+        ({"wheelhouse": "memory://wheels"}, "wheelhouse is .* a URI such as"),
+        ({"pip_index": "pypi.example"}, "pip_index is 'pypi.example'"),
+        ({"pip_index": "https://ada:geheim@pypi.example"}, r"pip_index is '\(not shown\)'.*without a login"),
+    ],
+)
+def test_where_packages_come_from_is_checked(folder, values, says):
+    target, _ = pipeline()
+    with pytest.raises(CallerError, match=f"^{says}") as refused:
+        target.submit(["python3", "features.py", "{uri}"], uris(3), queue="cpu", code=folder, **values)
+    assert "geheim" not in str(refused.value)
+    assert list(target.store.list("jobs")) == []
+
+
+def test_an_empty_wheelhouse_is_refused(folder, tmp_path):
+    write(folder, {"requirements.txt": "x\n"})
+    wheels = write(tmp_path / "wheels", {"readme.txt": ""})
+    target, _ = pipeline()
+    send = {"queue": "cpu", "code": folder, "wheelhouse": f"file://{wheels}"}
+    with pytest.raises(CallerError, match=r"^wheelhouse is .*a prefix with packages \(\.whl"):
+        target.submit(["python3", "features.py", "{uri}"], uris(3), **send)
+    write(wheels, {"x-1-py3-none-any.whl": ""})
+    assert target.submit(["python3", "features.py", "{uri}"], uris(3), **send).spec.wheelhouse == send["wheelhouse"]

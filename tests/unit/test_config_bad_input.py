@@ -1,0 +1,213 @@
+"""Wrong stack configs: each is one line that names the key, its value, what is allowed and what to do.
+
+They prove what we refuse, not that AWS accepts the rest.
+"""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.config import ConfigError, StackConfig, from_file, parse
+from components.config.__main__ import main
+
+IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
+SECRET = "hf_notARealTokenButLooksLikeOne"
+ARN = "arn:aws:secretsmanager:us-west-2:123456789012:secret:s-AbCdEf"
+
+GOOD: dict[str, Any] = {
+    "team": "vision",
+    "environment": "dev",
+    "queues": {
+        "cpu": {
+            "images": {"default": IMAGE},
+            "item": {"cpus": 2, "memory_mib": 4096},
+            "machines": {"families": ["c7i", "m7i"], "cpus": {"min": 4, "max": 16}},
+            "capacity": [{"market": "spot", "max_cpus": 64}],
+        }
+    },
+}
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The good config with one key set: ``queues.cpu.item.cpus``; digits are list positions."""
+    config = copy.deepcopy(GOOD)
+    *parents, last = path.split(".")
+    here: Any = config
+    for part in parents:
+        here = here[int(part)] if isinstance(here, list) else here.setdefault(part, {})
+    here[int(last) if isinstance(here, list) else last] = value
+    return config
+
+
+def without(path: str) -> dict[str, Any]:
+    config = copy.deepcopy(GOOD)
+    *parents, last = path.split(".")
+    here: Any = config
+    for part in parents:
+        here = here[part]
+    del here[last]
+    return config
+
+
+CASES = yaml.safe_load((Path(__file__).parent / "bad_stack_configs.yaml").read_text())
+
+
+def built(case: dict[str, Any]) -> dict[str, Any]:
+    """The config of a case: the good one with one key set, or without one."""
+    if "unset" in case:
+        return without(case["unset"])
+    ((path, value),) = case["set"].items()
+    return changed(path, value)
+
+
+def too_many() -> dict[str, Any]:
+    return changed("queues", {f"q{number}": GOOD["queues"]["cpu"] for number in range(13)})
+
+
+def test_the_good_config_is_good():
+    assert isinstance(parse(GOOD), StackConfig)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["wrong"] for case in CASES])
+def test_one_line_with_key_value_allowed_and_what_to_do(case: dict[str, Any]):
+    with pytest.raises(ConfigError) as caught:
+        parse(built(case))
+    line = str(caught.value)
+    assert "\n" not in line
+    assert caught.value.key == case["key"]
+    assert line.startswith(f"{case['key']}: ")
+    before, _, after = line.partition(" is refused. Allowed: ")
+    assert case["value"] in before.removeprefix(f"{case['key']}: ")
+    assert case["allowed"] in after
+    assert case["hint"] in after
+
+
+def test_there_are_enough_cases():
+    assert len(CASES) >= 40
+    assert len({case["wrong"] for case in CASES}) == len(CASES)
+
+
+def test_a_secret_is_never_shown():
+    with pytest.raises(ConfigError) as caught:
+        parse(changed("queues.cpu.secrets", {"HF_TOKEN": SECRET}))
+    assert SECRET not in str(caught.value)
+    assert SECRET not in repr(caught.value.__context__)
+
+
+def test_more_queues_and_images_than_a_policy_can_name():
+    with pytest.raises(ConfigError, match=r"tidemill:queues: 26 queues and images together is refused. Allowed: 24"):
+        parse(too_many())
+
+
+def test_an_unknown_key_is_told_before_what_follows_from_it():
+    config = changed("environmnt", "dev")
+    del config["environment"]
+    with pytest.raises(ConfigError, match="Did you mean 'environment'"):
+        parse(config)
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda path: None, "FileNotFoundError"),
+        (lambda path: path.write_bytes(b"\xff\xfe\x00"), "UnicodeDecodeError"),
+        (lambda path: path.write_text("config: [unclosed"), "ParserError"),
+        (lambda path: path.write_text("- a list"), "AttributeError"),
+        (lambda path: path.write_text("config: {'tidemill:team': 'x y'}"), "tidemill:team"),
+    ],
+    ids=["missing", "not UTF-8", "not YAML", "not a mapping", "wrong value"],
+)
+def test_a_stack_file_that_cannot_be_read(tmp_path: Path, write: Callable[[Path], Any], words: str):
+    path = tmp_path / "Pulumi.x.yaml"
+    write(path)
+    with pytest.raises(ConfigError, match=words) as caught:
+        from_file(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_stack_file_is_read(tmp_path: Path):
+    path = tmp_path / "Pulumi.x.yaml"
+    settings = {f"tidemill:{key}": value for key, value in GOOD.items()}
+    path.write_text(json.dumps({"config": {"aws:region": "us-west-2", **settings}}))
+    assert from_file(path) == parse(GOOD)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["wrong"] for case in CASES])
+def test_checking_the_file_exits_2_with_that_line_alone(
+    case: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "Pulumi.x.yaml"
+    path.write_text(yaml.safe_dump({"config": {f"tidemill:{key}": value for key, value in built(case).items()}}))
+    assert main([str(path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert line.startswith(f"Pulumi.x.yaml: {case['key']}: ")
+
+
+def test_the_committed_stacks_are_right(capsys: pytest.CaptureFixture[str]):
+    assert main([]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12) | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+PATHS = st.sampled_from(
+    [
+        "team",
+        "network",
+        "network.create",
+        "data",
+        "data.read",
+        "store",
+        "logs",
+        "access",
+        "allow",
+        "queues",
+        "queues.cpu",
+        "queues.cpu.images",
+        "queues.cpu.item",
+        "queues.cpu.machines",
+        "queues.cpu.machines.cpus",
+        "queues.cpu.machines.families",
+        "queues.cpu.capacity",
+        "queues.cpu.capacity.0",
+        "queues.cpu.secrets",
+        "queues.cpu.ulimits",
+        "queues.cpu.mounts",
+        "queues.cpu.aws",
+    ]
+)
+
+
+def refusal(config: dict[str, Any]) -> str | None:
+    try:
+        parse(config)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(PATHS, ANYTHING)
+def test_whatever_stands_there_is_right_or_one_line(path: str, value: Any):
+    line = refusal(changed(path, value))
+    assert line is None or (line.startswith("tidemill:") and len(line.splitlines()) == 1)
+
+
+def test_a_key_that_is_no_word_stays_on_the_line():
+    line = refusal(changed("store", {"a\nb": 1}))
+    assert line is not None
+    assert line.startswith('tidemill:store."a\\nb": the unknown key')

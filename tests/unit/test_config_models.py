@@ -1,0 +1,169 @@
+"""Defaults and documentation of the config, the schema for editors, and the table of machines."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator, ValidationError
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+from pydantic import BaseModel
+
+from components import machines, schema
+from components.aws import refresh_machines
+from components.config import StackConfig, from_file, parse, repository_of
+from components.images import external_repositories, own_repositories
+
+IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
+ROOT = schema.FILE.parent.parent
+
+
+def test_four_keys_are_enough():
+    config = parse({"team": "t", "environment": "e", "queues": {"cpu": {"images": {"default": IMAGE}}}})
+    cpu = config.queues["cpu"]
+    assert [(rung.market, rung.max_cpus) for rung in cpu.capacity] == [("spot", 256)]
+    assert config.store.expire_jobs_after_days is None
+    assert not config.may_replace
+    assert not config.may_purge
+
+
+@pytest.mark.parametrize(("allow", "replace", "purge"), [(["replace"], True, False), (["purge"], True, True)])
+def test_purging_includes_replacing(allow: list[str], replace: bool, purge: bool):
+    config = parse({"team": "t", "environment": "e", "queues": {"q": {"images": {"default": IMAGE}}}, "allow": allow})
+    assert (config.may_replace, config.may_purge) == (replace, purge)
+
+
+def fields(model: type[BaseModel], seen: set[type]) -> Iterator[tuple[str, Any]]:
+    seen.add(model)
+    for name, field in model.model_fields.items():
+        yield f"{model.__name__}.{name}", field
+        for inner in _models(field.annotation):
+            if inner not in seen:
+                yield from fields(inner, seen)
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in getattr(annotation, "__args__", ()) for model in _models(part)]
+
+
+def test_every_key_has_a_sentence():
+    found = list(fields(StackConfig, set()))
+    assert len(found) > 45
+    assert [name for name, field in found if not field.description] == []
+
+
+def test_every_key_has_a_default_but_the_few_that_cannot():
+    required = {name for name, field in fields(StackConfig, set()) if field.is_required()}
+    assert required == {
+        "ExistingNetwork.subnet_ids",
+        "ExistingNetwork.vpc_id",
+        "Mount.path",
+        "Queue.images",
+        "StackConfig.environment",
+        "StackConfig.queues",
+        "StackConfig.team",
+    }
+
+
+def test_the_project_declares_every_key_with_the_models_words():
+    declared = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
+    names = {name.removeprefix("tidemill:") for name in declared}
+    # A key without a default may be declared only if it must be set.
+    assert names == set(StackConfig.model_fields) - {"permission_boundary", "worker_image"}
+    for name, declaration in declared.items():
+        field = StackConfig.model_fields[name.removeprefix("tidemill:")]
+        assert ("default" in declaration) is not field.is_required(), name
+        assert declaration["description"]
+
+
+def test_the_schema_for_editors_is_fresh():
+    assert schema.FILE.read_text(encoding="utf-8") == schema.text(), "run: python -m components.schema"
+
+
+def test_the_schema_accepts_the_committed_stacks_and_refuses_unknown_keys():
+    validator = Draft202012Validator(schema.schema())
+    paths = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
+    assert len(paths) == 3
+    for path in paths:
+        content = yaml.safe_load(path.read_text())
+        validator.validate(content)
+        from_file(path)
+        content["config"]["tidemill:netwrok"] = {}
+        with pytest.raises(ValidationError):
+            validator.validate(content)
+
+
+def test_stack_files_name_their_schema():
+    for path in (ROOT / "stacks").glob("Pulumi.*.yaml"):
+        assert path.read_text().startswith("# yaml-language-server: $schema=schema.json\n")
+
+
+@pytest.mark.parametrize(
+    ("image", "repository"),
+    [
+        ("registry://preprocess:1.4.0", "preprocess"),
+        ("registry://pre-process@sha256:" + 64 * "a", "pre-process"),
+        ("docker.io/team/preprocess@sha256:" + 64 * "a", None),
+    ],
+)
+def test_the_repository_of_an_image(image: str, repository: str | None):
+    assert repository_of(image) == repository
+
+
+def test_repositories_of_a_stack():
+    ecr = "123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn/base@sha256:" + 64 * "a"
+    config = parse(
+        {
+            "team": "t",
+            "environment": "e",
+            "registry": {"repositories": ["later"]},
+            "queues": {"q": {"images": {"default": "registry://a:1", "b": "registry://a:2", "c": ecr, "d": IMAGE}}},
+        }
+    )
+    assert own_repositories(config) == ["a", "later"]
+    assert external_repositories(config) == ["arn:aws-cn:ecr:cn-north-1:123456789012:repository/base"]
+
+
+def test_the_table_is_dated_and_says_where_it_is_from():
+    content = json.loads(machines.TABLE.read_text())
+    assert content["as_of"] >= "2026-01-01"
+    assert "DescribeInstanceTypes" in content["source"]
+
+
+def test_the_table_agrees_with_motos_copy_of_what_ec2_says():
+    described = refresh_machines.rows(INSTANCE_TYPES.values())
+    assert len(described) > 200
+    assert [machines.MachineType(**row) for row in described] == list(machines.table().values())
+
+
+def test_a_refresh_writes_the_same_table(tmp_path):
+    path = tmp_path / "machines.json"
+    count = refresh_machines.write(INSTANCE_TYPES.values(), "a test", path)
+    written = json.loads(path.read_text())
+    assert count == len(written["machines"])
+    assert written["machines"] == json.loads(machines.TABLE.read_text())["machines"]
+
+
+@pytest.mark.parametrize(
+    ("families", "low", "high", "types"),
+    [
+        (["c6i"], 2, 4, ["c6i.large", "c6i.xlarge"]),
+        (["m6i", "c6i"], 2, 2, ["c6i.large", "m6i.large"]),
+        (["g5"], 4, 8, ["g5.xlarge", "g5.2xlarge"]),
+        (["c6i"], 5, 7, []),
+    ],
+)
+def test_families_and_sizes_become_types(families: list[str], low: int, high: int, types: list[str]):
+    assert [machine.type for machine in machines.select(families, low, high)] == types
+
+
+def test_no_machine_gives_all_its_memory_to_items():
+    large = machines.table()["c6i.large"]
+    assert not large.fits(1, large.memory_mib, 0)
+    assert large.fits(2, large.usable_memory_mib, 0)
+    assert not large.fits(3, 64, 0)
+    assert not large.fits(1, 64, 1)
+    assert machines.table()["g5.xlarge"].fits(1, 64, 1)

@@ -1,0 +1,238 @@
+"""Malformed jobs: one line with argument, value, what is allowed, what to do; exit code 2; nothing made.
+
+What this cannot prove: mistakes that only a cloud can see.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.unit.client_fakes import FakeBackend, descriptor, gpu_machine, queue
+from tidemill.cli import run
+from tidemill.client import pipeline as pipeline_module
+from tidemill.descriptor import Resources, Rung
+
+PROGRAM = ["--", "python3", "x.py", "{input}", "{output}"]
+ITEM = "s3://raw/1.jpg"
+
+
+@pytest.fixture
+def stack(tmp_path, monkeypatch):
+    """A pipeline in a folder, and its queue."""
+    queues = {
+        "cpu": queue(),
+        "gpu": queue(machines=[gpu_machine()], item=Resources(cpus=4, memory_mib=8192, gpus=1)),
+        "small": queue(capacity=[Rung(market="spot", max_cpus=4)]),
+    }
+    store = tmp_path / "store"
+    store.mkdir()
+    found = descriptor(f"file://{store}", queues)
+    (store / "pipeline.json").write_text(found.model_dump_json())
+    backend = FakeBackend()
+    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor: backend)
+    monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
+    monkeypatch.delenv("TIDEMILL_DEBUG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.txt").write_text("\n  \n\r\n")
+    (tmp_path / "latin.txt").write_bytes("s3://raw/1.jpg\ns3://raw/caf\xe9.jpg\n".encode("latin-1"))
+    (tmp_path / "nul.txt").write_bytes(b"s3://raw/1.jpg\n\ns3://raw/\0.jpg\n")
+    (tmp_path / "long.txt").write_bytes(b"s3://raw/" + b"x" * 1_000_000 + b"\n")
+    (tmp_path / "relative.txt").write_text("s3://raw/1.jpg\nphotos/2.jpg\n")
+    (tmp_path / "unreadable").mkdir()
+    return store, backend
+
+
+SUBMITS = {
+    "unknown queue, nearest offered": (
+        ["--queue", "cqu", ITEM, *PROGRAM],
+        "queue is 'cqu', which is not allowed; allowed: queues of this pipeline: cpu, gpu, small. Did you mean 'cpu'?",
+    ),
+    "no queue where there are several": ([ITEM, *PROGRAM], "queue is not given; this pipeline has: cpu, gpu, small."),
+    "unknown image": (
+        ["--queue", "cpu", "--image", "defualt", ITEM, *PROGRAM],
+        "image is 'defualt', which is not allowed; allowed: images of queue 'cpu': default. Did you mean 'default'?",
+    ),
+    "no items": (["--queue", "cpu", *PROGRAM], "items is empty (items); allowed: 1 item and more."),
+    "an empty list": (
+        ["--queue", "cpu", "--items", "empty.txt", *PROGRAM],
+        "items is empty (items file empty.txt); allowed: 1 item and more.",
+    ),
+    "a list that is not there": (
+        ["--queue", "cpu", "--items", "tlies.txt", *PROGRAM],
+        "items is 'tlies.txt', which is not allowed; allowed: an existing list, a folder, a URI",
+    ),
+    "a folder without files": (
+        ["--queue", "cpu", "--items", "unreadable", *PROGRAM],
+        "items is empty (items folder unreadable)",
+    ),
+    "a column of what has none": (
+        ["--queue", "cpu", "--items", "relative.txt", "--items-column", "uri", "--items-format", "text", *PROGRAM],
+        "items_column is 'uri', which is not allowed; allowed: nothing: only CSV has columns",
+    ),
+    "a shell that would read an item's name as code": (
+        ["--queue", "cpu", "--shell", ITEM, "--", "cat {input} | wc -l"],
+        '"$TIDEMILL_INPUT" in place of {input}',
+    ),
+    "a shell and several words": (
+        ["--queue", "cpu", "--shell", ITEM, "--", "cat", "$TIDEMILL_INPUT"],
+        "--shell takes one text after --",
+    ),
+    "a list that is not UTF-8": (
+        ["--queue", "cpu", "--items", "latin.txt", *PROGRAM],
+        "items file latin.txt, line 2 is not UTF-8 (byte 0xe9 at column 13). Save the list as UTF-8",
+    ),
+    "a NUL in a list": (["--queue", "cpu", "--items", "nul.txt", *PROGRAM], "items file nul.txt, line 3 holds a NUL"),
+    "a line of a megabyte": (["--queue", "cpu", "--items", "long.txt", *PROGRAM], "line 1 is longer than 65536 bytes"),
+    "a relative path": (
+        ["--queue", "cpu", "--items", "relative.txt", *PROGRAM],
+        "items file relative.txt, line 2 is 'photos/2.jpg', a relative path; allowed: a URI",
+    ),
+    "an empty URI": (["--queue", "cpu", "", *PROGRAM], "items[0] is empty"),
+    "items twice": (["--queue", "cpu", "--items", "empty.txt", ITEM, *PROGRAM], "--items is 'empty.txt' and URIs are"),
+    "no program": (["--queue", "cpu", ITEM], "command is empty; give the program that runs for each item after `--`"),
+    "nothing after the dashes": (["--queue", "cpu", ITEM, "--"], "command is empty"),
+    "an argument of 200 KiB": (
+        ["--queue", "cpu", ITEM, "--", "echo", "x" * 200_000],
+        "command[1] has 200000 bytes; Linux accepts 131071",
+    ),
+    "a name with capitals": (["--queue", "cpu", "--name", "Tiles", ITEM, *PROGRAM], "name is 'Tiles'"),
+    "a name that is too long": (["--queue", "cpu", "--name", "x" * 42, ITEM, *PROGRAM], "name is 'xxx"),
+    "an empty name": (["--queue", "cpu", "--name", "", ITEM, *PROGRAM], "name is ''"),
+    "a GPU item on a CPU queue": (
+        ["--queue", "cpu", "--gpus", "1", ITEM, *PROGRAM],
+        "gpus is 1, which is not allowed; allowed: 0, for queue 'cpu' has no machine with a GPU.",
+    ),
+    "an item with more CPUs than any machine": (
+        ["--queue", "cpu", "--cpus", "17", ITEM, *PROGRAM],
+        "an item needs 17 CPUs, 2048 MiB; no machine of queue 'cpu' is large enough (the largest, c7i.4xlarge: 16 CPUs",
+    ),
+    "an item with all the memory of the largest machine": (
+        ["--queue", "cpu", "--memory", "32768", ITEM, *PROGRAM],
+        "no machine of queue 'cpu' is large enough (the largest, c7i.4xlarge: 16 CPUs, 29491 MiB for containers)",
+    ),
+    "slots that fit no machine": (["--queue", "cpu", "--slots", "17", ITEM, *PROGRAM], "a container of 17 slots needs"),
+    "an item larger than max_cpus": (
+        ["--queue", "small", ITEM, *PROGRAM],
+        "so a machine of 8 CPUs; queue 'small' may start 4 CPUs (max_cpus)",
+    ),
+    "a part of a CPU on AWS Batch": (
+        ["--queue", "cpu", "--cpus", "0.5", ITEM, *PROGRAM],
+        "cpus is 0.5, which is not allowed; allowed: whole numbers on AWS Batch. Use 1,",
+    ),
+    "no CPU": (["--queue", "cpu", "--cpus", "0", ITEM, *PROGRAM], "cpus is 0.0, which is not allowed; allowed: more"),
+    "a CPU that is no number": (["--queue", "cpu", "--cpus", "two", ITEM, *PROGRAM], "'--cpus': 'two' is not a valid"),
+    "CPUs that are not a number": (["--queue", "cpu", "--cpus", "nan", ITEM, *PROGRAM], "cpus is nan"),
+    "no memory": (["--queue", "cpu", "--memory", "0", ITEM, *PROGRAM], "memory_mib is 0"),
+    "fewer than no GPUs": (["--queue", "cpu", "--gpus", "-1", ITEM, *PROGRAM], "gpus is -1"),
+    "no slots": (["--queue", "cpu", "--slots", "0", ITEM, *PROGRAM], "slots is 0"),
+    "chunks of nothing": (["--queue", "cpu", "--chunk-size", "0", ITEM, *PROGRAM], "chunk_size is 0"),
+    "items that take no time": (["--queue", "cpu", "--item-seconds", "0", ITEM, *PROGRAM], "item_seconds is 0.0"),
+    "no attempts": (["--queue", "cpu", "--attempts", "0", ITEM, *PROGRAM], "attempts is 0"),
+    "eleven attempts": (["--queue", "cpu", "--attempts", "11", ITEM, *PROGRAM], "attempts is 11"),
+    "zero that would mean never": (["--queue", "cpu", "--timeout", "0", ITEM, *PROGRAM], "timeout_seconds is 0"),
+    "an output that is a path": (["--queue", "cpu", "--output", "/tmp/out", ITEM, *PROGRAM], "output is '/tmp/out'"),
+    "a variable without a value": (
+        ["--queue", "cpu", "--env", "A", ITEM, *PROGRAM],
+        "--env is 'A'; allowed: KEY",
+    ),
+    "a variable that is ours": (["--queue", "cpu", "--env", "TIDEMILL_JOB=x", ITEM, *PROGRAM], "env.TIDEMILL_JOB is"),
+    "a secret in clear text": (
+        ["--queue", "cpu", "--env", "HF_TOKEN=abc", ITEM, *PROGRAM],
+        "env.HF_TOKEN is '(not shown)', which is not allowed",
+    ),
+    "a URI that is not UTF-8": (
+        ["--queue", "cpu", "s3://raw/\udce9", *PROGRAM],
+        "items[0] is 's3://raw/\\udce9', which",
+    ),
+    "an argument that is not UTF-8": (["--queue", "cpu", ITEM, "--", "x", "\udce9"], "command[1] is '\\udce9'"),
+    "a variable that is not UTF-8": (["--queue", "cpu", "--env", "A=\udce9", ITEM, *PROGRAM], "env.A is 'A=\\udce9'"),
+    "an option that is not there": (["--queue", "cpu", "--itmes", "x", *PROGRAM], "No such option"),
+    "an option without its value": (["--queue"], "requires an argument"),
+}
+
+OTHERS = {
+    "an unknown verb": (["sumbit"], "'sumbit' is no verb; there are: submit, status, wait"),
+    "no job": (["status"], "Missing argument 'JOB'"),
+    "a job id that is none": (
+        ["status", "Tiles"],
+        "job is 'Tiles', which is not allowed; allowed: a job's id, <name>-<8 hex",
+    ),
+    "a path as a job id": (["cancel", "../../etc"], "job is '../../etc'"),
+    "a job that is not there": (
+        ["wait", "tiles-00000000"],
+        "job is 'tiles-00000000', which is not allowed; allowed: a",
+    ),
+    "an item before the first": (["logs", "tiles-00000000", "--item", "-1"], "-1 is not in the range"),
+    "a pipeline that is not there": (
+        ["queues", "--pipeline", "file:///nowhere/at/all/pipeline.json"],
+        "pipeline is 'file:///nowhere/at/all/pipeline.json', which is not allowed; allowed: the URI of an existing",
+    ),
+    "a pipeline that is a bucket": (
+        ["queues", "--pipeline", "s3://bucket"],
+        "pipeline is 's3://bucket', which is not allowed; allowed: a URI that ends with /pipeline.json",
+    ),
+    "a pipeline of an unknown scheme": (["queues", "--pipeline", "ftp://a/pipeline.json"], "ftp://a"),
+    "no pipeline": (["queues", "--pipeline", ""], "--pipeline is not given, TIDEMILL_PIPELINE is not set"),
+}
+
+DESCRIPTORS = {
+    "no JSON": ("tiles", "is no descriptor (no JSON object)"),
+    "no object": ("[]", "is no descriptor (no JSON object)"),
+    "a newer schema": ('{"schema_version": 2}', "has schema_version 2; tidemill 0.1.0 reads 1. Update it: pip install"),
+    "an incomplete one": ('{"schema_version": 1}', "team: Field required. Ask the stack's owner to run `pulumi up`."),
+}
+
+
+def refused(arguments, words, store, backend, capsys):
+    before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+    code = run(arguments)
+    out, err = capsys.readouterr()
+    assert code == 2, err
+    assert words in err
+    assert re.fullmatch(r"tidemill: [^\n]+\n", err), "one line"
+    assert "Traceback" not in err
+    assert out == ""
+    assert {path: path.read_bytes() for path in store.rglob("*") if path.is_file()} == before, "nothing was made"
+    assert backend.arrays == []
+
+
+@pytest.mark.parametrize(("arguments", "words"), SUBMITS.values(), ids=SUBMITS)
+def test_a_malformed_job_is_refused(stack, capsys, arguments, words):
+    store, backend = stack
+    refused(["submit", *arguments], words, store, backend, capsys)
+
+
+@pytest.mark.parametrize(("arguments", "words"), OTHERS.values(), ids=OTHERS)
+def test_a_malformed_call_is_refused(stack, capsys, arguments, words):
+    store, backend = stack
+    refused(arguments, words, store, backend, capsys)
+
+
+@pytest.mark.parametrize(("text", "words"), DESCRIPTORS.values(), ids=DESCRIPTORS)
+def test_a_descriptor_that_cannot_be_read_is_refused(stack, capsys, text, words):
+    store, backend = stack
+    (Path(store) / "pipeline.json").write_text(text)
+    refused(["queues"], words, store, backend, capsys)
+
+
+def test_workers_that_are_too_old_for_the_spec_are_told_before(stack, capsys):
+    store, backend = stack
+    values = json.loads((store / "pipeline.json").read_text()) | {"max_spec": 0}
+    (store / "pipeline.json").write_text(json.dumps(values))
+    words = "this pipeline's workers read job specs up to version 0, this tidemill writes 1."
+    refused(["submit", "--queue", "cpu", ITEM, *PROGRAM], words, store, backend, capsys)
+
+
+def test_an_error_is_an_object_with_json(stack, capsys):
+    assert run(["status", "tiles", "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["exit_code"] == 2
+    assert error["message"].startswith("job is 'tiles'")
+
+
+def test_what_follows_the_dashes_is_not_ours(stack, capsys):
+    """`--json` of the program is none of our options."""
+    assert run(["submit", "--queue", "cqu", ITEM, "--", "x", "--json"]) == 2
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,103 @@
+"""What `--json` prints against the published schemas. What this cannot prove: that the keys mean what they say."""
+
+import json
+import os
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.unit.client_fakes import FakeBackend, descriptor
+from tidemill.backends import LogLine
+from tidemill.cli import documents, run
+from tidemill.cli.app import VERBS
+from tidemill.client import Pipeline, deliveries
+from tidemill.client import pipeline as pipeline_module
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "json"
+NO_JSON = {"completion"}
+"""Verbs that print a shell's script."""
+
+
+@pytest.fixture
+def stack(tmp_path, monkeypatch):
+    found = descriptor(f"file://{tmp_path}/store")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
+    backend = FakeBackend()
+    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor: backend)
+    monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
+    monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
+    monkeypatch.chdir(tmp_path)
+    return backend
+
+
+def schema(verb):
+    """The published schema, closed: readers skip keys that they do not know, this test does not."""
+    found = json.loads((FOLDER / f"{verb}.schema.json").read_text())
+    if verb != "logs":
+        close(found)
+    return found
+
+
+def close(part):
+    if isinstance(part, dict):
+        if "properties" in part:
+            part["additionalProperties"] = False
+        for inner in part.values():
+            close(inner)
+
+
+def check(verb, capsys, *arguments, code=0):
+    """Run a verb and hold every line that it prints against the schema; returns the last."""
+    assert run([verb, *arguments]) == code
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    for line in lines:
+        jsonschema.validate(json.loads(line), schema("error" if code > 1 else verb))
+    return json.loads(lines[-1])
+
+
+def test_the_published_schemas_are_those_of_the_code():
+    published = {path.name: path.read_text() for path in FOLDER.glob("*.json")}
+    assert published == documents.schemas(), f"run: {documents.REGENERATE}"
+
+
+def test_every_verb_has_a_schema():
+    assert set(VERBS) - NO_JSON == set(documents.documents()) - {"error"}
+
+
+@pytest.mark.parametrize("verb", documents.documents())
+def test_the_schemas_are_valid(verb):
+    jsonschema.Draft202012Validator.check_schema(schema(verb))
+
+
+def test_what_the_verbs_print(stack, capsys):
+    sent = check("submit", capsys, "--json", "--queue", "cpu", "s3://raw/1.jpg", "s3://raw/2.jpg", "--", "x", "{uri}")
+    job = sent["job"]
+    check("status", capsys, job, "--json")
+    loaded = Pipeline.load(os.environ["TIDEMILL_PIPELINE"])
+    loaded._backend = stack
+    stack.run(loaded, job, fail_items=[1])
+    fields = {"job": job, "item": 1, "attempt": 2, "stream": "stderr", "message": "no such band"}
+    at = loaded.job(job).spec.created_at.timestamp() + 1
+    stack.lines = [LogLine(at, json.dumps(fields), "s", fields), LogLine(at, "Traceback", "s")]
+    check("status", capsys, job, "--json", code=1)
+    check("wait", capsys, job, "--json", code=1)
+    check("results", capsys, job, "--json")
+    check("failures", capsys, job, "--json")
+    assert check("logs", capsys, job, "--worker", "--json")["message"] == "Traceback"
+    check("queues", capsys, "--json")
+    check("cancel", capsys, job, "--json")
+    check("doctor", capsys, "--json")
+    check("use", capsys, os.environ["TIDEMILL_PIPELINE"], "--json")
+    check("status", capsys, "other", "--json", code=2)
+
+
+def test_a_key_more_or_less_is_seen(stack, capsys):
+    said = check("use", capsys, "--json")
+    with pytest.raises(jsonschema.ValidationError, match="was unexpected"):
+        jsonschema.validate(said | {"new": 1}, schema("use"))
+    del said["current"]
+    with pytest.raises(jsonschema.ValidationError, match="required"):
+        jsonschema.validate(said, schema("use"))

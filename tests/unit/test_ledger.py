@@ -1,0 +1,349 @@
+"""The ledger over memory: rounds, commits, markers, poison, counts. Real interleavings of workers are not here."""
+
+from typing import Literal
+
+import obstore
+import pytest
+from obstore.exceptions import AlreadyExistsError
+from pydantic import ValidationError
+
+from tidemill import store as store_module
+from tidemill.errors import StoreError, StoreMissingError
+from tidemill.job import build_spec
+from tidemill.ledger import Ledger, Outcome, Round, RoundArray, names
+from tidemill.ledger.attempts import POISON_ATTEMPTS
+from tidemill.ledger.ledger import START_FAILURES, TamperedError, UnreadableError
+from tidemill.manifest import write_manifest
+from tidemill.store import Store
+
+ITEMS, SIZE = 10, 3
+
+
+def outcome(index: int, status: Literal["succeeded", "failed"] = "succeeded", **fields) -> Outcome:
+    return Outcome(index=index, uri=f"u{index}", status=status, **fields)
+
+
+def outcomes_of(chunk: int, failed=()) -> list[Outcome]:
+    indexes = range(chunk * SIZE, min(ITEMS, (chunk + 1) * SIZE))
+    return [outcome(i, "failed", reason="exit") if i in failed else outcome(i) for i in indexes]
+
+
+@pytest.fixture
+def ledger(monkeypatch):
+    monkeypatch.setattr(store_module, "_PAUSES", (0.0, 0.0, 0.0))
+    store = Store.open("memory://")
+    spec = build_spec(name="t", queue="q", command=["p"], chunk_size=SIZE, items_total=ITEMS, chunks_total=4)
+    write_manifest(store, spec.job, [f"u{i}" for i in range(ITEMS)], SIZE)
+    ledger = Ledger(store, spec.job)
+    ledger.write_spec(spec)
+    ledger.write_round(Round(round=0, arrays=[RoundArray(name="a", first=0, count=4)]))
+    return ledger
+
+
+def retry(ledger: Ledger, number: int, items: dict[int, list[int]], failed_before: dict[int, int]) -> None:
+    arrays = [RoundArray(name="b", chunks=sorted(items))]
+    ledger.write_round(Round(round=number, arrays=arrays, items=items, failed_before=failed_before))
+
+
+class TestCommit:
+    """The three meanings of "already exists"."""
+
+    def test_the_first_wins_and_the_second_knows(self, ledger):
+        assert ledger.commit(0, 1, "a1", outcomes_of(1)).won
+        second = ledger.commit(0, 1, "a2", outcomes_of(1, failed=[3]))
+        assert not second.won
+        assert second.record.header.attempt == "a1"
+        assert ledger.committed(0, 1).outcomes == outcomes_of(1)
+
+    def test_a_lost_reply_is_not_a_lost_race(self, ledger, monkeypatch):
+        real, lost = obstore.put, []
+
+        def put(store, name, data, **kwargs):
+            result = real(store, name, data, **kwargs)
+            if "/done/" in name and not lost:
+                lost.append(name)
+                raise AlreadyExistsError("a repeated request met its own object")
+            return result
+
+        monkeypatch.setattr(obstore, "put", put)
+        assert ledger.commit(0, 1, "a1", outcomes_of(1)).won
+        assert lost
+
+    def test_a_409_is_not_a_commit(self, ledger, monkeypatch):
+        real, refused = obstore.put, []
+
+        def put(store, name, data, **kwargs):
+            if "/done/" in name and len(refused) < 2:
+                refused.append(name)
+                raise AlreadyExistsError("409 ConditionalRequestConflict")
+            return real(store, name, data, **kwargs)
+
+        monkeypatch.setattr(obstore, "put", put)
+        assert ledger.commit(0, 1, "a1", outcomes_of(1)).won
+        assert ledger.committed(0, 1).header.attempt == "a1"
+        assert len(refused) == 2
+
+    def test_without_certainty_there_is_no_answer(self, ledger, monkeypatch):
+        def put(*args, **kwargs):
+            raise AlreadyExistsError("409")
+
+        monkeypatch.setattr(obstore, "put", put)
+        with pytest.raises(StoreError):
+            ledger.commit(0, 1, "a1", outcomes_of(1))
+
+    def test_the_marker_heals_by_the_loser(self, ledger, monkeypatch):
+        with monkeypatch.context() as patch:
+            patch.setattr(Ledger, "derive_marker", lambda *_: None)
+            ledger.commit(0, 1, "a1", outcomes_of(1, failed=[4]))
+        assert ledger.counts().failed == 0
+        ledger.commit(0, 1, "a2", outcomes_of(1))
+        assert ledger.failed_chunks(0) == {1: 1}
+
+
+class TestImmutable:
+    def test_what_was_enqueued_is_checked(self, ledger):
+        sha = ledger.write_spec(ledger.spec())
+        assert ledger.spec(sha).name == "t"
+        ledger.store.put(
+            names.spec(ledger.job), ledger.spec().model_copy(update={"user": "x"}).model_dump_json().encode()
+        )
+        with pytest.raises(TamperedError):
+            ledger.spec(sha)
+
+    def test_a_round_is_written_once(self, ledger):
+        first = ledger.round(0)
+        ledger.write_round(first)
+        with pytest.raises(StoreError, match="something else"):
+            ledger.write_round(first.model_copy(update={"image": "other"}))
+
+    def test_a_newer_spec_says_so(self, ledger):
+        newer = ledger.spec().model_dump_json().replace('"spec_version":1', '"spec_version":9').encode()
+        ledger.store.put(names.spec(ledger.job), newer)
+        with pytest.raises(UnreadableError, match="newer Tidemill"):
+            ledger.spec()
+
+    def test_no_such_job(self):
+        with pytest.raises(StoreMissingError):
+            Ledger(Store.open("memory://"), "t-00000000").spec()
+
+    @pytest.mark.parametrize("fields", [{}, {"first": 0, "count": 0}, {"chunks": []}, {"chunks": [1], "count": 2}])
+    def test_an_array_has_chunks_in_one_form(self, fields):
+        with pytest.raises(ValidationError):
+            RoundArray(name="a", **fields)
+
+    def test_a_child_finds_its_chunk(self):
+        assert RoundArray(name="a", first=5, count=2).chunk(1) == 6
+        assert RoundArray(name="a", chunks=[9, 4]).chunk(1) == 4
+        for array in (RoundArray(name="a", first=5, count=2), RoundArray(name="a", chunks=[9, 4])):
+            with pytest.raises(IndexError):
+                array.chunk(2)
+
+
+class TestPast:
+    """What earlier attempts say of a chunk and its items."""
+
+    def attempt(self, ledger, name, in_flight, ends=None):
+        marker = ledger.marker(0, 1, name, 1, {})
+        marker.write(in_flight)
+        if ends == "drained":
+            marker.drained(in_flight)
+        elif ends:
+            marker.ended(ends)
+
+    def test_nothing_happened(self, ledger):
+        past = ledger.past(0, 1)
+        assert (past.attempts, past.careful, past.poison) == (0, False, set())
+
+    def test_deaths_make_poison(self, ledger):
+        for n in range(POISON_ATTEMPTS):
+            assert ledger.past(0, 1).poison == set()
+            self.attempt(ledger, f"a{n}", [4])
+        self.attempt(ledger, "other", [3])
+        past = ledger.past(0, 1)
+        assert past.poison == {4}
+        assert past.careful
+
+    def test_eleven_reclaims_of_one_chunk_are_no_poison(self, ledger):
+        for n in range(11):
+            self.attempt(ledger, f"a{n}", [4], "drained")
+        past = ledger.past(0, 1)
+        assert past.poison == set()
+        assert past.reclaims[4] == 11
+        assert not past.careful
+        assert ledger.counts().reclaims == 11
+
+    def test_a_drain_cut_short_after_its_first_word_is_a_drain(self, ledger):
+        self.attempt(ledger, "a1", [4])
+        ledger.store.put(names.drained(names.Place(ledger.job, 0, 1), "a1"), b"")
+        past = ledger.past(0, 1)
+        assert past.reclaims[4] == 1
+        assert not past.deaths
+
+    def test_an_orderly_end_counts_for_nothing(self, ledger):
+        self.attempt(ledger, "a1", [4], "cancelled")
+        past = ledger.past(0, 1)
+        assert (past.attempts, past.careful, past.deaths, past.reclaims) == (1, False, {}, {})
+
+
+class TestProgress:
+    def test_parts_of_all_attempts_add_up(self, ledger):
+        ledger.write_progress(0, 1, "a1", 0, [outcome(3)])
+        ledger.write_progress(0, 1, "a1", 1, [outcome(4)])
+        ledger.write_progress(0, 1, "a2", 0, [outcome(4, "failed"), outcome(5)])
+        found = ledger.progress(0, 1)
+        assert sorted(found) == [3, 4, 5]
+        assert found[4].status == "succeeded"
+
+    def test_progress_is_of_its_round(self, ledger):
+        ledger.write_progress(0, 1, "a1", 0, [outcome(3)])
+        assert ledger.progress(1, 1) == {}
+
+
+class TestCounts:
+    def test_of_a_job_under_way(self, ledger):
+        ledger.commit(0, 0, "a", outcomes_of(0))
+        ledger.commit(0, 3, "a", outcomes_of(3, failed=[9]))
+        counts = ledger.counts()
+        assert (counts.items, counts.succeeded, counts.failed, counts.remaining) == (10, 3, 1, 6)
+        assert (counts.chunks_done, counts.chunks_total, counts.finished) == (2, 4, False)
+
+    def test_reads_no_record(self, ledger, monkeypatch):
+        for chunk in range(4):
+            ledger.commit(0, chunk, "a", outcomes_of(chunk, failed=[0, 4]))
+        ledger.rounds()
+        ledger.index()
+        real = Store.get
+
+        def get(store, name):
+            assert name.endswith("/cancelled"), f"status read {name}"
+            return real(store, name)
+
+        monkeypatch.setattr(Store, "get", get)
+        counts = ledger.counts()
+        assert (counts.succeeded, counts.failed, counts.finished) == (8, 2, True)
+
+    def test_a_retry_replaces_what_failed(self, ledger):
+        for chunk in range(4):
+            ledger.commit(0, chunk, "a", outcomes_of(chunk, failed=[0, 4, 5]))
+        retry(ledger, 1, {0: [0], 1: [4, 5]}, {0: 1, 1: 2})
+        assert not ledger.counts().finished
+        ledger.commit(1, 0, "b", [outcome(0)])
+        ledger.commit(1, 1, "b", [outcome(4), outcome(5, "failed")])
+        counts = ledger.counts()
+        assert (counts.succeeded, counts.failed, counts.finished, counts.rounds) == (9, 1, True, 2)
+
+    def test_the_highest_round_has_the_outcome(self, ledger):
+        for chunk in range(4):
+            ledger.commit(0, chunk, "a", outcomes_of(chunk, failed=[0, 4]))
+        retry(ledger, 1, {0: [0], 1: [4]}, {0: 1, 1: 1})
+        ledger.commit(1, 0, "b", [outcome(0, attempts=7)])
+        found = list(ledger.outcomes())
+        assert [o.index for o in found] == list(range(10))
+        assert (found[0].status, found[0].attempts) == ("succeeded", 7)
+        assert found[4].status == "failed"
+
+    def test_outcomes_of_many_chunks_stay_in_order(self, ledger):
+        store = ledger.store
+        write_manifest(store, ledger.job, [f"u{i}" for i in range(300)], 1)
+        ledger = Ledger(store, ledger.job)
+        for chunk in reversed(range(300)):
+            ledger.commit(0, chunk, "a", [outcome(chunk)])
+        assert [o.index for o in ledger.outcomes()] == list(range(300))
+
+
+class TestTheEndBeforeTheEnd:
+    def test_the_tombstone_keeps_its_first_word(self, ledger):
+        assert not ledger.is_cancelled()
+        ledger.cancel(by="ann", reason="enough")
+        ledger.cancel(by="bob")
+        assert ledger.is_cancelled()
+        assert ledger.cancellation()["by"] == "ann"
+
+    def test_a_job_that_cannot_start_cancels_itself(self, ledger):
+        for n in range(1, START_FAILURES + 1):
+            assert not ledger.is_cancelled()
+            assert ledger.start_failed(0, "no such file") == n
+        assert "no such file" in ledger.cancellation()["reason"]
+        assert ledger.start_failures(0) == ["no such file"] * START_FAILURES
+        assert ledger.start_failed(0, "again") == START_FAILURES
+
+    def test_a_job_with_a_success_does_not(self, ledger):
+        ledger.commit(0, 0, "a", outcomes_of(0))
+        for _ in range(START_FAILURES + 1):
+            ledger.start_failed(0, "no such file")
+        assert not ledger.is_cancelled()
+
+
+def test_an_outcome_of_a_newer_worker_is_read():
+    line = outcome(1).line().replace('{"index"', '{"of_tomorrow":1,"index"', 1)
+    assert Outcome.parse(line) == outcome(1)
+
+
+class TestTombstone:
+    def test_covers_the_rounds_that_there_were(self, ledger):
+        ledger.cancel("ann", "too dear")
+        assert [ledger.is_cancelled(number) for number in (0, 1)] == [True, False]
+        assert ledger.counts().cancelled
+        retry(ledger, 1, {0: [0]}, {0: 0})
+        assert not ledger.is_cancelled()
+        assert not ledger.counts().cancelled
+        assert ledger.is_cancelled(0)
+
+    def test_a_second_cancel_covers_the_later_rounds_too(self, ledger):
+        ledger.cancel("ann")
+        retry(ledger, 1, {0: [0]}, {0: 0})
+        ledger.cancel("bob")
+        assert [ledger.is_cancelled(number) for number in (0, 1, 2)] == [True, True, False]
+        assert ledger.cancellation()["by"] == "bob"
+        ledger.cancel("eve", rounds=1)
+        assert ledger.cancellation()["by"] == "bob"
+
+    def test_one_without_rounds_covers_all(self, ledger):
+        ledger.store.put(f"jobs/{ledger.job}/cancelled", b'{"by":"ann","reason":"","at":""}')
+        assert ledger.is_cancelled(7)
+
+
+class Pages:
+    """Stands before a store: answers listings in pages of a few names, as an object store does, and counts them."""
+
+    def __init__(self, store: Store, monkeypatch, size: int) -> None:
+        self.requests = 0
+        pages = store._pages
+        monkeypatch.setattr("tidemill.ledger.look.PAGE", size)
+        monkeypatch.setattr(Store, "is_object_store", property(lambda _: True))
+        monkeypatch.setattr(store, "_pages", self.chain)
+        monkeypatch.setattr(store, "page", self.page)
+        self._all = lambda folder, offset: sorted(pages(folder, offset))
+        self._size = size
+
+    def chain(self, folder, offset=None):
+        while True:
+            page = self.page(folder, offset)
+            yield from page
+            if len(page) < self._size:
+                return
+            offset = page[-1].name
+
+    def page(self, folder, offset=None):
+        self.requests += 1
+        return self._all(folder, offset)[: self._size]
+
+
+@pytest.mark.parametrize("done", [range(0), range(300), range(0, 300, 2), range(0, 300, 7), range(40), range(250, 300)])
+def test_a_listing_in_parts_finds_every_name_in_few_requests(ledger, monkeypatch, done):
+    store = Store.open("memory://")
+    spec = build_spec(name="t", queue="q", command=["p"], chunk_size=1, items_total=300, chunks_total=300)
+    write_manifest(store, spec.job, [f"u{i}" for i in range(300)], 1)
+    ledger = Ledger(store, spec.job)
+    ledger.write_spec(spec)
+    ledger.write_round(Round(round=0, arrays=[RoundArray(name=f"{spec.job}-r0-a0", first=0, count=300)]))
+    for chunk in done:
+        failed = chunk % 3 == 0
+        ledger.commit(0, chunk, "a", [outcome(chunk, "failed" if failed else "succeeded")])
+    pages = Pages(store, monkeypatch, size=10)
+    look = ledger.look()
+    assert set(look.done[0]) == set(done)
+    assert look.failed == {chunk: 1 for chunk in done if chunk % 3 == 0}
+    needed = -(-len(done) // 10) + -(-len(look.failed) // 10)
+    # What cannot be spared: the first page of each of five folders; and a part begins a page.
+    assert pages.requests <= 2 * needed + 9, (pages.requests, needed)

@@ -1,0 +1,168 @@
+"""Traps that others fell into, as far as the client alone can fall into them: a test each, named after its report.
+That the cloud behaves as the queue in memory does is not shown here; docs/cloud-facts.md says what is known of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tests.mutants import self_repair_off
+from tests.unit.client_fakes import FakeBackend, pipeline, uris
+from tidemill.client import deliveries
+from tidemill.client.job import _Repairs
+from tidemill.errors import CallerError
+from tidemill.job import build_spec
+from tidemill.worker.settings import Settings
+
+COMMAND = ["python3", "features.py", "{input}", "{output}"]
+
+
+@pytest.fixture(autouse=True)
+def grown_up(monkeypatch):
+    """Rounds count as long enqueued at once."""
+    monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
+
+
+def submitted(items: int = 4):
+    target, backend = pipeline()
+    return target, backend, target.submit(COMMAND, uris(items), queue="cpu", name="tiles", chunk_size=1)
+
+
+def waits_with(backend: FakeBackend, reason: str, monkeypatch) -> None:
+    """The queue gives a reason for what waits."""
+    plain = backend._state
+    monkeypatch.setattr(backend, "_state", lambda fake: replace(plain(fake), reason=reason))
+
+
+def no_sleep(monkeypatch, do=lambda: None) -> list[float]:
+    """Between two looks of `wait` something happens."""
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        assert len(slept) < 100, "it waits for ever"
+        do()
+
+    monkeypatch.setattr("time.sleep", sleep)
+    return slept
+
+
+def test_skypilot_9800_workers_that_die_before_their_first_chunk_are_shown(monkeypatch):
+    target, backend, job = submitted()
+
+    def every_container_dies() -> None:
+        for array in backend.arrays:
+            array.children = ["failed"] * len(array.children)
+            array.reasons = dict.fromkeys(
+                range(len(array.children)), "Essential container in task exited: exit code 127"
+            )
+
+    every_container_dies()
+    status = job.status()
+    assert (status.state, status.chunks.lost, status.exit_code) == ("lost", [0, 1, 2, 3], 1)
+    assert "exit code 127" in (status.note or "")
+    no_sleep(monkeypatch, every_container_dies)
+    status = job.wait()
+    assert (status.state, status.remaining) == ("lost", 4)
+    assert "exit code 127" in (status.note or "")
+    assert list(target.store.list(f"jobs/{job.id}/r0/attempts")) == []
+
+
+def test_nextflow_7479_a_transient_misconfiguration_kills_nothing(monkeypatch):
+    target, backend, job = submitted()
+    reason = "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - the compute environments cannot meet the job's requirements"
+    with monkeypatch.context() as scaling_from_zero:
+        waits_with(backend, reason, scaling_from_zero)
+        status = job.status()
+        assert (status.state, status.chunks.lost, status.note) == ("waiting", [], reason)
+    no_sleep(monkeypatch, lambda: backend.run(target, job.id))
+    assert job.wait().succeeded == 4
+    assert not any(array.terminated for array in backend.arrays)
+    assert len(backend.arrays) == 1
+
+
+def test_nextflow_7302_a_job_that_batch_has_forgotten_does_not_hang_its_poller(monkeypatch):
+    target, backend, job = submitted()
+    seen = []
+
+    def forget() -> None:
+        seen.append(len(backend.arrays))
+        if len(seen) == 1:
+            backend.run(target, job.id, skip_chunks=[2])
+            backend.arrays.clear()
+        else:
+            backend.run(target, job.id)
+
+    no_sleep(monkeypatch, forget)
+    status = job.wait()
+    assert (status.state, status.succeeded, status.rounds) == ("finished", 4, 2)
+    backend.arrays.clear()
+    assert job.status().state == "finished"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - the service cannot fulfill the capacity requested",
+        "VcpuLimitExceeded - you have requested more vCPU capacity than your current vCPU limit",
+    ],
+)
+def test_dsub_303_what_waits_for_a_quota_says_so(monkeypatch, reason):
+    _, backend, job = submitted()
+    waits_with(backend, reason, monkeypatch)
+    status = job.status()
+    assert (status.state, status.note) == ("waiting", reason)
+
+
+@pytest.mark.parametrize("key", ["attempts", "timeout_seconds", "slots", "chunk_size", "items_total", "chunks_total"])
+def test_buildkite_1000_zero_in_a_spec_is_refused(key):
+    whole = {"name": "t", "queue": "q", "command": ["p"], "chunk_size": 1, "items_total": 1, "chunks_total": 1}
+    with pytest.raises(CallerError, match=key):
+        build_spec(**{**whole, key: 0})
+
+
+@pytest.mark.parametrize("key", ["TIDEMILL_RECLAIM_POLL_SECONDS", "TIDEMILL_DRAIN_SECONDS"])
+def test_buildkite_1000_zero_in_a_workers_settings_is_refused(key):
+    with pytest.raises(CallerError, match=key):
+        Settings.read({"TIDEMILL_STORE": "memory://", key: "0"})
+
+
+@pytest.mark.parametrize(
+    "option", ["--attempts", "--timeout", "--chunk-size", "--workers", "--memory", "--reclaim-every"]
+)
+def test_buildkite_1000_zero_on_the_command_line_is_refused(tmp_path, option):
+    program = "import sys; from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
+    arguments = ["run", "--store", str(tmp_path / "store"), option, "0", "a", "--", "true", "{uri}"]
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2, ended
+    assert "0" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not list(tmp_path.glob("store/jobs/*/job.json"))
+
+
+def lost_in_the_end(monkeypatch) -> list[int]:
+    """Chunks that are lost when `wait` ends, of a job whose queue drops one."""
+    target, backend, job = submitted()
+    backend.run(target, job.id, skip_chunks=[1])
+    no_sleep(monkeypatch, lambda: backend.run(target, job.id))
+    return job.wait().chunks.lost
+
+
+def test_a_wait_loses_no_delivery(monkeypatch):
+    assert lost_in_the_end(monkeypatch) == []
+
+
+def test_without_self_repair_a_wait_shows_lost_deliveries(monkeypatch):
+    monkeypatch.setattr(_Repairs, "worth_it", _Repairs.worth_it)
+    self_repair_off.apply()
+    assert lost_in_the_end(monkeypatch) == [1]

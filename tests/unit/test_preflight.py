@@ -1,0 +1,145 @@
+"""What a submit looks at before it writes. What this cannot prove: what a cloud's store answers to a person's login."""
+
+import obstore
+import pytest
+from obstore.exceptions import AlreadyExistsError, GenericError, NotSupportedError, PermissionDeniedError
+
+from tests.unit.client_fakes import pipeline, uris
+from tidemill import store as store_module
+from tidemill.client import Pipeline
+from tidemill.client.preflight import PROBE
+from tidemill.errors import CallerError, CloudError, StoreDeniedError
+from tidemill.store import Store
+
+COMMAND = ["python3", "x.py", "{uri}"]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch):
+    monkeypatch.setattr(store_module, "_PAUSES", (0.0, 0.0, 0.0))
+
+
+def submit(target, **more):
+    return target.submit(COMMAND, uris(3), queue="cpu", **more)
+
+
+def answering(monkeypatch, answer):
+    """A store whose conditional create answers so."""
+    real = obstore.put
+
+    def put(store, name, data, **options):
+        return (
+            answer(real, store, name, data) if options.get("mode") == "create" else real(store, name, data, **options)
+        )
+
+    monkeypatch.setattr(obstore, "put", put)
+
+
+def overwrites(real, store, name, data):
+    return real(store, name, data)
+
+
+def not_supported(real, store, name, data):
+    raise NotSupportedError("conditional put is not supported")
+
+
+def not_implemented(real, store, name, data):
+    raise GenericError("<Error><Code>NotImplemented</Code><Message>If-None-Match</Message></Error>")
+
+
+@pytest.mark.parametrize("answer", [overwrites, not_supported, not_implemented])
+def test_a_store_without_conditional_create_is_refused_with_the_reason(monkeypatch, answer):
+    target, backend = pipeline()
+    answering(monkeypatch, answer)
+    with pytest.raises(CallerError, match="conditional create") as refused:
+        submit(target)
+    assert "If-None-Match" in str(refused.value)
+    assert backend.arrays == []
+    assert [name for name in target.store.list("jobs") if name != PROBE] == []
+
+
+def test_a_store_that_may_not_be_written_is_refused(monkeypatch):
+    target, backend = pipeline()
+
+    def denied(real, store, name, data):
+        raise PermissionDeniedError("AccessDenied")
+
+    answering(monkeypatch, denied)
+    with pytest.raises(StoreDeniedError, match=r"may not be written .*submitter policy"):
+        submit(target)
+    assert backend.arrays == []
+
+
+def test_a_409_is_no_missing_conditional_create(monkeypatch):
+    target, _ = pipeline()
+    answers = iter([True])
+
+    def conflict(real, store, name, data):
+        if next(answers, False):
+            raise AlreadyExistsError("ConditionalRequestConflict")
+        return real(store, name, data, mode="create")
+
+    answering(monkeypatch, conflict)
+    assert submit(target).enqueued == 1
+
+
+def test_the_probe_is_one_object_for_every_submit():
+    target, _ = pipeline()
+    for _ in range(3):
+        submit(target)
+    assert sorted(name for name in target.store.list("jobs") if name.count("/") == 1) == [PROBE]
+    assert len(target.jobs()) == 3
+
+
+def test_an_output_that_this_machine_cannot_write_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    target, backend = pipeline(f"file://{tmp_path}/store")
+    with pytest.raises(CallerError, match=r"output is 'file://.*a URI that the machines can write"):
+        submit(target, output=f"file://{tmp_path}/file/out")
+    assert backend.arrays == []
+    assert submit(target, output=f"file://{tmp_path}/new/folder").enqueued == 1
+    assert not (tmp_path / "new").exists()
+
+
+class Elsewhere:
+    """Stores outside the job store, whose listing answers so."""
+
+    error: Exception | None = None
+
+    def __init__(self, *arguments, **options):
+        pass
+
+    def locate(self, uri):
+        return self, "prefix"
+
+    def list(self, prefix):
+        if self.error:
+            raise self.error
+        return iter(())
+
+
+def test_an_output_elsewhere_is_looked_at(monkeypatch):
+    target, backend = pipeline()
+    monkeypatch.setattr("tidemill.client.preflight.Stores", Elsewhere)
+    said: list[str] = []
+    monkeypatch.setattr(Elsewhere, "error", CloudError("NoSuchBucket"))
+    with pytest.raises(CallerError, match=r"output is 's3://elsewhere/x'.*NoSuchBucket"):
+        submit(target, output="s3://elsewhere/x", say=said.append)
+    assert backend.arrays == []
+    monkeypatch.setattr(Elsewhere, "error", StoreDeniedError("no"))
+    assert submit(target, output="s3://elsewhere/x", say=said.append).enqueued == 1
+    assert "s3://elsewhere/x cannot be looked at with your login" in said[0]
+
+
+def test_a_relative_path_is_refused_unless_the_machines_are_this_machine(monkeypatch):
+    target, backend = pipeline()
+    with pytest.raises(CallerError, match="a relative path"):
+        target.submit(["x", "{input}"], ["photos/1.jpg"], queue="cpu")
+    monkeypatch.setattr(backend, "local", True, raising=False)
+    assert target.submit(["x", "{input}"], ["photos/1.jpg"], queue="cpu").spec.items_total == 1
+
+
+def test_pipelines_of_a_newer_schema_are_refused(tmp_path):
+    Store.open(f"file://{tmp_path}").put("pipeline.json", b'{"schema_version": 2}')
+    with pytest.raises(CallerError, match=r"has schema_version 2; tidemill .* reads 1\. Update it"):
+        Pipeline.load(f"file://{tmp_path}/pipeline.json")

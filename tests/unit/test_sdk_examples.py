@@ -1,0 +1,68 @@
+"""Every example of the SDK's docstrings, run on a pipeline in memory. What this cannot prove: a cloud's answers."""
+
+import doctest
+import inspect
+import json
+
+import pytest
+
+import tidemill
+from tests.unit.client_fakes import outcome, pipeline, uris
+from tidemill.backends import LogLine
+from tidemill.client import Job, Pipeline, deliveries
+from tidemill.ledger import Ledger
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+INTERNAL = {"find", "known_spec", "wanted_lines", "backend"}
+"""What the SDK's other half calls."""
+
+
+def public(kind):
+    """Methods and properties of a class that people call, by name."""
+    return {
+        f"{kind.__name__}.{name}": getattr(value, "fget", None) or getattr(value, "__func__", value)
+        for name, value in vars(kind).items()
+        if not name.startswith("_") and name not in INTERNAL
+        if inspect.isfunction(value) or isinstance(value, (classmethod, staticmethod, property))
+    }
+
+
+EXAMPLES = public(Pipeline) | public(Job) | {"tidemill": tidemill, "Pipeline": Pipeline, "Job": Job}
+
+
+@pytest.fixture
+def world(monkeypatch, tmp_path):
+    """What an example finds: a pipeline, and a finished job of three items of which one failed."""
+    monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
+    made, backend = pipeline()
+    job = made.submit(["python3", "features.py", "{input}", "{output}"], uris(3), queue="cpu", name="tiles")
+    outcomes = [outcome(n, f"s3://raw/{n}.jpg", failed=n == 1) for n in range(3)]
+    for chunk in range(job.spec.chunks_total):
+        of_chunk = [o for o in outcomes if o.index // job.spec.chunk_size == chunk]
+        Ledger(made.store, job.id).commit(0, chunk, "a", of_chunk)
+    for array in backend.arrays:
+        array.children = ["succeeded"] * len(array.children)
+    container = f"{backend.names[0]}:{1 // job.spec.chunk_size}"
+    for message in ("opening s3://raw/1.jpg", "ValueError: no"):
+        fields = {"job": job.id, "item": 1, "attempt": 1, "stream": "stderr", "message": message}
+        backend.lines.append(LogLine(job.spec.created_at.timestamp() + 1, json.dumps(fields), container, fields))
+    monkeypatch.setattr(Pipeline, "load", classmethod(lambda cls, uri: made))
+
+    def work(seconds):
+        """Whoever waits lets the workers work."""
+        for name in set(backend.names):
+            backend.run(made, name.rpartition("-r")[0])
+
+    monkeypatch.setattr("time.sleep", work)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "items.txt").write_text("\n".join(uris(3)))
+    return {"tidemill": tidemill, "Pipeline": Pipeline, "pipeline": made, "job": job}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_example_is_true(name, world):
+    found = doctest.DocTestFinder(recurse=False).find(EXAMPLES[name], name, globs=world)
+    (test,) = [one for one in found if one.examples] or pytest.fail(f"{name} has no example")
+    said = []
+    result = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=said.append)
+    assert not result.failed, "".join(said)

@@ -1,0 +1,307 @@
+"""Parts of the worker that need no container: leases, settings, scratch, output lines, the metadata's answers."""
+
+import fcntl
+import json
+import os
+import time
+import urllib.error
+from datetime import UTC, datetime, timedelta
+from email.message import Message
+
+import pytest
+
+import tidemill
+from tidemill.errors import CallerError
+from tidemill.ledger import Round, RoundArray
+from tidemill.store import Stores
+from tidemill.worker.leases.array import ArrayLease, ArrayLeases
+from tidemill.worker.output import ITEM_BYTES, LINE_BYTES, TAIL_BYTES, ItemOutput
+from tidemill.worker.reclaim import Metadata, Notice
+from tidemill.worker.scratch import Scratch
+from tidemill.worker.settings import Settings, child_environment
+from tidemill.worker.staging import SPARE_BYTES, Staging, StagingError, file_name
+from tidemill.worker.stop import Stop, Why
+
+ENV = {"TIDEMILL_JOB": "t-00000000", "TIDEMILL_ROUND": "1", "TIDEMILL_ARRAY": "1", "AWS_BATCH_JOB_ID": "x:2"}
+ROUND = Round(round=1, arrays=[RoundArray(name="a", first=0, count=3), RoundArray(name="b", chunks=[9, 7, 5])])
+
+
+class TestArrayLease:
+    def test_a_child_holds_its_chunk_once(self):
+        leases = ArrayLeases({**ENV, "AWS_BATCH_JOB_ARRAY_INDEX": "2", "AWS_BATCH_JOB_ATTEMPT": "4"})
+        assert not leases.exhausted
+        lease = leases.lease()
+        assert lease is not None
+        assert (lease.chunk(ROUND), lease.delivery, lease.backend) == (5, 4, {"job_id": "x:2", "attempt": 4})
+        assert leases.exhausted
+        assert leases.lease() is None
+
+    def test_a_plain_job_is_the_first_child(self):
+        assert ArrayLease(ENV).chunk(ROUND) == 9
+
+    def test_no_two_attempts_have_one_name(self):
+        assert ArrayLease(ENV).attempt != ArrayLease(ENV).attempt
+
+    @pytest.mark.parametrize(
+        "env",
+        [{}, {**ENV, "TIDEMILL_JOB": ""}, {**ENV, "TIDEMILL_ROUND": "x"}, {**ENV, "AWS_BATCH_JOB_ARRAY_INDEX": "-1"}],
+    )
+    def test_what_no_submit_has_set_is_refused(self, env):
+        with pytest.raises(CallerError):
+            ArrayLease(env)
+
+    def test_a_child_that_the_round_does_not_know(self):
+        with pytest.raises(CallerError, match="child 3"):
+            ArrayLease({**ENV, "AWS_BATCH_JOB_ARRAY_INDEX": "3"}).chunk(ROUND)
+
+
+class TestSettings:
+    def test_defaults(self):
+        settings = Settings.read({"TIDEMILL_STORE": "s3://b"})
+        assert settings.metadata == "http://169.254.169.254"
+        assert (settings.poll_seconds, settings.drain_seconds) == (5, 15)
+        assert settings.cache is None
+
+    def test_where_there_is_no_metadata(self):
+        assert Settings.read({"TIDEMILL_STORE": "s3://b", "AWS_EC2_METADATA_DISABLED": "true"}).metadata is None
+
+    @pytest.mark.parametrize(
+        "env",
+        [
+            {},
+            {"TIDEMILL_STORE": "s3://b", "TIDEMILL_RECLAIM_POLL_SECONDS": "0"},
+            {"TIDEMILL_STORE": "s3://b", "TIDEMILL_DRAIN_SECONDS": "soon"},
+            {"TIDEMILL_STORE": "s3://b", "TIDEMILL_MIN_WORKER": "999.0.0"},
+        ],
+    )
+    def test_mistakes(self, env):
+        with pytest.raises(CallerError):
+            Settings.read(env)
+
+    @pytest.mark.parametrize("oldest", ["", "0.0.9", tidemill.__version__])
+    def test_a_worker_that_is_new_enough(self, oldest):
+        assert Settings.read({"TIDEMILL_STORE": "s3://b", "TIDEMILL_MIN_WORKER": oldest}).store == "s3://b"
+
+    def test_a_program_sees_nothing_of_ours(self):
+        env = {"PATH": "/bin", "TIDEMILL_STORE": "s3://b", "TIDEMILL_JOB": "x", "AWS_BATCH_JOB_ID": "1"}
+        assert child_environment(env) == {"PATH": "/bin", "AWS_BATCH_JOB_ID": "1"}
+
+    def test_what_the_tree_was_started_with_is_put_back(self):
+        env = {
+            "LC_ALL": "C.UTF-8",
+            "TIDEMILL_WAS_LC_ALL": "de_DE",
+            "TIDEMILL_WAS_LD_PRELOAD": "libjemalloc.so",
+            "SSL_CERT_FILE": "/tidemill/certificates.pem",
+            "TIDEMILL_ADDED": "SSL_CERT_FILE",
+            "PATH": "/bin",
+        }
+        assert child_environment(env) == {"LC_ALL": "de_DE", "LD_PRELOAD": "libjemalloc.so", "PATH": "/bin"}
+
+
+@pytest.fixture
+def written(capsysbinary):
+    return lambda: [json.loads(line) for line in capsysbinary.readouterr().out.splitlines()]
+
+
+class TestOutput:
+    def test_lines_carry_their_item(self, written):
+        output = ItemOutput({"job": "j", "item": 3})
+        output.begin(2)
+        output.feed("stdout", b"one\ntw")
+        output.feed("stderr", b"bad\r\n")
+        output.feed("stdout", b"o\nrest")
+        output.end()
+        assert [(line["stream"], line["message"], line["attempt"], line["item"]) for line in written()] == [
+            ("stdout", "one", 2, 3),
+            ("stderr", "bad", 2, 3),
+            ("stdout", "two", 2, 3),
+            ("stdout", "rest", 2, 3),
+        ]
+
+    def test_any_bytes_are_a_line(self, written):
+        output = ItemOutput({})
+        output.feed("stdout", b"\xff\x00\xfe\n")
+        assert written()[0]["message"] == "\ufffd\x00\ufffd"
+
+    def test_a_line_without_an_end_is_cut_into_lines(self, written):
+        output = ItemOutput({})
+        output.feed("stdout", b"x" * (2 * LINE_BYTES + 1))
+        output.end()
+        assert [len(line["message"]) for line in written()] == [LINE_BYTES, LINE_BYTES, 1]
+
+    def test_the_cap_is_of_the_item_and_the_cut_is_said(self, written):
+        output = ItemOutput({})
+        line = b"y" * 1023 + b"\n"
+        for attempt in (1, 2):
+            output.begin(attempt)
+            for _ in range(ITEM_BYTES // 1024 // 2 + 10):
+                output.feed("stdout", line)
+            output.end()
+        output.close()
+        *lines, last = written()
+        assert len(lines) == ITEM_BYTES // 1024
+        assert last["cut"] is True
+        assert str(20 * 1024) in last["message"]
+
+    def test_the_tail_is_of_the_last_attempt(self, written):
+        output = ItemOutput({})
+        output.begin(1)
+        output.feed("stderr", b"first")
+        output.begin(2)
+        output.feed("stderr", b"z" * 10_000 + b"the end\n")
+        assert output.tail().endswith("zthe end")
+        assert len(output.tail()) < TAIL_BYTES
+
+
+class TestScratch:
+    def test_the_dead_are_cleared_away_and_the_living_are_not(self, tmp_path):
+        living, dead = Scratch(tmp_path, "living"), Scratch(tmp_path, "dead")
+        (dead.folder / "big").write_bytes(b"1")
+        for lock in dead._locks:
+            lock.close()
+        newcomer = Scratch(tmp_path, "newcomer")
+        assert living.folder.is_dir()
+        assert not dead.folder.exists()
+        for scratch in (living, newcomer):
+            scratch.close()
+        assert list((tmp_path / "workers").iterdir()) == []
+
+    def test_a_folder_is_not_cleared_away_while_it_is_made(self, tmp_path, monkeypatch):
+        """A worker that starts between the lock file and the lock of another must not take it for a dead one's."""
+        real, meanwhile = fcntl.flock, []
+
+        def flock(file, how):
+            if not meanwhile:
+                meanwhile.append(None)
+                meanwhile[0] = Scratch(tmp_path, "meanwhile")
+            real(file, how)
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+        slow = Scratch(tmp_path, "slow")
+        assert slow.folder.is_dir()
+        assert meanwhile[0].folder.is_dir()
+        for scratch in (slow, meanwhile[0]):
+            scratch.close()
+        assert list((tmp_path / "workers").iterdir()) == []
+
+    def test_what_a_worker_left_half_made_goes_later(self, tmp_path):
+        half = tmp_path / "workers" / ".half"
+        half.mkdir(parents=True)
+        Scratch(tmp_path, "one").close()
+        assert half.exists()
+        os.utime(half, (time.time() - 61, time.time() - 61))
+        Scratch(tmp_path, "two").close()
+        assert not half.exists()
+
+    def test_ports_are_of_the_machine(self, tmp_path):
+        one, two = Scratch(tmp_path, "one"), Scratch(tmp_path, "two")
+        bases = [one.port_base(), two.port_base(), one.port_base()]
+        assert bases == [20_000, 20_016, 20_032]
+        one.close()
+        assert two.port_base() == 20_000
+        two.close()
+
+    def test_an_item_folder_goes_whatever_is_in_it(self, tmp_path):
+        scratch = Scratch(tmp_path, "one")
+        with scratch.item("0/1") as folder:
+            (folder / "sub").mkdir()
+            (folder / "sub/file").write_text("x")
+            (folder / "sub").chmod(0o500)
+        assert not folder.exists()
+        scratch.close()
+
+
+def test_the_scratch_is_looked_at_before_a_fetch(tmp_path, monkeypatch):
+    scratch = Scratch(tmp_path / "scratch", "one")
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * 1000)
+    staging = Staging(Stores(), scratch, Stop())
+    assert staging.fetch(str(source), scratch.folder / "a").result().read_bytes() == source.read_bytes()
+    monkeypatch.setattr(Scratch, "free_bytes", lambda _: SPARE_BYTES + 999)
+    with pytest.raises(StagingError, match="64 MiB free") as caught:
+        staging.fetch(str(source), scratch.folder / "b").result()
+    assert (caught.value.reason, caught.value.final) == ("scratch", False)
+    assert list((scratch.folder / "b").iterdir()) == []
+    staging.close()
+    scratch.close()
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("s3://b/p/photo.jpg", "photo.jpg"),
+        ("/data/x.tif", "x.tif"),
+        ("s3://b/folder/", "folder"),
+        ("s3://b/..", "input"),
+        ("s3://b/.hidden", "hidden"),
+        ("s3://b/" + "é" * 300 + ".png", "é" * 98 + ".png"),
+    ],
+)
+def test_the_local_copy_keeps_its_name(uri, name):
+    assert file_name(uri) == name
+    assert len(file_name(uri).encode()) <= 200
+
+
+class TestMetadata:
+    """The notice, by IMDSv2's answers."""
+
+    def metadata(self, monkeypatch, answers):
+        metadata, asked = Metadata("http://m/"), []
+
+        def read(method, path, header, value):
+            asked.append((method, path.rsplit("/", 1)[1]))
+            answer = answers.pop(0)
+            if isinstance(answer, int):
+                raise urllib.error.HTTPError(path, answer, "", Message(), None)
+            return answer
+
+        monkeypatch.setattr(metadata, "_read", read)
+        return metadata, asked
+
+    def test_no_notice(self, monkeypatch):
+        metadata, asked = self.metadata(monkeypatch, ["token", 404, 404])
+        assert [metadata.notice(), metadata.notice()] == [None, None]
+        assert [method for method, _ in asked] == ["PUT", "GET", "GET"]
+
+    def test_a_notice(self, monkeypatch):
+        metadata, asked = self.metadata(monkeypatch, ["token", '{"action": "terminate"}'])
+        assert metadata.notice() == Notice(None)
+        assert asked[1] == ("GET", "instance-action")
+
+    def test_a_token_that_has_run_out_is_renewed(self, monkeypatch):
+        metadata, asked = self.metadata(monkeypatch, ["old", 404, 401, "new", "{}"])
+        assert metadata.notice() is None
+        assert metadata.notice() is not None
+        assert [method for method, _ in asked] == ["PUT", "GET", "GET", "PUT", "GET"]
+
+    def test_a_metadata_that_refuses_is_no_notice(self, monkeypatch):
+        metadata, _ = self.metadata(monkeypatch, [403])
+        with pytest.raises(OSError, match="403"):
+            metadata.notice()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "stays"),
+    [(120, 15), (8, 1), (-600, 15), (3600, 15)],
+    ids=["real", "late", "clock ahead", "clock behind"],
+)
+def test_how_long_a_drained_worker_stays(seconds, stays):
+    time = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+    assert Notice.read(f'{{"action": "terminate", "time": "{time}"}}').until_not_placeable(15) == pytest.approx(
+        stays, abs=0.1
+    )
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"time": "soon"}', '{"time": "2026-11-21T08:00:00"}'])
+def test_a_notice_that_says_nothing_is_a_notice(text):
+    assert Notice.read(text).until_not_placeable(15) == 15
+
+
+def test_the_flag_keeps_its_first_reason():
+    stop, woken = Stop(), []
+    stop.wake = lambda: woken.append(1)
+    assert not stop.wait(0)
+    stop(Why.NOTICE)
+    stop(Why.SIGNAL)
+    assert bool(stop)
+    assert (stop.why, woken) == (Why.NOTICE, [1])

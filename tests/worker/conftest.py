@@ -1,0 +1,34 @@
+"""Workers as real processes on a store on disk. Sockets: loopback only."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from pytest_socket import enable_socket, socket_allow_hosts
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from containers import Machine, Team
+
+
+@pytest.fixture(autouse=True)
+def loopback_only():
+    enable_socket()
+    socket_allow_hosts(["127.0.0.1"])
+    yield
+    socket_allow_hosts(None)
+
+
+@pytest.fixture
+def team(tmp_path):
+    team = Team(tmp_path)
+    yield team
+    team.end()
+
+
+@pytest.fixture
+def machine():
+    with Machine().running() as machine:
+        yield machine

@@ -1,0 +1,232 @@
+"""What a queue does for a worker, without a queue: a job in a store on disk, a container's environment, a machine's
+metadata. Shared by the tests of this folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tidemill.job import JobSpec, build_spec
+from tidemill.ledger import Ledger, Outcome, Round, RoundArray
+from tidemill.manifest import write_manifest
+from tidemill.store import Store
+
+SECONDS = 40
+"""The longest that any worker of these tests may take."""
+
+
+@dataclass
+class Team:
+    """A store on disk and a scratch volume."""
+
+    root: Path
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def store(self) -> Store:
+        return Store.open(f"file://{self.root}/store")
+
+    @property
+    def scratch(self) -> Path:
+        return self.root / "scratch"
+
+    def job(self, items: list[str], command: list[str], chunk_size: int = 100, **spec: Any) -> TeamJob:
+        """Submit a job, as far as the store goes."""
+        chunks = -(-len(items) // chunk_size)
+        written = build_spec(
+            name="t",
+            queue="q",
+            command=command,
+            chunk_size=chunk_size,
+            items_total=len(items),
+            chunks_total=chunks,
+            **{"attempts": 1, **spec},
+        )
+        write_manifest(self.store, written.job, items, chunk_size)
+        ledger = Ledger(self.store, written.job)
+        hashes = (
+            ledger.write_spec(written),
+            ledger.write_round(Round(round=0, arrays=[RoundArray(name="a", first=0, count=chunks)])),
+        )
+        return TeamJob(self, written, ledger, *hashes)
+
+    def end(self) -> None:
+        """End every worker that a test left, and what it started."""
+        for worker in self.workers:
+            if worker.poll() is None:
+                worker.kill()
+            worker.wait(timeout=10)
+
+
+@dataclass
+class TeamJob:
+    """A submitted job."""
+
+    team: Team
+    spec: JobSpec
+    ledger: Ledger
+    job_sha256: str
+    round_sha256: str
+
+    def environment(self, child: int = 0, delivery: int = 1, **extra: str) -> dict[str, str]:
+        """A container's environment, as the job definition, the submit and Batch make it."""
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": "/",
+            "FROM_THE_IMAGE": "yes",
+            "TIDEMILL_STORE": self.team.store.uri,
+            "TIDEMILL_SCRATCH": str(self.team.scratch),
+            "TIDEMILL_JOB": self.spec.job,
+            "TIDEMILL_ROUND": "0",
+            "TIDEMILL_ARRAY": "0",
+            "TIDEMILL_JOB_SHA256": self.job_sha256,
+            "TIDEMILL_ROUND_SHA256": self.round_sha256,
+            "AWS_BATCH_JOB_ID": f"11111111-aaaa:{child}",
+            "AWS_BATCH_JOB_ARRAY_INDEX": str(child),
+            "AWS_BATCH_JOB_ATTEMPT": str(delivery),
+            "AWS_EC2_METADATA_DISABLED": "true",
+            **extra,
+        }
+
+    def start(self, child: int = 0, delivery: int = 1, **extra: str) -> subprocess.Popen[bytes]:
+        """Start a worker."""
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "tidemill.worker"],
+            env=self.environment(child, delivery, **extra),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self.team.workers.append(worker)
+        return worker
+
+    def run(self, child: int = 0, delivery: int = 1, **extra: str) -> Ran:
+        """Run a worker to its end."""
+        return ran(self.start(child, delivery, **extra))
+
+    def outcomes(self) -> list[Outcome]:
+        return list(self.ledger.outcomes())
+
+    def outputs(self, outcome: Outcome) -> dict[str, bytes]:
+        """The files of an outcome, by name."""
+        assert outcome.output is not None
+        folder = Path(outcome.output.removeprefix("file://"))
+        return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@dataclass
+class Ran:
+    """A worker that ended."""
+
+    code: int
+    lines: list[dict[str, Any]]
+
+    def messages(self, **labels: Any) -> list[str]:
+        """Messages of the lines that carry these labels."""
+        return [line["message"] for line in self.lines if labels.items() <= line.items()]
+
+
+def ran(worker: subprocess.Popen[bytes]) -> Ran:
+    """Wait for a worker's end. Every line it wrote must be JSON."""
+    out, _ = worker.communicate(timeout=SECONDS)
+    return Ran(worker.returncode, [json.loads(line) for line in out.splitlines()])
+
+
+def until(condition: Any, what: str, seconds: float = 20) -> Any:
+    """Wait for a condition."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not happen within {seconds} s")
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def end_process(pid: int) -> None:
+    """End a process that a killed worker left."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+class Machine:
+    """A machine's metadata (IMDSv2): tokens are asked for, and a notice is there once it is given."""
+
+    def __init__(self) -> None:
+        self.notice = False
+        self.seconds_left = 120.0
+        self.asked = 0
+        machine = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_PUT(self) -> None:
+                lifetime = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds")
+                good = self.path == "/latest/api/token" and lifetime
+                self._answer(200 if good else 400, b"a-token" if good else b"")
+
+            def do_GET(self) -> None:
+                machine.asked += 1
+                if self.headers.get("X-aws-ec2-metadata-token") != "a-token":
+                    self._answer(401, b"")
+                elif self.path == "/latest/meta-data/spot/instance-action" and machine.notice:
+                    self._answer(200, machine.action())
+                else:
+                    self._answer(404, b"")
+
+            def _answer(self, code: int, body: bytes) -> None:
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 as the base calls it
+                return
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+
+    def action(self) -> bytes:
+        """What a notice says."""
+        ends = datetime.now(UTC) + timedelta(seconds=self.seconds_left)
+        return json.dumps({"action": "terminate", "time": ends.strftime("%Y-%m-%dT%H:%M:%SZ")}).encode()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a container on this machine has."""
+        return {
+            "AWS_EC2_METADATA_DISABLED": "false",
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{self._server.server_port}",
+            "TIDEMILL_RECLAIM_POLL_SECONDS": "0.1",
+            "TIDEMILL_DRAIN_SECONDS": "1",
+        }
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Machine]:
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._thread.join(timeout=10)
+            self._server.server_close()

@@ -1,0 +1,210 @@
+"""Function items through the shim, in this machine's `python3`. Not proved here: Pythons older than the ones present
+(the shim's syntax is checked against 3.8's grammar and its imports against the standard library)."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.worker.test_local_run import Here
+from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
+from tidemill.worker import function
+
+SHIM = Path(function.__file__).with_name("shim.py")
+MODULE = """
+import os, sys, time
+with open(os.environ["IMPORTS"], "a") as file:
+    file.write("import %d\\n" % os.getpid())
+
+def trivial(uri):
+    return uri.upper()
+
+def by_name(index, output, uri="none"):
+    with open(os.path.join(output, "name"), "w") as file:
+        file.write("%d %s" % (index, uri))
+
+def copied(input):
+    assert open(input).read() == "text"
+    os.unlink(input)
+
+def labelled(uri, meta):
+    assert (uri, meta) == ("a", {"label": 7})
+
+def fails(uri):
+    print("about to fail on", uri)
+    deeper(uri)
+
+def deeper(uri):
+    raise ValueError("no " + uri)
+
+def mixed(uri, index):
+    print("item", index)
+    print("error of", index, file=sys.stderr)
+    if index == 3:
+        os.kill(os.getpid(), 11)
+    if index == 5:
+        os._exit(7)
+    if index == 7:
+        time.sleep(300)
+    if index == 9:
+        sys.exit(4)
+    if index == 11:
+        sys.exit(0)
+
+def hungry(uri, index):
+    held = b"x" * (400 << 20) if index == 1 else b""
+    time.sleep(1.5 if held else 0)
+
+def children(uri):
+    os.system("sleep 300 &")
+
+def three(a, b, uri):
+    pass
+"""
+
+
+def pythons() -> list[str]:
+    """Every Python from 3.8 on that this machine has, the one of these tests at least."""
+    known = [path for n in range(8, 20) for path in Path.home().glob(f".pyenv/versions/3.{n}.*/bin/python3.{n}")]
+    return [sys.executable, *map(str, known)]
+
+
+@pytest.fixture
+def code(here, monkeypatch):
+    (here.folder / "work.py").write_text(MODULE)
+    return here
+
+
+def run(here: Here, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    imports = f"IMPORTS={here.folder / 'imports'}"
+    return here.run("--workers", "1", "--attempts", "1", "--env", imports, *arguments, "--function", f"work:{name}")
+
+
+def logged(here: Here, item: int) -> list[tuple[str, str]]:
+    lines = [json.loads(line) for path in here.store.glob("jobs/*/local/logs/*") for line in path.open()]
+    return [(line["stream"], line["message"]) for line in lines if line.get("item") == item and "stream" in line]
+
+
+class TestOutcomes:
+    def test_the_module_is_imported_once_a_slot(self, code):
+        ran = run(code, "trivial", "--items", code.items(500))
+        assert ran.returncode == 0, ran.stderr
+        assert [(o.index, o.status, o.attempts, o.exit_code) for o in code.outcomes()] == [
+            (n, "succeeded", 1, 0) for n in range(500)
+        ]
+        assert len((code.folder / "imports").read_text().splitlines()) == 1
+
+    def test_values_are_given_by_the_names_of_the_parameters(self, code):
+        assert run(code, "by_name", "a", "b").returncode == 0
+        texts = [Path(o.output.removeprefix("file://"), "name").read_text() for o in code.outcomes()]
+        assert texts == ["0 a", "1 b"]
+
+    def test_metadata_reaches_programs_and_functions(self, code):
+        (code.folder / "list.jsonl").write_text('{"uri": "a", "label": 7}\n')
+        ran = code.run("--items", "list.jsonl", "--", "sh", "-c", 'test "$TIDEMILL_META" = \'{"label": 7}\'')
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert run(code, "labelled", "--items", "list.jsonl").returncode == 0
+
+    def test_an_input_is_fetched_when_it_is_asked_for(self, code):
+        (code.folder / "data.txt").write_text("text")
+        assert run(code, "copied", "data.txt", "data.txt").returncode == 0
+        assert (code.folder / "data.txt").exists()
+
+    def test_an_exception_is_its_traceback(self, code):
+        assert run(code, "fails", "a").returncode == 1
+        (outcome,) = code.outcomes()
+        assert (outcome.reason, outcome.attempts) == ("exception", 1)
+        assert outcome.error.startswith("Traceback")
+        assert outcome.error.endswith("ValueError: no a")
+        assert "in deeper" in outcome.error
+        assert "shim" not in outcome.error
+        assert "<string>" not in outcome.error
+        assert logged(code, 0) == [("stdout", "about to fail on a")]
+
+    def test_each_end_of_a_process_is_the_outcome_of_its_own_item(self, code):
+        ran = run(code, "mixed", "--timeout", "2", "--items", code.items(40), "--chunk-size", "40")
+        assert ran.returncode == 1, ran.stderr
+        outcomes = code.outcomes()
+        failed = {o.index: (o.reason, o.exit_code) for o in outcomes if o.status == "failed"}
+        assert failed == {3: ("signal", -11), 5: ("exit", 7), 7: ("timeout", -15), 9: ("exit", 4)}
+        assert all(logged(code, n) == [("stdout", f"item {n}"), ("stderr", f"error of {n}")] for n in range(40))
+        # One for the start and one after each of the three deaths; an exit by `sys.exit` costs no process.
+        assert len((code.folder / "imports").read_text().splitlines()) == 4
+
+    def test_an_items_memory_limit_is_its_own(self, code):
+        ran = run(code, "hungry", "--memory", "200", "--items", code.items(3))
+        assert ran.returncode == 1, ran.stderr
+        assert [(o.status, o.reason) for o in code.outcomes()] == [
+            ("succeeded", None),
+            ("failed", "memory"),
+            ("succeeded", None),
+        ]
+
+    def test_what_a_function_leaves_running_is_ended(self, code):
+        assert run(code, "children", "a", "b").returncode == 0
+        assert not code.processes()
+
+    def test_attempts_are_made_again(self, code):
+        ran = code.run(
+            "--workers",
+            "1",
+            "--attempts",
+            "2",
+            "--env",
+            f"IMPORTS={code.folder}/imports",
+            "x",
+            "--function",
+            "work:fails",
+        )
+        assert ran.returncode == 1
+        assert [o.attempts for o in code.outcomes()] == [2]
+
+
+class TestStart:
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [("three", "the function needs a, b"), ("nothing", "has no attribute 'nothing'"), ("MODULE.x", "MODULE")],
+    )
+    def test_a_function_that_cannot_be_called_stops_the_job(self, code, name, said):
+        ran = run(code, name, "--items", code.items(200))
+        assert ran.returncode == 1, ran.stdout
+        assert code.ledger.is_cancelled()
+        assert said in code.ledger.cancellation()["reason"]
+        assert len(code.ledger.start_failures()) == 5
+
+    def test_a_broken_import_is_told_with_its_traceback(self, code):
+        (code.folder / "broken.py").write_text("import no_such_module_anywhere\n")
+        ran = code.run("--workers", "2", "--items", code.items(200), "--function", "broken:f")
+        assert ran.returncode == 1
+        assert "No module named 'no_such_module_anywhere'" in ran.stdout
+
+    def test_an_interpreter_that_is_missing_stops_the_job(self, code):
+        ran = code.run("--items", code.items(50), "--python", "/no/such/python3", "--function", "work:trivial")
+        assert ran.returncode == 1
+        assert "/no/such/python3 did not start" in ran.stdout
+
+
+class TestShim:
+    def test_its_syntax_is_that_of_python_3_8(self):
+        ast.parse(SHIM.read_text(), feature_version=(3, 8))
+
+    def test_what_it_calls_is_there_since_python_3_8(self):
+        command = [Path(sys.executable).with_name("vermin"), "-t=3.8-", SHIM]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert said.returncode == 0, said.stdout
+
+    def test_it_imports_the_standard_library_only(self):
+        tree = ast.parse(SHIM.read_text())
+        names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        assert not [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+        assert names <= set(sys.stdlib_module_names)
+
+    @pytest.mark.parametrize("python", pythons())
+    def test_every_python_present_serves(self, code, python):
+        ran = run(code, "trivial", "a", "b", "--python", python)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert Counter(o.status for o in code.outcomes()) == {"succeeded": 2}

@@ -1,0 +1,279 @@
+"""`tidemill run` as people type it: processes of this machine, a store on disk. Not proved here: a machine that loses
+power (files are not forced to disk), and other systems than Linux."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.worker.containers import alive, until
+from tidemill.backends.local import Desk, LocalBackend, describe_machine, publish
+from tidemill.ledger import Ledger, Outcome
+
+SECONDS = 60
+TIDEMILL = [sys.executable, "-c", "import sys; from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"]
+
+
+class Here:
+    """A folder to type `tidemill run` in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = folder / ".tidemill"
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        scratch = {"TIDEMILL_SCRATCH": str(self.folder / "scratch")}
+        return {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(self.folder), **scratch}
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        run = subprocess.Popen(
+            [*TIDEMILL, "run", *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.started.append(run)
+        return run
+
+    def type(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*TIDEMILL, *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.type("run", *arguments)
+
+    @property
+    def ledger(self) -> Ledger:
+        (job,) = [path.name for path in (self.store / "jobs").iterdir() if path.is_dir()]
+        descriptor = describe_machine(self.store.as_uri(), 1, 1024, 0, 1)
+        return Ledger(publish(descriptor), job)
+
+    def outcomes(self) -> list[Outcome]:
+        return list(self.ledger.outcomes())
+
+    def items(self, count: int) -> str:
+        path = self.folder / "items.txt"
+        path.write_text("".join(f"item-{n}\n" for n in range(count)))
+        return str(path)
+
+    def marks(self) -> list[list[str]]:
+        """Lines that the items appended to the file `marks`."""
+        path = self.folder / "marks"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def processes(self) -> list[int]:
+        """Whatever still runs in or for this folder."""
+        mark = os.fsencode(str(self.folder))
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                with contextlib.suppress(OSError):
+                    said = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                    if mark in said and alive(int(entry.name)):
+                        found.append(int(entry.name))
+        return found
+
+
+def is_sleep(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep")
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def here(tmp_path):
+    here = Here(tmp_path)
+    yield here
+    for run in here.started:
+        if run.poll() is None:
+            run.kill()
+        run.communicate(timeout=SECONDS)
+    until(lambda: not here.processes(), "the end of every process")
+
+
+class TestCommands:
+    def test_every_item_runs_once_and_the_same_command_finds_nothing_to_do(self, here):
+        program = f"echo {{uri}} {{index}} >> {here.folder / 'marks'}; echo out > {{output}}/file"
+        command = ["--workers", "2", "--items", here.items(30), "--", "sh", "-c", program]
+        first = here.run(*command)
+        assert first.returncode == 0, first.stderr
+        second = here.run(*command)
+        assert second.returncode == 0, second.stderr
+        assert "submitted before" in second.stderr
+        assert sorted(here.marks()) == sorted([f"item-{n}", str(n)] for n in range(30))
+        assert [o.status for o in here.outcomes()] == ["succeeded"] * 30
+        assert Path(here.outcomes()[7].output.removeprefix("file://"), "file").read_text() == "out\n"
+        assert not list((here.folder / "scratch" / "workers").iterdir())
+
+    def test_the_other_verbs_work_on_it(self, here):
+        ran = here.run("--json", "a", "b", "--", "sh", "-c", "echo said {uri}; test {uri} = a")
+        assert ran.returncode == 1, ran.stderr
+        said = json.loads(ran.stdout)
+        assert (said["succeeded"], said["failed"], said["state"]) == (1, 1, "finished")
+        where = ["--pipeline", said["pipeline"]]
+        status = here.type("status", said["job"], *where, "--json")
+        assert json.loads(status.stdout)["failed"] == 1
+        results = [json.loads(line) for line in here.type("results", said["job"], *where, "--json").stdout.splitlines()]
+        assert [(o["uri"], o["status"], o["attempts"]) for o in results] == [("a", "succeeded", 1), ("b", "failed", 3)]
+        assert "said b" in here.type("logs", said["job"], *where, "--item", "1").stdout
+
+    def test_a_relative_program_and_item_are_found(self, here):
+        (here.folder / "program.py").write_text("import sys; sys.exit(open(sys.argv[1]).read() != 'text')")
+        (here.folder / "data.txt").write_text("text")
+        ran = here.run("data.txt", "--", sys.executable, "program.py", "{input}")
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["a"], "either a PROGRAM"),
+            (["a", "--function", "m:f", "--", "true"], "either a PROGRAM"),
+            (["a", "--python", "python3", "--", "true"], "--python goes with --function"),
+            (["a", "--store", "s3://bucket", "--", "true"], "file:///folder"),
+            (["a", "--reclaim-every", "soon", "--", "true"], "30s"),
+            (["a", "--function", "nonsense"], "module:function"),
+            (["--", "true"], "items"),
+        ],
+    )
+    def test_mistakes_are_told_in_one_line(self, here, arguments, said):
+        ran = here.run(*arguments)
+        assert ran.returncode == 2
+        assert said in ran.stderr
+        assert "Traceback" not in ran.stderr
+
+
+class TestKilled:
+    COMMAND = "sleep 0.1; echo {{index}} $(date +%s.%N) >> {marks}"
+
+    def command(self, here):
+        text = self.COMMAND.format(marks=here.folder / "marks")
+        return ["--workers", "2", "--items", here.items(80), "--", "sh", "-c", text]
+
+    def test_kill_9_of_everything_repeats_nothing_that_was_finished_a_second_before(self, here):
+        run = here.start(*self.command(here))
+        until(lambda: len(here.marks()) >= 30, "thirty items", SECONDS)
+        killed_at = time.time()
+        for pid in here.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        run.wait(timeout=SECONDS)
+        until(lambda: not here.processes(), "the end of every process")
+        before = {int(index): float(at) for index, at in here.marks()}
+        again = here.run(*self.command(here))
+        assert again.returncode == 0, again.stderr
+        times = Counter(int(index) for index, _ in here.marks())
+        assert set(times) == set(range(80))
+        repeated = [index for index, count in times.items() if count > 1]
+        assert all(before[index] > killed_at - 1.0 for index in repeated), "an item that was finished ran again"
+        assert len(before) - len(repeated) >= 5, "nothing was kept"
+        assert {(o.status, o.attempts) for o in here.outcomes()} == {("succeeded", 1)}
+
+    def test_kill_9_of_the_client_ends_its_workers_and_their_programs(self, here):
+        run = here.start("--workers", "2", "a", "b", "--", "sh", "-c", "sleep 300 & sleep 300")
+        until(lambda: len(here.processes()) >= 7, "the programs")
+        run.kill()
+        until(lambda: not here.processes(), "the end of every process")
+
+    def test_a_program_that_outlived_everything_is_ended_by_the_next_run(self, here):
+        command = ["a", "--", "sh", "-c", "test -e done || { touch done; exec sleep 300; }"]
+        command[-1] = command[-1].replace("done", str(here.folder / "done"))
+        run = here.start(*command)
+        programs = until(lambda: [pid for pid in here.processes() if is_sleep(pid)], "the program")
+        others = [pid for pid in here.processes() if pid not in programs]
+        for pid in others:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in others:
+            os.kill(pid, signal.SIGKILL)
+        run.wait(timeout=SECONDS)
+        assert [pid for pid in programs if alive(pid)]
+        assert here.run(*command).returncode == 0
+        until(lambda: not here.processes(), "the end of every process")
+
+    def test_three_kills_make_no_poison(self, here):
+        marks = here.folder / "marks"
+        command = ["a", "--", "sh", "-c", f"echo x >> {marks}; test $(wc -l < {marks}) -gt 3 || sleep 300"]
+        for n in range(1, 4):
+            run = here.start(*command)
+            until(lambda n=n: len(here.marks()) >= n, "the item")
+            run.kill()
+            run.wait(timeout=SECONDS)
+        assert here.run(*command).returncode == 0
+        assert [(o.status, o.attempts) for o in here.outcomes()] == [("succeeded", 1)]
+
+    def test_ctrl_c_drains_and_the_same_command_goes_on(self, here):
+        run = here.start(*self.command(here))
+        until(lambda: len(here.marks()) >= 10, "ten items", SECONDS)
+        run.send_signal(signal.SIGINT)
+        assert run.wait(timeout=SECONDS) == 130
+        assert b"goes on from there" in run.communicate(timeout=SECONDS)[1]
+        assert here.run(*self.command(here)).returncode == 0
+        times = Counter(int(index) for index, _ in here.marks())
+        assert set(times) == set(range(80))
+        assert sum(times.values()) <= 82, "a drain keeps what was finished"
+
+    def test_two_runs_of_a_job_do_not_work_side_by_side(self, here):
+        here.start("a", "--", "sleep", "300")
+        until(here.processes, "the run")
+        until(lambda: list(here.store.glob("jobs/*/r0/attempts/*/*")), "the lease")
+        desk = Desk(here.store.as_uri(), here.ledger.job)
+        assert desk.alive
+        assert desk.lock(0) is None
+
+
+class TestReclaims:
+    def test_a_rehearsal_interrupts_and_loses_nothing(self, here):
+        command = [*TestKilled().command(here)]
+        ran = here.run("--reclaim-every", "0.5s", "--json", *command)
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout)["reclaims"] >= 2
+        assert {(o.status, o.attempts) for o in here.outcomes()} == {("succeeded", 1)}
+
+    def test_an_item_that_kills_its_worker_is_poison_and_stops_nothing(self, here):
+        ran = here.run(
+            "--workers", "2", "--items", here.items(6), "--", "sh", "-c", "test {index} != 3 || kill -9 $PPID"
+        )
+        assert ran.returncode == 1, ran.stderr
+        outcomes = here.outcomes()
+        assert [o.status for o in outcomes] == ["failed" if n == 3 else "succeeded" for n in range(6)]
+        assert outcomes[3].reason == "poison"
+
+
+def test_a_run_that_nobody_works_on_is_told(here):
+    run = here.start("a", "--", "sleep", "300")
+    until(lambda: list(here.store.glob("jobs/*/r0/attempts/*/*")), "the lease")
+    job, where = here.ledger.job, f"file://{here.store}/pipeline.json"
+    assert json.loads(here.type("status", job, "--pipeline", where, "--json").stdout)["state"] == "running"
+    run.kill()
+    run.wait(timeout=SECONDS)
+    until(lambda: not here.processes(), "the end of every process")
+    status = json.loads(here.type("status", job, "--pipeline", where, "--json").stdout)
+    assert status["state"] == "lost"
+    assert "same `tidemill run` command again" in status["note"]
+
+
+def test_this_machine_takes_work():
+    descriptor = describe_machine("file:///nowhere", 2, 4096, 0, 2)
+    backend = LocalBackend(descriptor)
+    assert backend.describe(descriptor.queues["local"], "no-job-prefix") == []
+    assert backend.queue_states(descriptor.queues)["local"].running
