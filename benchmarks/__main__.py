@@ -1,0 +1,56 @@
+"""`python -m benchmarks [NAME...]`: run benchmarks, each in a process of its own.
+
+A benchmark is a module of this folder with a `main()`; what it prints are its table and its figures
+(`benchmarks/figures.py`). Exit code: 0 when every figure is within its limit, 1 when one is short or a benchmark
+failed, 2 for a name that does not exist.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import figures
+
+NAMES = ("submit", "status", "items", "cli", "image", "chaos")
+TIMEOUT_SECONDS = 1800
+
+
+def there() -> list[str]:
+    """Benchmarks of this folder, in their order."""
+    return [name for name in NAMES if (Path(__file__).parent / f"{name}.py").is_file()]
+
+
+def run_one(name: str) -> int:
+    """Run a benchmark here."""
+    importlib.import_module(f"benchmarks.{name}").main()
+    return 1 if figures.short else 0
+
+
+def main(arguments: list[str]) -> int:
+    """Run the benchmarks that are named, or all; see the module for the exit code."""
+    if arguments[:1] == ["--here"]:
+        return run_one(arguments[1])
+    known = there()
+    for name in arguments:
+        if name not in known:
+            print(f"ONLY is {name!r}; allowed: {', '.join(known)}. Give one of them, or nothing for all.")
+            return 2
+    code = 0
+    for name in arguments or known:
+        print(f"# {name}: {figures.machine()}", flush=True)
+        command = [sys.executable, "-m", "benchmarks", "--here", name]
+        try:
+            ended = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            print(f"{name}: not within {TIMEOUT_SECONDS} s")
+            code = 1
+            continue
+        code |= ended.returncode != 0
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,62 @@
+"""How long the command line takes to answer, beside the library that it is made with and the tools of others.
+
+The runs of all programs take turns, and the fastest of each counts: on a machine that does other things too, it is the
+one that was disturbed least.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.figures import figure
+
+RUNS = 25
+RATIO = 1.5
+SDKS = ("boto3", "botocore", "google.auth", "obstore", "pydantic", "rich", "tidemill.client")
+LOADED = f"""
+import sys
+from tidemill.cli import run
+run(["--help"])
+print(*[name for name in {SDKS!r} if name in sys.modules], file=sys.stderr)
+"""
+OTHERS = {"aws --version": ["aws", "--version"], "sky --help": ["sky", "--help"]}
+TIMEOUT_SECONDS = 60
+
+
+def main() -> None:
+    """Print a table and the figures."""
+    tidemill = str(Path(sys.executable).with_name("tidemill"))
+    programs = {
+        "python3 -c 'import click'": [sys.executable, "-c", "import click"],
+        "tidemill --help": [tidemill, "--help"],
+        "tidemill submit --help": [tidemill, "submit", "--help"],
+    }
+    programs |= {name: command for name, command in OTHERS.items() if shutil.which(command[0])}
+    fastest = dict.fromkeys(programs, float("inf"))
+    for _ in range(RUNS):
+        for name, command in programs.items():
+            fastest[name] = min(fastest[name], seconds(command))
+    for name, took in fastest.items():
+        print(f"{name:<28} {1000 * took:6.0f} ms")
+    ratio = fastest["tidemill --help"] / fastest["python3 -c 'import click'"]
+    figure("cli-help-against-click", ratio, "x", RATIO)
+    figure("cli-help-sdks-imported", len(sdks()), "modules", 0)
+
+
+def seconds(command: list[str]) -> float:
+    """How long a command takes."""
+    start = time.perf_counter()
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS, check=True)
+    return time.perf_counter() - start
+
+
+def sdks() -> list[str]:
+    """Heavy modules that `tidemill --help` has imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True
+    )
+    return done.stderr.split()

@@ -1,0 +1,335 @@
+"""Items on this machine: functions and commands, recorded and resumable, beside tools that keep less or nothing.
+
+The others come from PyPI into a virtual environment of their own, once, in the user's cache. What cannot be had there
+is said and left out. Everything is measured in one run, and small ratios between tools mean more than seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.figures import figure
+
+ITEMS = 20_000
+SIZES = (1_000, 20_000, 100_000, 500_000)
+COMMANDS = 1_000
+RUNS = 3
+RECORD_COSTS = 4
+"""How many times a tool that keeps nothing a durable record of every item may cost."""
+MUST_BEAT = 1
+TIMEOUT_SECONDS = 600
+TIDEMILL = Path(sys.executable).parent / "tidemill"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill" / "bench-venv"
+
+WORK = """
+import hashlib
+
+def digest(uri):
+    hashlib.sha256(uri.encode()).hexdigest()
+"""
+LOAD = "import work; items = open('items.txt').read().split(); "
+POOL = (
+    "import multiprocessing as m\nif __name__ == '__main__':\n    "
+    + LOAD
+    + ("\n    with m.Pool(2) as p: n = sum(1 for _ in p.imap_unordered(work.digest, items, 1)); assert n == len(items)")
+)
+JOBLIB = LOAD + "import joblib; joblib.Parallel(n_jobs=2)(joblib.delayed(work.digest)(i) for i in items)"
+MEMORY = LOAD + (
+    "import joblib; f = joblib.Memory('memory', verbose=0).cache(work.digest); "
+    "joblib.Parallel(n_jobs=2)(joblib.delayed(f)(i) for i in items)"
+)
+RAY = LOAD + (
+    "import ray; ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False); f = ray.remote(work.digest); "
+    "ray.get([f.remote(i) for i in items])"
+)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A process that ran: wall seconds, the peak of what it and its descendants held, in MB (PSS), and CPU seconds of
+    all of them: what to compare when the machine has other things to do."""
+
+    seconds: float
+    megabytes: float
+    cpu_seconds: float
+
+
+def main() -> None:
+    """Print tables and figures."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as name:
+        folder = Path(name)
+        (folder / "work.py").write_text(WORK)
+        env = {**os.environ, "PYTHONPATH": name, "TIDEMILL_SCRATCH": f"{name}/scratch"}
+        env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+        functions(folder, env)
+        commands(folder, env)
+        flat(folder, env)
+        killed(folder, env)
+
+
+# ---- functions --------------------------------------------------------------------------------------------------
+
+
+def functions(folder: Path, env: Mapping[str, str]) -> None:
+    """20,000 trivial functions on 2 workers, start-up included."""
+    print(f"\n{ITEMS} functions (sha256 of a short text), 2 workers, from the command to its end")
+    print(f"{'tool':<34} {'seconds':>8} {'CPU s':>6}  keeps")
+    write_items(folder, ITEMS)
+    ours = best(lambda: tidemill(folder, env, "--function", "work:digest"), RUNS)
+    row("tidemill run --function", ours, "every outcome")
+    pool = best(lambda: python(folder, env, POOL), RUNS)
+    row("multiprocessing, chunks of one", pool, "nothing")
+    other = competitors()
+    for label, code, kept, limit in (
+        ("joblib", JOBLIB, "nothing", RECORD_COSTS),
+        ("joblib with Memory", MEMORY, "results, a folder an item", MUST_BEAT),
+        ("Ray, a task an item", RAY, "nothing", MUST_BEAT),
+    ):
+        tool = label.split(",", maxsplit=1)[0].split()[0].lower()
+        if tool not in other:
+            print(f"{label:<34} {'-':>8} {'-':>6}  could not be installed")
+            continue
+
+        def cold(code: str = code, tool: str = tool) -> Ran:
+            shutil.rmtree(folder / "memory", ignore_errors=True)
+            return python(folder, env, code, other[tool])
+
+        # Ray is twenty times slower than the rest: one run tells enough.
+        ran = best(cold, 1 if tool == "ray" else RUNS)
+        row(label, ran, kept)
+        name = label.lower().replace(" ", "-").replace(",", "")
+        figure(f"items-20k-functions-over-{name}", ours.seconds / ran.seconds, "x", limit)
+    figure("items-20k-functions-seconds", ours.seconds, "s", 1.5)
+    figure("items-20k-functions-over-multiprocessing", ours.seconds / pool.seconds, "x", RECORD_COSTS)
+    memory = tidemill(folder, env, "--function", "work:digest", watch=True)
+    figure("items-20k-functions-memory", memory.megabytes, "MB", 120)
+    started = time.monotonic()
+    tidemill(folder, env, "--function", "work:digest", keep=True)
+    figure("items-20k-functions-again-seconds", time.monotonic() - started, "s", 1.5)
+
+
+def flat(folder: Path, env: Mapping[str, str]) -> None:
+    """The cost of an item from a thousand to half a million of them."""
+    print(f"\n{'items':>9} {'seconds':>8} {'MB':>6} {'µs an item, start-up taken off':>32}")
+    write_items(folder, 1)
+    start = best(lambda: tidemill(folder, env, "--function", "work:digest"), RUNS).seconds
+    costs, memory = {}, {}
+    for count in SIZES:
+        write_items(folder, count)
+        ran = best(lambda: tidemill(folder, env, "--function", "work:digest", watch=True), 1 if count > ITEMS else RUNS)
+        costs[count], memory[count] = max(ran.seconds - start, 0.0) / count * 1e6, ran.megabytes
+        print(f"{count:>9} {ran.seconds:>8.2f} {ran.megabytes:>6.0f} {costs[count]:>32.1f}")
+    figure("items-microseconds-500k-over-20k", costs[SIZES[-1]] / costs[ITEMS], "x", 1.25)
+    figure("items-500k-memory", memory[SIZES[-1]], "MB", 120)
+    # A run of a second is over before its peak is seen.
+    figure("items-memory-500k-over-100k", memory[SIZES[-1]] / memory[SIZES[-2]], "x", 1.25)
+
+
+# ---- commands ---------------------------------------------------------------------------------------------------
+
+
+def commands(folder: Path, env: Mapping[str, str]) -> None:
+    """1,000 runs of /bin/true on 2 workers."""
+    print(f"\n{COMMANDS} commands (/bin/true), 2 workers, from the command to its end")
+    print(f"{'tool':<34} {'seconds':>8} {'CPU s':>6}  keeps")
+    write_items(folder, COMMANDS)
+    ours = best(lambda: tidemill(folder, env, "--", "/bin/true"), RUNS)
+    row("tidemill run -- /bin/true", ours, "every outcome")
+    items = (folder / "items.txt").read_bytes()
+    tools = [("xargs", ["xargs", "-P2", "-n1", "/bin/true"], "nothing")]
+    tools.append(("parallel", ["parallel", "-j2", "--joblog", str(folder / "joblog"), "/bin/true"], "exit codes"))
+    for tool, command, kept in tools:
+        if shutil.which(tool) is None:
+            print(f"{tool:<34} {'-':>8} {'-':>6}  not on this machine")
+            continue
+        ran = best(lambda command=command: run(command, folder, env, stdin=items), RUNS)
+        row(" ".join(command[:3]), ran, kept)
+        figure(f"items-1000-commands-over-{tool}", ours.seconds / ran.seconds, "x", 1.7)
+    figure("items-1000-commands-seconds", ours.seconds, "s", 1.0)
+
+
+# ---- killed -----------------------------------------------------------------------------------------------------
+
+
+def killed(folder: Path, env: Mapping[str, str]) -> None:
+    """kill -9 of everything in the middle, then the same command."""
+    print("\nkill -9 of everything in the middle of 200 items of 30 ms, then the same command")
+    write_items(folder, 200)
+    marks = folder / "marks"
+    command = ["--", "sh", "-c", f"sleep 0.03; echo {{index}} $(date +%s.%N) >> {marks}"]
+    shutil.rmtree(folder / "store", ignore_errors=True)
+    process = subprocess.Popen(
+        typed(folder, *command), cwd=folder, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not (marks.exists() and len(marks.read_text().splitlines()) >= 80) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    at = time.time()
+    for pid in {process.pid, *descendants(process.pid)}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait(timeout=TIMEOUT_SECONDS)
+    time.sleep(1.0)
+    mark = f"{folder}/scratch/".encode()
+    orphans = sum(mark in data for data in environments())
+    before = finished(marks)
+    code = subprocess.run(
+        typed(folder, *command),
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    ).returncode
+    times: dict[int, int] = {}
+    for line in marks.read_text().splitlines():
+        times[int(line.split()[0])] = times.get(int(line.split()[0]), 0) + 1
+    repeated = [index for index, count in times.items() if count > 1]
+    print(f"{len(before)} had ended, {len(repeated)} ran again; {sum(n not in times for n in range(200))} were lost")
+    figure("items-killed-repeated-after-a-second", sum(before[index] < at - 1 for index in repeated), "items", 0)
+    figure("items-killed-lost", sum(n not in times for n in range(200)), "items", 0)
+    figure("items-killed-orphans", orphans, "processes", 0)
+    figure("items-killed-exit-code", code, "code", 0)
+
+
+def finished(marks: Path) -> dict[int, float]:
+    """By item: when it had ended."""
+    return {int(line.split()[0]): float(line.split()[1]) for line in marks.read_text().splitlines()}
+
+
+# ---- running ----------------------------------------------------------------------------------------------------
+
+
+def typed(folder: Path, *arguments: str) -> list[str]:
+    """A `tidemill run` command on 2 workers."""
+    options = ["--workers", "2", "--store", f"file://{folder}/store", "--items", "items.txt"]
+    return [str(TIDEMILL), "run", *options, *arguments]
+
+
+def tidemill(folder: Path, env: Mapping[str, str], *arguments: str, watch: bool = False, keep: bool = False) -> Ran:
+    """Run a job in a new store, or in the one there is."""
+    if not keep:
+        shutil.rmtree(folder / "store", ignore_errors=True)
+    return run(typed(folder, *arguments), folder, env, watch=watch)
+
+
+def python(folder: Path, env: Mapping[str, str], code: str, interpreter: Path | None = None) -> Ran:
+    """Run a few lines of Python."""
+    return run([str(interpreter or sys.executable), "-c", code], folder, env)
+
+
+def run(
+    command: Sequence[str], folder: Path, env: Mapping[str, str], *, stdin: bytes = b"", watch: bool = False
+) -> Ran:
+    """Run a command to its end; memory is looked at only when it is asked for, because looking costs time."""
+    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    process = subprocess.Popen(
+        command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    peak = _Peak(process.pid) if watch else None
+    _, said = process.communicate(stdin, timeout=TIMEOUT_SECONDS)
+    seconds = time.monotonic() - started
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)[:200]} ended with {process.returncode}: {said.decode()[-2000:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Ran(seconds, peak.end() if peak else 0.0, cpu)
+
+
+class _Peak:
+    """The largest sum of proportional set sizes of a process and its descendants."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._most, self._over = pid, 0, threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.1):
+            self._most = max(self._most, sum(map(_pss, {self._pid, *descendants(self._pid)})))
+
+    def end(self) -> float:
+        """The peak in MB."""
+        self._over.set()
+        self._thread.join()
+        return self._most / 1e3
+
+
+def _pss(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    except OSError:
+        return 0
+    return 0
+
+
+def descendants(pid: int) -> set[int]:
+    """Processes that a process has started, and theirs."""
+    found, ahead = set(), [pid]
+    while ahead:
+        for path in Path(f"/proc/{ahead.pop()}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                children = set(map(int, path.read_text().split())) - found
+                found |= children
+                ahead += children
+    return found
+
+
+def environments() -> Iterator[bytes]:
+    """The environment of every process that may be seen."""
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        if path.parent.name != str(os.getpid()):
+            with contextlib.suppress(OSError):
+                yield path.read_bytes()
+
+
+def competitors() -> dict[str, Path]:
+    """Interpreters that have joblib and Ray, by tool; each environment is made when it is first needed."""
+    found = {}
+    for tool in ("joblib", "ray"):
+        home = CACHE / tool
+        interpreter = home / "bin" / "python"
+        if not (home / "whole").exists():
+            print(f"installing {tool} into {home}", flush=True)
+            steps = [[sys.executable, "-m", "venv", "--clear", str(home)]]
+            steps.append([str(interpreter), "-m", "pip", "install", "--quiet", tool])
+            if any(
+                subprocess.run(step, stdin=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS, check=False).returncode
+                for step in steps
+            ):
+                continue
+            (home / "whole").touch()
+        found[tool] = interpreter
+    return found
+
+
+def best(measure: Callable[[], Ran], runs: int) -> Ran:
+    """The fastest of some runs."""
+    return min((measure() for _ in range(runs)), key=lambda ran: ran.seconds)
+
+
+def row(tool: str, ran: Ran, kept: str) -> None:
+    """A line of a table."""
+    print(f"{tool:<34} {ran.seconds:>8.2f} {ran.cpu_seconds:>6.2f}  {kept}", flush=True)
+
+
+def write_items(folder: Path, count: int) -> None:
+    """A list of items."""
+    with (folder / "items.txt").open("w") as file:
+        file.writelines(f"s3://bucket/item-{n:012d}.jpg\n" for n in range(count))
