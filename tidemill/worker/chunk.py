@@ -140,12 +140,6 @@ class ChunkRun:
             self._mark(set(self.in_flight))
         return items
 
-    def put_back(self, items: Iterable[Item]) -> None:
-        """Items that were taken and not started."""
-        left = list(items)
-        self.in_flight.difference_update(item.index for item in left)
-        self.pending.extendleft(reversed(left))
-
     def _running(self) -> set[int]:
         """Items that run at this moment; those that only wait in a slot are not among them."""
         return self.in_flight & set(self.running())

@@ -94,7 +94,8 @@ class FunctionRunner:
             failed, left = self._serve(batch, slot, done)
             waiting.extend(left)
             later += [(time.monotonic() + pause_before(one.attempt), one) for one in failed]
-        slot.current = None
+            if not self._stop:
+                slot.current = None
 
     def close(self) -> None:
         """End the shim."""

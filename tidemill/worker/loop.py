@@ -268,7 +268,6 @@ class Worker:
         except Exception as failure:  # a slot that dies silently would hang the chunk
             error = failure
         batch.seconds, batch.error = time.monotonic() - started, error
-        slot.current = None
         self._events.put(batch)
 
     def _handle(self, seconds: float) -> None:
@@ -300,9 +299,6 @@ class Worker:
             self._record(chunk, outcome)
         for chunk in {chunk for chunk, _ in outcomes}:
             self._settle(chunk)
-        if self._stop:
-            for batch in ended:
-                batch.chunk.put_back(task.item for task in batch.tasks if task.item.index in batch.chunk.in_flight)
 
     def _record(self, chunk: ChunkRun, outcome: Outcome) -> None:
         if outcome.status == "failed":

@@ -87,9 +87,11 @@ class CommandRunner:
                 return
             slot.current = task.item.index
             outcome = self._run(task, slot)
+            if outcome is None:
+                # It was interrupted, and stays the slot's item: the drain names it.
+                return
             slot.current = None
-            if outcome is not None:
-                done(outcome)
+            done(outcome)
 
     def close(self, slot: Slot) -> None:
         """The slot is used no more."""

@@ -18,7 +18,7 @@ class Slot:
         number: From 0.
         folder: In the worker's scratch; nobody else's.
         env: Variables that its programs see.
-        current: Index of the item that runs in it now.
+        current: Index of the item that runs in it now, or that ran in it when the worker was stopped.
     """
 
     number: int
