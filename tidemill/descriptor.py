@@ -77,6 +77,14 @@ class AwsQueue(_Model):
     job_queue: str = Field(description="ARN of the job queue.")
 
 
+class GcpQueue(_Model):
+    """What only Pub/Sub and the instance group know of a queue. Names are full: ``projects/<project>/topics/<id>``."""
+
+    topic: str = Field(description="Chunks are published here, one message a chunk.")
+    subscription: str = Field(description="Workers pull from it.")
+    dead_letters: str = Field(description="Subscription that keeps the chunks which were delivered too often.")
+
+
 class Queue(_Model):
     """Where jobs wait, and the machines behind it."""
 
@@ -87,6 +95,7 @@ class Queue(_Model):
     capacity: list[Rung]
     scratch_gib: int = Field(description="Scratch space of a machine in GiB; the slots of a machine share it.")
     aws: AwsQueue | None = None
+    gcp: GcpQueue | None = None
 
 
 class Descriptor(_Model):
@@ -103,7 +112,11 @@ class Descriptor(_Model):
     region: str
     account: str = Field(description="AWS account id or GCP project id.")
     store: str = Field(description="URI of the job store, without a trailing slash: `s3://bucket`.")
-    log_group: str | None = Field(default=None, description="AWS: CloudWatch log group of the workers.")
+    log_group: str | None = Field(
+        default=None,
+        description="The workers' lines: a CloudWatch log group, or a log bucket "
+        "(`projects/<project>/locations/<location>/buckets/<id>`).",
+    )
     queues: dict[str, Queue]
     min_worker: str = Field(default=MIN_WORKER, description="The oldest worker that this stack's retry rules fit.")
     max_spec: int = Field(default=1, description="The newest job spec version that this stack's workers read.")
