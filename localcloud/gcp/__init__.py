@@ -1,0 +1,1 @@
+"""A GCP on one machine."""

@@ -1,0 +1,35 @@
+"""The clock that all of localcloud's GCP runs on: epoch seconds that pass as fast as a test wants.
+
+A process of its own gets the same clock from ``origin`` and ``factor``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+
+class Clock:
+    """Epoch seconds that run ``factor`` times as fast as the real ones from ``origin`` on."""
+
+    def __init__(self, factor: float = 1.0, origin: float | None = None) -> None:
+        if factor <= 0:
+            raise ValueError(f"the time factor must be above 0, not {factor}")
+        self.factor = factor
+        self.origin = time.time() if origin is None else origin
+
+    def now(self) -> float:
+        """Epoch seconds on this clock."""
+        return self.origin + (time.time() - self.origin) * self.factor
+
+    def real(self, seconds: float) -> float:
+        """How many real seconds these seconds of the clock take."""
+        return max(seconds, 0.0) / self.factor
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep that many seconds of this clock."""
+        time.sleep(self.real(seconds))
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Wait for the event, for at most that many seconds of this clock; whether it is set."""
+        return event.wait(self.real(seconds))
