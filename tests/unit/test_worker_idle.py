@@ -1,0 +1,93 @@
+"""When an idle worker leaves, on a clock of the test's."""
+
+import pytest
+
+from tidemill.worker.idle import DRAIN_SECONDS, EMPTY_PULLS, Idle
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def empty(idle: Idle, pulls: int = EMPTY_PULLS) -> None:
+    for _ in range(pulls):
+        idle.pulled(empty=True)
+
+
+def test_it_leaves_after_the_time_and_some_empty_pulls(clock: Clock):
+    idle = Idle(300, clock)
+    clock.now += 300
+    empty(idle)
+    assert idle.leave()
+
+
+def test_one_empty_pull_is_not_idle(clock: Clock):
+    idle = Idle(300, clock)
+    clock.now += 10_000
+    for _ in range(EMPTY_PULLS - 1):
+        idle.pulled(empty=True)
+        assert not idle.leave()
+
+
+def test_many_quick_pulls_are_not_idle(clock: Clock):
+    idle = Idle(300, clock)
+    empty(idle, 1000)
+    clock.now += 299
+    assert not idle.leave()
+
+
+def test_an_idle_check_races_with_new_work(clock: Clock):
+    idle = Idle(300, clock)
+    clock.now += 300
+    empty(idle)
+    assert idle.leave()
+    # It did not go yet, and the pull that was under way brings a chunk.
+    idle.pulled(empty=False)
+    assert not idle.leave()
+    empty(idle)
+    assert not idle.leave()
+
+
+def test_the_time_counts_from_the_end_of_the_work(clock: Clock):
+    idle = Idle(300, clock)
+    idle.pulled(empty=False)
+    clock.now += 4 * 3600
+    # With a slot free it goes on pulling beside the work.
+    empty(idle)
+    idle.busy()
+    assert not idle.leave()
+    clock.now += 299
+    empty(idle)
+    assert not idle.leave()
+    clock.now += 1
+    assert idle.leave()
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_zero_that_means_never(clock: Clock, seconds: float):
+    with pytest.raises(ValueError, match="more than 0"):
+        Idle(seconds, clock)
+
+
+def test_nothing_is_leased_that_would_outlive_the_machine(clock: Clock):
+    idle = Idle(300, clock, machine_until=clock.now + 7200)
+    assert idle.may_lease(7200 - DRAIN_SECONDS)
+    assert not idle.may_lease(7201 - DRAIN_SECONDS)
+    clock.now += 3600
+    assert idle.may_lease(3600 - DRAIN_SECONDS)
+    assert not idle.may_lease(3601 - DRAIN_SECONDS)
+    clock.now += 3600
+    assert not idle.may_lease()
+
+
+def test_a_machine_without_a_limit(clock: Clock):
+    assert Idle(300, clock).may_lease(1e9)
