@@ -1,0 +1,1 @@
+"""GCP: each module holds one component, usable alone."""

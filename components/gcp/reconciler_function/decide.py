@@ -1,0 +1,251 @@
+"""What the reconciler decides: pure functions of what it read, on a clock that it is given.
+
+Nothing is remembered between two runs: what needs history comes from the backlog's samples and from the times of
+errors. So a reconciler that was down for an hour decides like one that was not. Standard library only: this file runs
+in the cloud function and in the simulation.
+
+No machine that runs is ever removed. Powered-off machines cannot get work; one that was not there when it was read
+needs longer to boot than the function lets pass until it removes it (`FRESH_READ_SECONDS`), so work that arrives in
+between meets nothing that is on its way out.
+
+Example:
+    ```python
+    spot = Group("spot", target=2, per_machine=1, machines=[Machine("a", "TERMINATED"), Machine("b", "RUNNING")])
+    empty = [Sample(at, 0) for at in (580, 520, 460, 400, 340)]
+    decide(Queue("cpu", [spot], empty), now=600)  # [Decision("remove", "spot", ("a",), "powered off")]
+    ```
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+WINDOW_SECONDS = 300
+"""How long a backlog must have been what is acted on. The metric is sampled each minute."""
+SAMPLES = 4
+"""How many samples the window must hold; fewer are a gap, and a gap is not an empty queue."""
+LATE_SECONDS = 360
+"""How old the newest sample may be: a minute between samples, two until they can be read, and as much again."""
+STOCKOUT_SECONDS = 900
+"""How long after its last error of that kind a market counts as dry."""
+FAILING_SECONDS = 1200
+"""How long the group may try in vain to create a machine before it has to choose a place for it anew."""
+BROKEN_SECONDS = 900
+"""How long a machine that could not run its worker keeps its place: a fleet that cannot work is then tried four times
+an hour, not without a pause."""
+FRESH_READ_SECONDS = 15
+"""How long after it was read a machine may be removed that was not there. No machine boots in that time."""
+
+OFF = frozenset({"TERMINATED", "STOPPED"})
+_ABSENT = frozenset({"", "PROVISIONING"})
+_GOING = frozenset({"STOPPING", "PENDING_STOP", "DEPROVISIONING", "SUSPENDING", "SUSPENDED"})
+_REMOVED = frozenset({"DELETING", "ABANDONING"})
+_AT_REST = frozenset({"NONE", "VERIFYING"})
+_STOCKOUTS = ("RESOURCE_POOL_EXHAUSTED", "STOCKOUT")
+
+State = Literal["off", "absent", "up", "leaving"]
+
+
+def is_stockout(code: str) -> bool:
+    """Whether an error code says that a zone has no such machine to give.
+
+    Source: https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability
+    (ZONE_RESOURCE_POOL_EXHAUSTED, ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS) and the autoscaler's
+    ZONE_RESOURCE_STOCKOUT and REGION_RESOURCE_STOCKOUT.
+    """
+    return any(word in code.upper() for word in _STOCKOUTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine of a group as `listManagedInstances` shows it; times in epoch seconds."""
+
+    name: str
+    """Its name, or any key that the caller removes it by."""
+    status: str = ""
+    """`instanceStatus`; empty while the instance does not exist."""
+    action: str = "NONE"
+    """`currentAction`."""
+    stockout: bool = False
+    """Whether the last attempt to create it failed because the place is dry."""
+    failing_since: float | None = None
+    """The first failed attempt to create it that is known."""
+    broken_at: float | None = None
+    """When it wrote that it cannot run its worker."""
+
+    @property
+    def state(self) -> State:
+        """Powered off for good, not there yet, up (or so near that it may be), or leaving already."""
+        if self.action in _REMOVED or self.status in _GOING:
+            return "leaving"
+        if self.status in OFF:
+            return "off" if self.action in _AT_REST else "absent"
+        return "absent" if self.status in _ABSENT else "up"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A managed instance group: one rung of a queue."""
+
+    market: str
+    """``spot`` or ``on_demand``."""
+    machines: Sequence[Machine] | None
+    """Everything that the group lists; None where that could not be read."""
+    target: int = 0
+    """Its target size, powered-off machines included."""
+    per_machine: float = 1
+    """Messages a machine takes at a time: the autoscaler's `singleInstanceAssignment`."""
+    minimum: int = 0
+    """Machines that stay when there is no work."""
+    mode: str = "ONLY_SCALE_OUT"
+    """The autoscaler's mode; a rung is open unless it is ``OFF``."""
+    stockout_at: float | None = None
+    """The newest error of this group that says stockout."""
+
+    @property
+    def open(self) -> bool:
+        """Whether its autoscaler adds machines."""
+        return self.mode != "OFF"
+
+    def of(self, state: State) -> list[Machine]:
+        """Its machines in a state."""
+        return [machine for machine in self.machines or () if machine.state == state]
+
+    def dry(self, now: float) -> bool:
+        """Whether the market has none to give: an error said so lately, or the last attempt for a machine did."""
+        lately = self.stockout_at is not None and now - self.stockout_at <= STOCKOUT_SECONDS
+        return lately or any(machine.stockout for machine in self.of("absent"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Messages of the subscription that are not acknowledged, leased ones included, at a moment."""
+
+    at: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue: its first rung, perhaps a second one that only the reconciler opens, and its backlog."""
+
+    name: str
+    groups: Sequence[Group]
+    backlog: Sequence[Sample] | None
+    """Samples in any order, older ones than `WINDOW_SECONDS` welcome; None where they could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One thing to do, and why. Decisions are carried out in their order."""
+
+    kind: Literal["remove", "open", "close"]
+    market: str
+    machines: tuple[str, ...]
+    """Names, for ``remove``."""
+    why: str
+
+
+def decide(queue: Queue, now: float) -> list[Decision]:
+    """What to do about a queue; an empty list where nothing is.
+
+    Args:
+        queue: What was read. The backlog has to be read after the machines: then it is at least as new as what the
+            autoscaler wanted them for.
+        now: Epoch seconds, by the clock that the samples' times are from.
+    """
+    if any(group.machines is None for group in queue.groups):
+        return []
+    window = _window(queue.backlog, now)
+    rung = _rung(queue.groups, window, now) if window else []
+    closed = any(decision.kind == "close" for decision in rung)
+    found = list(rung)
+    for number, group in enumerate(queue.groups):
+        is_open = group.open and not (number and closed)
+        found += _powered_off(group, window, now) + (_never_there(group, is_open, window, now) if window else [])
+    return found
+
+
+def backlog(queue: Queue, now: float) -> float | None:
+    """The newest sample; None where the backlog is not known."""
+    window = _window(queue.backlog, now)
+    return window[0].value if window else None
+
+
+def warm(queue: Queue) -> tuple[str, ...]:
+    """Names of the machines that stay although they are idle: the first `minimum` of the first rung that are up.
+
+    A worker that is idle leaves unless it is named here; so the machines of a large fleet that finish last are not
+    those that happen to stay, and nobody who left is started again.
+    """
+    group = queue.groups[0]
+    return tuple(sorted(machine.name for machine in group.of("up"))[: group.minimum])
+
+
+def _window(samples: Sequence[Sample] | None, now: float) -> list[Sample]:
+    """The samples of the last `WINDOW_SECONDS` that can be known, newest first; empty if they are late or too few."""
+    if not samples:
+        return []
+    newest = max(sample.at for sample in samples)
+    if now - newest > LATE_SECONDS:
+        return []
+    inside = [sample for sample in samples if newest - sample.at <= WINDOW_SECONDS]
+    return sorted(inside, key=lambda sample: -sample.at) if len(inside) >= SAMPLES else []
+
+
+def _powered_off(group: Group, window: list[Sample], now: float) -> list[Decision]:
+    """What is off goes, also where the backlog is not known: it counts in the target size, so no new machine starts
+    in its place before it is gone."""
+    wanted = any(sample.value > 0 for sample in window)
+    names = [machine.name for machine in group.of("off") if not (wanted and _held(machine, now))]
+    return _removal(group, names, "powered off")
+
+
+def _held(machine: Machine, now: float) -> bool:
+    return machine.broken_at is not None and now - machine.broken_at < BROKEN_SECONDS
+
+
+def _never_there(group: Group, is_open: bool, window: list[Sample], now: float) -> list[Decision]:
+    absent = group.of("absent")
+    # What failed longest goes first: it is the least likely to come.
+    absent.sort(key=lambda machine: (machine.failing_since or math.inf, machine.name))
+    surplus = max(0, len(group.of("up")) + len(absent) - _needed(group, window)) if is_open else len(absent)
+    why = "wanted for nothing" if is_open else "wanted by a closed rung"
+    idle = _removal(group, [machine.name for machine in absent[:surplus]], why)
+    failing = [
+        machine.name
+        for machine in absent[surplus:]
+        if machine.failing_since is not None and now - machine.failing_since >= FAILING_SECONDS
+    ]
+    return idle + _removal(group, failing, "cannot be created where it was placed")
+
+
+def _needed(group: Group, window: list[Sample]) -> int:
+    """Machines that the largest backlog of the window asks for; the autoscaler wants no more than that."""
+    return max(group.minimum, math.ceil(max(sample.value for sample in window) / group.per_machine))
+
+
+def _removal(group: Group, names: Sequence[str], why: str) -> list[Decision]:
+    return [Decision("remove", group.market, tuple(names), why)] if names else []
+
+
+def _rung(groups: Sequence[Group], window: list[Sample], now: float) -> list[Decision]:
+    """Whether the second rung opens or closes."""
+    if len(groups) < 2:
+        return []
+    first, second = groups
+    served = len(first.of("up")) * first.per_machine
+    dry = first.dry(now)
+    if not second.open:
+        everywhere = served + len(second.of("up")) * second.per_machine
+        if dry and first.of("absent") and min(sample.value for sample in window) > everywhere:
+            return [Decision("open", second.market, (), f"{first.market} is in stockout and work is waiting")]
+        return []
+    if max(sample.value for sample in window) <= served:
+        return [Decision("close", second.market, (), f"{first.market} machines are enough for what is left")]
+    if not dry:
+        return [Decision("close", second.market, (), f"{first.market} machines can be had again")]
+    return []
