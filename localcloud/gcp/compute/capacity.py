@@ -1,0 +1,63 @@
+"""Room for VMs: what the cloud has to give at the moment (a stockout), and what the project may take (a quota)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STOCKOUT, QUOTA = "ZONE_RESOURCE_POOL_EXHAUSTED", "QUOTA_EXCEEDED"
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a VM takes."""
+
+    zone: str
+    machine_type: str
+    spot: bool
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most ``count`` VMs at once of those that it names; ``machine_type`` is how a type begins, such as a family."""
+
+    count: int
+    code: str = STOCKOUT
+    spot: bool | None = None
+    zone: str = ""
+    machine_type: str = ""
+
+    def covers(self, room: Room) -> bool:
+        return (
+            self.spot in (None, room.spot)
+            and self.zone in ("", room.zone)
+            and room.machine_type.startswith(self.machine_type)
+        )
+
+    def text(self, room: Room) -> str:
+        if self.code == QUOTA:
+            return f"Quota 'CPUS' exceeded. Limit: {self.count} machines in region {room.zone.rpartition('-')[0]}."
+        return (
+            f"The zone 'zones/{room.zone}' does not have enough resources available to fulfill the request "
+            f"for {room.machine_type}. Try a different zone, or try again later."
+        )
+
+
+class Capacity:
+    """All VMs that hold room, and the limits of the moment. A limit below what is held takes nothing away."""
+
+    def __init__(self) -> None:
+        self.limits: list[Limit] = []
+        self._held: dict[Room, int] = {}
+
+    def refusal(self, room: Room) -> tuple[str, str] | None:
+        """Code and message of why there is no room, None when there is."""
+        for limit in self.limits:
+            if limit.covers(room) and sum(n for held, n in self._held.items() if limit.covers(held)) >= limit.count:
+                return limit.code, limit.text(room)
+        return None
+
+    def take(self, room: Room) -> None:
+        self._held[room] = self._held.get(room, 0) + 1
+
+    def give(self, room: Room) -> None:
+        self._held[room] -= 1
