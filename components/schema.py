@@ -11,6 +11,13 @@ from components.config.models import StackConfig
 
 FILE = Path(__file__).parent.parent / "stacks" / "schema.json"
 
+_PLACES = {
+    "aws:region": {"type": "string", "description": "The AWS region."},
+    "gcp:project": {"type": "string", "description": "The GCP project; one a team is the rule."},
+    "gcp:region": {"type": "string", "description": "The GCP region."},
+}
+"""The keys of the clouds' own providers that a stack cannot be without."""
+
 
 def schema() -> dict[str, Any]:
     """JSON schema of ``Pulumi.<stack>.yaml``: our keys in full, every other provider's as they are."""
@@ -23,8 +30,11 @@ def schema() -> dict[str, Any]:
         "properties": {
             "config": {
                 "type": "object",
-                "properties": {"aws:region": {"type": "string", "description": "The AWS region."}, **keys},
-                "required": ["aws:region", *(f"{PROJECT}:{name}" for name in model["required"])],
+                "properties": {**_PLACES, **keys},
+                "required": [f"{PROJECT}:{name}" for name in model["required"]],
+                "if": {"properties": {f"{PROJECT}:cloud": {"const": "gcp"}}, "required": [f"{PROJECT}:cloud"]},
+                "then": {"required": ["gcp:project", "gcp:region"]},
+                "else": {"required": ["aws:region"]},
                 # Keys of providers, but none of ours that is not listed.
                 "patternProperties": {f"^(?!{PROJECT}:)": {}},
                 "additionalProperties": False,

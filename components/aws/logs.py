@@ -10,6 +10,7 @@ from components.aws.key import key_arn
 from components.aws.policy import Statement, allow, grant, trust
 from components.base import as_args, token
 from components.config import Logs, part
+from components.config.checks.aws import check_logs
 
 FAILED_ITEMS = '{ $.event = "item" && $.status = "failed" }'
 """Filter of the worker's JSON lines: one line with these fields for each item that failed for good."""
@@ -65,7 +66,7 @@ class AwsLogs(pulumi.ComponentResource):
     def __init__(self, name: str, args: AwsLogsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsLogsArgs, args)
         super().__init__(token(AwsLogs), name, None, opts)
-        part(Logs, {"retention_days": args.retention_days, "kms_key": args.kms_key}, "logs")
+        check_logs(part(Logs, {"retention_days": args.retention_days, "kms_key": args.kms_key}, "logs"))
         self._place = Place(self)
         self._child = pulumi.ResourceOptions(parent=self)
         group = aws.cloudwatch.LogGroup(

@@ -10,6 +10,7 @@ from components.aws.account import Place
 from components.aws.policy import Statement, allow, document, grant
 from components.base import as_args, token
 from components.config import Store, part
+from components.config.checks.aws import check_store
 
 DESCRIPTOR_KEY = "pipeline.json"
 
@@ -63,7 +64,7 @@ class AwsStore(pulumi.ComponentResource):
         args = as_args(AwsStoreArgs, args)
         super().__init__(token(AwsStore), name, None, opts)
         wanted = ("expire_jobs_after_days", "kms_key", "versioning")
-        part(Store, {key: getattr(args, key) for key in wanted}, "store")
+        check_store(part(Store, {key: getattr(args, key) for key in wanted}, "store"))
         self._child = pulumi.ResourceOptions(parent=self)
         self._tags = args.tags
         self.key_arn = key.key_arn(self, args.kms_key, Place(self), args.tags, purge=args.purge)

@@ -2,8 +2,9 @@
 
 from components.config.checks import repository_of
 from components.config.errors import ConfigError
-from components.config.load import from_file, from_pulumi, parse, part
-from components.config.models import Logs, Mount, NewNetwork, Queue, Registry, Rung, StackConfig, Store
+from components.config.load import from_file, from_pulumi, gcp_queue, parse, part
+from components.config.models import Logs, NewNetwork, Registry, StackConfig, Store
+from components.config.queue_models import Mount, Queue, Rung
 
 __all__ = [
     "ConfigError",
@@ -17,6 +18,7 @@ __all__ = [
     "Store",
     "from_file",
     "from_pulumi",
+    "gcp_queue",
     "parse",
     "part",
     "repository_of",

@@ -12,8 +12,10 @@ from pulumi.runtime import config as runtime
 from pydantic import BaseModel, ValidationError
 
 from components.config.checks import check
+from components.config.defaults import fill, fill_gcp_queue
 from components.config.errors import ConfigError, from_pydantic, key_path
 from components.config.models import StackConfig
+from components.config.queue_models import Queue
 
 PROJECT = "tidemill"
 _TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image")
@@ -45,9 +47,22 @@ def parse(values: Mapping[str, Any]) -> StackConfig:
     Raises:
         ConfigError: the first thing that is wrong, as one line.
     """
-    config = part(StackConfig, values)
+    config = part(StackConfig, fill(values))
     check(config)
     return config
+
+
+def gcp_queue(values: Mapping[str, Any], name: str) -> Queue:
+    """A queue of a stack on GCP, with the defaults that it has there, for a component that is used alone.
+
+    Args:
+        values: the queue's keys.
+        name: the queue's name, for the error.
+
+    Raises:
+        ConfigError: the first thing that is wrong, as one line.
+    """
+    return part(Queue, fill_gcp_queue(values), "queues", name)
 
 
 def from_pulumi() -> StackConfig:

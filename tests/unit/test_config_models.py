@@ -58,8 +58,6 @@ def test_every_key_has_a_sentence():
 def test_every_key_has_a_default_but_the_few_that_cannot():
     required = {name for name, field in fields(StackConfig, set()) if field.is_required()}
     assert required == {
-        "ExistingNetwork.subnet_ids",
-        "ExistingNetwork.vpc_id",
         "Mount.path",
         "Queue.images",
         "StackConfig.environment",

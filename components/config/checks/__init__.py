@@ -1,0 +1,24 @@
+"""Rules of a stack's config that need more than one key, or that one cloud alone has. Each raises the one error."""
+
+from __future__ import annotations
+
+from components.config.checks import aws, gcp
+from components.config.checks.common import check_stack
+from components.config.checks.images import repository_of
+from components.config.models import StackConfig
+
+__all__ = ["check", "repository_of"]
+
+_RULES = {"aws": (aws.check_stack, aws.check_queue), "gcp": (gcp.check_stack, gcp.check_queue)}
+
+
+def check(config: StackConfig) -> None:
+    """Raise a `ConfigError` for the first rule that a config breaks.
+
+    What only the other cloud has comes first: it often explains the rest.
+    """
+    stack_rules, queue_rules = _RULES[config.cloud]
+    stack_rules(config)
+    check_stack(config)
+    for name, queue in config.queues.items():
+        queue_rules(config, ("queues", name), queue)

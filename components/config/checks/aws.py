@@ -1,0 +1,175 @@
+"""Rules of a stack on AWS."""
+
+from __future__ import annotations
+
+import re
+
+from components import machines
+from components.config.checks.common import (
+    Path,
+    check_families,
+    check_fit,
+    check_key,
+    check_kinds,
+    check_limits,
+    check_mounts,
+    check_rungs,
+    check_secrets,
+    check_values,
+    refuse,
+)
+from components.config.checks.images import check_images
+from components.config.errors import ConfigError, key_path, shown
+from components.config.models import Logs, StackConfig, Store
+from components.config.queue_models import Queue
+from components.config.types import AWS_KEY, AWS_PRINCIPAL
+
+LONGEST_NAME = 36
+"""Team, hyphen and environment: what is left of IAM's 64 for a role's suffix and auto-naming.
+Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
+
+MOST_QUEUES_AND_IMAGES = 24
+"""ARNs of up to 165 characters that fit a managed policy of 6,144 beside its fixed statements. Source: as above."""
+
+RETENTION_DAYS = (
+    1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+)  # fmt: skip
+"""What CloudWatch Logs accepts.
+Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
+
+_MOUNTS = ("host", "efs", "s3")
+_RESERVED_PREFIXES = ("sthree-", "amzn-s3-demo-")
+"""Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
+
+_SECRET = re.compile(
+    r"arn:aws[a-z-]*:(secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+(:[^:\s]*){0,3}|ssm:[a-z0-9-]+:\d{12}:parameter/[\w./-]+)"
+)
+_ON_GCP = "only on GCP"
+
+
+def check_stack(config: StackConfig) -> None:
+    """Rules of a stack on AWS beside those of its queues."""
+    _names(config)
+    _other_clouds(config)
+    check_logs(config.logs)
+    _existing_network(config)
+    _size(config)
+
+
+def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
+    """Rules of a queue on AWS."""
+    refuse(path, queue, "gcp", _ON_GCP, "Remove it; aws has what only AWS has")
+    check_images(path, queue)
+    selected = _machines(path, queue)
+    item = queue.item
+    smallest = min(m.cpus for m in selected if m.fits(item.cpus, item.memory_mib, item.gpus))
+    check_rungs(path, queue, smallest, "lower machines.cpus.min")
+    check_secrets(
+        path,
+        queue,
+        _SECRET,
+        "the ARN of a Secrets Manager secret or an SSM parameter",
+        "Put the secret into Secrets Manager and its ARN here",
+    )
+    check_mounts(path, queue, config, _MOUNTS)
+    check_limits(path, queue)
+
+
+def check_logs(logs: Logs) -> None:
+    """Retention and archive are what CloudWatch and Firehose can do."""
+    if logs.retention_days not in RETENTION_DAYS:
+        raise ConfigError(
+            key_path(["logs", "retention_days"]),
+            str(logs.retention_days),
+            f"one of {', '.join(map(str, RETENTION_DAYS))}",
+            Logs.model_fields["retention_days"].description or "",
+        )
+    if logs.archive == "bigquery":
+        raise ConfigError(key_path(["logs", "archive"]), shown("bigquery"), "bucket; BigQuery is GCP's", "Take bucket")
+    check_key(["logs"], logs, AWS_KEY, "the ARN of a KMS key")
+
+
+def check_store(store: Store) -> None:
+    """The store's keys are S3's."""
+    refuse(["store"], store, "soft_delete_days", _ON_GCP, "Leave it out; versioning keeps what was overwritten")
+    check_key(["store"], store, AWS_KEY, "the ARN of a KMS key")
+
+
+def _other_clouds(config: StackConfig) -> None:
+    described = "s3://bucket or s3://bucket/prefix/, without wildcards"
+    for key, words in (("read", "What jobs may read"), ("write", "What jobs may read and write")):
+        uris = getattr(config.data, key)
+        check_values(["data", key], uris, lambda uri: uri.startswith("s3://"), described, words)
+    check_store(config.store)
+    check_values(
+        ["access", "submitters"],
+        config.access.submitters,
+        AWS_PRINCIPAL.fullmatch,
+        "the ARN of an IAM user or role, or arn:aws:iam::<account>:root",
+        "Name a principal of AWS",
+    )
+
+
+def _existing_network(config: StackConfig) -> None:
+    existing = config.network.existing
+    if existing is None:
+        return
+    here = ["network", "existing"]
+    for key in ("network", "subnetwork"):
+        refuse(here, existing, key, _ON_GCP, "Name vpc_id and subnet_ids")
+    for key in ("vpc_id", "subnet_ids"):
+        if getattr(existing, key) is None:
+            hint = (type(existing).model_fields[key].description or "").removeprefix("AWS: ").rstrip(".")
+            raise ConfigError(key_path([*here, key]), "nothing", "a value, the key has no default", hint)
+
+
+def _names(config: StackConfig) -> None:
+    full = f"{config.team}-{config.environment}"
+    if len(full) > LONGEST_NAME:
+        raise ConfigError(
+            key_path(["team"]),
+            shown(config.team),
+            f"team and environment of together {LONGEST_NAME - 1} characters or less, these have {len(full) - 1}",
+            "Shorten one of them; AWS limits the names of roles and buckets that are made from them",
+        )
+    if full.startswith(_RESERVED_PREFIXES):
+        raise ConfigError(
+            key_path(["team"]),
+            shown(config.team),
+            f"a name that does not start with {' or '.join(_RESERVED_PREFIXES)}",
+            "Rename the team; S3 reserves these prefixes of bucket names",
+        )
+
+
+def _size(config: StackConfig) -> None:
+    count = len(config.queues) + sum(len(queue.images) for queue in config.queues.values())
+    if count > MOST_QUEUES_AND_IMAGES:
+        raise ConfigError(
+            key_path(["queues"]),
+            f"{count} queues and images together",
+            f"{MOST_QUEUES_AND_IMAGES} or less",
+            "Make a second stack; the submitters' policy names each of them and IAM limits its length",
+        )
+
+
+def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
+    wanted, cpus = queue.machines, queue.machines.cpus
+    check_families(path, queue, "aws", machines.TABLE.name)
+    here = [*path, "machines", "cpus"]
+    if cpus.min > cpus.max:
+        raise ConfigError(
+            key_path([*here, "min"]), str(cpus.min), f"max ({cpus.max}) or less", "Lower min or raise max"
+        )
+    check_kinds(path, queue, "aws")
+    selected = machines.select(wanted.families, cpus.min, cpus.max)
+    if not selected:
+        known = machines.families()
+        sizes = sorted({m.cpus for family in wanted.families for m in known[family]})
+        raise ConfigError(
+            key_path(here),
+            f"{cpus.min} to {cpus.max} vCPUs",
+            f"a range that holds one of {', '.join(map(str, sizes))}, the sizes of {', '.join(wanted.families)}",
+            "Widen the range or add a family",
+        )
+    check_fit(path, queue, selected, "raise machines.cpus.max")
+    return selected

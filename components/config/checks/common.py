@@ -1,0 +1,245 @@
+"""Rules that hold on every cloud, and parts that the clouds' own rules are made of."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Sequence
+
+from pydantic import BaseModel
+
+from components import machines
+from components.config.checks.images import check_worker
+from components.config.errors import ConfigError, key_path, nearest, shown
+from components.config.models import StackConfig
+from components.config.queue_models import Queue
+
+Path = tuple[str, ...]
+
+MOUNTS = ("host", "efs", "s3", "gcs", "filestore")
+"""What a mount may be of."""
+
+_ULIMITS = (
+    "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
+    "rttime", "sigpending", "stack",
+)  # fmt: skip
+"""Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_Ulimit.html"""
+
+_TAKEN_PATHS = (
+    "/scratch", "/cache", "/tidemill", "/proc", "/sys", "/dev", "/etc", "/bin", "/lib", "/lib64", "/usr", "/var",
+    "/tmp",
+)  # fmt: skip
+
+
+def check_stack(config: StackConfig) -> None:
+    """Rules of a stack beside those of its queues."""
+    _network(config)
+    check_worker(config)
+
+
+def _network(config: StackConfig) -> None:
+    network = config.network
+    if network.create and network.existing:
+        raise ConfigError(key_path(["network"]), "create and existing together", "one of them", "Remove one of them")
+    if network.create:
+        cidr = network.create.cidr
+        try:
+            private = ipaddress.IPv4Network(cidr).is_private
+        except ValueError:
+            private = False
+        if not private:
+            raise ConfigError(
+                key_path(["network", "create", "cidr"]),
+                shown(cidr),
+                "a private IPv4 range whose host bits are zero, such as 10.0.0.0/16",
+                "Take a range of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 that nothing you peer with uses",
+            )
+
+
+def refuse(path: Sequence[str | int], model: BaseModel, key: str, allowed: str, hint: str) -> None:
+    """Refuse a key that only another cloud has, if it is set.
+
+    Args:
+        path: where the model is in a stack's config.
+        model: what the key is of.
+        key: the key.
+        allowed: what this cloud does instead.
+        hint: what to write instead.
+    """
+    if key in model.model_fields_set and getattr(model, key) is not None:
+        value = getattr(model, key)
+        plain = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
+        raise ConfigError(key_path([*path, key]), shown(plain), allowed, hint)
+
+
+def check_values(
+    path: Sequence[str | int], values: Sequence[str], right: Callable[[str], object], allowed: str, hint: str
+) -> None:
+    """Refuse the first value of a list that is of another cloud."""
+    for index, value in enumerate(values):
+        if not right(value):
+            raise ConfigError(key_path([*path, index]), shown(value), allowed, hint)
+
+
+def check_key(path: Sequence[str], model: BaseModel, pattern: re.Pattern[str], allowed: str) -> None:
+    """Refuse a `kms_key` that is another cloud's."""
+    value = getattr(model, "kms_key")  # noqa: B009  two models have it
+    if value not in (None, "create") and not pattern.fullmatch(value):
+        raise ConfigError(
+            key_path([*path, "kms_key"]), shown(value), f"{allowed}, or create", "Name a key of the stack's cloud"
+        )
+
+
+def check_families(path: Path, queue: Queue, cloud: str, table: str) -> None:
+    """Every family is known, all are of one architecture, and GPU machines are for GPU items alone."""
+    known = machines.families(cloud)
+    for index, family in enumerate(queue.machines.families):
+        if family not in known:
+            guess = nearest(family, known)
+            raise ConfigError(
+                key_path([*path, "machines", "families", index]),
+                shown(family),
+                f"families of components/{table}: {', '.join(known)}",
+                f"Did you mean {guess}?" if guess else "Take a known family, or refresh the table",
+            )
+
+
+def check_kinds(path: Path, queue: Queue, cloud: str) -> None:
+    """One architecture a queue (its machines run one image), and GPU machines for GPU items alone."""
+    families = queue.machines.families
+    known = machines.families(cloud)
+    here = key_path([*path, "machines", "families"])
+    kinds = {family: known[family][0].architecture for family in families}
+    if len(set(kinds.values())) > 1:
+        by_kind = "; ".join(
+            f"{kind}: {', '.join(f for f in families if kinds[f] == kind)}" for kind in sorted(set(kinds.values()))
+        )
+        raise ConfigError(
+            here, shown(families), f"families of one architecture ({by_kind})", "Make a queue for each architecture"
+        )
+    if "arm64" in kinds.values():
+        x86 = [family for family in known if known[family][0].architecture == "x86_64"]
+        raise ConfigError(
+            here, shown(families), f"families of x86_64: {', '.join(x86)}", "There is no worker for arm64 yet"
+        )
+    with_gpus = [family for family in families if known[family][0].gpus]
+    if queue.item.gpus and not with_gpus:
+        raise ConfigError(
+            key_path([*path, "item", "gpus"]),
+            str(queue.item.gpus),
+            f"0 on machines without GPUs ({', '.join(families)})",
+            f"Take GPU families: {', '.join(f for f in known if known[f][0].gpus)}",
+        )
+    if with_gpus and (not queue.item.gpus or len(with_gpus) < len(families)):
+        raise ConfigError(
+            here,
+            shown(families),
+            "either families with GPUs and an item with item.gpus of 1 or more, or families without GPUs",
+            f"Set item.gpus, or leave out {', '.join(with_gpus)}",
+        )
+
+
+def check_fit(path: Path, queue: Queue, selected: Sequence[machines.MachineType], remedy: str) -> None:
+    """One item fits one machine of the queue."""
+    item = queue.item
+    if any(m.fits(item.cpus, item.memory_mib, item.gpus) for m in selected):
+        return
+    most = (max(m.cpus for m in selected), max(m.usable_memory_mib for m in selected), max(m.gpus for m in selected))
+    raise ConfigError(
+        key_path([*path, "item"]),
+        f"an item of {item.cpus} vCPUs, {item.memory_mib} MiB and {item.gpus} GPUs",
+        f"what fits one machine of the queue: at most {most[0]} vCPUs, {most[1]} MiB and {most[2]} GPUs",
+        f"Make the item smaller, {remedy} or take families with more memory for each vCPU",
+    )
+
+
+def check_rungs(path: Path, queue: Queue, smallest: int, remedy: str) -> None:
+    """Every rung holds a machine, and each market is there once."""
+    markets = [rung.market for rung in queue.capacity]
+    for index, rung in enumerate(queue.capacity):
+        here = [*path, "capacity", index]
+        if rung.max_cpus < queue.item.cpus:
+            raise ConfigError(
+                key_path([*here, "max_cpus"]),
+                str(rung.max_cpus),
+                f"{smallest} or more, one item alone needs {queue.item.cpus}",
+                "Raise max_cpus or make the item smaller",
+            )
+        if rung.max_cpus < smallest:
+            raise ConfigError(
+                key_path([*here, "max_cpus"]),
+                str(rung.max_cpus),
+                f"{smallest} or more, the vCPUs of the smallest machine that an item fits",
+                f"Raise max_cpus or {remedy}",
+            )
+        if rung.market in markets[:index]:
+            raise ConfigError(
+                key_path([*here, "market"]),
+                shown(rung.market),
+                "each market once",
+                "Join the rungs of one market: raise the max_cpus of the first",
+            )
+
+
+def check_secrets(path: Path, queue: Queue, pattern: re.Pattern[str], allowed: str, hint: str) -> None:
+    """Secrets are references; a value that is none is never shown."""
+    for name, value in queue.secrets.items():
+        if not pattern.fullmatch(value):
+            raise ConfigError(
+                key_path([*path, "secrets", name]),
+                f"a text of {len(value)} characters (not shown)",
+                allowed,
+                f"{hint}; if this was the secret itself, replace it: a stack file is no place for it",
+            )
+
+
+def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[str]) -> None:
+    """Every mount is of one kind that the cloud has, at a path of its own, and its bucket is declared data."""
+    seen: set[str] = set()
+    for name, mount in queue.mounts.items():
+        here = [*path, "mounts", name]
+        given = [kind for kind in MOUNTS if getattr(mount, kind) is not None]
+        for kind in given:
+            if kind not in kinds:
+                refuse(here, mount, kind, f"one of {', '.join(kinds)}", "Mount what the stack's cloud has")
+        if len(given) != 1:
+            raise ConfigError(
+                key_path(here), shown(given), f"exactly one of {', '.join(kinds)}", "Make a mount for each of them"
+            )
+        if mount.path in seen or any(
+            mount.path == taken or mount.path.startswith(f"{taken}/") for taken in _TAKEN_PATHS
+        ):
+            raise ConfigError(
+                key_path([*here, "path"]),
+                shown(mount.path),
+                f"a path of its own outside {', '.join(_TAKEN_PATHS)}",
+                f"Take a path such as /mnt/{name}",
+            )
+        bucket = mount.s3 or mount.gcs
+        if bucket and not any(bucket.startswith(granted) for granted in config.data.read + config.data.write):
+            raise ConfigError(
+                key_path([*here, given[0]]),
+                shown(bucket),
+                "what tidemill:data's read or write lists",
+                f"Add {bucket} to tidemill:data.read",
+            )
+        seen.add(mount.path)
+
+
+def check_limits(path: Path, queue: Queue) -> None:
+    """Limits of a container are known and possible."""
+    for name, value in queue.ulimits.items():
+        here = key_path([*path, "ulimits", name])
+        if name not in _ULIMITS:
+            guess = nearest(name, _ULIMITS)
+            hint = f"Did you mean {guess!r}?" if guess else "Remove the key"
+            raise ConfigError(here, f"the unknown key {name!r}", f"the keys {', '.join(_ULIMITS)}", hint)
+        if value < 1:
+            raise ConfigError(here, str(value), "1 or more", "Leave the limit out for the machine's own")
+    if queue.shared_memory_mib and queue.shared_memory_mib > queue.item.memory_mib:
+        raise ConfigError(
+            key_path([*path, "shared_memory_mib"]),
+            str(queue.shared_memory_mib),
+            f"item.memory_mib ({queue.item.memory_mib}) or less, what lies in /dev/shm counts as memory",
+            "Raise item.memory_mib or lower shared_memory_mib",
+        )

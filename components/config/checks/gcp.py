@@ -1,0 +1,287 @@
+"""Rules of a stack on GCP."""
+
+from __future__ import annotations
+
+import re
+
+from components import machines
+from components.config.checks.common import (
+    Path,
+    check_families,
+    check_fit,
+    check_key,
+    check_kinds,
+    check_limits,
+    check_mounts,
+    check_rungs,
+    check_secrets,
+    check_values,
+    refuse,
+)
+from components.config.checks.images import check_images, repository_of
+from components.config.errors import ConfigError, key_path, shown
+from components.config.models import Logs, StackConfig, Store
+from components.config.queue_models import Queue
+from components.config.types import GCP_KEY, GCP_PRINCIPAL
+
+LONGEST_QUEUE = 40
+"""Team, environment and queue with their hyphens: what is left of Compute Engine's 63 for a suffix and auto-naming.
+Source: https://cloud.google.com/compute/docs/naming-resources"""
+
+MOST_MACHINES = 2000
+"""Machines of a regional group.
+Source: https://cloud.google.com/compute/docs/instance-groups/regional-migs"""
+
+MOST_RETENTION_DAYS = 3650
+"""Source: https://cloud.google.com/logging/quotas"""
+
+_KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
+_MOUNTS = ("host", "gcs", "filestore")
+_WRITABLE = ("/mnt/disks/", "/var/lib/")
+"""Source: https://cloud.google.com/container-optimized-os/docs/concepts/disks-and-filesystem"""
+
+_SECRET = re.compile(r"projects/[a-z0-9.:-]+/secrets/[\w-]{1,255}(/versions/(latest|[1-9]\d*))?")
+_TAKEN_VARIABLES = ("GOOGLE_", "GCE_", "CLOUDSDK_", "PUBSUB_")
+_GOOGLE_IMAGES = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev/|([a-z]+\.)?gcr\.io/")
+_ON_AWS = "only on AWS"
+
+
+def check_stack(config: StackConfig) -> None:
+    """Rules of a stack on GCP beside those of its queues."""
+    _names(config)
+    _other_clouds(config)
+    _network(config)
+    check_logs(config.logs)
+
+
+def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
+    """Rules of a queue on GCP."""
+    refuse(path, queue, "aws", _ON_AWS, "Remove it; gcp has what only GCP has")
+    refuse(path, queue, "timeout_minutes", _ON_AWS, "Leave it out; a job's items have a time limit of their own")
+    refuse(path, queue, "stuck_after_minutes", _ON_AWS, "Leave it out; a stockout is shown by `tidemill status`")
+    _images(config, path, queue)
+    _machines(path, queue)
+    _ladder(path, queue)
+    check_rungs(path, queue, queue.machines.size, "lower machines.cpus")
+    _counts(path, queue)
+    _secrets(path, queue)
+    _mounts(config, path, queue)
+    check_limits(path, queue)
+    if queue.scratch_gib < 10:
+        raise ConfigError(
+            key_path([*path, "scratch_gib"]),
+            str(queue.scratch_gib),
+            "10 or more, the smallest balanced disk",
+            "Raise scratch_gib",
+        )
+
+
+def _names(config: StackConfig) -> None:
+    full = f"{config.team}-{config.environment}"
+    for queue in config.queues:
+        name = f"{full}-{queue}"
+        if len(name) > LONGEST_QUEUE:
+            raise ConfigError(
+                key_path(["queues", queue]),
+                shown(queue),
+                f"team, environment and queue of together {LONGEST_QUEUE - 2} characters or less, these have "
+                f"{len(name) - 2}",
+                "Shorten one of them; Compute Engine limits the names that are made from them",
+            )
+    if full.startswith("goog") or "google" in full:
+        raise ConfigError(
+            key_path(["team"]),
+            shown(config.team),
+            "names that do not start with goog and do not contain google",
+            "Rename the team; Cloud Storage reserves these bucket names",
+        )
+
+
+def _other_clouds(config: StackConfig) -> None:
+    described = "gs://bucket or gs://bucket/prefix/, without wildcards"
+    for key, words in (("read", "What jobs may read"), ("write", "What jobs may read and write")):
+        uris = getattr(config.data, key)
+        check_values(["data", key], uris, lambda uri: uri.startswith("gs://"), described, words)
+    hint = "Leave it out; Cloud Storage uses a bucket's key by itself"
+    refuse(["data"], config.data, "kms_keys", _ON_AWS, hint)
+    hint = "Leave it out; push images of any name to the stack's one repository"
+    refuse(["registry"], config.registry, "repositories", _ON_AWS, hint)
+    hint = "Leave it out; an organization policy or a deny policy bounds service accounts"
+    refuse([], config, "permission_boundary", _ON_AWS, hint)
+    check_store(config.store)
+    check_values(
+        ["access", "submitters"],
+        config.access.submitters,
+        GCP_PRINCIPAL.fullmatch,
+        "user:, group: or serviceAccount: and an address, such as group:vision@example.com",
+        "Name a principal of GCP",
+    )
+
+
+def _network(config: StackConfig) -> None:
+    new, existing = config.network.create, config.network.existing
+    if new is not None:
+        refuse(["network", "create"], new, "zones", _ON_AWS, "Leave it out; a subnetwork spans its region's zones")
+    if existing is None:
+        return
+    here = ["network", "existing"]
+    for key in ("vpc_id", "subnet_ids"):
+        refuse(here, existing, key, _ON_AWS, "Name network and subnetwork")
+    for key in ("network", "subnetwork"):
+        if getattr(existing, key) is None:
+            hint = (type(existing).model_fields[key].description or "").removeprefix("GCP: ").rstrip(".")
+            raise ConfigError(key_path([*here, key]), "nothing", "a value, the key has no default", hint)
+
+
+def check_logs(logs: Logs) -> None:
+    """Retention and key are what Cloud Logging takes."""
+    if logs.retention_days > MOST_RETENTION_DAYS:
+        raise ConfigError(
+            key_path(["logs", "retention_days"]),
+            str(logs.retention_days),
+            f"1 to {MOST_RETENTION_DAYS}",
+            "Lower it, or set logs.archive",
+        )
+    check_key(["logs"], logs, GCP_KEY, _KEY)
+
+
+def check_store(store: Store) -> None:
+    """The store's key is Cloud KMS's."""
+    check_key(["store"], store, GCP_KEY, _KEY)
+
+
+def _images(config: StackConfig, path: Path, queue: Queue) -> None:
+    check_images(path, queue)
+    if len(queue.images) > 1:
+        raise ConfigError(
+            key_path([*path, "images"]),
+            f"images {', '.join(queue.images)}",
+            "default alone: on GCP a machine starts its one container before it knows which job it will work for",
+            "Make a queue for each image",
+        )
+    new = config.network.create
+    image = queue.images["default"]
+    if new and new.egress == "endpoints" and repository_of(image) is None and not _GOOGLE_IMAGES.match(image):
+        raise ConfigError(
+            key_path([*path, "images", "default"]),
+            shown(image),
+            "registry://..., *-docker.pkg.dev/... or gcr.io/...: with network.create.egress endpoints machines reach "
+            "Google's registries alone",
+            "Push the image to the stack's registry, or take egress nat",
+        )
+
+
+def _machines(path: Path, queue: Queue) -> None:
+    wanted, cpus = queue.machines, queue.machines.cpus
+    check_families(path, queue, "gcp", machines.GCP_TABLE.name)
+    here = [*path, "machines", "cpus"]
+    if cpus.min != cpus.max:
+        raise ConfigError(
+            key_path(here),
+            f"{{min: {cpus.min}, max: {cpus.max}}}",
+            "one number on GCP, such as 16: the autoscaler gives each machine the same share of the backlog "
+            "(singleInstanceAssignment) and limits machines, not vCPUs, so all machines of a queue have one size",
+            "Name one size; more families give more Spot capacity",
+        )
+    check_kinds(path, queue, "gcp")
+    _accelerators(path, queue)
+    selected = machines.select(wanted.families, cpus.max, cpus.max, "gcp")
+    if not selected:
+        known = machines.families("gcp")
+        sizes = "; ".join(f"{family}: {_sizes(known[family])}" for family in wanted.families)
+        raise ConfigError(key_path(here), str(cpus.max), f"a size of the families ({sizes})", "Take one of the sizes")
+    check_fit(path, queue, selected, "raise machines.cpus")
+
+
+def _accelerators(path: Path, queue: Queue) -> None:
+    """A template attaches one accelerator to whatever machine it makes."""
+    known = machines.families("gcp")
+    families = queue.machines.families
+    if queue.item.gpus and len(families) > 1 and any(known[family][0].attach for family in families):
+        raise ConfigError(
+            key_path([*path, "machines", "families"]),
+            shown(families),
+            "one family where GPUs are attached (n1-t4), the template attaches the same to every machine",
+            "Make a queue for each family",
+        )
+
+
+def _sizes(known: list[machines.MachineType]) -> str:
+    return ", ".join(str(size) for size in sorted({machine.cpus for machine in known}))
+
+
+def _ladder(path: Path, queue: Queue) -> None:
+    markets = [rung.market for rung in queue.capacity]
+    if len(set(markets)) == len(markets) > 1 and markets != ["spot", "on_demand"]:
+        raise ConfigError(
+            key_path([*path, "capacity"]),
+            shown(markets),
+            "spot, on_demand, or spot and then on_demand: the second opens when Spot has run dry",
+            "Put spot first",
+        )
+
+
+def _counts(path: Path, queue: Queue) -> None:
+    size = queue.machines.size
+    for index, rung in enumerate(queue.capacity):
+        if rung.max_cpus // size > MOST_MACHINES:
+            raise ConfigError(
+                key_path([*path, "capacity", index, "max_cpus"]),
+                str(rung.max_cpus),
+                f"{MOST_MACHINES * size} or less, {MOST_MACHINES} machines of {size} vCPUs are the most of a group",
+                "Lower max_cpus, raise machines.cpus, or make a second queue",
+            )
+    most = queue.capacity[0].max_cpus // size
+    if queue.gcp.min_machines > most:
+        raise ConfigError(
+            key_path([*path, "gcp", "min_machines"]),
+            str(queue.gcp.min_machines),
+            f"{most} or less, the first rung's max_cpus ({queue.capacity[0].max_cpus}) by machines of {size} vCPUs",
+            "Lower min_machines or raise max_cpus",
+        )
+
+
+def _secrets(path: Path, queue: Queue) -> None:
+    for name in queue.secrets:
+        if name.startswith(_TAKEN_VARIABLES):
+            raise ConfigError(
+                key_path([*path, "secrets", name]),
+                shown(name),
+                f"a name that does not start with {', '.join(_TAKEN_VARIABLES)}",
+                "Rename it; the worker's own login reads such variables",
+            )
+    check_secrets(
+        path,
+        queue,
+        _SECRET,
+        "projects/<project>/secrets/<name>, with or without /versions/<number>",
+        "Put the secret into Secret Manager and its name here",
+    )
+
+
+def _mounts(config: StackConfig, path: Path, queue: Queue) -> None:
+    check_mounts(path, queue, config, _MOUNTS)
+    for name, mount in queue.mounts.items():
+        here = [*path, "mounts", name]
+        if mount.gcs and not mount.read_only and not any(mount.gcs.startswith(uri) for uri in config.data.write):
+            raise ConfigError(
+                key_path([*here, "gcs"]),
+                shown(mount.gcs),
+                "what tidemill:data's write lists, or read_only: true",
+                f"Set read_only: true, or add {mount.gcs} to tidemill:data.write",
+            )
+        if mount.host and not mount.host.startswith(_WRITABLE):
+            raise ConfigError(
+                key_path([*here, "host"]),
+                shown(mount.host),
+                f"a folder below {' or '.join(_WRITABLE)}, the rest of Container-Optimized OS is read-only or "
+                "runs no programs",
+                f"Take a folder such as /mnt/disks/{name}",
+            )
+        if mount.host and mount.host.startswith("/mnt/disks/extra") and queue.gcp.extra_disk_gib is None:
+            raise ConfigError(
+                key_path([*here, "host"]),
+                shown(mount.host),
+                "a folder other than /mnt/disks/extra, which is the extra disk's, while gcp.extra_disk_gib is not set",
+                "Set gcp.extra_disk_gib",
+            )

@@ -1,0 +1,28 @@
+"""Defaults that differ between clouds, filled in before a config is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+GCP_FAMILIES = ("n2", "n2d", "c3d")
+GCP_SIZE = 16
+
+
+def fill(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A stack's keys with the defaults of its cloud. What is of a wrong type is left for the models to refuse."""
+    filled = dict(values)
+    queues = filled.get("queues")
+    if filled.get("cloud") == "gcp" and isinstance(queues, Mapping):
+        filled["queues"] = {name: fill_gcp_queue(queue) for name, queue in queues.items()}
+    return filled
+
+
+def fill_gcp_queue(queue: Any) -> Any:
+    """A queue's keys with the machines that a queue on GCP has by default."""
+    if not isinstance(queue, Mapping):
+        return queue
+    machines = queue.get("machines", {})
+    if not isinstance(machines, Mapping):
+        return queue
+    return {**queue, "machines": {"families": list(GCP_FAMILIES), "cpus": GCP_SIZE, **machines}}

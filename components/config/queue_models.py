@@ -1,0 +1,225 @@
+"""A queue of a stack's config as plain data: every key with its default, its range, a sentence and what it costs idle.
+
+Rules that need more than one key, and what only one cloud has, are in ``checks/``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from components.config.types import FILESTORE, AbsolutePath, EnvironmentKey, GsUri, Name, S3Uri, matching, unique
+
+MOST_CPUS = 416
+"""vCPUs of the largest machines of the tables, and some room."""
+
+
+class Model(BaseModel):
+    """Plain data that refuses keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class Item(Model):
+    """What one item gets unless its job says otherwise."""
+
+    cpus: int = Field(default=1, ge=1, le=MOST_CPUS, description="vCPUs; Batch on EC2 knows whole ones only.")
+    memory_mib: int = Field(
+        default=2048, ge=64, le=4_194_304, description="Memory in MiB, the worker's own share included."
+    )
+    gpus: int = Field(default=0, ge=0, le=16, description="NVIDIA GPUs; leave out for none.")
+
+
+class CpuRange(Model):
+    """Sizes of machines by vCPUs, both ends included."""
+
+    min: int = Field(default=4, ge=1, le=MOST_CPUS, description="vCPUs of the smallest machine.")
+    max: int = Field(default=32, ge=1, le=MOST_CPUS, description="vCPUs of the largest machine.")
+
+
+def _one_size(value: Any) -> Any:
+    """``16`` means ``{min: 16, max: 16}``."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 1 <= value <= MOST_CPUS:
+            raise ValueError(f"a number of vCPUs from 1 to {MOST_CPUS}, or a range {{min, max}} on AWS")
+        return {"min": value, "max": value}
+    return value
+
+
+class Machines(Model):
+    """Which machines a queue may start; more families, more Spot capacity.
+
+    AWS: every size in the range of every family. GCP: one size of every family.
+    """
+
+    families: Annotated[list[str], AfterValidator(unique)] = Field(
+        default=["c7i", "c6i", "m7i", "m6i"],
+        min_length=1,
+        max_length=25,
+        description="Families of one architecture: EC2 families on AWS; on GCP n2, n2d, c3d (its default), c3, e2, n1, "
+        "g2, n1-t4, the preferred one first.",
+    )
+    cpus: Annotated[CpuRange, BeforeValidator(_one_size, json_schema_input_type=CpuRange | int)] = Field(
+        default=CpuRange(min=4, max=32),
+        description="Size in vCPUs: a range {min, max} on AWS; one size on GCP, such as 16 (its default), because "
+        "its autoscaler counts machines.",
+    )
+
+    @property
+    def size(self) -> int:
+        """vCPUs of each machine of a GCP queue."""
+        return self.cpus.max
+
+
+class Rung(Model):
+    """One step of the capacity ladder. A later rung is overflow.
+
+    AWS: it opens as soon as the earlier cannot place a job. GCP: it opens only when Spot has run dry, and closes again.
+    """
+
+    market: Literal["spot", "on_demand"] = Field(
+        default="spot", description="`on_demand` is never taken back and costs more."
+    )
+    max_cpus: int = Field(
+        default=256, ge=1, le=100_000, description="vCPUs this rung may reach. Nothing runs while idle."
+    )
+
+
+class Mount(Model):
+    """Something that containers see as a folder; exactly one key says what: `host`, `efs`, `s3`, `gcs`, `filestore`."""
+
+    host: AbsolutePath | None = Field(
+        default=None,
+        description="A folder of the machine; made when it is not there. On GCP below /mnt/disks or /var/lib, the "
+        "rest of the machine's image is read-only.",
+    )
+    efs: (
+        Annotated[str, matching(re.compile(r"fs-[0-9a-f]{8,40}"), "a file system id such as fs-0123456789abcdef0")]
+        | None
+    ) = Field(
+        default=None,
+        description="AWS: an EFS file system that is there already; its mount targets must admit the machines.",
+    )
+    s3: S3Uri | None = Field(
+        default=None,
+        description="AWS: a bucket or prefix, read-only, through Mountpoint for Amazon S3; name it in tidemill:data "
+        "too.",
+    )
+    gcs: GsUri | None = Field(
+        default=None,
+        description="GCP: a bucket or prefix through Cloud Storage FUSE; name it in tidemill:data too, under write "
+        "unless read_only is set.",
+    )
+    filestore: Annotated[str, matching(FILESTORE, "an address and a share, such as 10.0.0.2:/vol")] | None = Field(
+        default=None,
+        description="GCP: address and share of a Filestore instance that is there already, in the machines' network.",
+    )
+    path: AbsolutePath = Field(description="Where the container sees it.")
+    read_only: bool = Field(default=False, description="Refuse writes.")
+
+
+class AwsQueueOptions(Model):
+    """What only AWS has."""
+
+    placement_group: Literal["cluster", "spread"] | None = Field(
+        default=None,
+        description="Start machines close together (one zone, less Spot capacity) or on distinct hardware.",
+    )
+
+
+class GcpQueueOptions(Model):
+    """What only GCP has."""
+
+    idle_minutes: int = Field(
+        default=10,
+        ge=5,
+        le=120,
+        description="Minutes without work after which a machine leaves; each is billed. Fewer than 5 are refused: the "
+        "backlog that the autoscaler sees is up to 4 minutes old, and it would start again what has just left.",
+    )
+    min_machines: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="Machines of the first rung that stay when there is no work, billed like working ones. Leave out "
+        "for none: the first item then waits for the metric (1 to 4 minutes) and a boot.",
+    )
+    scale_in: Literal["idle", "autoscaler"] = Field(
+        default="idle",
+        description="Who ends machines. `idle`: each leaves when it has no work, nothing busy is ended. `autoscaler`: "
+        "the autoscaler removes machines as the backlog shrinks, busy ones too; their chunks run again. For items of "
+        "seconds that may run twice.",
+    )
+    max_age_hours: int = Field(
+        default=168,
+        ge=24,
+        le=2880,
+        description="Age at which Compute Engine ends a machine that did not leave by itself. Workers take no chunk "
+        "that could outlast it, so it is far above the longest item.",
+    )
+    extra_disk_gib: int | None = Field(
+        default=None,
+        ge=10,
+        le=65_536,
+        description="A second disk of a machine at /mnt/disks/extra, to be mounted with host. Billed while the "
+        "machine runs. Leave out for none.",
+    )
+
+
+class Queue(Model):
+    """Where jobs wait, and the machines behind it. An idle queue has no machine and costs nothing."""
+
+    images: dict[Name, str] = Field(
+        min_length=1,
+        max_length=20,
+        description="Container images by the name that jobs give; `default` is used when they give none, and is the "
+        "only one on GCP. Allowed are registry://name:tag and registry://name@sha256:... (the stack's registry), and "
+        "any other reference by digest",
+    )
+    item: Item = Field(default=Item(), description="What one item gets unless its job says otherwise.")
+    machines: Machines = Field(default=Machines(), description="Which machines the queue may start.")
+    capacity: list[Rung] = Field(
+        default=[Rung(market="spot", max_cpus=256)],
+        min_length=1,
+        max_length=3,
+        description="Ladder of capacity, first rung first; Batch takes at most 3. GCP: Spot, On-Demand, or Spot and "
+        "then On-Demand.",
+    )
+    scratch_gib: int = Field(
+        default=100,
+        ge=8,
+        le=16_000,
+        description="Scratch of a machine in GiB (gp3, pd-balanced on GCP); its slots share it. Billed while it runs.",
+    )
+    secrets: dict[EnvironmentKey, str] = Field(
+        default={},
+        max_length=40,
+        description="Environment variables from Secrets Manager or SSM parameters, by ARN; on GCP from Secret Manager, "
+        "projects/p/secrets/s with or without /versions/n",
+    )
+    timeout_minutes: int | None = Field(
+        default=None,
+        ge=1,
+        le=20_160,
+        description="AWS only. Longest run of one chunk on a machine. Leave out for no limit; items have their own.",
+    )
+    shared_memory_mib: int | None = Field(
+        default=None, ge=1, le=1_048_576, description="Size of /dev/shm in MiB. Leave out for Docker's 64."
+    )
+    ulimits: dict[str, int] = Field(
+        default={}, description="Limits by name, such as nofile; soft and hard are the same."
+    )
+    mounts: dict[Name, Mount] = Field(
+        default={}, max_length=10, description="Folders, shared file systems and buckets to mount."
+    )
+    stuck_after_minutes: int = Field(
+        default=240,
+        ge=30,
+        le=1440,
+        description="AWS only. Cancel a job that no machine of the queue can ever run after this many minutes at the "
+        "queue's head. Waiting for Spot capacity is never cancelled.",
+    )
+    aws: AwsQueueOptions = Field(default=AwsQueueOptions(), description="What only AWS has.")
+    gcp: GcpQueueOptions = Field(default=GcpQueueOptions(), description="What only GCP has.")

@@ -1,0 +1,82 @@
+"""Types of single values in a stack's config: what a name, a key or a URI may look like."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+_NAME = re.compile(r"[a-z](-?[a-z0-9])*")
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PROJECT = r"projects/[a-z][a-z0-9.:-]{4,61}[a-z0-9]"
+AWS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
+"""A key of AWS KMS."""
+GCP_KEY = re.compile(rf"{_PROJECT}/locations/[a-z0-9-]+/keyRings/[\w-]{{1,63}}/cryptoKeys/[\w-]{{1,63}}")
+"""A key of Cloud KMS."""
+POLICY = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}|aws):policy/[\w+=,.@/-]+")
+"""An IAM policy of AWS."""
+AWS_PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(root|user/[\w+=,.@/-]+|role/[\w+=,.@/-]+)")
+"""A user, role or account of AWS."""
+GCP_PRINCIPAL = re.compile(r"(user|group|serviceAccount):[\w.+-]+@[\w-]+(\.[\w-]+)+")
+"""A person, group or service account of GCP."""
+NETWORK = re.compile(rf"{_PROJECT}/global/networks/[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")
+"""A VPC network of GCP."""
+SUBNETWORK = re.compile(rf"{_PROJECT}/regions/[a-z0-9-]+/subnetworks/[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")
+"""A subnetwork of GCP."""
+FILESTORE = re.compile(r"(\d{1,3}\.){3}\d{1,3}:/[A-Za-z0-9._/-]+")
+"""Address and share of a Filestore instance."""
+_S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^*?\s]*)?")
+_GS = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^*?\s]*)?")
+_ABSOLUTE = re.compile(r"(/[A-Za-z0-9._-]+)+")
+
+
+def matching(pattern: re.Pattern[str], allowed: str, longest: int = 2048) -> AfterValidator:
+    """A text that matches a pattern from end to end; ``allowed`` is what the error says."""
+
+    def check(value: str) -> str:
+        if len(value) > longest or not pattern.fullmatch(value):
+            raise ValueError(allowed)
+        return value
+
+    return AfterValidator(check)
+
+
+def either(first: re.Pattern[str], second: re.Pattern[str], allowed: str) -> AfterValidator:
+    """A text that matches one of two patterns; which of them a stack may use is for its cloud's checks."""
+    return matching(re.compile(f"{first.pattern}|{second.pattern}"), allowed)
+
+
+def unique(values: list[Any]) -> list[Any]:
+    """A list that holds no value twice."""
+    if len(values) != len(set(values)):
+        raise ValueError("each value once")
+    return values
+
+
+def _environment_key(value: str) -> str:
+    if not _ENVIRONMENT_NAME.fullmatch(value) or value.startswith(("AWS_", "TIDEMILL_", "ECS_")):
+        raise ValueError(
+            "a name of letters, digits and _ that starts with no digit and not with AWS_, ECS_ or TIDEMILL_"
+        )
+    return value
+
+
+Name = Annotated[
+    str,
+    matching(
+        _NAME, "1 to 32 lower-case letters, digits and single hyphens, starting with a letter, no hyphen last", 32
+    ),
+]
+KmsKey = Annotated[
+    str,
+    matching(
+        re.compile(rf"create|{AWS_KEY.pattern}|{GCP_KEY.pattern}"),
+        "the ARN of a KMS key, or create; on GCP projects/p/locations/l/keyRings/r/cryptoKeys/k, or create",
+    ),
+]
+DataUri = Annotated[str, either(_S3, _GS, "s3://bucket or s3://bucket/prefix/, on GCP gs://, without wildcards")]
+S3Uri = Annotated[str, matching(_S3, "s3://bucket or s3://bucket/prefix/, without wildcards")]
+GsUri = Annotated[str, matching(_GS, "gs://bucket or gs://bucket/prefix/, without wildcards")]
+AbsolutePath = Annotated[str, matching(_ABSOLUTE, "an absolute path of plain names", 200)]
+EnvironmentKey = Annotated[str, AfterValidator(_environment_key)]
