@@ -15,14 +15,14 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.chaos.bucket import NAME, Bucket
-from tidemill.backends import Array, ArrayState, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
 from tidemill.descriptor import Descriptor, Queue, WorkerExit
 from tidemill.ledger import Round
 from tidemill.worker.settings import OURS
@@ -43,6 +43,8 @@ class QueueFolder:
     """A queue in a folder, as the client sees it."""
 
     whole_cpus = False
+    array_chunks = 10_000
+    sees_children = True
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -74,6 +76,15 @@ class QueueFolder:
         except FileNotFoundError:
             return {}
         return {index: "gave up" for index, state in enumerate(children) if state == "failed"}
+
+    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
+        return []
+
+    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
+        return 0
+
+    def now(self) -> float:
+        return time.time()
 
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
         open_ = [array for array in arrays if not array.ended]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidemill.backends import Array, ArrayState, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
 from tidemill.client import Pipeline
 from tidemill.descriptor import AwsQueue, Descriptor, Image, Machine, Queue, Resources, Rung
 from tidemill.ledger import Ledger, Outcome
@@ -32,6 +33,8 @@ class FakeBackend:
     """A queue. `forget`, `children` and `reasons` are a test's to change; `refuse_after` makes enqueueing fail."""
 
     whole_cpus = True
+    array_chunks = 10_000
+    sees_children = True
 
     def __init__(self) -> None:
         self.arrays: list[FakeArray] = []
@@ -61,6 +64,15 @@ class FakeBackend:
     def failed_children(self, array: ArrayState) -> dict[int, str]:
         fake = next(a for a in self.arrays if a.id == array.id)
         return {i: fake.reasons.get(i, "failed") for i, state in enumerate(fake.children) if state == "failed"}
+
+    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
+        return []
+
+    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
+        return 0
+
+    def now(self) -> float:
+        return time.time()
 
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
         ids = {state.id for state in arrays if not state.ended}

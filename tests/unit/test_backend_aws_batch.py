@@ -59,7 +59,7 @@ def shape(**changes) -> Shape:
 
 
 def array(size: int, k: int = 0) -> Array:
-    return Array(f"{JOB}-r0-a{k}", size, {"TIDEMILL_JOB": JOB})
+    return Array(f"{JOB}-r0-a{k}", range(size), {"TIDEMILL_JOB": JOB})
 
 
 def request(size: int, needs: list[dict[str, str]], k: int = 0) -> dict:
@@ -101,7 +101,7 @@ def test_a_container_gets_its_slots_times_the_resources():
 
 
 def test_a_request_that_batch_would_refuse_for_its_size_is_not_sent(stubbed):
-    large = Array(f"{JOB}-r0-a0", 2, {"LARGE": "x" * 31_000})
+    large = Array(f"{JOB}-r0-a0", range(2), {"LARGE": "x" * 31_000})
     with pytest.raises(CallerError, match="AWS Batch accepts 30720"):
         stubbed.backend.enqueue(shape(), [array(2), large])
 

@@ -25,7 +25,7 @@ def stack(tmp_path, monkeypatch):
     (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
     (tmp_path / "tiles.txt").write_bytes("\ufeffs3://raw/0.jpg\r\n\r\ns3://raw/ü.jpg\ns3://raw/2.jpg".encode())
     backend = FakeBackend()
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor: backend)
+    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
     monkeypatch.delenv("TIDEMILL_DEBUG", raising=False)
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
@@ -125,6 +125,8 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "consumption",
         "suggestion",
         "fleet_errors",
+        "run_command",
+        "again",
         "ended",
     ]
     assert (status["state"], status["failed"], status["ended"]) == ("finished", len(failed), True)
@@ -295,7 +297,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(stack, tmp_path, capsys):
     stack.run(pipeline(stack), job)
     code = (
         "import sys; from tests.unit.client_fakes import FakeBackend; from tidemill.client import pipeline; "
-        "pipeline.open_backend = lambda d: FakeBackend(); from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
+        "pipeline.open_backend = lambda d, s: FakeBackend(); from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
     )
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     reading, writing = os.pipe()

@@ -401,7 +401,7 @@ def stack(tmp_path, monkeypatch):
     backend = FakeBackend()
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "pipeline.json").write_text(descriptor(f"file://{tmp_path}/store").model_dump_json())
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor: backend)
+    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", f"file://{tmp_path}/store/pipeline.json")
     return backend
 

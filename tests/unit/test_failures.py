@@ -69,7 +69,7 @@ def job(tmp_path, monkeypatch):
     """A finished job with three failures of ten items."""
     target, backend = pipeline(f"file://{tmp_path}/store")
     (tmp_path / "store" / "pipeline.json").write_text(descriptor(f"file://{tmp_path}/store").model_dump_json())
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor: backend)
+    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", f"file://{tmp_path}/store/pipeline.json")
     sent = target.submit(["x", "{input}"], uris(10), queue="cpu", name="tiles", chunk_size=10)
     said = {2: "KeyError: 'band'", 5: "no space", 7: "KeyError: 'band'"}

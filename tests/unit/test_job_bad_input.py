@@ -31,7 +31,7 @@ def stack(tmp_path, monkeypatch):
     found = descriptor(f"file://{store}", queues)
     (store / "pipeline.json").write_text(found.model_dump_json())
     backend = FakeBackend()
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor: backend)
+    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
     monkeypatch.delenv("TIDEMILL_DEBUG", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -25,7 +25,7 @@ def stack(tmp_path, monkeypatch):
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
     backend = FakeBackend()
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor: backend)
+    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
     monkeypatch.chdir(tmp_path)

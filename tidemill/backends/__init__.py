@@ -6,11 +6,12 @@ ledger's business. Every method may raise `tidemill.errors.CloudError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidemill.descriptor import Descriptor, Queue, Resources
+from tidemill.store import Store
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,18 @@ class Array:
 
     Attributes:
         name: `<job>-r<round>-a<k>`; the same name is the same array.
-        size: Number of chunks, 1 to 10,000; an array of one is enqueued as a plain job.
-        environment: Variables of the worker that tell it which job, round and array it serves.
+        chunks: At most as many as the backend's `array_chunks`; child `i` is the i-th of them.
+        environment: Variables that tell a worker which job, round and array it serves.
     """
 
     name: str
-    size: int
+    chunks: Sequence[int]
     environment: dict[str, str]
+
+    @property
+    def size(self) -> int:
+        """How many chunks."""
+        return len(self.chunks)
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,8 @@ class ArrayState:
     """What the cloud still knows of an enqueued array.
 
     Attributes:
-        states: Children by state: `waiting`, `starting`, `running`, `succeeded`, `failed`.
+        states: Children by state: `waiting`, `starting`, `running`, `succeeded`, `failed`; empty where the cloud does
+            not count them.
         ended: True when the cloud will start none of its children again.
         reason: The cloud's own words, if it has any.
     """
@@ -104,11 +111,28 @@ class LogLine:
         return str(self.fields.get("message", self.message))
 
 
+@dataclass(frozen=True)
+class DeadLetter:
+    """A chunk that the queue has put aside because it was delivered as often as it may be.
+
+    Attributes:
+        deliveries: How often, as far as the cloud says.
+    """
+
+    round: int
+    chunk: int
+    deliveries: int
+
+
 class Backend(Protocol):
     """How chunks reach machines."""
 
     whole_cpus: bool
     """Whether items need whole CPUs."""
+    array_chunks: int
+    """Chunks that an array may have."""
+    sees_children: bool
+    """Whether the cloud knows what each child of an array is doing, and in which container."""
 
     def user(self) -> str:
         """Who the cloud says we are, in a form that its queue accepts."""
@@ -124,6 +148,14 @@ class Backend(Protocol):
 
     def failed_children(self, array: ArrayState) -> dict[int, str]:
         """Children that have failed for good, by their index in the array, each with the cloud's reason."""
+        ...
+
+    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
+        """What the queue has put aside of a job; empty where a cloud puts nothing aside."""
+        ...
+
+    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
+        """Throw away what was put aside, after it was enqueued anew; returns how many there were."""
         ...
 
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
@@ -157,23 +189,26 @@ class Backend(Protocol):
         """The state of each queue by its name."""
         ...
 
+    def now(self) -> float:
+        """Seconds since the epoch, by the cloud's clock where it has told."""
+        ...
 
-def open_backend(descriptor: Descriptor) -> Backend:
+
+def open_backend(descriptor: Descriptor, store: Store) -> Backend:
     """The backend of a pipeline's cloud.
 
-    Raises:
-        CallerError: This version of Tidemill cannot submit to that cloud.
+    Args:
+        descriptor: The pipeline.
+        store: Its job store.
     """
     if descriptor.cloud == "aws":
         from tidemill.backends.aws_batch import AwsBatch
 
         return AwsBatch(descriptor)
-    if descriptor.cloud == "local":
-        from tidemill.backends.local import LocalBackend
+    if descriptor.cloud == "gcp":
+        from tidemill.backends.gcp_pubsub import GcpPubSub
 
-        return LocalBackend(descriptor)
-    from tidemill.errors import CallerError
+        return GcpPubSub(descriptor, store)
+    from tidemill.backends.local import LocalBackend
 
-    raise CallerError(
-        f"pipeline.cloud is {descriptor.cloud!r}; this version of tidemill submits to aws only. Use a newer tidemill."
-    )
+    return LocalBackend(descriptor)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidemill.backends import Array, ArrayState, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
 from tidemill.backends.aws_session import client, default_session, translated
 from tidemill.descriptor import Descriptor, Queue
 from tidemill.errors import CallerError, CloudError
@@ -48,6 +48,8 @@ class AwsBatch:
     """
 
     whole_cpus = True
+    array_chunks = 10_000
+    sees_children = True
 
     def __init__(self, descriptor: Descriptor, session: boto3.Session | None = None) -> None:
         self._descriptor = descriptor
@@ -106,6 +108,14 @@ class AwsBatch:
             children = [job for page in pages for job in page["jobSummaryList"]]
         return {int(job["jobId"].rsplit(":", 1)[1]): job.get("statusReason", "failed") for job in children}
 
+    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
+        """None: what Batch gives up is a failed child, a lost delivery."""
+        return []
+
+    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
+        """Nothing to throw away."""
+        return 0
+
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
         """See `Backend.cancel`. TerminateJob also ends children that run."""
         waiting = [state for state in arrays if not state.ended]
@@ -163,6 +173,10 @@ class AwsBatch:
             answer = self._batch.describe_job_queues(jobQueues=list(arns.values()))["jobQueues"]
         found = {queue["jobQueueArn"]: queue for queue in answer}
         return {name: _queue_state(found.get(arn)) for name, arn in arns.items()}
+
+    def now(self) -> float:
+        """This machine's clock: AWS refuses requests of one that is wrong by more than some minutes."""
+        return time.time()
 
 
 def submit_request(shape: Shape, array: Array) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def enqueue(pipeline: Pipeline, spec: JobSpec, round_: Round) -> int:
         "TIDEMILL_ROUND_SHA256": _sha256(ledger, stored.round_(spec.job, round_.round)),
     }
     place = {"TIDEMILL_JOB": spec.job, "TIDEMILL_ROUND": str(round_.round)}
-    arrays = [Array(array.name, array.size, place | {"TIDEMILL_ARRAY": str(k)} | hashes) for k, array in missing]
+    arrays = [Array(array.name, array.all(), place | {"TIDEMILL_ARRAY": str(k)} | hashes) for k, array in missing]
     backend.enqueue(_shape(pipeline, spec, queue), arrays)
     backend.cancel(_twins(backend.describe(queue, prefix)), "enqueued twice")
     return len(arrays)

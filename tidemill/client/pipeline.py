@@ -80,7 +80,7 @@ class Pipeline:
     def backend(self) -> Backend:
         """The queue's side, opened when it is first needed."""
         if self._backend is None:
-            self._backend = open_backend(self.descriptor)
+            self._backend = open_backend(self.descriptor, self.store)
         return self._backend
 
     def submit(

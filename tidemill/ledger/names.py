@@ -81,6 +81,23 @@ def start_failure(job: str, number: int, n: int) -> str:
     return f"{of_round(job, number, 'start_failures')}/{n}"
 
 
+def published(job: str) -> str:
+    """The folder of what was published of a job, where the queue itself cannot be asked."""
+    return f"jobs/{job}/published"
+
+
+def publication(job: str, number: int, k: int, chunks: int) -> str:
+    """The record that a round's k-th array, of so many chunks, was published."""
+    return f"{published(job)}/r{number}-a{k}~{chunks}"
+
+
+def parse_published(name: str) -> tuple[int, int, int]:
+    """Round, array and number of chunks of a name in `published/`."""
+    array, _, chunks = name.rsplit("/", 1)[1].partition("~")
+    number, _, k = array.removeprefix("r").partition("-a")
+    return int(number), int(k), int(chunks)
+
+
 def chunk_of_done(name: str) -> int:
     """The chunk that a name in `done/` stands for."""
     return int(name.rsplit("/", 1)[1].removesuffix(".jsonl"))

@@ -1,0 +1,97 @@
+"""What Cloud Monitoring tells of a subscription's backlog: since when nothing of it is outstanding.
+
+`num_undelivered_messages` counts what is not acknowledged, what a worker holds included; it is sampled every 60 s and
+may be shown up to 120 s late (https://cloud.google.com/monitoring/api/metrics_gcp_p_z). So zeros that were sampled
+after a message was published, for a while, say that it was acknowledged, put aside, or dropped: nobody will deliver it
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from tidemill.backends.gcp_session import GoogleSession
+
+METRIC = "pubsub.googleapis.com/subscription/num_undelivered_messages"
+SAMPLE_SECONDS = 60.0
+EMPTY_SECONDS = 180.0
+"""How long the backlog has to have been empty: one zero may be a sample that missed something."""
+GAP_SECONDS = 150.0
+"""Between two samples there may be this much; more is a gap, and what was in it nobody knows."""
+WINDOW_SECONDS = 1800.0
+
+
+class Point(NamedTuple):
+    """A sample."""
+
+    at: float
+    """Seconds since the epoch."""
+    backlog: int
+
+
+class Empty(NamedTuple):
+    """The newest samples were all zero."""
+
+    since: float
+    until: float
+
+    def covers(self, published_at: float) -> bool:
+        """Whether a message that was published then is gone for certain."""
+        # A sample that is taken while a message is published may not have it yet.
+        return self.until - max(self.since, published_at + SAMPLE_SECONDS) >= EMPTY_SECONDS
+
+
+def empty_since(points: Sequence[Point]) -> Empty | None:
+    """The newest run of zeros without a gap; None when the newest sample is no zero, or there is none.
+
+    Args:
+        points: Samples in any order.
+    """
+    run: list[float] = []
+    for point in sorted(points, reverse=True):
+        if point.backlog or (run and run[-1] - point.at > GAP_SECONDS):
+            break
+        run.append(point.at)
+    return Empty(run[-1], run[0]) if run else None
+
+
+def backlog(session: GoogleSession, subscription: str) -> list[Point]:
+    """Samples of the last half hour, several series added up.
+
+    Args:
+        session: Asks.
+        subscription: `projects/<project>/subscriptions/<id>`.
+    """
+    _, project, _, name = subscription.split("/")
+    now = session.now()
+    params = {
+        "filter": f'metric.type="{METRIC}" AND resource.type="pubsub_subscription" '
+        f'AND resource.labels.subscription_id="{name}"',
+        "interval.startTime": stamp(now - WINDOW_SECONDS),
+        "interval.endTime": stamp(now),
+        "view": "FULL",
+    }
+    path = f"v3/projects/{project}/timeSeries"
+    answer = session.call("monitoring", "GET", path, action="monitoring.timeSeries.list", params=params)
+    found: dict[float, int] = {}
+    for series in answer.get("timeSeries", []):
+        for point in series.get("points", []):
+            at = seconds(point["interval"]["endTime"])
+            found[at] = found.get(at, 0) + _count(point["value"])
+    return [Point(at, count) for at, count in found.items()]
+
+
+def _count(value: dict[str, Any]) -> int:
+    return int(value["int64Value"]) if "int64Value" in value else round(value.get("doubleValue", 0))
+
+
+def stamp(at: float) -> str:
+    """Seconds since the epoch as RFC 3339, in whole microseconds."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def seconds(text: str) -> float:
+    """RFC 3339 (nanoseconds too) as seconds since the epoch."""
+    return datetime.fromisoformat(text).timestamp()

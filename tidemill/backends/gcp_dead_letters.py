@@ -1,0 +1,89 @@
+"""Dead letters: chunks that Pub/Sub has put aside because they were delivered as often as they may be.
+
+They wait in a subscription of their own, which nobody but this module reads: pull, look, give back. While somebody
+looks, somebody else sees none of them. https://cloud.google.com/pubsub/docs/handling-failures
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tidemill.backends import DeadLetter
+from tidemill.backends.gcp_session import GoogleSession
+
+PULL = 1000
+ACKS = 500
+"""Acknowledge ids a request: each has about 200 bytes, and a request 512 KiB
+(https://cloud.google.com/pubsub/quotas)."""
+EMPTY_PULLS = 2
+"""A pull that returns at once may return nothing although there is something."""
+MOST = 20_000
+"""Letters that are looked at; of more, the rest is seen when these are gone."""
+DELIVERIES = "CloudPubSubDeadLetterSourceDeliveryCount"
+
+
+def look(session: GoogleSession, subscription: str) -> dict[str, list[DeadLetter]]:
+    """By job: what was put aside."""
+    found: dict[str, list[DeadLetter]] = {}
+    with _held(session, subscription) as messages:
+        for message in messages.values():
+            if letter := _letter(message):
+                found.setdefault(message["attributes"]["job"], []).append(letter)
+    return {job: sorted(set(letters), key=lambda one: (one.round, one.chunk)) for job, letters in found.items()}
+
+
+def forget(session: GoogleSession, subscription: str, job: str, wanted: Callable[[DeadLetter], bool]) -> int:
+    """Acknowledge letters of a job; returns how many."""
+    with _held(session, subscription) as messages:
+        gone = [
+            ack
+            for ack, message in messages.items()
+            if (letter := _letter(message)) and message["attributes"]["job"] == job and wanted(letter)
+        ]
+        for ids in _parts(gone, ACKS):
+            session.call(
+                "pubsub",
+                "POST",
+                f"v1/{subscription}:acknowledge",
+                {"ackIds": ids},
+                action="pubsub.subscriptions.consume",
+            )
+            for ack in ids:
+                del messages[ack]
+    return len(gone)
+
+
+@contextmanager
+def _held(session: GoogleSession, subscription: str) -> Iterator[dict[str, dict[str, Any]]]:
+    """Messages by acknowledge id; what is still among them at the end is given back."""
+    held: dict[str, dict[str, Any]] = {}
+    action, path, empty = "pubsub.subscriptions.consume", f"v1/{subscription}", 0
+    try:
+        while empty < EMPTY_PULLS and len(held) < MOST:
+            body = {"maxMessages": PULL, "returnImmediately": True}
+            answer = session.call("pubsub", "POST", f"{path}:pull", body, action=action)
+            received = answer.get("receivedMessages", [])
+            empty = 0 if received else empty + 1
+            held.update((one["ackId"], one.get("message", {})) for one in received)
+        yield held
+    finally:
+        for ids in _parts(list(held), ACKS):
+            body = {"ackIds": ids, "ackDeadlineSeconds": 0}
+            session.call("pubsub", "POST", f"{path}:modifyAckDeadline", body, action=action)
+
+
+def _letter(message: dict[str, Any]) -> DeadLetter | None:
+    """None for a message that no submit of ours has published."""
+    labels = message.get("attributes", {})
+    try:
+        count = labels.get(DELIVERIES, "0")
+        return DeadLetter(int(labels["round"]), int(labels["chunk"]), int(count)) if labels["job"] else None
+    except (KeyError, ValueError):
+        return None
+
+
+def _parts(values: list[str], size: int) -> list[list[str]]:
+    """A list in parts."""
+    return [values[start : start + size] for start in range(0, len(values), size)]

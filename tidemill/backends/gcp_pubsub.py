@@ -1,0 +1,291 @@
+"""GCP: a message a chunk on Pub/Sub.
+
+A message has no data; its attributes are `job`, `round`, `chunk`, `job_sha256` and `round_sha256`. Pub/Sub knows
+neither arrays nor jobs and cannot be asked what it holds, so what was published is recorded in the store, an object an
+array, after the one request that carries the array. A submit that dies is run again and publishes what has no record:
+what was on its way when it died (`IN_FLIGHT` requests at most) may then be there twice, which costs a worker a look, or
+at worst work done twice. Outcomes are exactly once all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
+from tidemill.backends import gcp_dead_letters as dead
+from tidemill.backends.gcp_backlog import Empty, backlog, empty_since
+from tidemill.backends.gcp_logs import entries, query
+from tidemill.backends.gcp_session import DeniedError, GoogleSession, MissingError
+from tidemill.descriptor import Descriptor, GcpQueue, Queue
+from tidemill.errors import CallerError, CloudError
+from tidemill.ledger import Ledger, names
+from tidemill.store import Store
+
+T = TypeVar("T")
+REQUEST_MESSAGES = 1000
+"""https://cloud.google.com/pubsub/quotas: a publish request has at most 1,000 messages and 10 MB."""
+REQUEST_BYTES = 4 * 1024 * 1024
+"""Google's own emulators refuse more; a thousand of our messages have 0.4 MB."""
+IN_FLIGHT = 4
+LOOK_SECONDS = 30.0
+"""How long what Monitoring and the dead letters said is believed: both lag more than that."""
+HEARTBEAT_SECONDS = 600.0
+"""A worker that has written something of a chunk within this time still has it."""
+LEAST_RETENTION_SECONDS = 600.0
+
+_PREFIX = re.compile(r"^(?P<job>[a-z][a-z0-9-]*-[0-9a-f]{8})-r(?:(?P<round>\d+)-a(?:\d+)?)?$")
+_DELETED = "_deleted-topic_"
+_NO_ROUND = "the descriptor names no Pub/Sub topic for this queue. Ask the stack's owner to run `pulumi up`."
+
+
+class GcpPubSub:
+    """The queues of one stack on Pub/Sub, used with the caller's own login.
+
+    Args:
+        descriptor: The pipeline.
+        store: Its job store.
+        session: Makes the calls; None means the application default credentials.
+    """
+
+    whole_cpus = False
+    array_chunks = REQUEST_MESSAGES
+    sees_children = False
+
+    def __init__(self, descriptor: Descriptor, store: Store, session: GoogleSession | None = None) -> None:
+        self._descriptor, self._store = descriptor, store
+        self._session = session or GoogleSession(descriptor.account)
+        self._kept: dict[tuple[object, ...], tuple[float, Any]] = {}
+        self._ledgers: dict[str, Ledger] = {}
+
+    def user(self) -> str:
+        """The caller's e-mail address."""
+        return self._session.user()
+
+    def now(self) -> float:
+        """Google's clock, as its last answer told it."""
+        return self._session.now()
+
+    # ---- publishing ---------------------------------------------------------------------------------------------
+
+    def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
+        """See `Backend.enqueue`: a request an array, several side by side, each recorded once it is answered."""
+        topic = _of(shape.queue).topic
+        with ThreadPoolExecutor(IN_FLIGHT) as pool:
+            sent = [pool.submit(self._publish, topic, array) for array in arrays]
+            try:
+                for future in sent:
+                    future.result()
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def _publish(self, topic: str, array: Array) -> None:
+        body = publish_request(array)
+        try:
+            self._session.call("pubsub", "POST", f"v1/{topic}:publish", body, action="pubsub.topics.publish")
+        except MissingError as error:
+            raise CloudError(f"{topic} is not there: the stack was changed or destroyed.", "Ask its owner.") from error
+        self._store.put(_record(array), b"")
+
+    def describe(self, queue: Queue, prefix: str) -> list[ArrayState]:
+        """See `Backend.describe`: the records of what was published. Nothing of them has ended but by retention."""
+        match = _PREFIX.match(prefix)
+        if match is None:
+            return []
+        found = []
+        for entry in self._store.entries(names.published(match["job"])):
+            number, k, size = names.parse_published(entry.name)
+            name = f"{match['job']}-r{number}-a{k}"
+            if match["round"] in (None, str(number)):
+                old = self._is_forgotten(queue, entry.modified)
+                found.append(ArrayState(name, name, size, {}, old, entry.modified, _forgotten(old)))
+        return sorted(found, key=lambda state: (state.created_at, state.name))
+
+    def _is_forgotten(self, queue: Queue, published_at: float) -> bool:
+        """Whether Pub/Sub has dropped what was published then."""
+        age = self.now() - published_at
+        return age > LEAST_RETENTION_SECONDS and age > self._retention(_of(queue).subscription)
+
+    def _retention(self, subscription: str) -> float:
+        """Seconds for which messages are kept; 7 days is the service's default."""
+
+        def ask() -> float:
+            found = self._get(subscription, "pubsub.subscriptions.get") or {}
+            return float(found.get("messageRetentionDuration", "604800s").removesuffix("s"))
+
+        return self._keep(("retention", subscription), ask, float("inf"))
+
+    def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
+        """Nothing to end: workers see the tombstone, and drop the job's messages as they come."""
+        return sum(not array.ended for array in arrays)
+
+    # ---- what is lost -------------------------------------------------------------------------------------------
+
+    def failed_children(self, array: ArrayState) -> dict[int, str]:
+        """Chunks that nobody will deliver again: dead letters, and what an empty backlog no longer holds."""
+        match = _PREFIX.match(array.name)
+        if match is None or match["round"] is None:
+            return {}
+        job, number = match["job"], int(match["round"])
+        ledger = self._ledger(job)
+        chunks = next((a.all() for a in self._round(job, number).arrays if a.name == array.name), ())
+        queue = self._descriptor.queues.get(self._keep(("spec", job), ledger.spec, float("inf")).queue)
+        if queue is None or not chunks:
+            return {}
+        lost = {letter.chunk: _said(letter) for letter in self.dead_letters(queue, job) if letter.round == number}
+        empty = self._empty(_of(queue).subscription)
+        if empty and empty.covers(array.created_at):
+            alive = self._keep(("alive", job, number), lambda: self._done_or_alive(ledger, number), LOOK_SECONDS)
+            for chunk in chunks:
+                if chunk not in alive:
+                    lost.setdefault(chunk, "it is not done, and nothing is left in the subscription")
+        return {child: lost[chunk] for child, chunk in enumerate(chunks) if chunk in lost}
+
+    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
+        """See `Backend.dead_letters`; empty where this login may not look."""
+        subscription = _of(queue).dead_letters
+
+        def ask() -> dict[str, list[DeadLetter]]:
+            try:
+                return dead.look(self._session, subscription)
+            except (DeniedError, MissingError):
+                return {}
+
+        return self._keep(("dead", subscription), ask, LOOK_SECONDS).get(job, [])
+
+    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
+        """See `Backend.forget_dead`."""
+        if not letters:
+            return 0
+        subscription, wanted = _of(queue).dead_letters, {(letter.round, letter.chunk) for letter in letters}
+        self._kept.pop(("dead", subscription), None)
+        return dead.forget(self._session, subscription, job, lambda one: (one.round, one.chunk) in wanted)
+
+    def _empty(self, subscription: str) -> Empty | None:
+        """Since when the backlog has been empty; None when it is not, or nobody tells."""
+
+        def ask() -> Empty | None:
+            try:
+                return empty_since(backlog(self._session, subscription))
+            except (DeniedError, MissingError):
+                return None
+
+        return self._keep(("empty", subscription), ask, LOOK_SECONDS)
+
+    def _done_or_alive(self, ledger: Ledger, number: int) -> set[int]:
+        """Chunks of a round that are done, or of which a worker has written something lately."""
+        fresh, found = self.now() - HEARTBEAT_SECONDS, ledger.done_chunks(number)
+        for kind in ("attempts", "progress"):
+            folder = names.of_round(ledger.job, number, kind)
+            for entry in self._store.entries(folder):
+                if entry.modified > fresh:
+                    found.add(int(entry.name[len(folder) + 1 :].partition("/")[0]))
+        return found
+
+    def _ledger(self, job: str) -> Ledger:
+        return self._ledgers.setdefault(job, Ledger(self._store, job))
+
+    def _round(self, job: str, number: int) -> Any:
+        return self._keep(("round", job, number), lambda: self._ledger(job).round(number), float("inf"))
+
+    def _keep(self, key: tuple[object, ...], ask: Callable[[], T], seconds: float) -> T:
+        """What was asked for within so many seconds, or what is answered now."""
+        kept = self._kept.get(key)
+        if kept is None or time.monotonic() - kept[0] > seconds:
+            kept = self._kept[key] = (time.monotonic(), ask())
+        return kept[1]
+
+    # ---- logs and queues ----------------------------------------------------------------------------------------
+
+    def logs(
+        self,
+        descriptor: Descriptor,
+        fields: dict[str, str | int],
+        since: float,
+        until: float | None = None,
+        text: str | None = None,
+    ) -> Iterator[LogLine]:
+        """See `Backend.logs`."""
+        for line in entries(self._session, descriptor.log_group, query(fields, since, until, text)):
+            if all(line.fields.get(key) == value for key, value in fields.items()):
+                yield line
+
+    def child_logs(self, descriptor: Descriptor, array: ArrayState, index: int) -> Iterator[LogLine]:
+        """Lines of the child's chunk: no container is a chunk's own here."""
+        match = _PREFIX.match(array.name)
+        if match is None or match["round"] is None:
+            return
+        arrays = self._round(match["job"], int(match["round"])).arrays
+        chunk = next(one.chunk(index) for one in arrays if one.name == array.name)
+        yield from self.logs(descriptor, {"job": match["job"], "chunk": chunk}, array.created_at)
+
+    def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
+        """See `Backend.queue_states`: the topic takes jobs, its subscription hands them out."""
+        return {name: self._queue_state(_of(queue)) for name, queue in queues.items()}
+
+    def _queue_state(self, queue: GcpQueue) -> QueueState:
+        if self._get(queue.topic, "pubsub.topics.get") is None:
+            return QueueState(False, False, "not there: the stack was changed or destroyed")
+        subscription = self._get(queue.subscription, "pubsub.subscriptions.get")
+        if subscription is None:
+            return QueueState(False, False, "without its subscription: messages would be lost")
+        if subscription.get("topic") != queue.topic:
+            gone = subscription.get("topic") == _DELETED
+            return QueueState(
+                False, False, f"broken: its subscription reads {'a deleted' if gone else 'another'} topic"
+            )
+        return QueueState(True, True, "topic and subscription are there")
+
+    def _get(self, name: str, action: str) -> dict[str, Any] | None:
+        try:
+            return self._session.call("pubsub", "GET", f"v1/{name}", action=action)
+        except MissingError:
+            return None
+
+
+def publish_request(array: Array) -> dict[str, Any]:
+    """The publish request of an array.
+
+    Raises:
+        CallerError: The request is larger than Pub/Sub accepts.
+    """
+    env = array.environment
+    labels = {
+        "job": env["TIDEMILL_JOB"],
+        "round": env["TIDEMILL_ROUND"],
+        "job_sha256": env["TIDEMILL_JOB_SHA256"],
+        "round_sha256": env["TIDEMILL_ROUND_SHA256"],
+    }
+    messages = [{"attributes": labels | {"chunk": str(chunk)}} for chunk in array.chunks]
+    size = len(messages) * len(json.dumps(messages[-1])) + len(messages)
+    if len(messages) > REQUEST_MESSAGES or size > REQUEST_BYTES:
+        raise CallerError(
+            f"{array.name} has {len(messages)} messages and {size} bytes; Pub/Sub accepts {REQUEST_MESSAGES} and "
+            f"{REQUEST_BYTES} in a request."
+        )
+    return {"messages": messages}
+
+
+def _record(array: Array) -> str:
+    env = array.environment
+    return names.publication(env["TIDEMILL_JOB"], int(env["TIDEMILL_ROUND"]), int(env["TIDEMILL_ARRAY"]), array.size)
+
+
+def _of(queue: Queue) -> GcpQueue:
+    if queue.gcp is None:
+        raise CloudError(_NO_ROUND)
+    return queue.gcp
+
+
+def _said(letter: DeadLetter) -> str:
+    times = f"{letter.deliveries} times" if letter.deliveries else "as often as it may be"
+    return f"it was delivered {times} without a record, and is a dead letter now"
+
+
+def _forgotten(old: bool) -> str | None:
+    return "Pub/Sub has dropped it: it was not done within the subscription's retention" if old else None

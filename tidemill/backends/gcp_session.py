@@ -1,0 +1,270 @@
+"""Google's APIs over plain REST with the caller's own login, and Google's refusals in clear words.
+
+Application default credentials (https://cloud.google.com/docs/authentication/application-default-credentials): a
+person's `gcloud auth application-default login`, a workload identity file, a service account. Endpoints follow the
+variables that gcloud and Google's own clients read: `CLOUDSDK_API_ENDPOINT_OVERRIDES_<API>` and `PUBSUB_EMULATOR_HOST`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from tidemill.errors import CallerError, CloudError
+
+if TYPE_CHECKING:
+    import requests
+    from google.auth.credentials import Credentials
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+READ_SECONDS = 60
+TIMEOUTS = (10, READ_SECONDS)
+"""Seconds to connect, and between two bytes of an answer."""
+PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds before a call that may pass is made again, jittered: at most six times."""
+RETRIED = (408, 429, 500, 502, 503, 504)
+"""https://cloud.google.com/pubsub/docs/reference/error-codes: retry with back-off."""
+LOGIN = "gcloud auth application-default login"
+
+_TOKEN_INFO = "https://oauth2.googleapis.com/tokeninfo"
+_SERVICES = {
+    "pubsub": "pubsub.googleapis.com",
+    "monitoring": "monitoring.googleapis.com",
+    "logging": "logging.googleapis.com",
+    "artifactregistry": "artifactregistry.googleapis.com",
+}
+
+
+class MissingError(CloudError):
+    """What was asked for is not there."""
+
+
+class DeniedError(CloudError):
+    """The login in use may not do this."""
+
+
+class ApiOffError(DeniedError):
+    """The API is not enabled in the project."""
+
+
+def default_credentials() -> Credentials:
+    """The application default credentials.
+
+    Raises:
+        CallerError: google-auth is not installed.
+        CloudError: There is no login, or its file cannot be read.
+    """
+    try:
+        import google.auth
+        from google.auth.exceptions import GoogleAuthError
+        from google.auth.transport import requests as _  # noqa: F401 it needs requests
+    except ImportError:
+        raise CallerError("this pipeline is on GCP and google-auth is missing: pip install 'tidemill[gcp]'") from None
+    try:
+        return google.auth.default(scopes=[SCOPE])[0]
+    except GoogleAuthError as error:
+        raise CloudError(f"no Google login was found ({one_line(error)}).", f"Log in: {LOGIN}.") from error
+
+
+class GoogleSession:
+    """Calls of Google's APIs for one project. Calls may be made side by side.
+
+    Args:
+        project: The pipeline's project; it pays for the quota of calls, as the resources are its own.
+        credentials: None means the application default credentials, looked for when they are first needed.
+    """
+
+    def __init__(self, project: str, credentials: Credentials | None = None) -> None:
+        self.project = project
+        self._credentials = credentials
+        self._lock = threading.Lock()
+        self._session: requests.Session | None = None
+        self._plain: requests.Session | None = None
+        self._offset = 0.0
+
+    def now(self) -> float:
+        """Seconds since the epoch by the cloud's clock, as far as an answer has told it: laptops' clocks are wrong."""
+        return time.time() + self._offset
+
+    def user(self) -> str:
+        """The e-mail address of whoever is logged in; `unknown` for a login that has none."""
+        credentials = self._logged_in()
+        for name in ("service_account_email", "account"):
+            known = getattr(credentials, name, None)
+            if isinstance(known, str) and "@" in known:
+                return known
+        import requests
+        from google.auth.exceptions import GoogleAuthError
+        from google.auth.transport.requests import Request
+
+        try:
+            if not credentials.valid:
+                credentials.refresh(Request())
+        except GoogleAuthError as error:
+            raise translated(error, "login") from error
+        with suppress(requests.RequestException, ValueError, KeyError):
+            asked = self._open(False).post(_TOKEN_INFO, data={"access_token": credentials.token}, timeout=TIMEOUTS)
+            return str(asked.json()["email"])
+        return "unknown"
+
+    def call(
+        self,
+        api: str,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        action: str,
+        params: dict[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Make a call, again after a failure that may pass, within bounds.
+
+        Args:
+            api: `pubsub`, `monitoring`, `logging`, `artifactregistry`.
+            method: `GET` or `POST`.
+            path: The API's own, such as `v1/projects/p/topics/t`.
+            body: Sent as JSON.
+            action: The permission that it needs, for messages.
+            params: Query parameters.
+
+        Raises:
+            MissingError: Something of the path is not there.
+            DeniedError: The login may not do it, or (`ApiOffError`) the API is off.
+            CloudError: No login, or no good answer within the bounds.
+        """
+        base, login = endpoint(api)
+        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        headers = {"Content-Type": "application/json"} if data else {}
+        for pause in (*PAUSES, None):
+            try:
+                session = self._open(login)
+                answer = session.request(
+                    method, base + path, data=data, params=params, headers=headers, timeout=TIMEOUTS
+                )
+                self._set_clock(answer.headers.get("Date"))
+                if answer.ok:
+                    return answer.json() if answer.content else {}
+                failure, passes = refusal(answer.status_code, answer.text, action, api, self.project)
+            except (CallerError, CloudError):
+                raise
+            except Exception as error:
+                failure, passes = translated(error, action), may_pass(error)
+                failure.__cause__ = error
+            if not passes or pause is None:
+                raise failure
+            time.sleep(pause * random.uniform(0.5, 1.5))
+        raise AssertionError("unreachable")
+
+    def _set_clock(self, date: str | None) -> None:
+        try:
+            stamp = parsedate_to_datetime(date).timestamp() if date else None
+        except ValueError:
+            return
+        # The header has whole seconds, rounded down.
+        if stamp is not None:
+            self._offset = stamp - time.time() if abs(stamp - time.time()) > 1.5 else 0.0
+
+    def _logged_in(self) -> Credentials:
+        with self._lock:
+            if self._credentials is None:
+                self._credentials = self._for_quota(default_credentials())
+            return self._credentials
+
+    def _for_quota(self, credentials: Credentials) -> Credentials:
+        """A person's login names no project that pays; the pipeline's own does, unless the login says another."""
+        from google.oauth2.credentials import Credentials as Person
+
+        if isinstance(credentials, Person) and credentials.quota_project_id is None:
+            return credentials.with_quota_project(self.project)
+        return credentials
+
+    def _open(self, login: bool) -> requests.Session:
+        credentials = self._logged_in() if login else None
+        with self._lock:
+            if login and self._session is None:
+                from google.auth.transport.requests import AuthorizedSession
+
+                self._session = _pooled(AuthorizedSession(credentials, refresh_timeout=READ_SECONDS))
+            if not login and self._plain is None:
+                import requests
+
+                self._plain = _pooled(requests.Session())
+            found = self._session if login else self._plain
+        assert found is not None
+        return found
+
+
+def _pooled(session: requests.Session) -> requests.Session:
+    """Connections for calls side by side, and no retries but ours."""
+    from requests.adapters import HTTPAdapter
+
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, HTTPAdapter(pool_connections=4, pool_maxsize=16, max_retries=0))
+    return session
+
+
+def endpoint(api: str) -> tuple[str, bool]:
+    """Base URL of an API, with a slash at its end, and whether it wants a login."""
+    if api == "pubsub" and (emulator := os.environ.get("PUBSUB_EMULATOR_HOST")):
+        return f"http://{emulator.removeprefix('http://').rstrip('/')}/", False
+    override = os.environ.get(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}")
+    return (override.rstrip("/") + "/" if override else f"https://{_SERVICES[api]}/"), True
+
+
+def refusal(status: int, text: str, action: str, api: str, project: str) -> tuple[CloudError, bool]:
+    """What Google's error says in one line, and whether it may pass.
+
+    Error bodies: https://cloud.google.com/apis/design/errors.
+    """
+    try:
+        error = json.loads(text)["error"]
+        said, details = one_line(error.get("message", "")), error.get("details", [])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        said, details = one_line(text)[:200], []
+    reason = next((detail["reason"] for detail in details if isinstance(detail, dict) and detail.get("reason")), "")
+    if status == 401:
+        return CloudError(f"{action}: the Google login is not valid ({said}).", f"Log in: {LOGIN}."), False
+    if "quota project" in said:
+        mend = f"Type: gcloud auth application-default set-quota-project {project}."
+        return DeniedError(f"{action}: the login names no quota project ({said}).", mend), False
+    if reason == "SERVICE_DISABLED":
+        mend = f"The stack's owner types: gcloud services enable {_SERVICES[api]} --project {project}."
+        return ApiOffError(f"{action}: {_SERVICES[api]} is off in project {project}.", mend), False
+    if status == 403:
+        mend = "Ask the stack's owner for its submitter role."
+        return DeniedError(f"{action} is denied ({said or 'no reason given'}).", mend), False
+    if status == 404:
+        return MissingError(f"{action}: {said or 'not found'}."), False
+    return CloudError(f"{action} was refused: {status}: {said}".rstrip(": ") + "."), status in RETRIED
+
+
+def translated(error: Exception, action: str) -> CloudError:
+    """An exception of requests or google-auth as one of ours."""
+    from google.auth.exceptions import GoogleAuthError, TransportError
+
+    if isinstance(error, CloudError):
+        return error
+    if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
+        return CloudError(f"{action}: the Google login is not valid ({one_line(error)}).", f"Log in: {LOGIN}.")
+    return CloudError(f"{action}: Google could not be asked ({one_line(error)}). Check the network.")
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether a call that failed so may succeed when it is made again."""
+    import requests
+    from google.auth.exceptions import GoogleAuthError, TransportError
+
+    if isinstance(error, (requests.ConnectionError, requests.Timeout, TransportError)):
+        return True
+    return isinstance(error, GoogleAuthError) and error.retryable
+
+
+def one_line(error: object) -> str:
+    """A text without line breaks and without its full stop."""
+    return " ".join(str(error).split()).rstrip(".:")
