@@ -18,10 +18,11 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws.accounts import ACCOUNT, RoleRefusedError, role_credentials, service_client
 from localcloud.aws.batch.core import Core, Json, now_ms
-from localcloud.aws.batch.images import Image, PullError
 from localcloud.aws.batch.jobs import Attempt, Child
 from localcloud.aws.batch.logs import LogRefusedError, LogShipper, Stream
-from localcloud.aws.batch.machines import IMAGE, Machine, file_system, start_container
+from localcloud.aws.batch.machines import Machine, file_system
+from localcloud.machines.images import Image, PullError
+from localcloud.machines.namespaces import IMAGE, start_container
 
 MACHINE_PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Of an image that stands for this machine's root, with the virtual environment that localcloud runs in."""
@@ -282,7 +283,7 @@ class Run:
                 return "stopped before it was started"
         if self.machine.holder:
             description = self._describe(container, image, mounts) | {"argv": argv, "env": environment}
-            process, problem = start_container(self._core, self.machine.holder, description, output)
+            process, problem = start_container(self._core.settings.state_dir, self.machine.holder, description, output)
             self._take(process)
             return problem
         for mount in mounts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import re
 import threading
 import time
 import traceback
@@ -15,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.aws.accounts import ACCOUNT
-from localcloud.aws.batch.images import Registry
+from localcloud.machines.images import Registry
 
 log = logging.getLogger("localcloud.batch")
+ECR = re.compile(rf"{ACCOUNT}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com")
 
 Json = dict[str, Any]
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -115,7 +117,7 @@ class Core:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._pool = ThreadPoolExecutor(8, "batch")
-        self.registry = Registry(settings.state_dir / "images")
+        self.registry = Registry(settings.state_dir / "images", ECR)
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         """Run ``action`` under the lock, ``seconds`` from now."""

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import base64
 import email
-import json
-import os
 import re
 import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -28,15 +25,15 @@ from localcloud.aws.batch.core import Core, Json, log
 from localcloud.aws.batch.instance_types import InstanceType
 from localcloud.aws.batch.metadata import InstanceMetadata, TaskCredentials
 from localcloud.aws.wsgi import Served, serve_socket
+from localcloud.machines import namespaces
+from localcloud.machines.namespaces import SYSTEM, Holder, start_container
 
 if TYPE_CHECKING:
     from localcloud.aws.batch.jobs import Child
 
-HERE = Path(__file__).parent
-PYTHON = [sys.executable, "-I", "-S"]
+METADATA, CREDENTIALS = ("169.254.169.254", 80), ("169.254.170.2", 80)
 USER_DATA_SECONDS = 60
 SCRIPTS = ("text/x-shellscript", "text/cloud-boothook")
-SYSTEM = ["usr", "bin", "sbin", "lib", "lib32", "lib64"]
 ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alternatives")
 DOUBLED = (
     "mount", "umount", "mount.nfs", "mount.nfs4", "mount.efs", "mount-s3", "mkfs", "mkfs.xfs", "mkfs.ext4", "swapon",
@@ -47,15 +44,6 @@ DOUBLE = """#!/bin/sh
 # Stands for a command that would change this machine, or that it does not have: notes the call, changes nothing.
 echo "${0##*/} $*" >> /var/log/localcloud-commands.log
 """
-
-
-IMAGE: list[Json] = [
-    {"kind": "image", "source": "/", "skip": ["proc", "sys", "dev", "tmp"]},
-    {"kind": "bind", "source": "/sys", "target": "/sys", "readonly": True},
-    {"kind": "devices"},
-    {"kind": "tmpfs", "target": "/tmp", "options": "mode=1777"},
-]
-"""What every container's root is made of: this machine's root, read-only, with parts of its own."""
 
 
 class Machine:
@@ -166,7 +154,7 @@ class Machine:
     def _connect(self) -> None:
         self.root.mkdir(parents=True)
         if namespaces_work(self._core):
-            self._holder = Holder(self._core.settings.port)
+            self._holder = Holder([METADATA, CREDENTIALS, ("127.0.0.1", self._core.settings.port)])
             apps = (InstanceMetadata(self), self.credentials, self._cloud)
             sockets = self._holder.sockets
         else:
@@ -226,7 +214,7 @@ class Machine:
             ],
         }
         with (self.root / "var/log/cloud-init-output.log").open("ab") as output:
-            process, problem = start_container(self._core, self.holder, description, output.fileno())
+            process, problem = start_container(self._core.settings.state_dir, self.holder, description, output.fileno())
             self._user_data = process
             try:
                 code = process.wait(USER_DATA_SECONDS)
@@ -317,82 +305,10 @@ def file_system(core: Core, identity: str) -> Path:
     return folder
 
 
-class Holder:
-    """The process that keeps a machine's namespaces alive, and the machine's listening sockets.
-
-    Raises:
-        OSError: The kernel refuses.
-    """
-
-    def __init__(self, port: int) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            command = [*PYTHON, str(HERE / "holder.py"), str(port)]
-            self.process = subprocess.Popen(command, stdin=theirs.fileno(), stderr=subprocess.PIPE, env={}, cwd="/")
-        self._channel = ours
-        self.sockets: list[socket.socket] = []
-        ours.settimeout(10)
-        _, descriptors, _, _ = socket.recv_fds(ours, 16, 3)
-        if len(descriptors) != 3:
-            problem = (self.process.stderr.read() if self.process.stderr else b"").decode().strip().splitlines()
-            self.close()
-            raise OSError(problem[-1] if problem else "the namespaces could not be made")
-        self.sockets = [socket.socket(fileno=each) for each in descriptors]
-
-    def close(self) -> None:
-        for each in self.sockets:
-            each.close()
-        self._channel.close()
-        self.process.kill()
-        self.process.wait()
-        if self.process.stderr:
-            self.process.stderr.close()
-
-
 @cache
 def namespaces_work(core: Core) -> bool:
     """Whether machines and children get namespaces here, tried once; what stands in the way is logged."""
-    try:
-        if not core.settings.namespaces:
-            raise OSError("switched off")
-        holder = Holder(core.settings.port)
-        try:
-            trial: Json = {"argv": ["true"], "env": {"PATH": "/usr/bin:/bin"}, "mounts": [*IMAGE, {"kind": "proc"}]}
-            process, problem = start_container(core, holder.process.pid, trial, subprocess.DEVNULL)
-            if process.wait(10) or problem:
-                raise OSError(problem)
-        finally:
-            holder.close()
-    except (OSError, AttributeError, subprocess.TimeoutExpired) as error:
-        log.warning("children run as plain processes, without namespaces of their own: %s", error)
-        return False
-    return True
-
-
-def start_container(
-    core: Core, holder: int | None, description: Json, output: int
-) -> tuple[subprocess.Popen[bytes], str]:
-    """Start a program by container.py.
-
-    Args:
-        core: For the state folder.
-        holder: Process whose network and user namespaces it gets.
-        description: See container.py, without ``holder``, ``root`` and ``status``.
-        output: Descriptor for its stdout and stderr.
-
-    Returns:
-        The process, and why the program could not be started (empty if it was).
-    """
-    root = core.settings.state_dir / "root"
-    root.mkdir(parents=True, exist_ok=True)
-    ours, theirs = os.pipe()
-    process = subprocess.Popen(
-        [*PYTHON, str(HERE / "container.py")],
-        stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[theirs], env={}, cwd="/",
-    )  # fmt: skip
-    os.close(theirs)
-    with open(ours, "rb") as status:
-        assert process.stdin
-        process.stdin.write(json.dumps(description | {"holder": holder, "root": str(root), "status": theirs}).encode())
-        process.stdin.close()
-        return process, status.read().decode()
+    problem = namespaces.refusal(core.settings.state_dir) if core.settings.namespaces else "switched off"
+    if problem:
+        log.warning("children run as plain processes, without namespaces of their own: %s", problem)
+    return not problem

@@ -1,4 +1,4 @@
-"""Images of containers: those of a registry on loopback, which stands for the account's ECR, unpacked once a digest.
+"""Images of containers: those of a registry on loopback, which stands for the cloud's own, unpacked once a digest.
 
 A repository that nobody pushed to, and every other registry, stand for this machine's own root: no image is fetched
 from anywhere else.
@@ -21,10 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localcloud.aws.accounts import ACCOUNT
 from worker_image.tools import crane
 
-ECR = re.compile(rf"{ACCOUNT}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com$")
 MANIFESTS = ", ".join(
     f"application/vnd.{kind}+json"
     for kind in ("oci.image.manifest.v1", "oci.image.index.v1", "docker.distribution.manifest.v2")
@@ -49,10 +47,11 @@ class Registry:
 
     Args:
         folder: For blobs and unpacked images.
+        hosts: Names of the cloud's registry, for which this one stands.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, hosts: re.Pattern[str]) -> None:
+        self._folder, self._hosts = folder, hosts
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._address = ""
@@ -77,7 +76,7 @@ class Registry:
             PullError: The repository has no such image, or it needs what is left out here.
         """
         host, _, path = reference.partition("/")
-        if self._process is None or not (host == self._address or ECR.match(host)):
+        if self._process is None or not (host == self._address or self._hosts.fullmatch(host)):
             return None
         found = re.fullmatch(r"([^:@]+)(?::([^@]+))?(?:@(sha256:[0-9a-f]{64}))?", path)
         if found is None or self._get(f"{found[1]}/tags/list") is None:

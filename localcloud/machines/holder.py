@@ -1,7 +1,7 @@
-"""Holds one emulated machine's user and network namespaces. Run as a script; argument 1 is the gateway's port.
+"""Holds one emulated machine's user and network namespaces. Run as a script; its arguments are addresses, `host:port`.
 
-It brings the loopback device up with the two link-local addresses that an EC2 machine with an ECS agent has, opens the
-listening sockets there, hands them to localcloud over the socket that is its stdin, and waits for that socket's end.
+It brings the loopback device up with the link-local addresses among them (a metadata server has one), opens listening
+sockets there, hands them to localcloud over the socket that is its stdin, and waits for that socket's end.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import container  # this script's own folder is its path: localcloud's packages are not imported
 
 CLONE_NEWNET = 0x40000000
-METADATA, CREDENTIALS = "169.254.169.254", "169.254.170.2"
 SIOCSIFADDR, SIOCSIFFLAGS, IFF_UP = 0x8916, 0x8914, 1
 
 
-def configure_loopback() -> None:
-    """Bring lo up and give it the addresses."""
+def configure_loopback(hosts: list[str]) -> None:
+    """Bring lo up and give it these addresses."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
-        for number, address in enumerate((METADATA, CREDENTIALS), 1):
+        for number, address in enumerate(hosts, 1):
             packed = struct.pack("16sH2s4s8x", f"lo:{number}".encode(), socket.AF_INET, b"", socket.inet_aton(address))
             fcntl.ioctl(control, SIOCSIFADDR, packed)
 
@@ -35,8 +34,8 @@ def main() -> None:
     """Make the namespaces, hand over the sockets, wait."""
     container.own_user_namespace(CLONE_NEWNET)
     container.libc.prctl(container.PR_SET_PDEATHSIG, signal.SIGKILL)
-    configure_loopback()
-    addresses = [(METADATA, 80), (CREDENTIALS, 80), ("127.0.0.1", int(sys.argv[1]))]
+    addresses = [(host, int(port)) for host, _, port in (each.rpartition(":") for each in sys.argv[1:])]
+    configure_loopback([host for host, _ in addresses if not host.startswith("127.")])
     sockets = [socket.create_server(address, backlog=128) for address in addresses]
     with socket.socket(fileno=os.dup(0)) as channel:
         socket.send_fds(channel, [b"ready"], [each.fileno() for each in sockets])
