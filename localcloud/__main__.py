@@ -1,4 +1,4 @@
-"""python -m localcloud up | env | down | engine: an AWS on this machine."""
+"""python -m localcloud up | env | down | engine: an AWS or a GCP on this machine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 from localcloud import engine
-from localcloud.cloud import Cloud, CloudError
+from localcloud.cloud import Cloud, CloudError, GcpCloud, running
 
 NEXT = """localcloud runs at {url}, its state is in {state}.
-  eval "$(python -m localcloud env{option})"     then: pulumi preview --stack …, aws s3 ls, …
+  eval "$(python -m localcloud env{option})"     then: pulumi preview --stack …{more}
   python -m localcloud down{option}              ends it and every process of it"""
+MORE = {"aws": ", aws s3 ls, …", "gcp": ", python -m tidemill …"}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -21,17 +22,19 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m localcloud", description=__doc__)
     parser.add_argument("verb", choices=["up", "env", "down", "engine"], help="engine: only prepare the Pulumi engine")
     parser.add_argument("--state", type=Path, default=Path(".localcloud"), help="folder of its state (.localcloud)")
+    parser.add_argument("--cloud", choices=["aws", "gcp"], help="the one that runs in the folder by default, else aws")
     parser.add_argument("--port", type=int, help="on 127.0.0.1; a free one by default")
     options, daemon = parser.parse_known_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on this path too
-    cloud = Cloud(options.state, options.port, **_daemon_options(daemon, parser))
+    kind = GcpCloud if (options.cloud or running(options.state)) == "gcp" else Cloud
+    cloud = kind(options.state, options.port, **_daemon_options(daemon, parser))
     try:
         if options.verb == "engine":
             engine.ensure()
         elif options.verb == "up":
             cloud.start()
             option = "" if options.state == Path(".localcloud") else f" --state {shlex.quote(str(options.state))}"
-            print(NEXT.format(url=cloud.url, state=cloud.state, option=option))
+            print(NEXT.format(url=cloud.url, state=cloud.state, option=option, more=MORE[cloud.name]))
         elif options.verb == "env":
             print(cloud.exports())
         else:

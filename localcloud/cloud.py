@@ -15,12 +15,17 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from localcloud import engine
 
 ROOT = Path(__file__).parent.parent
-REGION = "us-west-2"
+REGION, GCP_REGION = "us-west-2", "us-central1"
+PULUMI = ("PULUMI_",)
+GOOGLE = ("GOOGLE_", "CLOUDSDK_", "GCE_METADATA_", "GCLOUD_PROJECT", "PUBSUB_EMULATOR_HOST")
+GOOGLE_APIS = ["pubsub", "logging", "monitoring", "compute", "storage", "iam", "artifactregistry", "cloudfunctions",
+               "cloudscheduler", "cloudresourcemanager", "serviceusage", "secretmanager", "cloudkms", "bigquery",
+               "run"]  # fmt: skip
 START_SECONDS = 60.0
 
 
@@ -28,8 +33,10 @@ class CloudError(Exception):
     """The daemon does not run, or did not do what it was asked."""
 
 
-class Cloud:
+class Localcloud:
     """One localcloud with its state in a folder; as a context manager it runs inside the block.
+
+    `Cloud` is an AWS, `GcpCloud` a GCP.
 
     Args:
         state: Folder of credentials, logs, Pulumi's file backend and launchers; made when it is not there.
@@ -41,12 +48,16 @@ class Cloud:
         ...     subprocess.run(["pulumi", "up", "--yes"], env=cloud.env, timeout=300)
     """
 
+    name: str
+    daemon: str
+    foreign: tuple[str, ...]  # beginnings of environment variables that are the caller's own clouds'
+
     def __init__(self, state: str | Path = ".localcloud", port: int | None = None, **options: Any) -> None:
         self.state = Path(state).resolve()
         self._options = options
         self._port = port
 
-    def __enter__(self) -> Cloud:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
@@ -54,7 +65,7 @@ class Cloud:
 
     @property
     def url(self) -> str:
-        """Of the AWS endpoint, `http://127.0.0.1:PORT`."""
+        """Of the daemon, `http://127.0.0.1:PORT`."""
         return f"http://127.0.0.1:{self._daemon()['port']}"
 
     @property
@@ -73,7 +84,7 @@ class Cloud:
                 f"No localcloud runs in {self.state}: python -m localcloud up --state {self.state}"
             ) from None
 
-    def start(self) -> Cloud:
+    def start(self) -> Self:
         """Prepare the engine, start the daemon and wait until it is healthy; one that runs already is kept.
 
         Raises:
@@ -86,10 +97,10 @@ class Cloud:
         # An account starts empty: what the engine remembers of an earlier one is gone.
         shutil.rmtree(self.state / "pulumi", ignore_errors=True)
         port = self._port or _free_port()
-        command = [sys.executable, "-m", "localcloud.aws.serve", "--state", str(self.state), "--port", str(port)]
+        command = [sys.executable, "-m", self.daemon, "--state", str(self.state), "--port", str(port)]
         for name, value in self._options.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(self.foreign)}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         with (self.state / "daemon.log").open("ab") as log:
             process = subprocess.Popen(
@@ -101,7 +112,7 @@ class Cloud:
                 env=environment,
                 start_new_session=True,
             )
-        (self.state / "daemon.json").write_text(json.dumps({"pid": process.pid, "port": port}))
+        (self.state / "daemon.json").write_text(json.dumps({"pid": process.pid, "port": port, "cloud": self.name}))
         (self.state / "daemon.pid").write_text(f"{process.pid}\n")
         end = time.monotonic() + START_SECONDS
         while not self.healthy():
@@ -159,9 +170,47 @@ class Cloud:
     @property
     def settings(self) -> dict[str, str]:
         """The environment variables that this localcloud needs, without the rest of the environment."""
-        key = json.loads((self.state / "credentials.json").read_text())
         former = [part for part in os.environ.get("PATH", "").split(os.pathsep) if part != str(self.state / "bin")]
         path = [str(self.state / "bin"), str(Path(sys.executable).parent), *former]
+        return {
+            **self._settings(),
+            "PULUMI_BACKEND_URL": f"file://{self.state}/pulumi",
+            "PULUMI_CONFIG_PASSPHRASE": "localcloud",
+            "PULUMI_HOME": str(self.state / "pulumi-home"),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PATH": os.pathsep.join(dict.fromkeys(path)),
+        }
+
+    def _settings(self) -> dict[str, str]:
+        """What is this cloud's alone."""
+        raise NotImplementedError
+
+    def exports(self) -> str:
+        """The settings as shell commands, for `eval`; what would win over them is unset."""
+        lines = [f"export {key}={shlex.quote(value)}" for key, value in self.settings.items()]
+        return "\n".join([f"unset {self._unset} PULUMI_ACCESS_TOKEN", *lines])
+
+    _unset: str
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The whole environment for a subprocess; the caller's own settings of this cloud and Pulumi are not in it."""
+        foreign = (*self.foreign, *PULUMI)
+        rest = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+        return {**rest, **self.settings}
+
+
+class Cloud(Localcloud):
+    """An AWS on this machine."""
+
+    name = "aws"
+    daemon = "localcloud.aws.serve"
+    foreign = ("AWS_",)
+    _unset = "AWS_PROFILE AWS_DEFAULT_PROFILE AWS_SESSION_TOKEN"
+
+    def _settings(self) -> dict[str, str]:
+        key = json.loads((self.state / "credentials.json").read_text())
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ALLOW_HTTP": "true",
@@ -172,24 +221,42 @@ class Cloud:
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_CONFIG_FILE": str(self.state / "aws-config"),
             "AWS_SHARED_CREDENTIALS_FILE": str(self.state / "aws-credentials"),
-            "PULUMI_BACKEND_URL": f"file://{self.state}/pulumi",
-            "PULUMI_CONFIG_PASSPHRASE": "localcloud",
-            "PULUMI_HOME": str(self.state / "pulumi-home"),
-            "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "PATH": os.pathsep.join(dict.fromkeys(path)),
         }
 
-    def exports(self) -> str:
-        """The settings as shell commands, for `eval`; what would win over them is unset."""
-        lines = [f"export {key}={shlex.quote(value)}" for key, value in self.settings.items()]
-        return "\n".join(["unset AWS_PROFILE AWS_DEFAULT_PROFILE AWS_SESSION_TOKEN PULUMI_ACCESS_TOKEN", *lines])
+
+class GcpCloud(Localcloud):
+    """A GCP on this machine: one project, whose owner the settings log in as."""
+
+    name = "gcp"
+    daemon = "localcloud.gcp.serve"
+    foreign = GOOGLE
+    _unset = "PUBSUB_EMULATOR_HOST GOOGLE_OAUTH_ACCESS_TOKEN GOOGLE_CREDENTIALS GCE_METADATA_HOST"
 
     @property
-    def env(self) -> dict[str, str]:
-        """The whole environment for a subprocess; the caller's own AWS and Pulumi settings are not in it."""
-        rest = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PULUMI_"))}
-        return {**rest, **self.settings}
+    def project(self) -> str:
+        """The project's id."""
+        return json.loads((self.state / "credentials.json").read_text())["project_id"]
+
+    def _settings(self) -> dict[str, str]:
+        overrides = {f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": f"{self.url}/{api}/" for api in GOOGLE_APIS}
+        return {
+            **overrides,
+            "GOOGLE_APPLICATION_CREDENTIALS": str(self.state / "credentials.json"),
+            "GOOGLE_CLOUD_PROJECT": self.project,
+            "GOOGLE_PROJECT": self.project,
+            "GOOGLE_REGION": GCP_REGION,
+            "GOOGLE_BASE_URL": f"{self.url}/storage",
+            "CLOUDSDK_CONFIG": str(self.state / "gcloud"),
+            "NO_GCE_CHECK": "true",
+        }
+
+
+def running(state: Path) -> str:
+    """The name of the cloud that runs in a state folder, `aws` when none does."""
+    try:
+        return json.loads((state / "daemon.json").read_text()).get("cloud", "aws")
+    except FileNotFoundError:
+        return "aws"
 
 
 def _free_port() -> int:

@@ -131,13 +131,14 @@ def _run(command: list[str], folder: Path, environment: dict[str, str], what: st
 
 
 def programs(folder: Path) -> None:
-    """Write the launchers that the engine looks for on PATH: provider, policy analyzer and, unless PATH has the
+    """Write the launchers that the engine looks for on PATH: providers, policy analyzer and, unless PATH has the
     vendor's, the language host, all run by this interpreter."""
     root = HERE.parent.parent
     folder.mkdir(parents=True, exist_ok=True)
     start = f'exec "{sys.executable}" -c \'import sys; sys.path.insert(0, "{root}"); '
     scripts = {
         "pulumi-resource-aws": start + 'from localcloud.aws.provider.server import main; main()\' "$@"',
+        "pulumi-resource-gcp": start + 'from localcloud.gcp.provider.server import main; main()\' "$@"',
         "pulumi-analyzer-policy-python": f'exec "{sys.executable}" -u -m pulumi.policy "$@"',
     }
     built = ensure()

@@ -182,7 +182,7 @@ def test_the_vendors_cli_is_taken_when_it_is_new_enough(
     if taken:
         engine.programs(machine.parent / "bin")
         written = {path.name for path in (machine.parent / "bin").iterdir()}
-        assert written == {"pulumi-resource-aws", "pulumi-analyzer-policy-python"}
+        assert written == {"pulumi-resource-aws", "pulumi-resource-gcp", "pulumi-analyzer-policy-python"}
 
 
 def test_a_program_runs_under_another_home(tmp_path: Path) -> None:

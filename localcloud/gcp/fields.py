@@ -1,0 +1,158 @@
+"""What Google fills in: the names, links, times and identities of a new or changed resource."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from localcloud.gcp.discovery import Call
+from localcloud.gcp.wire import ApiError
+
+if TYPE_CHECKING:
+    from localcloud.gcp.serve import Site
+
+Value = dict[str, Any]
+SHORT = re.compile(r"compute/|storage/|bigquery/|logging/.*/(sinks|metrics|exclusions)/")
+"""Resources whose `name` is the last part alone."""
+LINK = re.compile(
+    r"(?:https://[\w.]+/compute/v1/)?(projects/[\w.:-]+/(?:global|regions/[\w-]+|zones/[\w-]+)(?:/[\w-]+)*)"
+)
+PARTIAL = re.compile(r"(?:global|regions/[\w-]+|zones/[\w-]+)/\w+/[\w-]+(?:/[\w-]+)*")
+
+
+def link(name: str) -> str:
+    """The self link of a full name of Compute."""
+    return f"https://www.googleapis.com/compute/v1/{name.removeprefix('compute/')}"
+
+
+def new_name(call: Call, collection: str, value: Value, number: int) -> str:
+    """The full name of what a method creates: from the path, a parameter such as `topicId`, or the body.
+
+    Raises:
+        ApiError: 400: it is nowhere.
+    """
+    if call.method.spec["httpMethod"] == "PUT":
+        return collection
+    body = call.body or {}
+    keys = [key for key in call.params if key.endswith("Id") and key not in ("requestId", "projectId")]
+    own = call.params.get(keys[0]) if keys else body.get("roleId") or value.get("name")
+    if "accountId" in body:
+        own = f"{body['accountId']}@{collection.split('/')[2]}.iam.gserviceaccount.com"
+    reference = next((part for key, part in value.items() if key.endswith("Reference")), {})
+    own = own or reference.get("datasetId") or reference.get("tableId")
+    if not own and "monitoring/" in collection:
+        own = str(10**15 + number)
+    if not own:
+        raise ApiError(400, "Required field 'name' is missing.", field="name")
+    if collection == "storage/projects/_/buckets" or "/" not in own:
+        return f"{collection}/{own}"
+    if f"{collection.partition('/')[2]}/" != own[: own.rindex("/") + 1]:
+        raise ApiError(400, f"The name {own!r} does not lie in {collection.partition('/')[2]}.", field="name")
+    return f"{collection}/{own.rpartition('/')[2]}"
+
+
+def linked(value: Any) -> Any:
+    """Compute answers every reference as a full link, however it was written."""
+    if isinstance(value, dict):
+        return {key: linked(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [linked(item) for item in value]
+    match = LINK.fullmatch(value) if isinstance(value, str) else None
+    return f"https://www.googleapis.com/compute/v1/{match[1]}" if match else value
+
+
+def born(site: Site, call: Call, name: str, value: Value, schema: Value) -> Value:
+    """A new resource with what Google adds; only fields that its schema has."""
+    api, local = name.split("/", 1)
+    last = local.rpartition("/")[2]
+    number = str(int(hashlib.sha256(name.encode()).hexdigest()[:15], 16))
+    now = _now(site)
+    added: Value = {"name": last if SHORT.match(name) else local, "createTime": now, "creationTimestamp": now,
+                    "timeCreated": now, "kind": schema.get("kind", {}).get("default"), "id": number, "uid": number,
+                    "uniqueId": number, "state": _state(schema)}  # fmt: skip
+    if api == "compute":
+        value, added["selfLink"] = linked(value), link(name)
+        parts = local.split("/")
+        if parts[2] in ("regions", "zones"):
+            added[parts[2][:-1]] = link("/".join(["compute", *parts[:4]]))
+    special = next((rule for pattern, rule in SPECIAL.items() if re.search(pattern, name)), None)
+    stored = {**value, **{key: item for key, item in added.items() if key in schema and item is not None}}
+    if special:
+        stored |= special(site, last, stored)
+    return _stamped(site, stored, schema)
+
+
+def changed(site: Site, call: Call, name: str, stored: Value, schema: Value) -> None:
+    """Bring a changed resource up to date, in place."""
+    if name.startswith("compute/"):
+        stored.update(linked(stored))
+    _stamped(site, stored, schema)
+
+
+def _stamped(site: Site, stored: Value, schema: Value) -> Value:
+    content = json.dumps({k: v for k, v in stored.items() if k not in ("etag", "fingerprint")}, sort_keys=True)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content.encode()).digest()[:8]).decode()
+    stored.update({key: digest for key in ("etag", "fingerprint") if key in schema})
+    stored.update({key: _now(site) for key in ("updateTime", "updated") if key in schema})
+    return stored
+
+
+def _now(site: Site) -> str:
+    return datetime.fromtimestamp(site.clock.now(), UTC).isoformat().replace("+00:00", "Z")
+
+
+def _state(schema: Value) -> str | None:
+    known = schema.get("state", {}).get("enum", [])
+    return next((state for state in ("ACTIVE", "READY", "ENABLED") if state in known), None)
+
+
+def _account(site: Site, last: str, value: Value) -> Value:
+    return {"email": last, "projectId": site.project, "oauth2ClientId": value["uniqueId"]}
+
+
+def _bucket(site: Site, last: str, value: Value) -> Value:
+    location = value.get("location", "US").upper()
+    kind = "multi-region" if location in ("US", "EU", "ASIA") else "region"
+    return {"id": last, "projectNumber": site.number, "location": location, "locationType": kind,
+            "metageneration": "1", "storageClass": value.get("storageClass", "STANDARD"),
+            "selfLink": f"https://www.googleapis.com/storage/v1/b/{last}"}  # fmt: skip
+
+
+def _sink(site: Site, last: str, value: Value) -> Value:
+    return {"writerIdentity": f"serviceAccount:service-{site.number}@gcp-sa-logging.iam.gserviceaccount.com"}
+
+
+def _function(site: Site, last: str, value: Value) -> Value:
+    config = value.get("serviceConfig", {})
+    location = value["name"].split("/")[3]
+    service = f"projects/{site.project}/locations/{location}/services/{last}"
+    uri = f"{site.url}/functions/{location}/{last}"
+    site.resources.put(f"run/{service}", {"name": service, "uri": uri})
+    return {"url": uri, "serviceConfig": {**config, "uri": uri, "service": service}}
+
+
+def _repository(site: Site, last: str, value: Value) -> Value:
+    return {"registryUri": f"{value['name'].split('/')[3]}-docker.pkg.dev/{site.project}/{last}"}
+
+
+def _dataset(site: Site, last: str, value: Value) -> Value:
+    return {"id": f"{site.project}:{last}", "datasetReference": {"datasetId": last, "projectId": site.project}}
+
+
+def _role(site: Site, last: str, value: Value) -> Value:
+    return {"stage": value.get("stage", "ALPHA")}
+
+
+SPECIAL = {
+    r"^iam/.*/serviceAccounts/": _account,
+    r"^iam/.*/roles/": _role,
+    r"^storage/projects/_/buckets/[^/]+$": _bucket,
+    r"^logging/.*/sinks/": _sink,
+    r"^cloudfunctions/.*/functions/": _function,
+    r"^artifactregistry/.*/repositories/[^/]+$": _repository,
+    r"^bigquery/.*/datasets/[^/]+$": _dataset,
+}

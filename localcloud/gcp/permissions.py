@@ -1,0 +1,60 @@
+"""Which permission a method asks for, and on what.
+
+The rule is `<service>.<resource>.<verb>` of the method's id; the tables hold where Google's names differ. Source:
+https://cloud.google.com/iam/docs/permissions-reference and the reference page of each method.
+"""
+
+from __future__ import annotations
+
+import re
+
+from localcloud.gcp.discovery import Call
+
+SERVICES = {"cloudresourcemanager": "resourcemanager"}
+VERBS = {"insert": "create", "createAsync": "create", "patch": "update", "updateAsync": "update", "put": "update",
+         "aggregatedList": "list", "batchGet": "get", "batchEnable": "enable", "wait": "get"}  # fmt: skip
+SCOPES = {"projects", "locations", "global", "zones", "regions", "v1"}
+EXCEPTIONS = {
+    "pubsub.subscriptions.pull": "pubsub.subscriptions.consume",
+    "pubsub.subscriptions.acknowledge": "pubsub.subscriptions.consume",
+    "pubsub.subscriptions.modifyAckDeadline": "pubsub.subscriptions.consume",
+    "pubsub.subscriptions.seek": "pubsub.subscriptions.consume",
+    "pubsub.subscriptions.modifyPushConfig": "pubsub.subscriptions.update",
+    "logging.entries.write": "logging.logEntries.create",
+    "logging.entries.list": "logging.logEntries.list",
+    "compute.instanceGroupManagers.deleteInstances": "compute.instanceGroupManagers.update",
+    "compute.instanceGroupManagers.abandonInstances": "compute.instanceGroupManagers.update",
+    "compute.instanceGroupManagers.recreateInstances": "compute.instanceGroupManagers.update",
+    "compute.instanceGroupManagers.resize": "compute.instanceGroupManagers.update",
+    "compute.instanceGroupManagers.setInstanceTemplate": "compute.instanceGroupManagers.update",
+    "compute.instanceGroupManagers.listManagedInstances": "compute.instanceGroupManagers.list",
+    "compute.instanceGroupManagers.listErrors": "compute.instanceGroupManagers.list",
+    "compute.images.getFromFamily": "compute.images.getFromFamily",
+    "monitoring.timeSeries.query": "monitoring.timeSeries.list",
+}
+LOGGING = {"metrics": "logMetrics"}
+PUBLIC = {"testIamPermissions", "queryTestablePermissions"}
+"""Verbs that answer whoever asks: https://cloud.google.com/iam/docs/testing-permissions"""
+ON_PARENT = {"list", "create", "insert", "createAsync", "aggregatedList"}
+
+
+def permission(call: Call) -> str:
+    """The permission that a call asks for, empty for what everybody may."""
+    service, *parts, verb = call.id.split(".")
+    if verb in PUBLIC:
+        return ""
+    kind = next((part for part in reversed(parts) if part not in SCOPES), parts[-1] if parts else "projects")
+    if service == "compute" and not kind.endswith("Operations"):
+        kind = re.sub(r"^(region|global)(?=[A-Z])", "", kind)
+        kind = kind[:1].lower() + kind[1:]
+    kind = LOGGING.get(kind, kind) if service == "logging" else kind
+    plain = f"{service}.{kind}.{verb}"
+    return EXCEPTIONS.get(plain) or f"{SERVICES.get(service, service)}.{kind}.{VERBS.get(verb, verb)}"
+
+
+def resource(call: Call, full_name: str) -> str:
+    """What the permission is asked on: the resource or, for lists and creations, what it will lie in."""
+    if call.method.verb not in ON_PARENT:
+        return full_name
+    size = 2 if call.method.spec["httpMethod"] == "PUT" else 1
+    return "/".join(full_name.split("/")[:-size])

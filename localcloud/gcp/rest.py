@@ -1,0 +1,240 @@
+"""The generic server: what was understood and permitted is stored, changed, listed or removed, and given back."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import secrets
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from localcloud.gcp import discovery, fields
+from localcloud.gcp.discovery import Call
+from localcloud.gcp.schema import read_only
+from localcloud.gcp.wire import ApiError, Request, Response
+
+if TYPE_CHECKING:
+    from localcloud.gcp.serve import Site
+
+Value = dict[str, Any]
+VERBS = {"insert": "create", "createAsync": "create", "update": "patch", "updateAsync": "patch", "wait": "get",
+         "describe": "get"}  # fmt: skip
+
+
+class Rest:
+    """Answers every method whose verb it knows; another one is 501."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._numbers = itertools.count(1)
+
+    def handle(self, request: Request) -> Response:
+        """Answer a request whose `call` is set."""
+        call: Call = request.call
+        verb = VERBS.get(call.method.verb, call.method.verb)
+        action = getattr(self, f"do_{verb}", None)
+        if action is None:
+            raise ApiError(501, f"localcloud does not have {call.id}.")
+        with self._site.resources.lock:
+            return Response.of(action(request, call, self._site.full_name(request.api, call.name)))
+
+    def do_get(self, request: Request, call: Call, name: str) -> Value:
+        return self._existing(name)
+
+    def do_list(self, request: Request, call: Call, name: str) -> Value:
+        """One page; a filter `name = x` is known, another one is refused."""
+        schema = call.method.document["schemas"][call.method.response]["properties"]
+        key = next(key for key, spec in schema.items() if spec.get("type") == "array" and key != "unreachable")
+        found = [value for _, value in self._site.resources.list(name) if not value.get("deleted")]
+        if wanted := call.params.get("filter"):
+            match = re.fullmatch(r"""\(?\s*(\w+)\s*(?:=|eq|:)\s*["']?([^"'()]+)["']?\s*\)?""", wanted)
+            if not match:
+                raise ApiError(400, f"localcloud does not know the filter {wanted!r}.", field="filter")
+            found = [value for value in found if str(value.get(match[1])) == match[2]]
+        start = int(call.params.get("pageToken") or 0)
+        size = int(call.params.get("maxResults") or call.params.get("pageSize") or 500) or 500
+        page = {key: found[start : start + size]} if found else {}
+        if start + size < len(found):
+            page["nextPageToken"] = str(start + size)
+        return page
+
+    def do_create(self, request: Request, call: Call, name: str) -> Value:
+        value = _inner(call)
+        name = fields.new_name(call, name, value, next(self._numbers))
+        old = self._site.resources.get(name)
+        if old:
+            text = "is in a deleted state" if old.get("deleted") else "already exists"
+            raise ApiError(409, f"The resource '{name.partition('/')[2]}' {text}.")
+        self._site.resources.put(name, fields.born(self._site, call, name, value, _resource_schema(call)))
+        return self._answer(call, name, "insert")
+
+    def do_patch(self, request: Request, call: Call, name: str) -> Value:
+        """PATCH by mask (or, without one, what is given) and PUT of all that is not output only."""
+        self._existing(name)
+        value, schema = _inner(call), _resource_schema(call)
+        mask = call.params.get("updateMask") or (call.body or {}).get("updateMask") or ""
+        given = [_camel(part) for part in mask.split(",") if part]
+        whole = call.method.spec["httpMethod"] == "PUT" or given == ["*"]
+
+        def change(stored: Value) -> None:
+            if whole:
+                for key in [key for key in stored if key in schema and not read_only(schema[key]) and key != "name"]:
+                    if key not in ("kind", "selfLink", "id", "etag", "fingerprint"):
+                        del stored[key]
+            paths = [] if whole else given
+            _merge(stored, {key: item for key, item in value.items() if key != "name"}, paths)
+            fields.changed(self._site, call, name, stored, schema)
+
+        self._site.resources.change(name, change)
+        return self._answer(call, name, "patch")
+
+    def do_delete(self, request: Request, call: Call, name: str) -> Value:
+        value = self._existing(name)
+        if request.api == "compute":
+            self._refuse_if_used(name)
+        if request.api == "iam" and "/roles/" in name:  # kept for a time, and its name with it
+            self._site.resources.change(name, lambda role: role.update(deleted=True))
+            return {**value, "deleted": True}
+        answer = self._answer(call, name, "delete")
+        self._site.resources.delete(name)
+        return answer
+
+    def do_getIamPolicy(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
+        self._existing(name)
+        return self._site.resources.policy(name)
+
+    def do_setIamPolicy(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
+        """Replace the policy; an etag that is not the current one is refused, as is a condition without version 3."""
+        self._existing(name)
+        policy = (call.body or {}).get("policy", call.body) or {}
+        if policy.get("etag") and policy["etag"] != self._site.resources.policy(name)["etag"]:
+            raise ApiError(
+                409, "There were concurrent policy changes. Please retry the whole read-modify-write.", "ABORTED"
+            )
+        self._site.policy.check_policy(policy)
+        conditional = any("condition" in binding for binding in policy.get("bindings", []))
+        if conditional and policy.get("version") != 3:
+            raise ApiError(400, "A policy with conditions must have version 3.", field="policy.version")
+        bindings = [binding for binding in policy.get("bindings", []) if binding.get("members")]
+        stored = {"version": 3 if conditional else 1, "etag": secrets.token_urlsafe(8), "bindings": bindings}
+        self._site.resources.set_policy(name, stored)
+        return stored
+
+    def do_testIamPermissions(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
+        asked = (call.body or call.params).get("permissions", [])
+        held = [one for one in asked if self._site.policy.allows(request.principal, one, name)]
+        return {"permissions": held} if held else {}
+
+    def do_enable(self, request: Request, call: Call, name: str) -> Value:
+        return self._state(call, name, "ENABLED")
+
+    def do_disable(self, request: Request, call: Call, name: str) -> Value:
+        return self._state(call, name, "DISABLED")
+
+    def do_pause(self, request: Request, call: Call, name: str) -> Value:
+        return self._state(call, name, "PAUSED")
+
+    def do_resume(self, request: Request, call: Call, name: str) -> Value:
+        return self._state(call, name, "ENABLED")
+
+    def _state(self, call: Call, name: str, state: str) -> Value:
+        self._existing(name)
+        self._site.resources.change(name, lambda value: value.update(state=state))
+        return self._answer(call, name, "update")
+
+    def _existing(self, name: str) -> Value:
+        value = self._site.resources.get(name)
+        if value is None:
+            raise ApiError(404, f"The resource '{name.partition('/')[2]}' was not found.")
+        return value
+
+    def _refuse_if_used(self, name: str) -> None:
+        """Compute keeps what another resource names."""
+        link = fields.link(name)
+        for other in self._site.resources.names("compute/"):
+            value = self._site.resources.get(other) or {}
+            if other != name and not value.get("operationType") and _names(value, link):
+                text = f"The resource '{name.partition('/')[2]}' is already being used by '{other.partition('/')[2]}'"
+                raise ApiError(400, text, "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE")
+
+    def _answer(self, call: Call, name: str, what: str) -> Value:
+        """The resource itself, nothing, or the finished operation, whichever the method answers."""
+        value = self._existing(name)
+        if call.method.response == "Operation" or call.method.response.endswith("LongrunningOperation"):
+            number = f"{next(self._numbers)}{secrets.randbelow(10**6):06d}"
+            return self._operation(call, name, what, value, number)
+        return {} if what == "delete" and call.method.response in ("", "Empty") else value
+
+    def _operation(self, call: Call, name: str, what: str, value: Value, number: str) -> Value:
+        api, *parts = name.split("/")
+        now = datetime.fromtimestamp(self._site.clock.now(), UTC).isoformat()
+        if api == "compute":
+            scope = parts[2:3] if parts[2] == "global" else parts[2:4]
+            at = "/".join([api, *parts[:2], *scope, "operations", f"operation-{number}"])
+            where = {scope[0].rstrip("s"): fields.link("/".join([api, *parts[:2], *scope]))} if len(scope) == 2 else {}
+            answer = {"kind": "compute#operation", "id": number, "name": f"operation-{number}", "status": "DONE",
+                      "operationType": what, "progress": 100, "targetLink": fields.link(name), "insertTime": now,
+                      "endTime": now, "selfLink": fields.link(at), **where}  # fmt: skip
+        else:
+            scope = parts[: parts.index("locations") + 2] if "locations" in parts else []
+            local = "/".join([*scope, "operations", number])
+            at = f"{api}/{local}"
+            kind = _resource_name(call)
+            body = {} if what == "delete" else {"@type": f"type.googleapis.com/{kind}", **value}
+            answer = {"name": local, "done": True, "response": body}
+        self._site.resources.put(at, answer)
+        return answer
+
+
+def _resource_name(call: Call) -> str:
+    """The schema of the resource that a method is about: what `get` of the same collection answers."""
+    api, group = call.id.split(".")[0], call.id.rpartition(".")[0]
+    try:
+        return discovery.method(api, f"{group}.get").response
+    except StopIteration:
+        return call.method.response
+
+
+def _resource_schema(call: Call) -> Value:
+    return call.method.document["schemas"].get(_resource_name(call), {}).get("properties", {})
+
+
+def _inner(call: Call) -> Value:
+    """The resource in a body that may be a request around it (`{"topic": {…}, "updateMask": …}`)."""
+    wanted = _resource_name(call)
+    if call.body is None or call.method.request == wanted:
+        return dict(call.body or {})
+    schema = call.method.document["schemas"][call.method.request].get("properties", {})
+    key = next((key for key, spec in schema.items() if spec.get("$ref") == wanted), None)
+    return dict(call.body.get(key) or {}) if key else dict(call.body)
+
+
+def _merge(stored: Value, value: Value, mask: list[str]) -> None:
+    """Put what is given into what is stored: by a mask its paths; without one objects merge and null removes."""
+    for path in mask:
+        head, _, rest = path.partition(".")
+        if rest:
+            _merge(stored.setdefault(head, {}), value.get(head) or {}, [rest])
+        elif value.get(head) is None:
+            stored.pop(head, None)
+        else:
+            stored[head] = value[head]
+    for key, item in {} if mask else value.items():
+        if item is None:
+            stored.pop(key, None)
+        elif isinstance(item, dict) and isinstance(stored.get(key), dict):
+            _merge(stored[key], item, [])
+        else:
+            stored[key] = item
+
+
+def _camel(path: str) -> str:
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), path.strip())
+
+
+def _names(value: Any, link: str) -> bool:
+    if isinstance(value, dict):
+        return any(_names(item, link) for item in value.values())
+    if isinstance(value, list):
+        return any(_names(item, link) for item in value)
+    return value == link

@@ -1,0 +1,68 @@
+"""What a project has before a stack: its owner, service agents, APIs, regions, zones and Google's own images."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from localcloud.gcp.serve import Site
+
+PROJECT, NUMBER, REGION = "localcloud-project", "123456789012", "us-central1"
+DEPLOYER = f"deployer@{PROJECT}.iam.gserviceaccount.com"
+ZONES = {"us-central1": "abcf", "us-west1": "abc", "us-east1": "bcd", "europe-west1": "bcd", "europe-west4": "abc"}
+"""https://cloud.google.com/compute/docs/regions-zones"""
+QUOTAS = {"CPUS": 5000.0, "PREEMPTIBLE_CPUS": 5000.0, "N2_CPUS": 5000.0, "N2D_CPUS": 5000.0, "C3_CPUS": 5000.0,
+          "IN_USE_ADDRESSES": 2000.0, "INSTANCES": 6000.0, "DISKS_TOTAL_GB": 204800.0, "SSD_TOTAL_GB": 204800.0,
+          "NVIDIA_T4_GPUS": 64.0, "PREEMPTIBLE_NVIDIA_T4_GPUS": 64.0, "NVIDIA_L4_GPUS": 64.0,
+          "PREEMPTIBLE_NVIDIA_L4_GPUS": 64.0}  # fmt: skip
+COMPUTE = "https://www.googleapis.com/compute/v1"
+AGENTS = {"pubsub.googleapis.com": "gcp-sa-pubsub", "cloudscheduler.googleapis.com": "gcp-sa-cloudscheduler",
+          "logging.googleapis.com": "gcp-sa-logging", "cloudfunctions.googleapis.com": "gcf-admin-robot",
+          "artifactregistry.googleapis.com": "gcp-sa-artifactregistry", "storage.googleapis.com": "gs-project-accounts",
+          "compute.googleapis.com": "compute-system", "secretmanager.googleapis.com": "gcp-sa-secretmanager",
+          "run.googleapis.com": "serverless-robot-prod", "eventarc.googleapis.com": "gcp-sa-eventarc",
+          "bigquery.googleapis.com": "bigquery-encryption", "iam.googleapis.com": "", "monitoring.googleapis.com": "",
+          "cloudresourcemanager.googleapis.com": "", "serviceusage.googleapis.com": "", "cloudkms.googleapis.com": "",
+          "cloudbuild.googleapis.com": "gcp-sa-cloudbuild", "iamcredentials.googleapis.com": ""}  # fmt: skip
+"""Service agents: https://cloud.google.com/iam/docs/service-agents"""
+
+
+def agent(service: str) -> str:
+    """The e-mail address of a service's agent, empty when it has none."""
+    domain = AGENTS.get(service)
+    if service == "storage.googleapis.com":
+        return f"service-{NUMBER}@gs-project-accounts.iam.gserviceaccount.com"
+    return f"service-{NUMBER}@{domain}.iam.gserviceaccount.com" if domain else ""
+
+
+def fill(site: Site) -> None:
+    """Put all of it into a new site, and the deployer's credentials into its state folder."""
+    put = site.resources.put
+    base = f"projects/{PROJECT}"
+    put(f"cloudresourcemanager/{base}", {"name": f"projects/{NUMBER}", "projectId": PROJECT, "projectNumber": NUMBER,
+        "state": "ACTIVE", "lifecycleState": "ACTIVE", "displayName": PROJECT, "labels": {}})  # fmt: skip
+    put(f"iam/{base}/serviceAccounts/{DEPLOYER}", {"name": f"{base}/serviceAccounts/{DEPLOYER}", "email": DEPLOYER})
+    bindings = [{"role": "roles/owner", "members": [f"serviceAccount:{DEPLOYER}"]}]
+    for service in AGENTS:
+        name = f"projects/{NUMBER}/services/{service}"
+        config = {"name": service, "title": service}
+        put(f"serviceusage/{base}/services/{service}", {"name": name, "state": "ENABLED", "config": config})
+    site.resources.set_policy(f"cloudresourcemanager/{base}", {"version": 1, "etag": "BwA=", "bindings": bindings})
+    put(f"compute/{base}", {"kind": "compute#project", "name": PROJECT, "id": NUMBER, "quotas": []})
+    for region, letters in ZONES.items():
+        at = f"{COMPUTE}/{base}"
+        zones = [f"{region}-{letter}" for letter in letters]
+        quotas = [{"metric": metric, "limit": limit, "usage": 0.0} for metric, limit in QUOTAS.items()]
+        put(f"compute/{base}/regions/{region}", {"kind": "compute#region", "name": region, "status": "UP",
+            "selfLink": f"{at}/regions/{region}", "zones": [f"{at}/zones/{zone}" for zone in zones],
+            "quotas": quotas})  # fmt: skip
+        for zone in zones:
+            put(f"compute/{base}/zones/{zone}", {"kind": "compute#zone", "name": zone, "status": "UP",
+                "region": f"{at}/regions/{region}", "selfLink": f"{at}/zones/{zone}"})  # fmt: skip
+    for bucket, days in (("_Default", 30), ("_Required", 400)):
+        name = f"{base}/locations/global/buckets/{bucket}"
+        put(f"logging/{name}", {"name": name, "retentionDays": days, "lifecycleState": "ACTIVE"})
+    path = site.state / "credentials.json"
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(site.tokens.key_file(DEPLOYER, PROJECT, site.url), indent=1))
