@@ -1,6 +1,7 @@
 """The live view and the lines of `wait`. What this cannot prove: what a real terminal shows of it."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -8,6 +9,7 @@ from rich.console import Console
 from tidemill.cli import live
 from tidemill.client import Chunks, Status
 from tidemill.client.status import State
+from tidemill.ledger import Again
 
 
 def status(succeeded=0, failed=0, *, items=500, state: State = "running", reclaims=0, note=None, running=0, waiting=0):
@@ -27,19 +29,19 @@ class Clock:
 def test_the_speed_is_that_of_the_last_minutes():
     clock = Clock()
     speed = live.Speed(clock)
-    speed.look(0)
+    speed.look(status(0))
     assert speed.items_a_second is None
     clock.now += 10
-    speed.look(0)
+    speed.look(status(0))
     assert speed.items_a_second is None
-    assert speed.seconds_left(5) is None
+    assert speed.seconds_left is None
     clock.now += 10
-    speed.look(100)
+    speed.look(status(100))
     assert speed.items_a_second == 5
-    assert speed.seconds_left(50) == 10
+    assert speed.seconds_left == 80
     for _ in range(4 * int(live.WINDOW_SECONDS)):
         clock.now += 1
-        speed.look(100 + int(clock.now - 1020) * 2)
+        speed.look(status(100 + int(clock.now - 1020) * 2, items=5000))
     assert speed.items_a_second == pytest.approx(2, rel=0.02)
 
 
@@ -93,6 +95,31 @@ def test_lines_say_events_at_once_and_figures_now_and_then(capsys):
         "tiles: 31/500 items, 1 failed, 1 worker, 1.5 items/s, 5 min left",
         "tiles: 500/500 items, 1 failed",
     ]
+
+
+def test_a_retry_is_counted_by_itself_and_its_old_failures_are_not(monkeypatch, capsys):
+    clock = Clock()
+    lines = live.Lines("tiles", clock)
+    view = live.View("tiles")
+    for look in (
+        replace(status(495, 5), again=Again(1, 5, 0, 0)),
+        replace(status(497, 3, running=2), again=Again(1, 5, 3, 1)),
+        status(499, 1, state="finished"),
+    ):
+        view(look)
+        lines(look)
+        clock.now += 10
+        if look.again and look.again.ended:
+            assert "3/5 items again  60 %" in rendered(view)
+    assert capsys.readouterr().err.splitlines() == [
+        "tiles: 0/5 items again, running",
+        "tiles: 3/5 items again, 1 failed, 2 workers, 0.3 items/s, 6.7 s left",
+        "tiles: 500/500 items, 1 failed",
+    ]
+
+
+def test_items_that_run_again_beside_others_have_not_ended():
+    assert replace(status(90, 10), again=Again(1, 8, 2, 0)).progress == (94, 500)
 
 
 def test_without_a_terminal_there_are_lines(monkeypatch, capsys):

@@ -9,7 +9,7 @@ from tidemill.backends import QueueState
 from tidemill.client import deliveries
 from tidemill.client.consumption import Consumption, Spread, suggestion
 from tidemill.errors import CallerError
-from tidemill.ledger import Ledger, names
+from tidemill.ledger import Again, Ledger, names
 
 COMMAND = ["python3", "x.py", "{uri}"]
 
@@ -52,6 +52,44 @@ def test_retry_runs_what_failed_and_nothing_else():
     assert (status.state, status.succeeded, status.failed, status.remaining) == ("finished", 9, 1, 0)
     assert [o.index for o in job.results(failed_only=True)] == [4]
     assert job.retry().items == 1
+
+
+def test_what_runs_again_is_counted_by_itself():
+    target, backend, job = submitted()
+    backend.run(target, job.id, fail_items=[1, 2, 4, 9])
+    assert job.status().again is None
+    job.retry()
+    assert job.status().again == Again(since=1, items=4, ended=0, failed=0)
+    ledger = Ledger(target.store, job.id)
+    ledger.commit(1, 0, "b", [outcome(i, uris(3)[i], i == 2) for i in (1, 2)])
+    status = job.status()
+    assert status.again == Again(since=1, items=4, ended=2, failed=1)
+    assert (status.progress, status.succeeded, status.failed) == ((2, 4), 7, 3)
+    # What is lost of it and enqueued again is the same retry; so is another that begins meanwhile.
+    for fake in backend.arrays:
+        fake.children = ["failed"] * len(fake.children)
+    assert job.resume().round == 2
+    job.retry([2])
+    assert job.status().again == Again(since=1, items=3, ended=0, failed=0)
+    rerun(target, backend, job, 2)
+    assert job.status().again == Again(since=3, items=1, ended=0, failed=0)
+    rerun(target, backend, job, 3)
+    assert (job.status().again, job.status().state, job.status().failed) == (None, "finished", 0)
+
+
+def test_a_resume_counts_the_whole_job():
+    target, backend, job = submitted()
+    backend.run(target, job.id, skip_chunks=[1, 2])
+    job.resume()
+    assert (job.status().again, job.status().progress) == (None, (4, 10))
+
+
+def test_what_runs_again_beside_what_never_ran_has_not_ended():
+    target, _, job = submitted()
+    Ledger(target.store, job.id).commit(0, 0, "a", [outcome(i, uris(3)[i], i == 1) for i in range(3)])
+    job.retry()
+    status = job.status()
+    assert (status.remaining, status.again, status.progress) == (7, Again(1, 1, 0, 0), (2, 10))
 
 
 def test_retry_without_failures_enqueues_nothing():

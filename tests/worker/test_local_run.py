@@ -148,7 +148,7 @@ class TestCommands:
         ("arguments", "said"),
         [
             (["a"], "either a PROGRAM"),
-            (["a", "--function", "m:f", "--", "true"], "either a PROGRAM"),
+            (["a", "--function", "m:f", "--", "true"], "give one of the two"),
             (["a", "--python", "python3", "--", "true"], "--python goes with --function"),
             (["a", "--store", "s3://bucket", "--", "true"], "file:///folder"),
             (["a", "--reclaim-every", "soon", "--", "true"], "30s"),
@@ -259,17 +259,74 @@ class TestReclaims:
         assert outcomes[3].reason == "poison"
 
 
-def test_a_run_that_nobody_works_on_is_told(here):
-    run = here.start("a", "--", "sleep", "300")
-    until(lambda: list(here.store.glob("jobs/*/r0/attempts/*/*")), "the lease")
-    job, where = here.ledger.job, f"file://{here.store}/pipeline.json"
-    assert json.loads(here.type("status", job, "--pipeline", where, "--json").stdout)["state"] == "running"
-    run.kill()
-    run.wait(timeout=SECONDS)
-    until(lambda: not here.processes(), "the end of every process")
-    status = json.loads(here.type("status", job, "--pipeline", where, "--json").stdout)
-    assert status["state"] == "lost"
-    assert "same `tidemill run` command again" in status["note"]
+class TestGoingOn:
+    """What other verbs wrote, or a killed run left, is run by the one command that they all name."""
+
+    def test_a_run_that_nobody_works_on_is_told_and_wait_repairs_nothing(self, here):
+        run = here.start("a", "--", "sleep", "300")
+        until(lambda: list(here.store.glob("jobs/*/r0/attempts/*/*")), "the lease")
+        job, where = here.ledger.job, f"file://{here.store}/pipeline.json"
+        assert json.loads(here.type("status", job, "--pipeline", where, "--json").stdout)["state"] == "running"
+        run.kill()
+        run.wait(timeout=SECONDS)
+        until(lambda: not here.processes(), "the end of every process")
+        waited = here.type("wait", job, "--pipeline", where, "--json")
+        assert waited.returncode == 1
+        status = json.loads(waited.stdout)
+        assert (status["state"], status["note"]) == ("lost", "no run works on it")
+        assert status["run_command"] == f"tidemill run --job {job}"
+        assert [round_.round for round_ in here.ledger.rounds()] == [0]
+
+    def test_a_retry_says_what_runs_it_from_anywhere(self, here):
+        (here.folder / "work.py").write_text(
+            "from pathlib import Path\n\n"
+            "def work(uri):\n    assert uri == 'a' or Path(__file__).with_name('mended').exists()\n"
+        )
+        assert here.run("--name", "j", "a", "b", "--attempts", "1", "--function", "work:work").returncode == 1
+        job, where = here.ledger.job, f"file://{here.store}/pipeline.json"
+        (here.folder / "mended").touch()
+        said = here.type("retry", "j", "--failed", "--pipeline", where).stdout
+        assert f"1 item in 1 chunk enqueued as round 1. `tidemill run --job {job}` runs it." in said
+        # The newest round is still to run: no other is written.
+        assert "nothing to enqueue" in here.type("resume", job, "--pipeline", where).stdout
+        elsewhere = here.folder / "elsewhere"
+        elsewhere.mkdir()
+        here.folder = elsewhere
+        typed = json.loads(here.type("resume", job, "--pipeline", where, "--json").stdout)["run_command"].split()
+        assert typed == ["tidemill", "run", "--job", job, "--store", str(here.store)]
+        ran = here.type(*typed[1:])
+        here.folder = elsewhere.parent
+        assert ran.returncode == 0, ran.stderr
+        assert [o.status for o in here.outcomes()] == ["succeeded", "succeeded"]
+        assert len(here.ledger.rounds()) == 2
+
+    def test_a_submitted_and_a_cancelled_job_are_run(self, here):
+        assert here.run("a", "--", "true").returncode == 0
+        where = ["--pipeline", f"file://{here.store}/pipeline.json"]
+        job = here.type("submit", "--name", "sent", "a", "b", *where, "--", "true").stdout.strip()
+        here.type("cancel", job, *where)
+        refused = here.run("--job", job)
+        assert (refused.returncode, refused.stderr) == (
+            2,
+            f"tidemill: {job} is cancelled. `tidemill resume {job}` enqueues what is left of it.\n",
+        )
+        here.type("resume", job, *where)
+        assert json.loads(here.run("--job", "sent", "--json").stdout)["succeeded"] == 2
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["--name", "x"], "leave --name out"),
+            (["--", "true"], "leave a program out"),
+            (["a"], "leave uris out"),
+            (["--store", "nowhere"], "is no job store"),
+        ],
+    )
+    def test_what_would_make_it_another_job_is_refused(self, here, arguments, said):
+        ran = here.run("--job", "tiles", *arguments)
+        assert ran.returncode == 2
+        assert said in ran.stderr
+        assert not (here.folder / "nowhere").exists()
 
 
 def test_this_machine_takes_work():

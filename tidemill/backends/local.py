@@ -12,8 +12,10 @@ import json
 import os
 import platform
 import re
+import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
@@ -27,7 +29,9 @@ QUEUE = "local"
 CHUNKS_A_CPU = 16
 """Chunks for each CPU: enough that none of them idles for long at the end."""
 _PREFIX = re.compile(r"^(?P<job>[a-z][a-z0-9-]*-[0-9a-f]{8})-r")
-_NOBODY = "no run works on it: give the same `tidemill run` command again"
+DEFAULT_FOLDER = ".tidemill"
+"""The job store of `tidemill run`, in the folder in which it is typed."""
+_NOBODY = "no run works on it"
 
 
 def describe_machine(store: str, cpus: int, memory_mib: int, gpus: int, workers: int) -> Descriptor:
@@ -82,8 +86,21 @@ def folder_of(store: str) -> Path:
     return Path(unquote(parts.path))
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a job was first run.
+
+    Attributes:
+        folder: The folder in which the command was typed: modules are imported from there.
+        python: Interpreter of its functions; None for `python3` on PATH.
+    """
+
+    folder: str
+    python: str | None = None
+
+
 class Desk:
-    """A local job's own folder beside its ledger: the lock of its run, and what its workers printed.
+    """A local job's own folder beside its ledger: the lock of its run, where it was typed, what its workers printed.
 
     Args:
         store: URI of the store.
@@ -97,6 +114,19 @@ class Desk:
     def logs(self) -> Path:
         """Where workers write their lines, a file each."""
         return self.folder / "logs"
+
+    def remember(self, origin: Origin) -> None:
+        """Note where the job is run from, for whoever goes on with it."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        (self.folder / "origin.json").write_text(json.dumps(asdict(origin)))
+
+    def origin(self) -> Origin | None:
+        """Where the job was last run from; None when it never was, or that folder is gone."""
+        try:
+            found = Origin(**json.loads((self.folder / "origin.json").read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+        return found if Path(found.folder).is_dir() else None
 
     def lock(self, wait_seconds: float) -> IO[bytes] | None:
         """Take the job's lock, or None when a run that lives holds it.
@@ -159,9 +189,6 @@ class LocalBackend:
         if match is None:
             return []
         desk = Desk(self._store, match["job"])
-        # A submit looks here before it enqueues: without a desk nothing was ever run.
-        if not desk.folder.exists():
-            return []
         alive, found = desk.alive, []
         for path in sorted((desk.folder.parent / "rounds").glob("*.json"), key=lambda path: int(path.stem)):
             for array in json.loads(path.read_bytes())["arrays"]:
@@ -178,6 +205,20 @@ class LocalBackend:
 
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
         """Nothing to end: the workers of a run see the tombstone."""
+    def run_command(self, job: str) -> str:
+        """What has to be typed for what is enqueued of a job to run."""
+        folder = folder_of(self._store)
+        where = [] if folder == Path(DEFAULT_FOLDER).absolute() else ["--store", str(folder)]
+        return shlex.join(["tidemill", "run", "--job", job, *where])
+
+    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
+        """None: a run delivers a chunk until it is done."""
+        return []
+
+    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
+        """Nothing to throw away."""
+        return 0
+
         return sum(not array.ended for array in arrays)
 
     def logs(

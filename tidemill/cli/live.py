@@ -31,10 +31,16 @@ class Speed:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._looks: deque[tuple[float, int]] = deque()
+        self._items = 0
 
-    def look(self, ended: int) -> None:
+    def look(self, status: Status) -> None:
         """Note how many items have ended by now."""
         now = self._clock()
+        ended, items = status.progress
+        if self._looks and (items != self._items or ended < self._looks[-1][1]):
+            # Something was enqueued: what is counted now is something else.
+            self._looks.clear()
+        self._items = items
         self._looks.append((now, ended))
         # One look older than the window stays, so that the window is covered whole.
         while len(self._looks) > 2 and self._looks[1][0] <= now - WINDOW_SECONDS:
@@ -48,10 +54,11 @@ class Speed:
         (start, before), (end, after) = self._looks[0], self._looks[-1]
         return (after - before) / (end - start) if end > start and after > before else None
 
-    def seconds_left(self, remaining: int) -> float | None:
+    @property
+    def seconds_left(self) -> float | None:
         """At this speed; None when unknown."""
         rate = self.items_a_second
-        return remaining / rate if rate else None
+        return (self._items - self._looks[-1][1]) / rate if rate else None
 
 
 @contextmanager
@@ -80,7 +87,7 @@ class View:
     def __call__(self, status: Status) -> None:
         """Show a status from now on."""
         self._status = status
-        self._speed.look(ended(status))
+        self._speed.look(status)
 
     def render(self) -> RenderableType:
         """What stands on the terminal now."""
@@ -93,14 +100,14 @@ class View:
         status = self._status
         if status is None:
             return Text(f"{self._job}  {passed}  asking the store and the queue")
-        share = ended(status) / status.items if status.items else 1.0
+        ended, items = status.progress
         row = Table.grid(padding=(0, 2), expand=True)
         row.add_column(no_wrap=True)
         row.add_column(ratio=1)
         row.add_column(no_wrap=True)
-        style = "yellow" if status.failed else "green"
-        bar = ProgressBar(max(status.items, 1), ended(status), complete_style=style, finished_style=style)
-        row.add_row(self._job, bar, f"{ended(status)}/{status.items} items  {percent(share)}  {passed}")
+        style = "yellow" if failures(status) else "green"
+        bar = ProgressBar(max(items, 1), ended, complete_style=style, finished_style=style)
+        row.add_row(self._job, bar, f"{count(status)}  {percent(ended / items if items else 1.0)}  {passed}")
         figures: Any = Text(", ").join(Text(word, style) for word, style in figures_of(status, self._speed))
         return Group(row, figures)
 
@@ -118,30 +125,37 @@ class Lines:
 
     def __call__(self, status: Status) -> None:
         """Print one status, if it is time or something has happened."""
-        self._speed.look(ended(status))
+        self._speed.look(status)
         words = ", ".join(word for word, _ in figures_of(status, self._speed))
-        line = f"{self._job}: {ended(status)}/{status.items} items, {words}"
-        event = (status.state, status.failed, status.reclaims, len(status.chunks.lost), status.note)
+        line = f"{self._job}: {count(status)}, {words}"
+        event = (status.state, failures(status), status.reclaims, len(status.chunks.lost), status.note)
         if line != self._last and (event != self._event or self._clock() >= self._next):
             click.echo(line, err=True)
             self._last, self._event, self._next = line, event, self._clock() + LINE_SECONDS
 
 
-def ended(status: Status) -> int:
-    """Items with an outcome."""
-    return status.succeeded + status.failed
+def count(status: Status) -> str:
+    """`105/500 items`, `3/5 items again`."""
+    ended, items = status.progress
+    return f"{ended}/{items} items" + (" again" if status.again and not status.remaining else "")
+
+
+def failures(status: Status) -> int:
+    """Failed items: while nothing but a retry runs those that failed again, for the old failures are what runs."""
+    return status.again.failed if status.again and not status.remaining else status.failed
 
 
 def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
     """What is worth a word while a job runs, each with the style that it has on a terminal."""
     chunks = status.chunks
-    words = [(f"{status.failed} failed", "bold red")] if status.failed else []
+    failed = failures(status)
+    words = [(f"{failed} failed", "bold red")] if failed else []
     words += [(counted(status.reclaims, "reclaim"), "yellow")] if status.reclaims else []
-    words += [(f"{len(chunks.lost)} lost", "yellow")] if chunks.lost else []
+    words += [(f"{len(chunks.lost)} lost", "yellow")] if chunks.lost and not status.run_command else []
     if not status.ended:
         words += [(counted(chunks.running, "worker"), "")] if chunks.running else []
         words += [(f"{counted(chunks.waiting, 'chunk')} waiting", "")] if chunks.waiting else []
-        rate, left = speed.items_a_second, speed.seconds_left(status.remaining)
+        rate, left = speed.items_a_second, speed.seconds_left
         words += [(f"{rate:.3g} items/s", "")] if rate else []
         words += [(f"{seconds(left)} left", "")] if left else []
     if status.note and status.state in ("waiting", "lost"):

@@ -30,10 +30,9 @@ def command(job: str, pipeline: str | None, as_json: bool) -> int:
 def sentence(sent: Sent) -> str:
     """What was enqueued, for people."""
     note = f" ({sent.note})" if sent.note else ""
+    then = f"`{sent.run_command}` runs it." if sent.run_command else f"`tidemill wait {sent.job}` watches it."
     if sent.round is None:
-        return f"{sent.job}: nothing to enqueue{note}."
+        return f"{sent.job}: nothing to enqueue{note}." + (f" {then}" if sent.run_command and sent.note else "")
     items = "1 item" if sent.items == 1 else f"{sent.items} items"
     chunks = "1 chunk" if sent.chunks == 1 else f"{sent.chunks} chunks"
-    return (
-        f"{sent.job}: {items} in {chunks} enqueued as round {sent.round}{note}. `tidemill wait {sent.job}` watches it."
-    )
+    return f"{sent.job}: {items} in {chunks} enqueued as round {sent.round}{note}. {then}"

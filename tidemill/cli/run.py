@@ -8,24 +8,27 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from tidemill.cli.submit import ProgramAfterDashes, environment
+from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, what_runs
 
 if TYPE_CHECKING:
-    from tidemill.backends.local import Desk
+    from tidemill.backends.local import Desk, Origin
     from tidemill.client import Job, Pipeline, Status
     from tidemill.worker.capacity import Capacity
     from tidemill.worker.local import Keeper
 
-DEFAULT_FOLDER = ".tidemill"
 ITEM_SECONDS = 0.25
 """How long an item is expected to take: short, so that chunks are cut by how many CPUs share them."""
 LOCK_SECONDS = 20.0
 LOOK_SECONDS = 1.0
 INTERRUPTED = 130
+OF_A_RUN = ("workers", "store", "interpreter", "reclaim_every", "as_json")
+"""Options that say how a job is run here, not what it is."""
+TYPED = ParameterSource.COMMANDLINE
 
 
 class Every(click.ParamType):
@@ -47,22 +50,13 @@ class Every(click.ParamType):
     options_metavar="[OPTIONS]",
     epilog="Example: tidemill run --items tiles.txt -- python3 features.py {input} {output}",
 )
-@click.argument("uris", nargs=-1, metavar="[URI]... -- PROGRAM [ARGUMENT]...")
-@click.option("--function", metavar="MODULE:FUNCTION", help="Call a Python function for each item instead of PROGRAM.")
-@click.option("--python", "interpreter", metavar="PATH", help="Python that runs --function. Default: python3 on PATH.")
+@what_runs
+@click.option("--job", metavar="JOB", help="Go on with a job of the store as it is: after retry, resume or submit.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Items side by side. Default: as many as fit.")
-@click.option("--items", metavar="FILE", help="Items, as `tidemill submit` takes them; - is standard input.")
-@click.option("--store", metavar="URI", help=f"Job store, file:///folder. Default: ./{DEFAULT_FOLDER}")
-@click.option("--name", help="Name of the job. Default: the program's. Another name is another job.")
+@click.option("--store", metavar="URI", help="Job store, file:///folder. Default: ./.tidemill")
+@click.option("--python", "interpreter", metavar="PATH", help="Python that runs --function. Default: python3 on PATH.")
 @click.option("--memory", type=int, metavar="MIB", help="Memory limit of an item. Default: its share of the machine.")
-@click.option("--chunk-size", type=int, help="Items that travel together. Default: chosen, and said.")
-@click.option("--attempts", type=int, default=3, show_default=True, help="Attempts of an item, 1 to 10.")
-@click.option("--timeout", type=int, default=3600, show_default=True, metavar="SECONDS", help="Limit of one attempt.")
-@click.option("--output", metavar="URI", help="Prefix of the outputs. Default: out/JOB in the job store.")
-@click.option("--env", "variables", multiple=True, metavar="KEY=VALUE", help="Variable of the program. Repeatable.")
-@click.option("--code", metavar="DIR", help="Folder of code, packed and unpacked as for a cloud.")
-@click.option("--pip-index", metavar="URL", help="Package index for its requirements.txt. Default: pip's own.")
-@click.option("--wheelhouse", metavar="URI", help="Prefix of a store that holds the wheels for requirements.txt.")
+@how_it_runs
 @click.option("--reclaim-every", type=Every(), metavar="TIME", help="Rehearse Spot: take a worker away that often.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
 @click.pass_context
@@ -70,38 +64,25 @@ def command(
     ctx: click.Context,
     /,
     *,
-    uris: tuple[str, ...],
-    function: str | None,
-    interpreter: str | None,
+    job: str | None,
     workers: int | None,
-    items: str | None,
     store: str | None,
-    name: str | None,
+    interpreter: str | None,
     memory: int | None,
-    chunk_size: int | None,
-    attempts: int,
-    timeout: int,
-    output: str | None,
-    variables: tuple[str, ...],
-    code: str | None,
-    pip_index: str | None,
-    wheelhouse: str | None,
     reclaim_every: float | None,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Run a job on this machine: PROGRAM, or a Python function, once for every item.
 
     The same command again goes on where it was stopped or killed, and does nothing when all is done. The job store is
     a folder with the same contents as in a cloud, so every other verb works on it: --pipeline file:///…/pipeline.json.
+    Without --name the job is called after its program.
     """
-    program = list(ctx.obj or ())
-    if bool(program) == bool(function):
-        raise click.UsageError("give either a PROGRAM after --, or --function MODULE:FUNCTION.")
-    if items is not None and uris:
-        raise click.UsageError(f"--items is {items!r} and URIs are given too; give one of the two.")
-    if interpreter is not None and not function and not code:
-        raise click.UsageError("--python goes with --function or --code.")
-    from tidemill.code import in_code
+    asked = {} if job else asked_of(ctx, given, memory, interpreter)
+    if job:
+        check_alone(ctx)
+    from tidemill.errors import CallerError
     from tidemill.worker.capacity import Capacity
     from tidemill.worker.local import Keeper
 
@@ -109,32 +90,64 @@ def command(
     keeper = Keeper()
     try:
         capacity = Capacity.read()
-        pipeline = local_pipeline(store, capacity, workers)
-        job = pipeline.submit(
-            absolute(program if code is None else in_code(program, code)) or None,
-            items=[local_path(uri) for uri in uris] if items is None else items,
-            function=function,
-            name=name or default_name(program, function),
-            memory_mib=memory,
-            chunk_size=chunk_size,
-            item_seconds=ITEM_SECONDS,
-            attempts=attempts,
-            timeout_seconds=timeout,
-            output=output,
-            env=environment(variables),
-            code=code,
-            pip_index=pip_index,
-            wheelhouse=wheelhouse,
-            say=lambda text: click.echo(text, err=True),
-        )
-        wanted = workers or capacity.slots(job.spec.resources)
-        status, interrupted = run(
-            pipeline, job, keeper, workers=wanted, reclaim_seconds=reclaim_every, interpreter=interpreter
-        )
+        pipeline = local_pipeline(store, capacity, workers, is_there=bool(job))
+        found = pipeline.job(job) if job else pipeline.submit(**asked)
+        if job and found.cancelled:
+            raise CallerError(f"{found.id} is cancelled. `tidemill resume {found.id}` enqueues what is left of it.")
+        wanted = workers or capacity.slots(found.spec.resources)
+        origin = origin_of(pipeline, found, go_on=bool(job), interpreter=interpreter)
+        status, interrupted = run(pipeline, found, keeper, workers=wanted, reclaim_seconds=reclaim_every, origin=origin)
     finally:
         keeper.close()
-    shown = show(pipeline, job, keeper, status, as_json)
+    shown = show(pipeline, found, keeper, status, as_json)
     return INTERRUPTED if interrupted and status.remaining else shown
+
+
+def asked_of(ctx: click.Context, given: dict[str, Any], memory: int | None, interpreter: str | None) -> dict[str, Any]:
+    """A new job, as keyword arguments of `Pipeline.submit`: what names files of this folder names them by full paths,
+    for items run in folders of their own.
+
+    Raises:
+        UsageError: Not one thing that runs.
+    """
+    from tidemill.code import in_code
+
+    asked = arguments_of(ctx, given) | {"memory_mib": memory}
+    program, function, code = asked["command"] or [], asked["function"], asked["code"]
+    if bool(program) == bool(function):
+        raise click.UsageError("give either a PROGRAM after --, or --function MODULE:FUNCTION.")
+    if interpreter is not None and not function and not code:
+        raise click.UsageError("--python goes with --function or --code.")
+    if isinstance(asked["items"], list):
+        asked["items"] = [local_path(uri) for uri in asked["items"]]
+    asked["command"] = absolute(program if code is None else in_code(program, code)) or None
+    asked["name"] = asked["name"] or default_name(program, function)
+    asked["item_seconds"] = asked["item_seconds"] or ITEM_SECONDS
+    return asked
+
+
+def check_alone(ctx: click.Context) -> None:
+    """A job that is gone on with stays as it is.
+
+    Raises:
+        UsageError: Something is given that would make it another.
+    """
+    given = [param for param in ctx.command.params if ctx.get_parameter_source(param.name or "") is TYPED]
+    others = [param.opts[0] for param in given if param.name not in ("job", *OF_A_RUN)]
+    if ctx.obj or others:
+        said = "a program" if ctx.obj else others[0]
+        raise click.UsageError(f"--job goes on with a job as it was sent; leave {said} out.")
+
+
+def origin_of(pipeline: Pipeline, job: Job, *, go_on: bool, interpreter: str | None) -> Origin:
+    """Where the job's modules are imported from, and by which Python: where it was first typed."""
+    from tidemill.backends.local import Desk, Origin
+
+    desk = Desk(pipeline.store.uri, job.id)
+    known = desk.origin() if go_on else None
+    origin = Origin(known.folder if known else os.getcwd(), interpreter or (known.python if known else None))
+    desk.remember(origin)
+    return origin
 
 
 def run(
@@ -144,7 +157,7 @@ def run(
     *,
     workers: int,
     reclaim_seconds: float | None,
-    interpreter: str | None,
+    origin: Origin,
 ) -> tuple[Status, bool]:
     """Work on a job until it ends, or Ctrl-C stops it; returns its last status, and whether it was stopped."""
     from tidemill.backends.local import Desk
@@ -164,7 +177,15 @@ def run(
         forgive(ledger, chunks)
         scratch = os.environ.get("TIDEMILL_SCRATCH") or Path(tempfile.gettempdir(), f"tidemill-{os.getuid()}")
         plan = Run(
-            pipeline.store.uri, job.id, chunks, workers, str(scratch), str(desk.logs), reclaim_seconds, interpreter
+            pipeline.store.uri,
+            job.id,
+            chunks,
+            workers,
+            scratch=str(scratch),
+            logs=str(desk.logs),
+            folder=origin.folder,
+            reclaim_seconds=reclaim_seconds,
+            python=origin.python,
         )
         keeper.start(plan, lock.fileno())
         with following(job.id) as on_status:
@@ -226,9 +247,9 @@ def show(pipeline: Pipeline, job: Job, keeper: Keeper, status: Status, as_json: 
 # ---- what a cloud's user need not say ---------------------------------------------------------------------------
 
 
-def local_pipeline(store: str | None, capacity: Capacity, workers: int | None) -> Pipeline:
-    """This machine as a pipeline, with its descriptor written into the store."""
-    from tidemill.backends.local import LocalBackend, describe_machine, folder_of, publish
+def local_pipeline(store: str | None, capacity: Capacity, workers: int | None, is_there: bool) -> Pipeline:
+    """This machine as a pipeline, with its descriptor written into the store, which may have to be there already."""
+    from tidemill.backends.local import DEFAULT_FOLDER, LocalBackend, describe_machine, folder_of, publish
     from tidemill.client import Pipeline
 
     folder = (
@@ -236,6 +257,8 @@ def local_pipeline(store: str | None, capacity: Capacity, workers: int | None) -
         if store is None
         else folder_of(store if "://" in store else f"file://{Path(store).absolute()}")
     )
+    if is_there and not (folder / "jobs").is_dir():
+        raise click.UsageError(f"{folder} is no job store; give the one that holds the job: --store FOLDER.")
     uri = folder.as_uri()
     cpus = max(1, int(capacity.cpus + 0.01))
     descriptor = describe_machine(uri, cpus, capacity.memory_mib, len(capacity.gpus), workers or cpus)

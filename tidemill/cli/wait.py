@@ -58,6 +58,8 @@ def facts(status: Status, summary: Summary) -> dict[str, object]:
         "wall time": seconds(summary.wall_seconds),
         "peak memory": mebibytes(summary.peak_memory_mib),
     }
+    if status.run_command:
+        table["to go on"] = status.run_command
     if status.failed:
         table["failures"] = f"tidemill failures {status.job}; `tidemill retry {status.job} --failed` runs them again"
     return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,6 +97,21 @@ class Job:
         """
         return self.spec.output_prefix(self._pipeline.store.uri)
 
+    @property
+    def run_command(self) -> str | None:
+        """What has to be typed for the job to run where no cloud does that: in a store of `tidemill run`. Else None.
+
+        Example:
+            >>> job.run_command is None  # a queue has it
+            True
+        """
+        if self._pipeline.descriptor.cloud != "local":
+            return None
+        from tidemill.backends.local import LocalBackend
+
+        backend = self._pipeline.backend
+        return backend.run_command(self.id) if isinstance(backend, LocalBackend) else None
+
     # ---- looking ------------------------------------------------------------------------------------------------
 
     def progress(self) -> Counts:
@@ -151,7 +167,7 @@ class Job:
     ) -> Status:
         counts = look.counts
         rate = items_a_second(look, self._ledger.index()) if state in ("running", "waiting") else None
-        return Status(
+        status = Status(
             job=self.id,
             state=state,
             items=counts.items,
@@ -169,12 +185,15 @@ class Job:
             rounds=counts.rounds,
             start_failures=counts.start_failures,
             items_a_second=rate,
-            seconds_left=round(counts.remaining / rate, 1) if rate else None,
             consumption=taken,
             suggestion=suggestion(taken) if taken else None,
             fleet_errors=self._fleet_errors() if fleet else [],
             note=self._note(look, deliveries, state),
+            run_command=self.run_command if state == "lost" else None,
+            again=look.again,
         )
+        ended, items = status.progress
+        return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status
 
     def _fleet_errors(self) -> list[str]:
         """What machines that could not run their worker said within a day, the newest first."""
@@ -225,7 +244,8 @@ class Job:
         on_status: Callable[[Status], None] = lambda status: None,
         say: Callable[[str], None] = quiet,
     ) -> Status:
-        """Watch until the job ends. It always does: what the cloud has lost is enqueued again, within bounds.
+        """Watch until the job ends. It always does: what the cloud has lost is enqueued again, within bounds. In a
+        store of `tidemill run` it ends as `lost` when no run works on it, and `run_command` is what goes on with it.
 
         Args:
             repair: Enqueue lost deliveries again. Otherwise the job ends as `lost` when only they are left.
@@ -248,7 +268,7 @@ class Job:
         while True:
             status = self._patient_status(pause, say)
             on_status(status)
-            if status.chunks.lost and repair and repairs.worth_it(status):
+            if status.chunks.lost and repair and not status.run_command and repairs.worth_it(status):
                 repairs.enqueue(status)
             elif status.ended:
                 return status
@@ -296,7 +316,7 @@ class Job:
             >>> job.resume().chunks  # nothing was lost
             0
         """
-        return resume(self._pipeline, self.spec)
+        return replace(resume(self._pipeline, self.spec), run_command=self.run_command)
 
     def retry(self, items: Collection[int] | None = None, code: str | Path | None = None) -> Sent:
         """Run items again that have an outcome; the new outcome then stands.
@@ -312,11 +332,11 @@ class Job:
             >>> job.retry().items
             1
         """
-        if code is None:
-            return retry(self._pipeline, self.spec, items)
-        packed = pack(code)
-        upload(self._pipeline.store, self.id, packed)
-        return retry(self._pipeline, self.spec, items, packed.sha256)
+        packed = None if code is None else pack(code)
+        if packed is not None:
+            upload(self._pipeline.store, self.id, packed)
+        sent = retry(self._pipeline, self.spec, items, packed and packed.sha256)
+        return replace(sent, run_command=self.run_command)
 
     @property
     def cancelled(self) -> bool:

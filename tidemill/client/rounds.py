@@ -30,6 +30,7 @@ class Sent:
         items: Items that will run.
         arrays: Arrays that were handed to the cloud.
         note: Why it is less than somebody may have expected, or None.
+        run_command: What has to be typed for the job to go on, where no cloud does it; None where one does.
     """
 
     job: str
@@ -38,6 +39,7 @@ class Sent:
     items: int = 0
     arrays: int = 0
     note: str | None = None
+    run_command: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,13 +67,16 @@ def resume(pipeline: Pipeline, spec: JobSpec) -> Sent:
     ledger, backend = Ledger(pipeline.store, spec.job), pipeline.backend
     queue = queue_of(pipeline, spec)
     if not ledger.rounds():
-        arrays = arrays_of(spec.job, 0, range(spec.chunks_total))
+        arrays = arrays_of(spec.job, 0, range(spec.chunks_total), backend.array_chunks)
         sent = enqueue(pipeline, spec, write_round(ledger, 0, arrays, spec.image, code=spec.code))
         return Sent(spec.job, 0, spec.chunks_total, spec.items_total, sent)
     known = backend.describe(queue, f"{spec.job}-r")
     look = ledger.look()
     if look.counts.cancelled:
         missing = sorted(look.waiting)
+    elif getattr(backend, "local", False):
+        # What is enqueued stays so until a run works on it.
+        missing = []
     else:
         missing = reconcile(spec, backend, known, look, patient=False).lost
     if not missing:
@@ -173,7 +178,7 @@ def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, code: str | None) -> S
     ledger = Ledger(pipeline.store, spec.job)
     number = len(ledger.rounds())
     while True:
-        arrays = arrays_of(spec.job, number, plan.chunks)
+        arrays = arrays_of(spec.job, number, plan.chunks, pipeline.backend.array_chunks)
         some, before = dict(plan.items), dict(plan.failed_before)
         round_ = write_round(ledger, number, arrays, spec.image, code=code, items=some, failed_before=before)
         if plan.same_as(round_) and round_.code == code:

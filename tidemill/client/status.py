@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from tidemill.client.consumption import Consumption
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Look
+from tidemill.ledger import Again, Ledger, Look
 from tidemill.manifest import ManifestIndex
 
 State = Literal["waiting", "running", "finished", "cancelled", "lost"]
@@ -47,6 +47,9 @@ class Status:
         consumption: What items take, from a sample of records; None when there is none, or it was not asked for.
         suggestion: What to ask for instead, where what was asked for and what is taken differ much.
         fleet_errors: What machines that could not run their worker said within a day.
+        run_command: What has to be typed for a local job to go on, when no run works on it.
+        again: Items that run again though they have an outcome, which stands until there is a new one; None where none
+            do.
     """
 
     job: str
@@ -65,6 +68,17 @@ class Status:
     consumption: Consumption | None = None
     suggestion: str | None = None
     fleet_errors: list[str] = field(default_factory=list)
+    run_command: str | None = None
+    again: Again | None = None
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Items that have ended, and of how many. While nothing but a retry runs, those of the retry."""
+        if self.again is None:
+            return self.succeeded + self.failed, self.items
+        if not self.remaining:
+            return self.again.ended, self.again.items
+        return self.succeeded + self.failed - (self.again.items - self.again.ended), self.items
 
     @property
     def ended(self) -> bool:
@@ -73,8 +87,8 @@ class Status:
 
     @property
     def exit_code(self) -> int:
-        """1 when items have failed, or have no outcome and will not get one."""
-        return 1 if self.failed or (self.ended and self.remaining) else 0
+        """1 when items have failed, or will not get the outcome that was asked for."""
+        return 1 if self.failed or self.state in ("cancelled", "lost") else 0
 
     def to_json(self) -> dict[str, Any]:
         """Stable keys."""
@@ -91,11 +105,12 @@ class Status:
             "succeeded": self.succeeded,
             "failed": self.failed,
             "remaining": self.remaining,
+            **self._again(),
             "chunks": ", ".join(words),
             "reclaims": self.reclaims,
         }
         if self.items_a_second:
-            left = f", about {_duration(self.seconds_left or 0)} left" if self.remaining else ""
+            left = f", about {_duration(self.seconds_left)} left" if self.seconds_left else ""
             table["speed"] = f"{self.items_a_second:.3g} items a second{left}"
         if self.consumption:
             table |= self.consumption.facts()
@@ -103,17 +118,26 @@ class Status:
             table["suggestion"] = self.suggestion
         for number, error in enumerate(self.fleet_errors):
             table["fleet" + f" {number + 1}" * (number > 0)] = error
-        if chunks.lost:
+        if self.run_command:
+            table["to go on"] = self.run_command
+        elif chunks.lost:
             shown = ", ".join(map(str, chunks.lost[:10])) + (", ..." if len(chunks.lost) > 10 else "")
             table["lost"] = f"{len(chunks.lost)} deliveries (chunks {shown}): `tidemill resume {self.job}` repairs that"
         if self.failed:
             table["failures"] = f"tidemill failures {self.job}; `tidemill retry {self.job} --failed` runs them again"
         return table | ({"note": self.note} if self.note else {})
 
+    def _again(self) -> dict[str, object]:
+        if self.again is None:
+            return {}
+        failed = f", {self.again.failed} failed again" if self.again.failed else ""
+        return {"run again": f"{self.again.ended} of {self.again.items} ended{failed} (round {self.again.since})"}
+
 
 def items_a_second(look: Look, index: ManifestIndex) -> float | None:
     """The speed of the last ten minutes, from the times of records; None when too few ended."""
-    records = sorted((at, index.size(chunk)) for done in look.done.values() for chunk, at in done.items())
+    rounds = {round_.round: round_ for round_ in look.rounds}
+    records = sorted((at, rounds[r].size(chunk, index)) for r, done in look.done.items() for chunk, at in done.items())
     now = time.time()
     recent = [(at, size) for at, size in records if at >= now - SPEED_SECONDS]
     # What ended first began before the time that is looked at, unless something ended before that.

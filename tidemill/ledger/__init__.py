@@ -2,11 +2,12 @@
 
 from tidemill.ledger.attempts import MarkerWriter, Past
 from tidemill.ledger.ledger import Commit, Ledger
-from tidemill.ledger.look import Counts, Look
+from tidemill.ledger.look import Again, Counts, Look
 from tidemill.ledger.records import Header, Outcome, Record
 from tidemill.ledger.rounds import Round, RoundArray
 
 __all__ = [
+    "Again",
     "Commit",
     "Counts",
     "Header",

@@ -45,6 +45,23 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Again:
+    """Items that run again though they have an outcome: retries that are not over.
+
+    Attributes:
+        since: The first round of them.
+        items: How many they are.
+        ended: Those of them with a new outcome.
+        failed: Those of them that failed again.
+    """
+
+    since: int
+    items: int
+    ended: int
+    failed: int
+
+
+@dataclass(frozen=True)
 class Look:
     """What the names of a job's objects said at one moment.
 
@@ -55,6 +72,7 @@ class Look:
         failed: By chunk: how many of its items have failed, where any has.
         waiting: Chunks that the newest round which enqueued them has not done.
         cancellation: What the tombstone says, where it covers the newest round.
+        again: What runs again, where anything does.
     """
 
     counts: Counts
@@ -63,6 +81,7 @@ class Look:
     failed: dict[int, int]
     waiting: set[int] = field(default_factory=set)
     cancellation: dict[str, Any] | None = None
+    again: Again | None = None
 
 
 @dataclass
@@ -160,4 +179,38 @@ def combine(
         rounds=len(rounds),
     )
     done = {round_.round: seen.done for round_, seen in zip(rounds, read, strict=True)}
-    return Look(counts, list(rounds), done, {chunk: n for chunk, n in failed.items() if n}, waiting, cancellation)
+    left = {chunk: n for chunk, n in failed.items() if n}
+    return Look(counts, list(rounds), done, left, waiting, cancellation, _again(rounds, read, index, waiting))
+
+
+def _again(
+    rounds: Sequence[Round], read: Sequence[RoundNames], index: ManifestIndex, waiting: set[int]
+) -> Again | None:
+    """What runs again, or None.
+
+    It begins with the first round that has enqueued a waiting chunk since that chunk was last done, so that what such a
+    round has finished already stays in its count, and earlier retries, which are over, do not.
+    """
+    first: dict[int, int] = {}
+    had_outcome: set[int] = set()
+    for round_, seen in zip(rounds, read, strict=True):
+        for chunk in waiting.intersection(chunk for array in round_.arrays for chunk in array.all()):
+            if chunk in seen.done:
+                had_outcome.add(chunk)
+                first.pop(chunk, None)
+            else:
+                first.setdefault(chunk, round_.round)
+    since = min((first[chunk] for chunk in had_outcome), default=None)
+    if since is None:
+        return None
+    before = {chunk for seen in read[:since] for chunk in seen.done}
+    sizes: dict[int, int] = {}
+    failed: dict[int, int] = {}
+    for round_, seen in zip(rounds[since:], read[since:], strict=True):
+        enqueued = (chunk for array in round_.arrays for chunk in array.all())
+        sizes |= {chunk: round_.size(chunk, index) for chunk in enqueued if chunk in before}
+        failed |= {chunk: seen.failed.get(chunk, 0) for chunk in seen.done}
+    ended = sizes.keys() & failed.keys() - waiting
+    return Again(
+        since, sum(sizes.values()), sum(sizes[chunk] for chunk in ended), sum(failed[chunk] for chunk in ended)
+    )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+if TYPE_CHECKING:
+    from tidemill.manifest import ManifestIndex
 
 
 class RoundArray(BaseModel):
@@ -69,6 +73,11 @@ class Round(BaseModel):
     def chunks_total(self) -> int:
         """Chunks that were enqueued."""
         return sum(array.size for array in self.arrays)
+
+    def size(self, chunk: int, index: ManifestIndex) -> int:
+        """How many items of a chunk this round runs."""
+        some = self.items.get(chunk) if self.items else None
+        return index.size(chunk) if some is None else len(some)
 
 
 def array_name(job: str, number: int, k: int) -> str:

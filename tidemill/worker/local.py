@@ -60,6 +60,7 @@ class Run:
         workers: Processes side by side.
         scratch: Folder for scratch files.
         logs: Folder for what workers print.
+        folder: Where modules are imported from.
         reclaim_seconds: Take a worker away that often, as a Spot market would; None for never.
         python: Interpreter of functions; None for `python3` on PATH.
     """
@@ -70,6 +71,7 @@ class Run:
     workers: int
     scratch: str
     logs: str
+    folder: str
     reclaim_seconds: float | None = None
     python: str | None = None
 
@@ -341,6 +343,7 @@ def _work(run: Run, name: str, keeper: socket.socket) -> int:
         write_to(log)
         os.dup2(log.fileno(), 2)
         try:
+            os.chdir(run.folder)
             store = Store.open(run.store)
             scratch = Scratch(Path(run.scratch), name)
             staging = Staging(Stores(store), scratch, stop)

@@ -1,0 +1,128 @@
+"""What `submit` and `run` have in common: a program, its items, and what both may take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+FUNCTION = r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
+
+
+class ProgramAfterDashes(click.Command):
+    """Everything after the first `--` is the program's command line and none of our options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the program aside, let click read the rest."""
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.obj = args[:at], tuple(args[at + 1 :])
+        return super().parse_args(ctx, args)
+
+
+_WHAT = [
+    click.argument("uris", nargs=-1, metavar="[URI]... -- PROGRAM [ARGUMENT]..."),
+    click.option("--name", help="Name of the job. The same name and the same items are the same job."),
+    click.option(
+        "--items",
+        metavar="SOURCE",
+        help="A list (text with one URI or path a line, .jsonl, .csv), a folder, a prefix or a pattern such as "
+        "s3://bucket/prefix/**.jpg; - is standard input.",
+    ),
+    click.option(
+        "--items-format", metavar="FORMAT", help="text, jsonl or csv. Default: by the name's ending, else text."
+    ),
+    click.option("--items-column", metavar="NAME", help="CSV: the column that is the item. Default: uri."),
+    click.option(
+        "--function",
+        metavar="MODULE:NAME",
+        help="Instead of PROGRAM: a Python function, imported once and called with each item.",
+    ),
+    click.option(
+        "--shell", is_flag=True, help='PROGRAM is one text that /bin/sh reads; write "$TIDEMILL_INPUT" in it.'
+    ),
+]
+_HOW = [
+    click.option("--chunk-size", type=int, help="Items that travel together. Default: chosen, and said."),
+    click.option("--item-seconds", type=float, help="How long an item takes, to choose the chunk size by."),
+    click.option("--attempts", type=int, default=3, show_default=True, help="Attempts of an item, 1 to 10."),
+    click.option(
+        "--timeout", type=int, default=3600, show_default=True, metavar="SECONDS", help="Limit of one attempt."
+    ),
+    click.option("--output", metavar="URI", help="Prefix of the outputs. Default: out/JOB in the job store."),
+    click.option("--env", "variables", multiple=True, metavar="KEY=VALUE", help="Variable of the program. Repeatable."),
+    click.option("--code", metavar="DIR", help="Folder that travels with the job; its requirements.txt is installed."),
+    click.option("--pip-index", metavar="URL", help="Package index for requirements.txt. Default: the image's own."),
+    click.option("--wheelhouse", metavar="URI", help="Prefix of a store that holds the wheels for requirements.txt."),
+]
+
+
+def _all(options: list[Callable[..., Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+what_runs = _all(_WHAT)
+"""Adds the items and the program. What is special to a verb comes after it, then `how_it_runs`."""
+how_it_runs = _all(_HOW)
+"""Adds chunks, limits, outputs and code."""
+
+
+def arguments_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """What was typed, as keyword arguments of `Pipeline.submit`.
+
+    Args:
+        ctx: Holds the program, where there is one.
+        given: The values of `what_runs` and `how_it_runs`.
+
+    Raises:
+        UsageError: Two of them contradict each other.
+    """
+    asked = dict(given)
+    uris, shell, variables = asked.pop("uris"), asked.pop("shell"), asked.pop("variables")
+    if asked["items"] is not None and uris:
+        raise click.UsageError(f"--items is {asked['items']!r} and URIs are given too; give one of the two.")
+    if asked["items"] is None:
+        asked["items"] = list(uris)
+    command, asked["function"] = _program(ctx.obj or (), shell, asked["function"])
+    asked["timeout_seconds"] = asked.pop("timeout")
+    return asked | {
+        "command": command,
+        "env": _environment(variables),
+        "say": lambda text: click.echo(text, err=True),
+    }
+
+
+def _program(words: tuple[str, ...], shell: bool, function: str | None) -> tuple[list[str] | None, str | None]:
+    """What runs for each item: a command, or the name of a function."""
+    if function is not None:
+        if words or shell:
+            raise click.UsageError(f"--function is {function!r} and a program is given too; give one of the two.")
+        return None, function
+    if not shell:
+        is_function = len(words) == 1 and re.fullmatch(FUNCTION, words[0])
+        return (None, words[0]) if is_function else (list(words), None)
+    if len(words) != 1:
+        raise click.UsageError(f"--shell takes one text after --, in quotes; {len(words)} words are given.")
+    # Filled in, an item's name would be read as code.
+    if inside := re.search(r"\{(input|output|uri|output_uri|index)\}", words[0]):
+        raise click.UsageError(
+            f'--shell: write "$TIDEMILL_{inside[1].upper()}" in place of {inside[0]}, so that no item\'s name is ever '
+            "read as shell code."
+        )
+    return ["/bin/sh", "-c", words[0]], None
+
+
+def _environment(variables: tuple[str, ...]) -> dict[str, str]:
+    """`--env` options as a dict."""
+    pairs = [variable.partition("=") for variable in variables]
+    for variable, (key, equals, _) in zip(variables, pairs, strict=True):
+        if not key or not equals:
+            raise click.UsageError(f"--env is {variable!r}; allowed: KEY=VALUE.")
+    return {key: value for key, _, value in pairs}
