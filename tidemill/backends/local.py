@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
-from tidemill.backends import Array, ArrayState, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
 from tidemill.descriptor import DESCRIPTOR_NAME, Descriptor, Image, Machine, Queue, Resources, Rung
 from tidemill.errors import CallerError
 from tidemill.store import Store
@@ -168,6 +168,8 @@ class LocalBackend:
     """
 
     whole_cpus = False
+    array_chunks = 10_000
+    sees_children = True
     local = True
 
     def __init__(self, descriptor: Descriptor) -> None:
@@ -203,8 +205,6 @@ class LocalBackend:
         """Of a run that is over every chunk without a record is left; the ledger knows which those are."""
         return dict.fromkeys(range(array.size), _NOBODY) if array.ended else {}
 
-    def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
-        """Nothing to end: the workers of a run see the tombstone."""
     def run_command(self, job: str) -> str:
         """What has to be typed for what is enqueued of a job to run."""
         folder = folder_of(self._store)
@@ -219,6 +219,8 @@ class LocalBackend:
         """Nothing to throw away."""
         return 0
 
+    def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
+        """Nothing to end: the workers of a run see the tombstone."""
         return sum(not array.ended for array in arrays)
 
     def logs(
@@ -243,6 +245,10 @@ class LocalBackend:
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
         """It takes work; it runs what `tidemill run` is told to."""
         return {name: QueueState(True, True, "this machine") for name in queues}
+
+    def now(self) -> float:
+        """This machine's clock."""
+        return time.time()
 
 
 def _lines(path: Path, fields: dict[str, str | int], text: str | None) -> Iterator[LogLine]:
