@@ -6,8 +6,7 @@ A step is a write to the store or an array handed to the queue; the process dies
 import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, uris
-from tidemill.client import Pipeline, chunks, deliveries
-from tidemill.client.chunks import arrays_of
+from tidemill.client import Pipeline, deliveries
 from tidemill.ledger import Ledger
 from tidemill.manifest import read_items
 from tidemill.store import Store
@@ -65,13 +64,12 @@ class Steps:
 
 @pytest.fixture
 def world(monkeypatch):
-    monkeypatch.setattr(chunks, "ARRAY_CHUNKS", ARRAY)
-    monkeypatch.setattr(arrays_of, "__defaults__", (ARRAY,))
     monkeypatch.setattr("tidemill.manifest.PART_BYTES", 150)
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
 
     def make():
         backend, store = FakeBackend(), Store.open("memory://")
+        backend.array_chunks = ARRAY
         return Pipeline(descriptor(), store, backend), backend, Steps(store, backend)
 
     return make

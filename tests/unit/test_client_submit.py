@@ -50,10 +50,9 @@ def test_without_a_name_every_submit_is_a_job_of_its_own():
     assert all(job.startswith("job-") for job in ids)
 
 
-def test_a_submit_that_dies_between_two_arrays_is_finished_by_the_next(monkeypatch):
-    monkeypatch.setattr("tidemill.client.chunks.ARRAY_CHUNKS", 4)
-    monkeypatch.setattr(arrays_of, "__defaults__", (4,))
+def test_a_submit_that_dies_between_two_arrays_is_finished_by_the_next():
     target, backend = pipeline()
+    backend.array_chunks = 4
     backend.refuse_after = 1
     with pytest.raises(ConnectionAbortedError):
         target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=1)
@@ -72,13 +71,13 @@ def test_arrays_are_balanced_and_never_of_one():
         (20_001, [6_667, 6_667, 6_667]),
         (50_000, [10_000] * 5),
     ]:
-        arrays = arrays_of("tiles-00000000", 0, range(chunks))
+        arrays = arrays_of("tiles-00000000", 0, range(chunks), 10_000)
         assert [array.size for array in arrays] == sizes
         assert [chunk for array in arrays for chunk in array.all()] == list(range(chunks))
 
 
 def test_a_list_of_chunks_stays_a_list():
-    (array,) = arrays_of("tiles-00000000", 3, [5, 7, 90])
+    (array,) = arrays_of("tiles-00000000", 3, [5, 7, 90], 10_000)
     assert (array.name, array.chunks) == ("tiles-00000000-r3-a0", [5, 7, 90])
 
 
@@ -121,7 +120,7 @@ def test_a_job_never_has_more_than_fifty_thousand_chunks_and_never_an_array_of_o
     for seconds in (None, 0.001, 10, 100_000):
         plan = plan_chunks(items, 10**9, seconds, None)
         assert plan.chunks <= 50_000
-        arrays = arrays_of("tiles-00000000", 0, range(plan.chunks))
+        arrays = arrays_of("tiles-00000000", 0, range(plan.chunks), 10_000)
         assert all(array.size <= 10_000 for array in arrays)
         assert plan.chunks == 1 or min(array.size for array in arrays) > 1
 

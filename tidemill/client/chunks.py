@@ -10,7 +10,6 @@ from tidemill.errors import CallerError
 from tidemill.job import MAX_CHUNKS
 from tidemill.ledger.rounds import RoundArray, array_name
 
-ARRAY_CHUNKS = 10_000
 CHUNK_SECONDS = 240
 """Three to five minutes: long beside the start of a container, short beside the life of a Spot machine."""
 LEARNING_CHUNKS = 4
@@ -98,7 +97,7 @@ def check_sizes(item_seconds: float | None, chunk_size: int | None) -> None:
         raise CallerError.about("chunk_size", chunk_size, "1 and more", "Leave it out to have it chosen.")
 
 
-def arrays_of(job: str, number: int, chunks: Sequence[int], limit: int = ARRAY_CHUNKS) -> list[RoundArray]:
+def arrays_of(job: str, number: int, chunks: Sequence[int], limit: int) -> list[RoundArray]:
     """A round's chunks as arrays of nearly equal size.
 
     Equal, because an array of one is refused by AWS Batch (2 to 10,000,
@@ -109,7 +108,7 @@ def arrays_of(job: str, number: int, chunks: Sequence[int], limit: int = ARRAY_C
         job: The job's id.
         number: The round.
         chunks: Which chunks, in order; a range stays a range.
-        limit: Chunks an array.
+        limit: Chunks an array: as many as the backend takes.
     """
     count = -(-len(chunks) // limit)
     size, larger = divmod(len(chunks), max(count, 1))

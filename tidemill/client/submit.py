@@ -131,7 +131,8 @@ def _send(
             f"`tidemill resume {spec.job}` runs what is left; or choose another name."
         )
     spec = known or ledger.spec()
-    round_ = write_round(ledger, 0, arrays_of(spec.job, 0, range(spec.chunks_total)), spec.image, code=spec.code)
+    arrays = arrays_of(spec.job, 0, range(spec.chunks_total), pipeline.backend.array_chunks)
+    round_ = write_round(ledger, 0, arrays, spec.image, code=spec.code)
     job = Job(pipeline, spec.job, spec)
     job.enqueued = enqueue(pipeline, spec, round_)
     if known is not None:
