@@ -31,6 +31,7 @@ def describe(
             "account": place.account,
             "store": store_uri,
             "log_group": log_group,
+            "writable": list(config.data.write),
             "queues": {name: _queue(config.queues[name], queue) for name, queue in queues.items()},
         }
     )

@@ -120,8 +120,25 @@ class Descriptor(_Model):
     queues: dict[str, Queue]
     min_worker: str = Field(default=MIN_WORKER, description="The oldest worker that this stack's retry rules fit.")
     max_spec: int = Field(default=1, description="The newest job spec version that this stack's workers read.")
+    writable: list[str] | None = Field(
+        default=None,
+        description="URI prefixes beside the store's `out/` that jobs may write to; null where an older stack does not "
+        "say.",
+    )
 
     @property
     def uri(self) -> str:
         """URI of the descriptor itself, which is what a user is handed."""
         return f"{self.store}/{DESCRIPTOR_NAME}"
+
+    def may_hold_outputs(self, uri: str) -> bool:
+        """Whether jobs may write below a URI, as far as the descriptor says."""
+        below = f"{uri.rstrip('/')}/"
+        return self.writable is None or any(below.startswith(prefix) for prefix in self.output_prefixes)
+
+    @property
+    def output_prefixes(self) -> list[str]:
+        """URI prefixes of outputs: an object's URI begins with one of them."""
+        # A bucket alone ends where its name ends; a prefix is a beginning of names, as grants read it.
+        rest = [uri if "/" in uri.partition("://")[2] else f"{uri}/" for uri in self.writable or ()]
+        return [f"{self.store}/out/", *rest]

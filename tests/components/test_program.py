@@ -136,6 +136,18 @@ def test_the_descriptor_is_written_into_the_store():
     assert cpu.aws is not None
     assert cpu.aws.job_queue == "arn:mock:JobQueue:demo-local-cpu-queue"
     assert [(rung.market, rung.max_cpus) for rung in cpu.capacity] == [("spot", 8)]
+    assert descriptor.writable == []
+
+
+def test_the_descriptor_says_what_jobs_may_write():
+    recorder = run_stack("vision-dev")
+    written = Descriptor.model_validate_json(recorder.one("s3.BucketObjectv2").inputs["content"])
+    assert written.writable
+    # One word of a grant's meaning is written twice: here, and in the role's policy.
+    granted = "".join(str(policy.inputs["policy"]) for policy in recorder.of("iam.RolePolicy"))
+    for prefix in written.writable:
+        assert f":s3:::{prefix.removeprefix('s3://')}" in granted
+        assert written.may_hold_outputs(prefix)
 
 
 def test_what_a_stack_exports(monkeypatch: pytest.MonkeyPatch):

@@ -424,3 +424,18 @@ def test_the_verb_has_json(stack, capsys):
     said = json.loads(capsys.readouterr().out)
     assert said["ok"] is True
     assert list(said["checks"][0]) == ["check", "verdict", "detail", "command", "owner"]
+
+
+def test_an_output_is_looked_at_where_the_stack_says_what_jobs_may_write(stack, capsys, tmp_path):
+    def checked(output, writable, code):
+        found = descriptor(f"file://{tmp_path}/store", writable=writable)
+        (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
+        assert run(["doctor", "--json", *(["--output", output] if output else [])]) == code
+        checks = json.loads(capsys.readouterr().out)["checks"]
+        return [(check["verdict"], check["command"]) for check in checks if check["check"] == "output"]
+
+    mend = "pulumi config set --path 'tidemill:data.write[1]' s3://other/x/ && pulumi up"
+    assert checked(None, None, 0) == []
+    assert checked("s3://features/x", None, 0) == [("unknown", "pulumi up")]
+    assert checked("s3://features/x", ["s3://features/"], 0) == [("ok", "")]
+    assert checked("s3://other/x", ["s3://features/"], 3) == [("fault", mend)]

@@ -131,6 +131,41 @@ def test_an_output_elsewhere_is_looked_at(monkeypatch):
     assert "s3://elsewhere/x cannot be looked at with your login" in said[0]
 
 
+WRITABLE = ["s3://features/vision", "s3://all"]
+
+
+@pytest.mark.parametrize(
+    "output", ["s3://features/vision", "s3://features/vision/a/", "s3://features/vision2/a", "s3://all", "s3://all/x"]
+)
+def test_an_output_that_jobs_may_write_is_taken(monkeypatch, output):
+    target, _ = pipeline(writable=WRITABLE)
+    monkeypatch.setattr("tidemill.client.preflight.Stores", Elsewhere)
+    said: list[str] = []
+    monkeypatch.setattr(Elsewhere, "error", StoreDeniedError("no"))
+    assert submit(target, output=output, say=said.append).enqueued == 1
+    assert not any("data.write" in text for text in said), "the stack has said that jobs may"
+
+
+@pytest.mark.parametrize(
+    "output", ["s3://features", "s3://features/visio", "s3://all2/x", "s3://elsewhere/x", "memory:///jobs/x"]
+)
+def test_an_output_that_jobs_may_not_write_is_refused_and_the_places_are_named(output):
+    target, backend = pipeline(writable=WRITABLE)
+    with pytest.raises(CallerError) as refused:
+        submit(target, output=output)
+    assert str(refused.value) == (
+        f"output is {output!r}, which is not allowed; allowed: a URI below memory:///out/, s3://features/vision, "
+        "s3://all/. Leave it out for <store>/out/<job>, or ask the stack's owner to add it to tidemill:data.write."
+    )
+    assert backend.arrays == []
+    assert list(target.store.list("jobs")) == [PROBE]
+
+
+def test_the_stores_own_out_is_always_allowed():
+    target, _ = pipeline(writable=[])
+    assert submit(target, output=f"{target.descriptor.store}/out/mine").enqueued == 1
+
+
 def test_a_relative_path_is_refused_unless_the_machines_are_this_machine(monkeypatch):
     target, backend = pipeline()
     with pytest.raises(CallerError, match="a relative path"):

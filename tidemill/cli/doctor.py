@@ -17,8 +17,9 @@ FAULT = 3
 
 
 @click.command()
+@click.option("--output", metavar="URI", help="Also check whether jobs may write outputs there.")
 @common
-def command(pipeline: str | None, as_json: bool) -> int:
+def command(output: str | None, pipeline: str | None, as_json: bool) -> int:
     """Check login, descriptor, job store, queues, images, quotas and fleet; print one command for each fault.
 
     Exits with 3 when something is at fault.
@@ -26,7 +27,7 @@ def command(pipeline: str | None, as_json: bool) -> int:
     from tidemill.client.checks import check_pipeline
 
     findings = []
-    for finding in check_pipeline(pipeline_uri(pipeline)):
+    for finding in check_pipeline(pipeline_uri(pipeline), output):
         findings.append(finding)
         if not as_json:
             show(finding)

@@ -10,6 +10,8 @@ from tidemill.backends.aws_checks import login_fault, open_checks
 from tidemill.backends.findings import Finding
 from tidemill.client.fleet import fleet_errors
 from tidemill.client.pipeline import Pipeline
+from tidemill.client.preflight import where_outputs_go
+from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
 from tidemill.store import Store
 
@@ -20,11 +22,12 @@ _POLICY = "pulumi stack output submitter_policy_arn"
 _CLOCK = "sudo timedatectl set-ntp true"
 
 
-def check_pipeline(uri: str) -> Iterator[Finding]:
+def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
     """Look at everything that a submit needs, from the login to the fleet; findings come as they are made.
 
     Args:
         uri: URI of the pipeline's `pipeline.json`.
+        output: URI at which somebody wants outputs.
     """
     try:
         checks = open_checks(uri)
@@ -46,6 +49,7 @@ def check_pipeline(uri: str) -> Iterator[Finding]:
         return
     yield _descriptor(pipeline, uri, account)
     yield from store_findings(pipeline.store)
+    yield from output_findings(pipeline.descriptor, output)
     if checks and (found := open_checks(uri, pipeline.descriptor.region)):
         yield from found.pipeline(pipeline.descriptor)
     else:
@@ -120,6 +124,23 @@ def store_findings(store: Store) -> Iterator[Finding]:
         yield Finding("store", "fault", clock if skewed else str(error), _CLOCK if skewed else "tidemill doctor")
     except CallerError as error:
         yield Finding("store", "fault", str(error), "pulumi up", owner=True)
+
+
+def output_findings(descriptor: Descriptor, output: str | None) -> Iterator[Finding]:
+    """Where jobs may write outputs, and whether a place is among them."""
+    known = descriptor.writable
+    if known is None:
+        if output is not None:
+            yield Finding(
+                "output", "unknown", "an older stack does not say where jobs may write", "pulumi up", owner=True
+            )
+        return
+    if output is not None and not descriptor.may_hold_outputs(output):
+        command = f"pulumi config set --path 'tidemill:data.write[{len(known)}]' {output.rstrip('/')}/ && pulumi up"
+        allowed = where_outputs_go(descriptor)[0]
+        yield Finding("output", "fault", f"jobs may not write to {output}; allowed: {allowed}", command, owner=True)
+    else:
+        yield Finding("output", "ok", f"jobs may write below {', '.join(descriptor.output_prefixes)}")
 
 
 # ---- fleet ---------------------------------------------------------------------------------------------------------

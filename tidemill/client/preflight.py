@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from tidemill.code import PACKAGE_FILES, PLACEHOLDER, REQUIREMENTS, Packed
+from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
 from tidemill.job import PLACEHOLDERS, JobSpec, unknown_placeholders
 from tidemill.store import Store, Stores
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 PROBE = "jobs/conditional-create"
 """The object that shows that the store can be written and has a conditional create. It stays there."""
+SHOWN = 6
+"""Prefixes that an error names."""
 _SHELL_WORDS = re.compile(r"^(\||\|\||&|&&|;|<|>|>>|2>|2>&1)$|\$\(|`|^\*|/\*")
 
 
@@ -91,11 +94,12 @@ def check_store(store: Store) -> None:
 
 
 def check_output(pipeline: Pipeline, spec: JobSpec, say: Callable[[str], None]) -> None:
-    """Whether the place that the caller chose for outputs is there; inside the job store that is known.
-
-    Whether the machines may write there is the job role's matter, which this login cannot see.
-    """
-    if spec.output is None or spec.output.startswith(f"{pipeline.store.uri}/"):
+    """Whether jobs may write to the place that the caller chose for outputs, and whether it is there."""
+    if spec.output is None:
+        return
+    if not pipeline.descriptor.may_hold_outputs(spec.output):
+        raise CallerError.about("output", spec.output, *where_outputs_go(pipeline.descriptor))
+    if spec.output.startswith(f"{pipeline.store.uri}/"):
         return
     allowed, advice = "a URI that the machines can write", "Choose another, or leave it out for <store>/out/<job>."
     if spec.output.startswith("file://"):
@@ -108,6 +112,15 @@ def check_output(pipeline: Pipeline, spec: JobSpec, say: Callable[[str], None]) 
     try:
         next(iter(store.list(name)), None)
     except StoreDeniedError:
-        say(f"{spec.output} cannot be looked at with your login; the stack's tidemill:data.write must name it.")
+        if pipeline.descriptor.writable is None:
+            say(f"{spec.output} cannot be looked at with your login; the stack's tidemill:data.write must name it.")
     except (StoreError, CloudError) as error:
         raise CallerError.about("output", spec.output, f"{allowed} ({error})", advice) from None
+
+
+def where_outputs_go(descriptor: Descriptor) -> tuple[str, str]:
+    """Where outputs may go, and what to do when that does not suit."""
+    prefixes = descriptor.output_prefixes
+    more = f" and {len(prefixes) - SHOWN} more" if len(prefixes) > SHOWN else ""
+    advice = "Leave it out for <store>/out/<job>, or ask the stack's owner to add it to tidemill:data.write."
+    return f"a URI below {', '.join(prefixes[:SHOWN])}{more}", advice
