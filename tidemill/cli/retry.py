@@ -1,4 +1,4 @@
-"""`tidemill retry`: run items again that have an outcome."""
+"""`tidemill retry`: run items again that have an outcome, and chunks that the queue has put aside."""
 
 from __future__ import annotations
 
@@ -15,14 +15,22 @@ from tidemill.cli.show import show_json
 @job_argument
 @click.option("--failed", is_flag=True, help="Every item that failed.")
 @click.option("--items", metavar="INDEXES", help="Items by their indexes: 7, or 0-9,12,40-41.")
+@click.option("--dead", is_flag=True, help="Chunks that the queue put aside, delivered as often as it may (GCP).")
 @click.option("--code", metavar="DIR", help="Run them with this folder of code from now on.")
 @common
-def command(*, job: str, failed: bool, items: str | None, code: str | None, pipeline: str | None, as_json: bool) -> int:
-    """Run items again, in a new round whose outcomes then stand. Give --failed or --items."""
-    if failed == (items is not None):
-        raise click.UsageError("give one of --failed and --items.")
+def command(
+    *, job: str, failed: bool, items: str | None, dead: bool, code: str | None, pipeline: str | None, as_json: bool
+) -> int:
+    """Run items again, in a new round whose outcomes then stand. Give --failed, --items or --dead."""
+    if failed + (items is not None) + dead != 1:
+        raise click.UsageError("give one of --failed, --items and --dead.")
+    if dead and code is not None:
+        raise click.UsageError("--code goes with --failed or --items: dead letters run as they were sent.")
     handle = load_job(pipeline, job)
-    sent = handle.retry(None if items is None else indexes(items, handle.spec.items_total), code=code)
+    if dead:
+        sent = handle.retry_dead()
+    else:
+        sent = handle.retry(None if items is None else indexes(items, handle.spec.items_total), code=code)
     if as_json:
         show_json(asdict(sent))
     else:

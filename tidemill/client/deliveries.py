@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ class Deliveries:
     Attributes:
         states: Children by state (`waiting`, `starting`, `running`, ...), all rounds together.
         lost: Chunks without a record that nobody will deliver again.
+        dead: Those of them that the queue has put aside, delivered as often as they may be.
         outstanding: True while the cloud, or a submit that is still young, may deliver something.
         reason: The cloud's own words about what is lost, or else about what waits.
     """
@@ -39,6 +40,7 @@ class Deliveries:
     lost: list[int] = field(default_factory=list)
     outstanding: bool = False
     reason: str | None = None
+    dead: list[int] = field(default_factory=list)
 
 
 def queue_of(pipeline: Pipeline, spec: JobSpec) -> Queue:
@@ -173,6 +175,28 @@ def reconcile(
     if not patient or not lost:
         return Deliveries(states, lost, outstanding, waits)
     return Deliveries(states, lost, outstanding, given_up[lost[0]].why(lost[0], backend))
+
+
+def from_store(pipeline: Pipeline, spec: JobSpec, seen: Deliveries, look: Look) -> Deliveries:
+    """Deliveries of a queue that does not count children: what a worker has begun runs, everything else waits.
+
+    A chunk that was begun and released, and that no other worker has yet, counts as running.
+    """
+    if look.counts.cancelled:
+        return replace(seen, outstanding=False)
+    ledger, open_ = Ledger(pipeline.store, spec.job), look.waiting.difference(seen.lost)
+    newest = newest_rounds(look)
+    begun = {number: ledger.begun_chunks(number) for number in {newest[chunk] for chunk in open_ if chunk in newest}}
+    running = sum(chunk in begun.get(newest.get(chunk, -1), ()) for chunk in open_)
+    letters = pipeline.backend.dead_letters(queue_of(pipeline, spec), spec.job)
+    dead = {letter.chunk for letter in letters if newest.get(letter.chunk) == letter.round}.intersection(seen.lost)
+    states = {"running": running, "waiting": len(open_) - running}
+    return replace(seen, states=states, outstanding=bool(open_), dead=sorted(dead))
+
+
+def newest_rounds(look: Look) -> dict[int, int]:
+    """By chunk: the newest round that enqueued it, to which it belongs."""
+    return {chunk: round_.round for round_ in look.rounds for array in round_.arrays for chunk in array.all()}
 
 
 def _young(written: datetime) -> bool:

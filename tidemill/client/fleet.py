@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tidemill.backends.findings import Finding
+from tidemill.client.reconciler import read_report
 from tidemill.store import Store
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 FLEET_ERRORS = "fleet/errors"
 RECENT = timedelta(days=1)
+SHOWN = 3
+"""Machines whose errors are named."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,18 @@ def fleet_errors(store: Store) -> list[FleetError]:
     now = datetime.now(UTC)
     recent = [error for error in found if error.at is None or error.at >= now - RECENT]
     return sorted(recent, key=lambda error: error.at or now, reverse=True)
+
+
+def machine_words(pipeline: Pipeline, queue: str) -> list[str]:
+    """What keeps a queue's machines from coming: quotas and stockouts first, then a reconciler that does not run."""
+    report = read_report(pipeline.store) if pipeline.descriptor.cloud == "gcp" else None
+    return [] if report is None else [*report.troubles(queue), *report.remarks(queue, pipeline.backend.now())]
+
+
+def fleet_words(pipeline: Pipeline, queue: str) -> list[str]:
+    """The same, and then what machines that could not run their worker said within a day."""
+    errors = fleet_errors(pipeline.store)[:SHOWN]
+    return machine_words(pipeline, queue) + [error.text() for error in errors]
 
 
 def _fleet_error(name: str, data: bytes) -> FleetError:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from tidemill.backends import ArrayState, LogLine
 from tidemill.client.consumption import Consumption, sample, suggestion
-from tidemill.client.deliveries import Deliveries, oldest_by_name, queue_of, reconcile
-from tidemill.client.fleet import fleet_errors
+from tidemill.client.deliveries import Deliveries, from_store, oldest_by_name, queue_of, reconcile
+from tidemill.client.fleet import fleet_words
 from tidemill.client.lines import Wanted, follow_lines
-from tidemill.client.rounds import Sent, resume, retry, send_again
+from tidemill.client.rounds import Sent, resume, retry, retry_dead, send_again
 from tidemill.client.status import Chunks, State, Status, Summary, items_a_second, summarise
 from tidemill.code import pack, upload
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreMissingError
@@ -25,8 +25,6 @@ from tidemill.ledger import Counts, Ledger, Look, Outcome
 if TYPE_CHECKING:
     from tidemill.client.pipeline import Pipeline
 
-FLEET_ERRORS = 3
-"""Machines whose errors a status names."""
 POLL_SECONDS = 2.0
 SLOWEST_POLL_SECONDS = 15.0
 FRUITLESS_REPAIRS = 3
@@ -145,6 +143,8 @@ class Job:
             return self._status(look, Deliveries(), "finished", taken)
         queue_of(self._pipeline, self.spec)
         deliveries = reconcile(self.spec, self._pipeline.backend, known, look)
+        if not self._pipeline.backend.sees_children:
+            deliveries = from_store(self._pipeline, self.spec, deliveries, look)
         active = deliveries.states.get("running", 0) + deliveries.states.get("starting", 0)
         state: State = "running" if active else "waiting"
         if look.counts.cancelled and not deliveries.outstanding:
@@ -180,6 +180,7 @@ class Job:
                 waiting=deliveries.states.get("waiting", 0),
                 running=deliveries.states.get("running", 0) + deliveries.states.get("starting", 0),
                 lost=deliveries.lost,
+                dead=deliveries.dead,
             ),
             reclaims=counts.reclaims,
             rounds=counts.rounds,
@@ -187,17 +188,13 @@ class Job:
             items_a_second=rate,
             consumption=taken,
             suggestion=suggestion(taken) if taken else None,
-            fleet_errors=self._fleet_errors() if fleet else [],
+            fleet_errors=fleet_words(self._pipeline, self.spec.queue) if fleet else [],
             note=self._note(look, deliveries, state),
             run_command=self.run_command if state == "lost" else None,
             again=look.again,
         )
         ended, items = status.progress
         return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status
-
-    def _fleet_errors(self) -> list[str]:
-        """What machines that could not run their worker said within a day, the newest first."""
-        return [error.text() for error in fleet_errors(self._pipeline.store)[:FLEET_ERRORS]]
 
     def _note(self, look: Look, deliveries: Deliveries, state: State) -> str | None:
         """The most urgent thing that a person should know."""
@@ -338,6 +335,15 @@ class Job:
         sent = retry(self._pipeline, self.spec, items, packed and packed.sha256)
         return replace(sent, run_command=self.run_command)
 
+    def retry_dead(self) -> Sent:
+        """Enqueue again what the queue has put aside because it was delivered as often as it may be (dead letters).
+
+        Example:
+            >>> job.retry_dead().chunks  # nothing was put aside
+            0
+        """
+        return retry_dead(self._pipeline, self.spec)
+
     @property
     def cancelled(self) -> bool:
         """Whether the job has been cancelled, by whomever.
@@ -386,7 +392,7 @@ class Job:
         """An item's containers are read by name; what the cloud has forgotten, and whole jobs, by a search."""
         backend, descriptor = self._pipeline.backend, self._pipeline.descriptor
         since = max(self.spec.created_at.timestamp(), wanted.since_seconds)
-        children = [] if wanted.item is None else self._children(wanted.item)
+        children = [] if wanted.item is None or not backend.sees_children else self._children(wanted.item)
         for array, index in children:
             yield from filter(wanted.has, backend.child_logs(descriptor, array, index))
         if not children:

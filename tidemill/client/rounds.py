@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidemill.client.chunks import arrays_of
-from tidemill.client.deliveries import enqueue, queue_of, reconcile, write_round
+from tidemill.client.deliveries import enqueue, newest_rounds, queue_of, reconcile, write_round
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Look, Round
@@ -143,6 +143,24 @@ def retry(pipeline: Pipeline, spec: JobSpec, items: Collection[int] | None, code
     return Sent(sent.job, sent.round, sent.chunks, sent.items, sent.arrays, note)
 
 
+def retry_dead(pipeline: Pipeline, spec: JobSpec) -> Sent:
+    """Enqueue dead letters again as a new round, and then throw them away.
+
+    A letter whose chunk is done, or was enqueued again since, is only thrown away.
+    """
+    look = Ledger(pipeline.store, spec.job).look()
+    letters = pipeline.backend.dead_letters(queue_of(pipeline, spec), spec.job)
+    if look.counts.cancelled or not letters:
+        return Sent(spec.job, note="it is cancelled" if look.counts.cancelled else "there are no dead letters of it")
+    newest = newest_rounds(look)
+    wanted = {one.chunk for one in letters if one.chunk in look.waiting and newest[one.chunk] == one.round}
+    stale = _forget_dead(pipeline, spec, {letter.chunk for letter in letters} - wanted)
+    note = f"{stale} dead letters of chunks that need them no more were thrown away" if stale else None
+    if not wanted:
+        return Sent(spec.job, note=note)
+    return replace(send_again(pipeline, spec, look, sorted(wanted)), note=note)
+
+
 def _by_chunk(ledger: Ledger, spec: JobSpec, items: Collection[int]) -> dict[int, list[int]]:
     index, found = ledger.index(), dict[int, list[int]]()
     for item in sorted(set(items)):
@@ -186,4 +204,13 @@ def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, code: str | None) -> S
         number += 1
     index = ledger.index()
     items = sum(len(plan.items[c]) if c in plan.items else index.size(c) for c in plan.chunks)
-    return Sent(spec.job, round_.round, len(plan.chunks), items, enqueue(pipeline, spec, round_))
+    sent = Sent(spec.job, round_.round, len(plan.chunks), items, enqueue(pipeline, spec, round_))
+    _forget_dead(pipeline, spec, set(plan.chunks))
+    return sent
+
+
+def _forget_dead(pipeline: Pipeline, spec: JobSpec, chunks: Collection[int]) -> int:
+    """Throw away dead letters whose chunks were enqueued anew or are done."""
+    queue, backend = queue_of(pipeline, spec), pipeline.backend
+    stale = [letter for letter in backend.dead_letters(queue, spec.job) if letter.chunk in chunks]
+    return backend.forget_dead(queue, spec.job, stale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -30,6 +31,8 @@ class Chunks:
     running: int = 0
     lost: list[int] = field(default_factory=list)
     """Chunks without a record that nobody will deliver again."""
+    dead: list[int] = field(default_factory=list)
+    """Those of them that are dead letters: delivered as often as the queue allows."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class Status:
         seconds_left: At that speed.
         consumption: What items take, from a sample of records; None when there is none, or it was not asked for.
         suggestion: What to ask for instead, where what was asked for and what is taken differ much.
-        fleet_errors: What machines that could not run their worker said within a day.
+        fleet_errors: What machines that could not run their worker said within a day, and what keeps machines from
+            coming: stockouts, quotas, a reconciler that does not run.
         run_command: What has to be typed for a local job to go on, when no run works on it.
         again: Items that run again though they have an outcome, which stands until there is a new one; None where none
             do.
@@ -120,9 +124,13 @@ class Status:
             table["fleet" + f" {number + 1}" * (number > 0)] = error
         if self.run_command:
             table["to go on"] = self.run_command
-        elif chunks.lost:
-            shown = ", ".join(map(str, chunks.lost[:10])) + (", ..." if len(chunks.lost) > 10 else "")
-            table["lost"] = f"{len(chunks.lost)} deliveries (chunks {shown}): `tidemill resume {self.job}` repairs that"
+        else:
+            lost = [chunk for chunk in chunks.lost if chunk not in chunks.dead]
+            if chunks.dead:
+                words = f"{_some(chunks.dead)}: `tidemill retry {self.job} --dead` puts them back"
+                table["dead letters"] = f"{len(chunks.dead)} {words}"
+            if lost:
+                table["lost"] = f"{len(lost)} deliveries {_some(lost)}: `tidemill resume {self.job}` repairs that"
         if self.failed:
             table["failures"] = f"tidemill failures {self.job}; `tidemill retry {self.job} --failed` runs them again"
         return table | ({"note": self.note} if self.note else {})
@@ -132,6 +140,11 @@ class Status:
             return {}
         failed = f", {self.again.failed} failed again" if self.again.failed else ""
         return {"run again": f"{self.again.ended} of {self.again.items} ended{failed} (round {self.again.since})"}
+
+
+def _some(chunks: Sequence[int]) -> str:
+    """`(chunks 3, 7, 9, ...)`."""
+    return f"(chunks {', '.join(map(str, chunks[:10]))}{', ...' if len(chunks) > 10 else ''})"
 
 
 def items_a_second(look: Look, index: ManifestIndex) -> float | None:

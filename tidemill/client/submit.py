@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.deliveries import enqueue, write_round
-from tidemill.client.fleet import fleet_errors, image_faults
+from tidemill.client.fleet import SHOWN, fleet_errors, image_faults, machine_words
 from tidemill.client.items import open_items
-from tidemill.client.job import FLEET_ERRORS, Job
+from tidemill.client.job import Job
 from tidemill.client.place import Place
 from tidemill.client.preflight import check_output, check_packages, check_store, remarks
 from tidemill.client.spool import Spool, encodable
@@ -144,7 +144,9 @@ def _send(
 def _check_machines(pipeline: Pipeline, place: Place, say: Callable[[str], None]) -> None:
     """Before anything is written: what machines said of themselves, the image, and does the cloud take jobs for this
     queue?"""
-    for error in fleet_errors(pipeline.store)[:FLEET_ERRORS]:
+    for words in machine_words(pipeline, place.queue_name):
+        say(words)
+    for error in fleet_errors(pipeline.store)[:SHOWN]:
         say(f"a machine could not run its worker within the last day: {error.text()}")
     for fault in image_faults(pipeline, place.queue_name, place.image):
         raise CloudError(f"{fault.check}: {fault.detail}.", f"`{fault.command}` mends it." if fault.command else "")

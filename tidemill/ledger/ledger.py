@@ -256,6 +256,11 @@ class Ledger:
             shards = pool.map(lambda shard: list(self.store.list(f"{folder}/{shard}")), names.SHARDS)
             return {names.chunk_of_done(name) for shard in shards for name in shard}
 
+    def begun_chunks(self, number: int) -> set[int]:
+        """Chunks that a worker has leased in a round, done ones among them, by a listing of folders."""
+        found = self.store.folders(names.of_round(self.job, number, "attempts"))
+        return {int(folder.rstrip("/").rpartition("/")[2]) for folder in found}
+
     def failed_chunks(self, number: int) -> dict[int, int]:
         """By chunk: how many items failed in a round, where any did."""
         found = self.store.list(names.of_round(self.job, number, "failed"))
