@@ -10,6 +10,7 @@ from pathlib import Path
 
 from localcloud import engine
 from localcloud.cloud import Cloud, CloudError, GcpCloud, running
+from localcloud.gcp import pubsub
 
 NEXT = """localcloud runs at {url}, its state is in {state}.
   eval "$(python -m localcloud env{option})"     then: pulumi preview --stack …{more}
@@ -20,7 +21,7 @@ MORE = {"aws": ", aws s3 ls, …", "gcp": ", python -m tidemill …"}
 def main(argv: list[str] | None = None) -> int:
     """The exit code: 0, or 2 with one sentence on stderr."""
     parser = argparse.ArgumentParser(prog="python -m localcloud", description=__doc__)
-    parser.add_argument("verb", choices=["up", "env", "down", "engine"], help="engine: only prepare the Pulumi engine")
+    parser.add_argument("verb", choices=["up", "env", "down", "engine"], help="engine: only build what is built")
     parser.add_argument("--state", type=Path, default=Path(".localcloud"), help="folder of its state (.localcloud)")
     parser.add_argument("--cloud", choices=["aws", "gcp"], help="the one that runs in the folder by default, else aws")
     parser.add_argument("--port", type=int, help="on 127.0.0.1; a free one by default")
@@ -31,6 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if options.verb == "engine":
             engine.ensure()
+            pubsub.binary()
         elif options.verb == "up":
             cloud.start()
             option = "" if options.state == Path(".localcloud") else f" --state {shlex.quote(str(options.state))}"

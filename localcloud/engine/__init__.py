@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 VERSION = "v3.259.0"
+PULUMI = f"Pulumi engine {VERSION}"
 HERE = Path(__file__).parent
 BUILD_SECONDS = 1800
 
@@ -78,13 +79,13 @@ def _build(binaries: Path) -> None:
     stamp = f"-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={VERSION}"
     # the executor first: it is there as soon as the modules are, and a proxy that refuses is heard at once
     listing = [go, "mod", "download", "-json", "github.com/pulumi/pulumi/sdk/v3"]
-    module = _run(listing, source, environment, "fetching")
+    module = run_go(PULUMI, listing, source, environment, "fetching")
     found = re.search(r'"Dir": "(.*)"', module)
     if not found:
         raise EngineError(f"go mod download did not say where it put the SDK's module:\n{module}")
     if not (binaries / "pulumi").exists():
         install = [go, "install", "-trimpath", "-ldflags", f"-s -w {stamp}", "tool"]
-        _run(install, source, environment, "building (about four minutes, once)")
+        run_go(PULUMI, install, source, environment, "building (about four minutes, once)")
     executor = binaries / "pulumi-language-python-exec"
     partial = executor.with_suffix(".part")
     shutil.copyfile(Path(found[1]) / "python" / "cmd" / executor.name, partial)
@@ -92,11 +93,11 @@ def _build(binaries: Path) -> None:
     partial.rename(executor)
 
 
-def _run(command: list[str], folder: Path, environment: dict[str, str], what: str) -> str:
+def run_go(name: str, command: list[str], folder: Path, environment: dict[str, str], what: str) -> str:
     """Run a Go command with the seconds shown on stderr; its output is answered, or told when it fails."""
     started = time.monotonic()
     start, end = ("\r", "") if sys.stderr.isatty() else ("", "\n")
-    print(f"Pulumi engine {VERSION}: {what} …", file=sys.stderr, flush=True)
+    print(f"{name}: {what} …", file=sys.stderr, flush=True)
     with subprocess.Popen(
         command,
         cwd=folder,
@@ -124,8 +125,9 @@ def _run(command: list[str], folder: Path, environment: dict[str, str], what: st
     if process.returncode:
         tail = "\n".join(output.splitlines()[-12:])
         raise EngineError(
-            f"The Pulumi engine could not be built: `go {command[1]}` ended with {process.returncode}:\n{tail}\n"
-            "Check GOPROXY (`go env GOPROXY`) and the network, or install the Pulumi CLI on PATH."
+            f"{name} could not be built: `go {command[1]}` ended with {process.returncode}:\n{tail}\n"
+            "Check GOPROXY (`go env GOPROXY`) and the network"
+            + (", or install the Pulumi CLI on PATH." if name == PULUMI else ".")
         )
     return output
 

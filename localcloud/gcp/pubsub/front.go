@@ -1,0 +1,480 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	pb "cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/pubsub/v2/pstest"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+const (
+	maxMessages      = 1000     // in a publish: https://cloud.google.com/pubsub/quotas#resource_limits
+	maxPublish       = 10 << 20 // bytes in a publish: the same page
+	defaultRetention = 7 * 24 * time.Hour
+	minRetention     = 10 * time.Minute
+	maxRetention     = 31 * 24 * time.Hour
+	fakeRetention    = 7 * 24 * time.Hour // what pstest takes at most
+	again            = ":again"           // marks the ack id of a duplicate delivery
+)
+
+// Front is Google's fake with what it lacks. pstest drops what was not delivered for ten minutes, takes at most seven
+// days of retention, does not count what is unacknowledged, and leaves a dead letter where it was; the front does
+// these four. Leases, deadlines and redelivery are pstest's.
+type Front struct {
+	*pstest.GServer
+	now  func() time.Time
+	wait time.Duration // of a pull without a message, on the real clock
+
+	mu       sync.Mutex // taken before pstest's own
+	topics   map[string]bool
+	subs     map[string]*subscription
+	arrived  chan struct{} // closed when something can be pulled again
+	mishaps  Mishaps
+	counters Counters
+}
+
+type subscription struct {
+	declared *pb.Subscription
+	held     map[string]*message // unacknowledged, by message id
+	again    []*pb.ReceivedMessage
+}
+
+type message struct {
+	published time.Time
+	ackID     string // the last one given; empty once it was returned
+	attempts  int32
+}
+
+// Mishaps are what goes wrong on request.
+type Mishaps struct {
+	Duplicates float64        `json:"duplicates"` // share of deliveries that come a second time
+	Fail       map[string]int `json:"fail"`       // by method: so many REST calls are refused with 503
+	FailAfter  map[string]int `json:"fail_after"` // by method: so many are done and then answered with 503
+}
+
+// Counters count since the start.
+type Counters struct {
+	Published    int `json:"published"`
+	Delivered    int `json:"delivered"`
+	Duplicated   int `json:"duplicated"`
+	Acknowledged int `json:"acknowledged"`
+	Returned     int `json:"returned"`
+	DeadLettered int `json:"dead_lettered"`
+	Expired      int `json:"expired"`
+}
+
+// NewFront starts a fake on this clock.
+func NewFront(now func() time.Time, wait time.Duration) *Front {
+	// pstest reads its clock once for each message of a publish, under its lock. There the clock says a time so late
+	// that pstest never drops the message; when it goes is decided here, for each subscription.
+	stamps, forever := 0, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	stamping := pstest.ServerReactorOption{FuncName: "Publish", Reactor: reactor(func(request any) {
+		stamps = len(request.(*pb.PublishRequest).Messages)
+	})}
+	server := pstest.NewServer(stamping)
+	server.SetTimeNowFunc(func() time.Time {
+		if stamps > 0 {
+			stamps--
+			return forever
+		}
+		return now()
+	})
+	return &Front{GServer: &server.GServer, now: now, wait: wait, topics: map[string]bool{},
+		subs: map[string]*subscription{}, arrived: make(chan struct{})}
+}
+
+type reactor func(request any)
+
+func (r reactor) React(request any) (bool, any, error) { r(request); return false, nil, nil }
+
+// CreateTopic makes a topic.
+func (f *Front) CreateTopic(ctx context.Context, topic *pb.Topic) (*pb.Topic, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	made, err := f.GServer.CreateTopic(ctx, topic)
+	if err == nil {
+		f.topics[topic.Name] = true
+	}
+	return made, err
+}
+
+// DeleteTopic removes a topic; its subscriptions stay, with what they hold.
+func (f *Front) DeleteTopic(ctx context.Context, request *pb.DeleteTopicRequest) (*emptypb.Empty, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.topics, request.Topic)
+	for _, sub := range f.subs {
+		if sub.declared.Topic == request.Topic {
+			sub.declared.Topic = "_deleted-topic_"
+		}
+	}
+	return f.GServer.DeleteTopic(ctx, request)
+}
+
+// CreateSubscription keeps what is declared and hands pstest what it can take.
+func (f *Front) CreateSubscription(ctx context.Context, declared *pb.Subscription) (*pb.Subscription, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	declared = proto.Clone(declared).(*pb.Subscription)
+	if err := f.complete(declared); err != nil {
+		return nil, err
+	}
+	if _, err := f.GServer.CreateSubscription(ctx, forFake(declared)); err != nil {
+		return nil, err
+	}
+	declared.State = pb.Subscription_ACTIVE
+	f.subs[declared.Name] = &subscription{declared: declared, held: map[string]*message{}}
+	return clone(declared), nil
+}
+
+func (f *Front) complete(declared *pb.Subscription) error {
+	if declared.AckDeadlineSeconds == 0 {
+		declared.AckDeadlineSeconds = 10
+	}
+	if declared.MessageRetentionDuration == nil {
+		declared.MessageRetentionDuration = durationpb.New(defaultRetention)
+	}
+	retention, policy := declared.MessageRetentionDuration.AsDuration(), declared.DeadLetterPolicy
+	switch {
+	case declared.AckDeadlineSeconds < 10 || declared.AckDeadlineSeconds > 600:
+		return status.Errorf(codes.InvalidArgument, "ackDeadlineSeconds %d is not in 10..600", declared.AckDeadlineSeconds)
+	case retention < minRetention || retention > maxRetention:
+		return status.Errorf(codes.InvalidArgument, "messageRetentionDuration %s is not in 10m..744h", retention)
+	case declared.Filter != "":
+		return status.Error(codes.Unimplemented, "localcloud has no filters of subscriptions")
+	case policy == nil:
+		return nil
+	case !f.topics[policy.DeadLetterTopic]:
+		return status.Errorf(codes.NotFound, "dead letter topic %q", policy.DeadLetterTopic)
+	case policy.MaxDeliveryAttempts == 0:
+		policy.MaxDeliveryAttempts = 5
+	case policy.MaxDeliveryAttempts < 5 || policy.MaxDeliveryAttempts > 100:
+		return status.Errorf(codes.InvalidArgument, "maxDeliveryAttempts %d is not in 5..100", policy.MaxDeliveryAttempts)
+	}
+	return nil
+}
+
+func forFake(declared *pb.Subscription) *pb.Subscription {
+	taken := clone(declared)
+	taken.DeadLetterPolicy = nil
+	if taken.MessageRetentionDuration.AsDuration() > fakeRetention {
+		taken.MessageRetentionDuration = durationpb.New(fakeRetention)
+	}
+	return taken
+}
+
+func clone[M proto.Message](value M) M { return proto.Clone(value).(M) }
+
+// GetSubscription answers what was declared.
+func (f *Front) GetSubscription(_ context.Context, request *pb.GetSubscriptionRequest) (*pb.Subscription, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sub, err := f.find(request.Subscription)
+	if err != nil {
+		return nil, err
+	}
+	return clone(sub.declared), nil
+}
+
+func (f *Front) find(name string) (*subscription, error) {
+	if sub, ok := f.subs[name]; ok {
+		return sub, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "Resource not found (resource=%s).", name[strings.LastIndex(name, "/")+1:])
+}
+
+// UpdateSubscription changes what the mask names.
+func (f *Front) UpdateSubscription(ctx context.Context, request *pb.UpdateSubscriptionRequest) (*pb.Subscription, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sub, err := f.find(request.GetSubscription().GetName())
+	if err != nil {
+		return nil, err
+	}
+	changed, given := clone(sub.declared).ProtoReflect(), request.Subscription.ProtoReflect()
+	for _, path := range request.GetUpdateMask().GetPaths() {
+		field := changed.Descriptor().Fields().ByTextName(path)
+		switch {
+		case field == nil || path == "name" || path == "topic" || path == "filter" || path == "enable_message_ordering":
+			return nil, status.Errorf(codes.InvalidArgument, "field %q cannot be updated", path)
+		case given.Has(field):
+			changed.Set(field, given.Get(field))
+		default:
+			changed.Clear(field)
+		}
+	}
+	declared := changed.Interface().(*pb.Subscription)
+	if err := f.complete(declared); err != nil {
+		return nil, err
+	}
+	sub.declared = declared
+	return clone(declared), nil
+}
+
+// ListSubscriptions answers all of a project, in one page.
+func (f *Front) ListSubscriptions(_ context.Context, request *pb.ListSubscriptionsRequest) (*pb.ListSubscriptionsResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	answer := &pb.ListSubscriptionsResponse{}
+	for name, sub := range f.subs {
+		if strings.HasPrefix(name, request.Project+"/") {
+			answer.Subscriptions = append(answer.Subscriptions, clone(sub.declared))
+		}
+	}
+	return answer, nil
+}
+
+// DeleteSubscription removes it with all that it holds.
+func (f *Front) DeleteSubscription(ctx context.Context, request *pb.DeleteSubscriptionRequest) (*emptypb.Empty, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.subs, request.Subscription)
+	return f.GServer.DeleteSubscription(ctx, request)
+}
+
+// Seek is not to be had: pstest's loses the messages' content.
+func (f *Front) Seek(context.Context, *pb.SeekRequest) (*pb.SeekResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "localcloud has no seek")
+}
+
+// Publish refuses what is over the service's limits.
+func (f *Front) Publish(ctx context.Context, request *pb.PublishRequest) (*pb.PublishResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.publish(ctx, request)
+}
+
+func (f *Front) publish(ctx context.Context, request *pb.PublishRequest) (*pb.PublishResponse, error) {
+	switch {
+	case !f.topics[request.Topic]:
+		return nil, status.Errorf(codes.NotFound, "Resource not found (resource=%s).", request.Topic[strings.LastIndex(request.Topic, "/")+1:])
+	case len(request.Messages) == 0 || len(request.Messages) > maxMessages:
+		return nil, status.Errorf(codes.InvalidArgument, "%d messages in one publish, not 1 to %d", len(request.Messages), maxMessages)
+	case proto.Size(request) > maxPublish:
+		return nil, status.Errorf(codes.InvalidArgument, "Request payload size exceeds the limit: %d bytes.", maxPublish)
+	}
+	for index, message := range request.Messages {
+		if len(message.Data) == 0 && len(message.Attributes) == 0 {
+			return nil, status.Errorf(codes.InvalidArgument, "message %d has neither data nor attributes", index)
+		}
+	}
+	now := f.now()
+	answer, err := f.GServer.Publish(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	for _, sub := range f.subs {
+		if sub.declared.Topic == request.Topic {
+			for _, id := range answer.MessageIds {
+				sub.held[id] = &message{published: now}
+			}
+		}
+	}
+	f.counters.Published += len(answer.MessageIds)
+	f.wake()
+	return answer, nil
+}
+
+func (f *Front) wake() {
+	close(f.arrived)
+	f.arrived = make(chan struct{})
+}
+
+type keepDeadLetters struct{}
+
+// Pull waits for at least one message, for as long as the front was told.
+func (f *Front) Pull(ctx context.Context, request *pb.PullRequest) (*pb.PullResponse, error) {
+	request = clone(request)
+	end := time.Now().Add(f.wait)
+	if request.ReturnImmediately {
+		end = time.Now()
+	}
+	request.ReturnImmediately = true
+	for {
+		messages, arrived, err := f.pull(ctx, request)
+		if err != nil || len(messages) > 0 || !time.Now().Before(end) {
+			return &pb.PullResponse{ReceivedMessages: messages}, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		case <-arrived:
+		case <-time.After(min(time.Until(end), 100*time.Millisecond)): // a deadline may have passed
+		}
+	}
+}
+
+func (f *Front) pull(ctx context.Context, request *pb.PullRequest) ([]*pb.ReceivedMessage, chan struct{}, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sub, err := f.find(request.Subscription)
+	if err != nil {
+		return nil, nil, err
+	}
+	if request.MaxMessages <= 0 {
+		return nil, nil, status.Error(codes.InvalidArgument, "maxMessages must be above 0")
+	}
+	given := min(int(request.MaxMessages), len(sub.again))
+	messages := append([]*pb.ReceivedMessage{}, sub.again[:given]...)
+	sub.again = sub.again[given:]
+	for int(request.MaxMessages) > len(messages) {
+		request := clone(request)
+		request.MaxMessages -= int32(len(messages))
+		answer, err := f.GServer.Pull(ctx, request)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(answer.ReceivedMessages) == 0 {
+			break
+		}
+		for _, received := range answer.ReceivedMessages {
+			if copied := f.deliver(ctx, sub, received); copied != nil {
+				messages = append(messages, copied)
+			}
+		}
+	}
+	return messages, f.arrived, nil
+}
+
+// deliver answers a message as the service would, or nil when it has expired, became a dead letter or is gone.
+func (f *Front) deliver(ctx context.Context, sub *subscription, received *pb.ReceivedMessage) *pb.ReceivedMessage {
+	id := received.Message.MessageId
+	held, policy := sub.held[id], sub.declared.DeadLetterPolicy
+	if held == nil || f.expired(sub, held) {
+		f.drop(ctx, sub, received)
+		return nil
+	}
+	copied := clone(received)
+	copied.Message.PublishTime = timestamppb.New(held.published)
+	if policy != nil && held.attempts >= policy.MaxDeliveryAttempts && ctx.Value(keepDeadLetters{}) == nil {
+		if f.deadLetter(ctx, sub, held, copied.Message) == nil {
+			f.drop(ctx, sub, received)
+			return nil
+		}
+	}
+	held.attempts++
+	held.ackID = received.AckId
+	copied.DeliveryAttempt = 0
+	if policy != nil {
+		copied.DeliveryAttempt = held.attempts
+	}
+	f.counters.Delivered++
+	if rand.Float64() < f.mishaps.Duplicates {
+		twin := clone(copied)
+		twin.AckId += again
+		sub.again = append(sub.again, twin)
+		f.counters.Duplicated++
+	}
+	return copied
+}
+
+func (f *Front) expired(sub *subscription, held *message) bool {
+	return f.now().Sub(held.published) > sub.declared.MessageRetentionDuration.AsDuration()
+}
+
+func (f *Front) drop(ctx context.Context, sub *subscription, received *pb.ReceivedMessage) {
+	if sub.held[received.Message.MessageId] != nil {
+		delete(sub.held, received.Message.MessageId)
+		f.counters.Expired++
+	}
+	f.GServer.Acknowledge(ctx, &pb.AcknowledgeRequest{Subscription: sub.declared.Name, AckIds: []string{received.AckId}})
+}
+
+// deadLetter forwards with the attributes of https://cloud.google.com/pubsub/docs/dead-letter-topics#track-delivery-attempts
+func (f *Front) deadLetter(ctx context.Context, sub *subscription, held *message, original *pb.PubsubMessage) error {
+	forwarded := &pb.PubsubMessage{Data: original.Data, OrderingKey: original.OrderingKey, Attributes: map[string]string{}}
+	for key, value := range original.Attributes {
+		forwarded.Attributes[key] = value
+	}
+	name := strings.Split(sub.declared.Name, "/")
+	forwarded.Attributes["CloudPubSubDeadLetterSourceDeliveryCount"] = strconv.Itoa(int(held.attempts))
+	forwarded.Attributes["CloudPubSubDeadLetterSourceSubscription"] = name[len(name)-1]
+	forwarded.Attributes["CloudPubSubDeadLetterSourceSubscriptionProject"] = name[1]
+	forwarded.Attributes["CloudPubSubDeadLetterSourceTopicPublishTime"] = held.published.UTC().Format(time.RFC3339Nano)
+	topic := sub.declared.DeadLetterPolicy.DeadLetterTopic
+	_, err := f.publish(ctx, &pb.PublishRequest{Topic: topic, Messages: []*pb.PubsubMessage{forwarded}})
+	if err == nil {
+		delete(sub.held, original.MessageId)
+		f.counters.DeadLettered++
+	}
+	return err
+}
+
+// Acknowledge ends a delivery; an id that is not the last one given is ignored, as the service does.
+func (f *Front) Acknowledge(ctx context.Context, request *pb.AcknowledgeRequest) (*emptypb.Empty, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sub, err := f.find(request.Subscription)
+	if err != nil {
+		return nil, err
+	}
+	ids := f.acknowledged(sub, request.AckIds)
+	return f.GServer.Acknowledge(ctx, &pb.AcknowledgeRequest{Subscription: request.Subscription, AckIds: ids})
+}
+
+func (f *Front) acknowledged(sub *subscription, given []string) []string {
+	ids := originals(given)
+	for _, id := range ids {
+		if key, held := sub.leased(id); held != nil {
+			delete(sub.held, key)
+			f.counters.Acknowledged++
+		}
+	}
+	return ids
+}
+
+func originals(given []string) []string {
+	ids := make([]string, len(given))
+	for index, id := range given {
+		ids[index] = strings.TrimSuffix(id, again)
+	}
+	return ids
+}
+
+func (s *subscription) leased(ackID string) (string, *message) {
+	key, _, _ := strings.Cut(ackID, ":")
+	if held := s.held[key]; held != nil && held.ackID == ackID {
+		return key, held
+	}
+	return "", nil
+}
+
+// ModifyAckDeadline lengthens a lease, or returns the message at 0.
+func (f *Front) ModifyAckDeadline(ctx context.Context, request *pb.ModifyAckDeadlineRequest) (*emptypb.Empty, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sub, err := f.find(request.Subscription)
+	if err != nil {
+		return nil, err
+	}
+	if request.AckDeadlineSeconds < 0 || request.AckDeadlineSeconds > 600 {
+		return nil, status.Errorf(codes.InvalidArgument, "ackDeadlineSeconds %d is not in 0..600", request.AckDeadlineSeconds)
+	}
+	ids := originals(request.AckIds)
+	if request.AckDeadlineSeconds == 0 {
+		f.returned(sub, ids)
+	}
+	return f.GServer.ModifyAckDeadline(ctx, &pb.ModifyAckDeadlineRequest{
+		Subscription: request.Subscription, AckIds: ids, AckDeadlineSeconds: request.AckDeadlineSeconds})
+}
+
+func (f *Front) returned(sub *subscription, ids []string) {
+	for _, id := range ids {
+		if _, held := sub.leased(id); held != nil {
+			held.ackID = ""
+			f.counters.Returned++
+		}
+	}
+	f.wake()
+}

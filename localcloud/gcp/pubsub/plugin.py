@@ -1,0 +1,73 @@
+"""Pub/Sub in the daemon: the generic server keeps what is declared, the process keeps the messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from localcloud.gcp.pubsub import PubSub
+from localcloud.gcp.wire import Request, Response
+
+if TYPE_CHECKING:
+    from localcloud.gcp.serve import Site
+
+MESSAGES = {"publish", "pull", "acknowledge", "modifyAckDeadline"}
+CHANGES = {"create", "patch", "delete"}
+KINDS = {"topics", "subscriptions"}
+
+
+class PubSubPlugin:
+    """Forwards what was permitted."""
+
+    apis = ("pubsub",)
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.process = PubSub(site.clock)
+        self.controls = {"pubsub": lambda wanted: self.process.control(**wanted)}
+        self._agent = f"serviceAccount:service-{site.number}@gcp-sa-pubsub.iam.gserviceaccount.com"
+
+    def health(self) -> dict[str, Any]:
+        """The ports of the process."""
+        return {"pubsub": {"rest": self.process.rest, "grpc": self.process.grpc}}
+
+    def stop(self) -> None:
+        """End the process."""
+        self.process.stop()
+
+    def backlog(self) -> dict[str, dict[str, float]]:
+        """Of each subscription: `unacked` messages and `oldest_unacked_seconds`, now."""
+        return self.process.control()["subscriptions"]
+
+    def handle(self, request: Request) -> Response | None:
+        """Messages are the process's; a topic or subscription is made there first, so that it can refuse."""
+        verb = request.call.method.verb
+        kind = request.call.id.split(".")[-2]
+        if verb in MESSAGES:
+            headers = {"X-Keep-Dead-Letters": "yes"} if verb == "pull" and not self._may_forward(request) else {}
+            return self._forward(request, headers)
+        if verb not in CHANGES or kind not in KINDS:
+            return None
+        if kind == "subscriptions" and verb == "create":
+            topic = f"pubsub/{request.json().get('topic', '')}"
+            self._site.policy.check(request.principal, "pubsub.topics.attachSubscription", topic)
+        answer = self._forward(request, {})
+        if answer.status >= 400 or verb == "delete":
+            return answer if answer.status >= 400 else self._site.default(request)
+        self._site.default(request)
+        name = self._site.full_name("pubsub", request.call.name)
+        return Response.of(self._site.resources.change(name, lambda value: value.update(answer.json())))
+
+    def _forward(self, request: Request, headers: dict[str, str]) -> Response:
+        status, body = self.process.call(request.method, request.path, request.body, headers)
+        return Response(status, body, {"Content-Type": "application/json; charset=UTF-8"})
+
+    def _may_forward(self, request: Request) -> bool:
+        """Whether the service agent may take a dead letter from the subscription and publish it to its topic."""
+        name = self._site.full_name("pubsub", request.call.name)
+        declared = (self._site.resources.get(name) or {}).get("deadLetterPolicy")
+        if not declared:
+            return True
+        allows, topic = self._site.policy.allows, f"pubsub/{declared['deadLetterTopic']}"
+        return allows(self._agent, "pubsub.topics.publish", topic) and allows(
+            self._agent, "pubsub.subscriptions.consume", name
+        )

@@ -1,0 +1,312 @@
+"""localcloud's Pub/Sub: Google's fake behind our front, asked over REST as the worker and the client do."""
+
+import base64
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from localcloud.gcp.clock import Clock
+from localcloud.gcp.pubsub import PubSub
+
+PROJECT = "v1/projects/p"
+TOPIC, DEAD = "projects/p/topics/t", "projects/p/topics/dead"
+SUB, DEAD_SUB = "projects/p/subscriptions/s", "projects/p/subscriptions/dead"
+HOUR, DAY = 3600.0, 86400.0
+SECONDS = 60
+
+
+@pytest.fixture
+def slow() -> Iterator[PubSub]:
+    """On the real clock."""
+    with PubSub(pull_wait=0.2) as pubsub:
+        yield prepared(pubsub)
+
+
+def prepared(pubsub: PubSub) -> PubSub:
+    for topic in (TOPIC, DEAD):
+        pubsub.json("PUT", f"v1/{topic}", {})
+    pubsub.json("PUT", f"v1/{DEAD_SUB}", {"topic": DEAD, "messageRetentionDuration": "2678400s"})
+    policy = {"deadLetterTopic": DEAD, "maxDeliveryAttempts": 5}
+    declared = {"topic": TOPIC, "messageRetentionDuration": "2678400s", "deadLetterPolicy": policy}
+    pubsub.json("PUT", f"v1/{SUB}", declared)
+    return pubsub
+
+
+def publish(pubsub: PubSub, *messages: dict[str, str]) -> list[str]:
+    body = {"messages": [{"attributes": attributes} for attributes in messages]}
+    return pubsub.json("POST", f"v1/{TOPIC}:publish", body)["messageIds"]
+
+
+def pull(pubsub: PubSub, limit: int = 1, sub: str = SUB) -> list[dict[str, Any]]:
+    return pubsub.json("POST", f"v1/{sub}:pull", {"maxMessages": limit}).get("receivedMessages", [])
+
+
+def one(pubsub: PubSub, sub: str = SUB) -> dict[str, Any]:
+    """The next message, awaited."""
+    end = time.monotonic() + SECONDS
+    while not (found := pull(pubsub, sub=sub)):
+        assert time.monotonic() < end, "no message came"
+    return found[0]
+
+
+def acknowledge(pubsub: PubSub, *ids: str) -> Any:
+    return pubsub.json("POST", f"v1/{SUB}:acknowledge", {"ackIds": list(ids)})
+
+
+def deadline(pubsub: PubSub, ack_id: str, seconds: int, sub: str = SUB) -> Any:
+    body = {"ackIds": [ack_id], "ackDeadlineSeconds": seconds}
+    return pubsub.json("POST", f"v1/{sub}:modifyAckDeadline", body)
+
+
+def unacked(pubsub: PubSub, sub: str = SUB) -> int:
+    return pubsub.control()["subscriptions"][sub]["unacked"]
+
+
+def refused(action: Callable[[], Any]) -> str:
+    with pytest.raises(RuntimeError) as error:
+        action()
+    return str(error.value)
+
+
+def test_a_message_is_published_leased_returned_and_acknowledged(slow: PubSub) -> None:
+    data = base64.b64encode(b"\0chunk").decode()
+    body = {"messages": [{"data": data, "attributes": {"job": "j", "chunk": "7"}}]}
+    [published] = slow.json("POST", f"v1/{TOPIC}:publish", body)["messageIds"]
+    first = one(slow)
+    assert first["message"]["messageId"] == published
+    assert (first["message"]["data"], first["message"]["attributes"]) == (data, {"job": "j", "chunk": "7"})
+    assert abs(_epoch(first["message"]["publishTime"]) - time.time()) < SECONDS
+    assert first["deliveryAttempt"] == 1
+    assert (pull(slow), unacked(slow)) == ([], 1)  # leased is not acknowledged
+    deadline(slow, first["ackId"], 0)
+    second = one(slow)
+    assert (second["deliveryAttempt"], second["message"]["messageId"]) == (2, published)
+    acknowledge(slow, first["ackId"])
+    assert unacked(slow) == 1, "an old lease's acknowledgement counts for nothing"
+    acknowledge(slow, second["ackId"])
+    assert (unacked(slow), pull(slow)) == (0, [])
+
+
+def _epoch(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def test_a_message_without_data_has_no_data(slow: PubSub) -> None:
+    publish(slow, {"job": "j"})
+    assert set(one(slow)["message"]) == {"attributes", "messageId", "publishTime"}
+
+
+def test_five_thousand_chunks_are_published_in_batches_and_all_come_once(slow: PubSub) -> None:
+    started = time.monotonic()
+    for start in range(0, 5000, 1000):
+        publish(slow, *({"job": "j", "chunk": str(start + number)} for number in range(1000)))
+    print(f"5,000 messages in {time.monotonic() - started:.2f} s")  # a figure, not a limit: CI's machine is loaded
+    assert unacked(slow) == 5000
+    seen = []
+    while len(seen) < 5000 and (batch := pull(slow, 1000)):
+        seen += batch
+        acknowledge(slow, *(received["ackId"] for received in batch))
+    assert sorted(int(received["message"]["attributes"]["chunk"]) for received in seen) == list(range(5000))
+    assert unacked(slow) == 0
+
+
+def test_what_is_over_the_limits_is_refused(slow: PubSub) -> None:
+    assert "400" in refused(lambda: publish(slow, *[{"a": "b"}] * 1001))
+    assert "400" in refused(lambda: publish(slow, {}))
+    heavy = {"messages": [{"data": base64.b64encode(bytes(3 << 20)).decode()}] * 4}
+    assert "payload size" in refused(lambda: slow.json("POST", f"v1/{TOPIC}:publish", heavy))
+    assert "404" in refused(
+        lambda: slow.json("POST", "v1/projects/p/topics/none:publish", {"messages": [{"data": "eA=="}]})
+    )
+    publish(slow, {"a": "b"})
+    received = one(slow)
+    assert "0..600" in refused(lambda: deadline(slow, received["ackId"], 601))
+    assert "Invalid JSON" in refused(lambda: slow.json("POST", f"v1/{SUB}:pull", {"max": 1}))
+    for wrong in ({"messageRetentionDuration": "2678401s"}, {"ackDeadlineSeconds": 601},
+                  {"deadLetterPolicy": {"deadLetterTopic": DEAD, "maxDeliveryAttempts": 4}},
+                  {"deadLetterPolicy": {"deadLetterTopic": "projects/p/topics/none"}}):  # fmt: skip
+        declared = {"topic": TOPIC, **wrong}
+        refused(lambda declared=declared: slow.json("PUT", "v1/projects/p/subscriptions/other", declared))
+
+
+def test_a_lease_that_is_not_extended_ends_and_one_that_is_lasts_for_hours() -> None:
+    clock = Clock(1200.0)  # an hour in three seconds, a lease of ten minutes in half a second
+    with PubSub(clock, pull_wait=0.2 * clock.factor) as pubsub:
+        prepared(pubsub)
+        publish(pubsub, {"n": "1"})
+        lease, begun = one(pubsub)["ackId"], clock.now()
+        while clock.now() < begun + HOUR:
+            extended = clock.now()
+            deadline(pubsub, lease, 600)
+            taken = pubsub.json("POST", f"v1/{SUB}:pull", {"maxMessages": 1, "returnImmediately": True})
+            if clock.now() < extended + 600:  # else this machine stalled, and the lease was over
+                assert taken == {}
+            elif taken:
+                lease, begun = taken["receivedMessages"][0]["ackId"], clock.now()
+            time.sleep(0.05)
+        first = one(pubsub)  # no longer extended
+        assert first["ackId"] != lease
+        acknowledge(pubsub, first["ackId"])
+        assert unacked(pubsub) == 0
+
+
+def test_a_message_lasts_for_its_declared_retention_which_is_more_than_pstest_keeps() -> None:
+    clock = Clock(10 * DAY)  # ten days a second
+    with PubSub(clock, pull_wait=0.01 * clock.factor) as pubsub:
+        prepared(pubsub)
+        assert pubsub.json("GET", f"v1/{SUB}")["messageRetentionDuration"] == "2678400s"
+        in_time, published = False, 0.0
+        while not in_time:  # a machine that stalled for three seconds tries again
+            [identity] = publish(pubsub, {"n": "1"})
+            published = clock.now()
+            clock.sleep(8 * DAY)
+            came = {received["message"]["messageId"] for received in pull(pubsub, 1000)}
+            in_time = clock.now() < published + 30 * DAY
+            assert identity in came or not in_time
+        end = time.monotonic() + SECONDS
+        while unacked(pubsub) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert clock.now() > published + 31 * DAY
+        assert (unacked(pubsub), pull(pubsub)) == (0, [])
+        assert pubsub.control()["counters"]["expired"] >= 1
+
+
+def test_after_so_many_attempts_a_message_is_a_dead_letter(slow: PubSub) -> None:
+    [identity] = publish(slow, {"chunk": "3"})
+    for attempt in range(1, 6):
+        received = one(slow)
+        assert received["deliveryAttempt"] == attempt
+        deadline(slow, received["ackId"], 0)
+    assert pull(slow) == []
+    dead = one(slow, DEAD_SUB)
+    attributes = dead["message"]["attributes"]
+    assert attributes["chunk"] == "3"
+    assert attributes["CloudPubSubDeadLetterSourceDeliveryCount"] == "5"
+    assert attributes["CloudPubSubDeadLetterSourceSubscription"] == "s"
+    assert "deliveryAttempt" not in dead  # no dead letter policy, no count
+    assert dead["message"]["messageId"] != identity
+    assert (unacked(slow), unacked(slow, DEAD_SUB)) == (0, 1)
+    slow.json("POST", f"v1/{DEAD_SUB}:acknowledge", {"ackIds": [dead["ackId"]]})
+    assert (pull(slow), pull(slow, sub=DEAD_SUB), unacked(slow, DEAD_SUB)) == ([], [], 0)
+
+
+def test_without_the_service_agents_grants_a_message_is_tried_for_ever(slow: PubSub) -> None:
+    publish(slow, {"chunk": "3"})
+    for attempt in range(1, 8):
+        status, body = slow.call("POST", f"v1/{SUB}:pull", b'{"maxMessages": 1}', {"X-Keep-Dead-Letters": "yes"})
+        assert status == 200
+        received = json.loads(body)["receivedMessages"][0]
+        assert received["deliveryAttempt"] == attempt
+        deadline(slow, received["ackId"], 0)
+    assert (unacked(slow), unacked(slow, DEAD_SUB)) == (1, 0)
+
+
+def test_duplicates_come_while_the_first_is_leased_and_either_acknowledges(slow: PubSub) -> None:
+    slow.control(duplicates=1.0)
+    publish(slow, {"chunk": "3"})
+    first, second = one(slow), one(slow)
+    assert first["message"] == second["message"]
+    assert first["ackId"] != second["ackId"]
+    acknowledge(slow, second["ackId"])
+    assert unacked(slow) == 0
+    acknowledge(slow, first["ackId"])  # no error
+    assert slow.control()["counters"]["duplicated"] == 1
+
+
+def test_calls_fail_before_or_after_they_were_done(slow: PubSub) -> None:
+    publish(slow, {"chunk": "3"})
+    slow.control(fail={"pull": 1}, fail_after={"acknowledge": 1, "publish": 1})
+    assert "503" in refused(lambda: pull(slow))
+    received = one(slow)
+    assert "UNAVAILABLE" in refused(lambda: acknowledge(slow, received["ackId"]))
+    assert unacked(slow) == 0, "what was answered with an error was done"
+    assert "503" in refused(lambda: publish(slow, {"chunk": "4"}))
+    assert unacked(slow) == 1
+
+
+def test_a_pull_waits_for_a_message() -> None:
+    with PubSub(pull_wait=SECONDS) as pubsub:
+        prepared(pubsub)
+        found: list[Any] = []
+        waiting = threading.Thread(target=lambda: found.extend(pull(pubsub)), daemon=True)
+        waiting.start()
+        publish(pubsub, {"chunk": "3"})
+        waiting.join(SECONDS)
+        assert [received["message"]["attributes"] for received in found] == [{"chunk": "3"}]
+        at_once = pubsub.json("POST", f"v1/{SUB}:pull", {"maxMessages": 1, "returnImmediately": True})
+        assert at_once == {}
+
+
+def test_resources_are_listed_changed_and_deleted(slow: PubSub) -> None:
+    assert {topic["name"] for topic in slow.json("GET", f"{PROJECT}/topics")["topics"]} == {TOPIC, DEAD}
+    assert {sub["name"] for sub in slow.json("GET", f"{PROJECT}/subscriptions")["subscriptions"]} == {SUB, DEAD_SUB}
+    assert slow.json("GET", f"v1/{TOPIC}/subscriptions") == {"subscriptions": [SUB]}
+    change = {"subscription": {"messageRetentionDuration": "864000s"}, "updateMask": "messageRetentionDuration"}
+    assert slow.json("PATCH", f"v1/{SUB}", change)["messageRetentionDuration"] == "864000s"
+    moved = {"subscription": {"topic": DEAD}, "updateMask": "topic"}
+    assert "cannot be updated" in refused(lambda: slow.json("PATCH", f"v1/{SUB}", moved))
+    assert "409" in refused(lambda: slow.json("PUT", f"v1/{TOPIC}", {}))
+    publish(slow, {"chunk": "3"})
+    slow.json("DELETE", f"v1/{TOPIC}")
+    assert one(slow)["message"]["attributes"] == {"chunk": "3"}  # a subscription outlives its topic
+    assert slow.json("GET", f"v1/{SUB}")["topic"] == "_deleted-topic_"
+    slow.json("DELETE", f"v1/{SUB}")
+    assert "404" in refused(lambda: pull(slow))
+
+
+def test_the_stock_client_speaks_to_the_same_messages_over_grpc(slow: PubSub, monkeypatch: pytest.MonkeyPatch) -> None:
+    from google.cloud import pubsub_v1  # noqa: PLC0415 seconds long, and for this test alone
+
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", f"127.0.0.1:{slow.grpc}")
+    publisher = pubsub_v1.PublisherClient()
+    assert publisher.publish(TOPIC, b"", chunk="1").result(timeout=SECONDS)
+    received = one(slow)
+    assert received["message"]["attributes"] == {"chunk": "1"}
+    deadline(slow, received["ackId"], 0)
+    came: list[dict[str, str]] = []
+    done = threading.Event()
+
+    def take(message: Any) -> None:
+        came.append(dict(message.attributes))
+        message.ack()
+        done.set()
+
+    with pubsub_v1.SubscriberClient() as subscriber:
+        streaming = subscriber.subscribe(SUB, take)
+        assert done.wait(SECONDS)
+        end = time.monotonic() + SECONDS
+        while unacked(slow) and time.monotonic() < end:
+            time.sleep(0.02)
+        streaming.cancel()
+        streaming.result(timeout=SECONDS)
+    assert (came, unacked(slow)) == ([{"chunk": "1"}], 0)
+
+
+def test_the_process_ends_with_its_parent_however_that_ends() -> None:
+    program = "from localcloud.gcp.pubsub import PubSub; p = PubSub(); print(p.url, flush=True); input()"
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        url = parent.stdout.readline().strip()
+        assert _answers(url)
+        parent.kill()
+    end = time.monotonic() + SECONDS
+    while _answers(url):
+        assert time.monotonic() < end, "it still runs"
+        time.sleep(0.02)
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(f"{url}_control", timeout=SECONDS).close()
+    except OSError:
+        return False
+    return True
