@@ -1,0 +1,440 @@
+"""A fleet on virtual time: machines, a queue and its late metric, under a policy that decides who leaves.
+
+The decisions are the product's own: `tidemill.worker.idle` for the machine that leaves, the reconciler's `decide` for
+what is removed. The instance group and its autoscaler are localcloud's, by the facts of docs/cloud-facts.md. What is a
+model and nothing more: how long items take, when Spot takes a machine back, and that a message is delivered at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from components.gcp.reconciler_function import decide
+from localcloud.gcp.compute.autoscaler import Autoscaler
+from localcloud.gcp.compute.capacity import Capacity, Limit
+from localcloud.gcp.compute.group import LONGEST_CALL, Group, GroupError
+from localcloud.gcp.compute.managed import Managed, Timing
+from tidemill.worker.idle import Idle
+
+SAMPLE_SECONDS, LATE_SECONDS = 60, 120
+"""Between two samples of the backlog, and until one can be read."""
+TICK_SECONDS = 10
+RECONCILE_SECONDS = 120
+PULL_SECONDS = 30
+"""How long a pull of an idle worker waits before it is answered with nothing."""
+POWER_OFF_SECONDS = 5
+MAX_DELIVERIES = 100
+"""As our subscription has it, for every policy: then it goes to the dead letters."""
+CLIENT_LEASE_SECONDS = 3600
+"""`FlowControl.max_lease_duration` of the Python client.
+Source: https://cloud.google.com/python/docs/reference/pubsub/latest/google.cloud.pubsub_v1.types.FlowControl"""
+ACK_DEADLINE_SECONDS = 60
+"""When a message comes back of a client that is gone without a word; its leases are at least so long."""
+
+GROUP = {
+    "name": "fleet",
+    "region": "regions/us-central1",
+    "instanceTemplate": "template",
+    "distributionPolicy": {"targetShape": "BALANCED"},
+}
+LOSSLESS = {
+    **GROUP,
+    "updatePolicy": {"type": "OPPORTUNISTIC", "instanceRedistributionType": "NONE"},
+    "instanceLifecyclePolicy": {"defaultActionOnFailure": "DO_NOTHING"},
+}
+TEMPLATE = {
+    "machineType": "n2-standard-16",
+    "scheduling": {"provisioningModel": "SPOT", "instanceTerminationAction": "STOP"},
+}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Who takes machines away, and what a worker does with what it holds."""
+
+    name: str
+    fields: dict
+    mode: str
+    leaves: bool
+    """Whether idle workers leave and a reconciler removes them."""
+    nacks: bool
+    """Whether a worker gives its messages back when it is told to end."""
+    lease_seconds: float = math.inf
+    """How long a message is held at most."""
+
+
+OURS = Policy("tidemill", LOSSLESS, "ONLY_SCALE_OUT", leaves=True, nacks=True)
+PLAIN = Policy("autoscaler, nack on SIGTERM", GROUP, "ON", leaves=False, nacks=True)
+DEFAULTS = Policy(
+    "autoscaler, client's defaults", GROUP, "ON", leaves=False, nacks=False, lease_seconds=CLIENT_LEASE_SECONDS
+)
+POLICIES = (OURS, PLAIN, DEFAULTS)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a fleet has to do, and what happens to it. Times in seconds."""
+
+    items: Sequence[float]
+    """How long each takes."""
+    machines: int = 1000
+    slots: int = 1
+    boot: float = 90
+    idle: float = 300
+    preempted_an_hour: float = 0.0
+    """Share of the machines that Spot takes back within an hour."""
+    stockout: tuple[float, float, int] | None = None
+    """From the share of items that are done, for so long, at most so many machines can be had."""
+    warm: int = 0
+    reconciler_down: tuple[float, float] | None = None
+    """From, until."""
+    later: Sequence[tuple[float, int]] = ()
+    """More items of the same kind: (when, how many of `items` are held back until then)."""
+    seed: int = 1
+
+
+def log_normal(count: int, seed: int = 1) -> list[float]:
+    """Item times: median 5 minutes, sigma 1.5, cut to 1 s to 4 h."""
+    chance = random.Random(seed)
+    median = math.log(300)
+    return [min(max(chance.lognormvariate(median, 1.5), 1.0), 14_400.0) for _ in range(count)]
+
+
+@dataclass
+class Result:
+    """What became of a load under a policy."""
+
+    policy: str
+    lost: int = 0
+    """Items without an outcome."""
+    run_again: int = 0
+    """Items that were started more than once."""
+    finished_again: int = 0
+    """Items that ran to their end more than once."""
+    wasted_hours: float = 0.0
+    """Slot hours of runs that were interrupted or in vain."""
+    machine_hours: float = 0.0
+    ideal_hours: float = 0.0
+    busy_removed: int = 0
+    """Machines that were ended while they worked, neither by Spot nor by themselves."""
+    reclaims: int = 0
+    first_item_at: float = math.nan
+    done_at: float = math.nan
+    zero_at: float = math.nan
+    target: int = 0
+    """The group's size at the end."""
+    most: int = 0
+    """Machines at once."""
+    sizes: list[tuple[float, int]] = field(default_factory=list)
+    """(when, machines that are billed), each ten minutes."""
+
+    @property
+    def over_ideal(self) -> float:
+        """Machine hours beyond what the items themselves need, as a share of it."""
+        return self.machine_hours / self.ideal_hours - 1
+
+
+class Worker:
+    """The guest of a VM: it pulls, runs and leaves."""
+
+    __slots__ = ("ending", "idle", "poll", "runs", "vm")
+
+    def __init__(self, vm: Managed, idle: Idle | None) -> None:
+        self.vm, self.idle = vm, idle
+        self.runs: dict[int, float] = {}
+        """Item to when it was started."""
+        self.ending = False
+        self.poll = 0
+
+
+class World:
+    """One run.
+
+    Args:
+        policy: Who takes machines away.
+        load: What there is to do.
+    """
+
+    def __init__(self, policy: Policy, load: Load) -> None:
+        self.policy, self.load = policy, load
+        self.now = 0.0
+        self.result = Result(policy.name, ideal_hours=sum(load.items) / 3600 / load.slots)
+        self._chance = random.Random(load.seed)
+        self._events: list[tuple[float, int, Callable[..., None], tuple]] = []
+        self._order = itertools.count()
+        held = sum(count for _, count in load.later)
+        self._waiting: deque[int] = deque(range(len(load.items) - held))
+        self._published = len(self._waiting)
+        self._open = self._published
+        """Messages that are not acknowledged."""
+        self._done = bytearray(len(load.items))
+        self._starts = bytearray(len(load.items))
+        self._deliveries = bytearray(len(load.items))
+        self._left = len(load.items)
+        self._hungry: dict[str, Worker] = {}
+        self._workers: dict[str, Worker] = {}
+        self._samples: deque[decide.Sample] = deque(maxlen=16)
+        self._failing: dict[str, float] = {}
+        self._billed = 0
+        self._billed_since = 0.0
+        self._dry_until = math.inf if load.stockout else 0.0
+        self.capacity = Capacity()
+        self.group = Group(
+            lambda: policy.fields,
+            lambda _: TEMPLATE,
+            self.capacity,
+            self,
+            timing=Timing(boot=load.boot),
+            chance=self._chance,
+        )
+        scaling = {
+            "mode": policy.mode,
+            "minNumReplicas": load.warm,
+            "maxNumReplicas": load.machines,
+            "customMetricUtilizations": [{"singleInstanceAssignment": load.slots}],
+        }
+        self.autoscaler = Autoscaler(lambda: scaling, self.group, self._metric)
+        self._warm: tuple[str, ...] = ()
+
+    # ---- time ---------------------------------------------------------------------------------------------------
+
+    def run(self, longest: float = 4_000_000.0) -> Result:
+        """Run until nothing is left, of items and of machines."""
+        self._after(0, self._sample)
+        self._after(0, self._tick)
+        if self.policy.leaves:
+            self._after(RECONCILE_SECONDS, self._reconcile)
+        for at, count in self.load.later:
+            self._after(at, self._publish, count)
+        while self._events and self.now < longest and not self._over():
+            self.now, _, act, arguments = heapq.heappop(self._events)
+            act(*arguments)
+        self._bill(0)
+        self.result.lost = len(self._done) - sum(self._done)
+        self.result.run_again = sum(count > 1 for count in self._starts)
+        self.result.target, self.result.zero_at = self.group.target, self.now
+        return self.result
+
+    def _after(self, seconds: float, act: Callable[..., None], *arguments: object) -> None:
+        heapq.heappush(self._events, (self.now + seconds, next(self._order), act, arguments))
+
+    def _over(self) -> bool:
+        if self._left:
+            return False
+        if math.isnan(self.result.done_at):
+            self.result.done_at = self.now
+        there = len(self._workers) > self.load.warm or self.group.target > self.load.warm
+        return not there or self.now - self.result.done_at > 86_400
+
+    def _tick(self) -> None:
+        self._stockout()
+        self.autoscaler.tick(self.now)
+        if self.group.next_at() <= self.now:
+            self.group.tick(self.now)
+        if self.now % 600 < TICK_SECONDS:
+            self.result.sizes.append((self.now, self._billed))
+        self._after(TICK_SECONDS, self._tick)
+
+    def _stockout(self) -> None:
+        if not self.load.stockout or not self._dry_until:
+            return
+        share, seconds, most = self.load.stockout
+        if self._dry_until == math.inf and 1 - self._left / len(self._done) >= share:
+            self._dry_until = self.now + seconds
+            self.capacity.limits.append(Limit(most))
+        elif self.now >= self._dry_until:
+            self._dry_until = 0.0
+            self.capacity.limits.clear()
+
+    # ---- the queue and its metric ---------------------------------------------------------------------------------
+
+    def _publish(self, count: int) -> None:
+        first = self._published
+        self._published += count
+        self._open += count
+        for item in range(first, first + count):
+            self._offer(item)
+
+    def _offer(self, item: int) -> None:
+        """A message is there to be pulled, again or for the first time."""
+        if self._deliveries[item] >= MAX_DELIVERIES:
+            self._left -= 1
+            self._open -= 1
+            return
+        self._waiting.append(item)
+        if self._hungry:
+            self._feed(next(iter(self._hungry.values())))
+
+    def _sample(self) -> None:
+        self._samples.append(decide.Sample(self.now, self._open))
+        self._after(SAMPLE_SECONDS, self._sample)
+
+    def _visible(self) -> Iterator[decide.Sample]:
+        return (sample for sample in self._samples if sample.at <= self.now - LATE_SECONDS)
+
+    def _metric(self, _: dict, now: float) -> float | None:
+        return max(self._visible(), key=lambda sample: sample.at, default=decide.Sample(0, 0)).value
+
+    # ---- workers --------------------------------------------------------------------------------------------------
+
+    def _feed(self, worker: Worker) -> None:
+        """Give a worker what it has room for; without work it waits in a pull."""
+        while self._waiting and len(worker.runs) < self.load.slots:
+            item = self._waiting.popleft()
+            if self._done[item]:
+                continue
+            self._deliveries[item] += 1
+            self._start(worker, item)
+        if len(worker.runs) >= self.load.slots:
+            self._hungry.pop(worker.vm.name, None)
+        elif worker.vm.name not in self._hungry:
+            self._hungry[worker.vm.name] = worker
+            worker.poll += 1
+            self._after(PULL_SECONDS, self._empty, worker, worker.poll)
+
+    def _start(self, worker: Worker, item: int) -> None:
+        if math.isnan(self.result.first_item_at):
+            self.result.first_item_at = self.now
+        if worker.idle:
+            worker.idle.busy()
+        worker.runs[item] = self.now
+        self._starts[item] = min(self._starts[item] + 1, 255)
+        seconds = self.load.items[item]
+        self._after(seconds, self._finished, worker, item, self.now)
+        if seconds > self.policy.lease_seconds:
+            self._after(self.policy.lease_seconds, self._lapsed, worker, item, self.now)
+
+    def _finished(self, worker: Worker, item: int, started: float) -> None:
+        if worker.runs.get(item) != started:
+            return
+        del worker.runs[item]
+        if self._done[item]:
+            self.result.finished_again += 1
+            self.result.wasted_hours += (self.now - started) / 3600
+        else:
+            self._done[item] = 1
+            self._left -= 1
+            self._open -= 1
+        if worker.idle:
+            worker.idle.busy()
+        self._feed(worker)
+
+    def _lapsed(self, worker: Worker, item: int, started: float) -> None:
+        """The client holds a message no longer than this; the run goes on, and its late acknowledgement counts."""
+        if worker.runs.get(item) == started and not self._done[item]:
+            self._offer(item)
+
+    def _empty(self, worker: Worker, poll: int) -> None:
+        """A pull was answered with nothing."""
+        if self._hungry.get(worker.vm.name) is not worker or worker.poll != poll:
+            return
+        if worker.idle and not worker.runs:
+            worker.idle.pulled(True)
+            if worker.idle.leave() and worker.vm.name not in self._warm:
+                del self._hungry[worker.vm.name]
+                worker.ending = True
+                self._after(POWER_OFF_SECONDS, self.group.off, worker.vm.name, self.now + POWER_OFF_SECONDS)
+                return
+        if worker.idle or not self._left:
+            self._after(PULL_SECONDS, self._empty, worker, poll)
+
+    def _interrupt(self, worker: Worker, gives_back: bool) -> None:
+        """Its programs end here; what it held comes back at once or when its leases have run out."""
+        self._hungry.pop(worker.vm.name, None)
+        for item, started in worker.runs.items():
+            self.result.wasted_hours += (self.now - started) / 3600
+            if self._done[item]:
+                continue
+            if gives_back:
+                self._offer(item)
+            elif self.now - started < self.policy.lease_seconds:
+                self._after(ACK_DEADLINE_SECONDS, self._offer, item)
+        worker.runs.clear()
+
+    # ---- what the group does to machines ----------------------------------------------------------------------------
+
+    def boot(self, vm: Managed) -> None:
+        """A machine runs, and its worker with it."""
+        self._bill(1)
+        clock: Callable[[], float] = lambda: self.now  # noqa: E731
+        worker = Worker(vm, Idle(self.load.idle, clock) if self.policy.leaves else None)
+        self._workers[vm.name] = worker
+        if self.load.preempted_an_hour:
+            rate = -math.log(1 - self.load.preempted_an_hour) / 3600
+            self._after(self._chance.expovariate(rate), self._preempt, vm, worker)
+        self._feed(worker)
+
+    def _preempt(self, vm: Managed, worker: Worker) -> None:
+        if self._workers.get(vm.name) is worker and not worker.ending:
+            try:
+                self.group.preempt(vm.name, self.now)
+            except GroupError:
+                return
+            self.result.reclaims += 1
+
+    def preempt(self, vm: Managed) -> None:
+        """The notice. A worker that drains gives everything back at once."""
+        worker = self._workers.get(vm.name)
+        if worker:
+            worker.ending = True
+            if self.policy.leaves:
+                self._interrupt(worker, gives_back=True)
+
+    def shut_down(self, vm: Managed, seconds: float) -> None:
+        """SIGTERM."""
+        worker = self._workers.get(vm.name)
+        if worker is None:
+            return
+        if worker.runs and not worker.ending:
+            self.result.busy_removed += 1
+        worker.ending = True
+        self._interrupt(worker, self.policy.nacks)
+        self._after(POWER_OFF_SECONDS, self.group.off, vm.name, self.now + POWER_OFF_SECONDS)
+
+    def discard(self, vm: Managed) -> None:
+        """The machine is no more."""
+        worker = self._workers.pop(vm.name, None)
+        if worker:
+            self._interrupt(worker, gives_back=False)
+            self._bill(-1)
+
+    def _bill(self, change: int) -> None:
+        self.result.machine_hours += self._billed * (self.now - self._billed_since) / 3600
+        self._billed += change
+        self._billed_since = self.now
+        self.result.most = max(self.result.most, self._billed)
+
+    # ---- the reconciler -------------------------------------------------------------------------------------------
+
+    def _reconcile(self) -> None:
+        self._after(RECONCILE_SECONDS, self._reconcile)
+        down = self.load.reconciler_down
+        if down and down[0] <= self.now < down[1]:
+            return
+        machines = [self._seen(vm) for vm in self.group.instances()]
+        group = decide.Group(
+            "spot", machines, self.group.target, self.load.slots, self.load.warm, mode=self.policy.mode
+        )
+        queue = decide.Queue("cpu", [group], list(self._visible()))
+        self._warm = decide.warm(queue)
+        for decision in decide.decide(queue, self.now):
+            for names in _batches(decision.machines, LONGEST_CALL):
+                self.group.delete_instances(names, self.now, skip=True)
+
+    def _seen(self, vm: Managed) -> decide.Machine:
+        if not vm.errors:
+            self._failing.pop(vm.name, None)
+            return decide.Machine(vm.name, vm.status, vm.action)
+        since = self._failing.setdefault(vm.name, self.now)
+        dry = any(decide.is_stockout(code) for code, _ in vm.errors)
+        return decide.Machine(vm.name, vm.status, vm.action, stockout=dry, failing_since=since)
+
+
+def _batches(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (names[start : start + size] for start in range(0, len(names), size))
