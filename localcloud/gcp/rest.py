@@ -66,7 +66,7 @@ class Rest:
             text = "is in a deleted state" if old.get("deleted") else "already exists"
             raise ApiError(409, f"The resource '{name.partition('/')[2]}' {text}.")
         self._site.resources.put(name, fields.born(self._site, call, name, value, _resource_schema(call)))
-        return self._answer(call, name, "insert")
+        return self.answer(call, name, "insert")
 
     def do_patch(self, request: Request, call: Call, name: str) -> Value:
         """PATCH by mask (or, without one, what is given) and PUT of all that is not output only."""
@@ -86,7 +86,7 @@ class Rest:
             fields.changed(self._site, call, name, stored, schema)
 
         self._site.resources.change(name, change)
-        return self._answer(call, name, "patch")
+        return self.answer(call, name, "patch")
 
     def do_delete(self, request: Request, call: Call, name: str) -> Value:
         value = self._existing(name)
@@ -95,7 +95,7 @@ class Rest:
         if request.api == "iam" and "/roles/" in name:  # kept for a time, and its name with it
             self._site.resources.change(name, lambda role: role.update(deleted=True))
             return {**value, "deleted": True}
-        answer = self._answer(call, name, "delete")
+        answer = self.answer(call, name, "delete")
         self._site.resources.delete(name)
         return answer
 
@@ -140,7 +140,7 @@ class Rest:
     def _state(self, call: Call, name: str, state: str) -> Value:
         self._existing(name)
         self._site.resources.change(name, lambda value: value.update(state=state))
-        return self._answer(call, name, "update")
+        return self.answer(call, name, "update")
 
     def _existing(self, name: str) -> Value:
         value = self._site.resources.get(name)
@@ -157,7 +157,7 @@ class Rest:
                 text = f"The resource '{name.partition('/')[2]}' is already being used by '{other.partition('/')[2]}'"
                 raise ApiError(400, text, "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE")
 
-    def _answer(self, call: Call, name: str, what: str) -> Value:
+    def answer(self, call: Call, name: str, what: str) -> Value:
         """The resource itself, nothing, or the finished operation, whichever the method answers."""
         value = self._existing(name)
         if call.method.response == "Operation" or call.method.response.endswith("LongrunningOperation"):

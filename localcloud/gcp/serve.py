@@ -97,6 +97,11 @@ class Site:
         """What the generic server answers to a request that was understood and permitted."""
         return self._rest.handle(request)
 
+    def finished(self, request: Request, what: str) -> Response:
+        """The finished operation on the resource that a call names."""
+        name = self.full_name(request.api, request.call.name)
+        return Response.of(self._rest.answer(request.call, name, what))
+
     def call(self, principal: str, api: str, method: str, path: str, body: Any = None) -> Any:
         """Make a call from within, as a principal, and answer its JSON.
 

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,31 @@ IMAGE: list[Json] = [
     {"kind": "tmpfs", "target": "/tmp", "options": "mode=1777"},
 ]
 """A container's root when this machine's own root is its image: that root, read-only, with parts of its own."""
+
+
+PRIVATE = (".aws", ".ssh", ".docker", ".pulumi", ".config/gcloud", ".gnupg", ".kube")
+
+
+def image_root(root: Path | None, state: Path, shown: Iterable[Path] = ()) -> tuple[list[Json], list[Json]]:
+    """What a container's root is made of.
+
+    Args:
+        root: Of an unpacked image; None lets this machine's own root stand for it.
+        state: localcloud's folder, which no container sees.
+        shown: Folders that are part of this machine's root also where they lie under /tmp.
+
+    Returns:
+        The mounts of the root, and those that come after the container's own file systems in memory.
+    """
+    if root:
+        return [IMAGE[0] | {"source": str(root)}, *IMAGE[1:]], []
+    folders = dict.fromkeys([*shown, Path(sys.prefix), Path(sys.base_prefix), HERE.parents[1]])
+    hidden = [*(str(Path.home() / each) for each in PRIVATE), str(state)]
+    return IMAGE, [
+        *({"kind": "bind", "source": str(path), "target": str(path), "readonly": True}
+          for path in folders if path.is_relative_to("/tmp")),
+        *({"kind": "mask", "target": path} for path in hidden),
+    ]  # fmt: skip
 
 
 class Holder:

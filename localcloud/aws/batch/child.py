@@ -22,13 +22,12 @@ from localcloud.aws.batch.jobs import Attempt, Child
 from localcloud.aws.batch.logs import LogRefusedError, LogShipper, Stream
 from localcloud.aws.batch.machines import Machine, file_system
 from localcloud.machines.images import Image, PullError
-from localcloud.machines.namespaces import IMAGE, start_container
+from localcloud.machines.namespaces import image_root, start_container
 
 MACHINE_PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Of an image that stands for this machine's root, with the virtual environment that localcloud runs in."""
 IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Docker's: https://github.com/moby/moby/blob/master/daemon/pkg/oci/defaults.go"""
-PRIVATE = (".aws", ".ssh", ".docker", ".pulumi", ".config/gcloud", ".gnupg", ".kube")
 BATCH_GROUP = "/aws/batch/job"
 LAST_LINES_SECONDS = 1.0
 
@@ -314,18 +313,7 @@ class Run:
         linux = container.get("linuxParameters", {})
         settings = self._core.settings
         shared = linux.get("sharedMemorySize", 64)
-        homes = [str(Path.home() / each) for each in PRIVATE]
-        hidden = [*settings.image_paths, Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[3]]
-        if image:
-            base = [IMAGE[0] | {"source": str(image.root)}, *IMAGE[1:]]
-            masks = []
-        else:
-            base = IMAGE
-            masks = [
-                *({"kind": "bind", "source": str(path), "target": str(path), "readonly": True}
-                  for path in dict.fromkeys(hidden) if path.is_relative_to("/tmp")),
-                *({"kind": "mask", "target": path} for path in [*homes, str(settings.state_dir)]),
-            ]  # fmt: skip
+        base, masks = image_root(image.root if image else None, settings.state_dir, settings.image_paths)
         return {
             "cwd": (image.config.get("WorkingDir") if image else None) or "/",
             "readonly": container.get("readonlyRootFilesystem", False),
