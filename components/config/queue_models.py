@@ -10,7 +10,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from components.config.types import FILESTORE, AbsolutePath, EnvironmentKey, GsUri, Name, S3Uri, matching, unique
+from components.config.types import (
+    FILESTORE,
+    FUSE_IMAGE,
+    AbsolutePath,
+    EnvironmentKey,
+    GsUri,
+    Name,
+    S3Uri,
+    matching,
+    unique,
+)
 
 MOST_CPUS = 416
 """vCPUs of the largest machines of the tables, and some room."""
@@ -165,6 +175,11 @@ class GcpQueueOptions(Model):
         le=65_536,
         description="A second disk of a machine at /mnt/disks/extra, to be mounted with host. Billed while the "
         "machine runs. Leave out for none.",
+    )
+    fuse_image: Annotated[str, matching(FUSE_IMAGE, "an image by digest")] | None = Field(
+        default=None,
+        description="Image that has gcsfuse, by digest, such as Debian with that package; machines mount gcs mounts "
+        "with it. Container-Optimized OS brings none.",
     )
 
 

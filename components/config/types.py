@@ -26,6 +26,8 @@ SUBNETWORK = re.compile(rf"{_PROJECT}/regions/[a-z0-9-]+/subnetworks/[a-z]([a-z0
 """A subnetwork of GCP."""
 FILESTORE = re.compile(r"(\d{1,3}\.){3}\d{1,3}:/[A-Za-z0-9._/-]+")
 """Address and share of a Filestore instance."""
+FUSE_IMAGE = re.compile(r"[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}")
+"""Any image, by digest."""
 _S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^*?\s]*)?")
 _GS = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^*?\s]*)?")
 _ABSOLUTE = re.compile(r"(/[A-Za-z0-9._-]+)+")

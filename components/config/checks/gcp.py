@@ -270,6 +270,13 @@ def _mounts(config: StackConfig, path: Path, queue: Queue) -> None:
                 "what tidemill:data's write lists, or read_only: true",
                 f"Set read_only: true, or add {mount.gcs} to tidemill:data.write",
             )
+        if mount.gcs and queue.gcp.fuse_image is None:
+            raise ConfigError(
+                key_path([*here, "gcs"]),
+                shown(mount.gcs),
+                "a bucket only where gcp.fuse_image is set: Container-Optimized OS has no gcsfuse",
+                "Push an image that has gcsfuse and set gcp.fuse_image to it, by digest",
+            )
         if mount.host and not mount.host.startswith(_WRITABLE):
             raise ConfigError(
                 key_path([*here, "host"]),
