@@ -1,0 +1,229 @@
+"""One rung of a queue: a managed instance group with its template and autoscaler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.config import Queue, Rung
+from components.machines import MachineType
+
+SYSTEM_GIB = 50
+"""What the machine's image, Docker and pulled images need beside the scratch."""
+IMAGE = "projects/cos-cloud/global/images/family/cos-stable"
+"""Source: https://cloud.google.com/container-optimized-os/docs/concepts/versioning"""
+BACKLOG = "pubsub.googleapis.com/subscription/num_undelivered_messages"
+STABILIZATION_SECONDS = 60
+"""The autoscaler wants what the largest backlog of this time asks for. Its default, 600, would start again the machines
+that left because there was nothing to do.
+Source: https://cloud.google.com/compute/docs/autoscaler/understanding-autoscaler-decisions"""
+BOOT_SECONDS = 120
+EXTRA_DISK = "extra"
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+"""What an account may do is for IAM to say, not for scopes.
+Source: https://cloud.google.com/compute/docs/access/service-accounts#scopes_best_practice"""
+
+
+@dataclass
+class Fleet:
+    """What the rungs of a queue share."""
+
+    settings: Queue
+    machines: Sequence[MachineType]
+    """At most one type a family, the preferred one first."""
+    user_data: pulumi.Input[str]
+    subscription: gcp.pubsub.Subscription
+    network: pulumi.Input[str]
+    subnetwork: pulumi.Input[str]
+    external_address: bool
+    service_account_email: pulumi.Input[str]
+    labels: Mapping[str, pulumi.Input[str]] | None
+    replace: bool
+    after: Sequence[pulumi.Resource]
+
+    @property
+    def slots(self) -> int:
+        """Items that run side by side on each machine, whichever type it is."""
+        item = self.settings.item
+        return max(1, min(machine.slots(item.cpus, item.memory_mib, item.gpus) for machine in self.machines))
+
+
+@dataclass
+class Group:
+    """A rung as it was made."""
+
+    market: str
+    manager: gcp.compute.RegionInstanceGroupManager
+    autoscaler: gcp.compute.RegionAutoscaler
+
+
+def instance_group(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource, *, first: bool) -> Group:
+    """A rung. Only the first scales by itself; a second one is off until the reconciler opens it."""
+    manager = _manager(name, _template(name, rung, fleet, parent), fleet, parent)
+    return Group(rung.market, manager, _autoscaler(name, rung, manager, fleet, parent, first=first))
+
+
+def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> gcp.compute.RegionInstanceTemplate:
+    """What a machine is made of. A change makes a new template; the group takes it for machines that it makes later."""
+    first = fleet.machines[0]
+    accelerators = [gcp.compute.RegionInstanceTemplateGuestAcceleratorArgs(type=first.attach, count=first.gpus)]
+    interface = gcp.compute.RegionInstanceTemplateNetworkInterfaceArgs(
+        network=fleet.network,
+        subnetwork=fleet.subnetwork,
+        access_configs=[gcp.compute.RegionInstanceTemplateNetworkInterfaceAccessConfigArgs(network_tier="PREMIUM")]
+        if fleet.external_address
+        else None,
+    )
+    return gcp.compute.RegionInstanceTemplate(
+        name,
+        machine_type=first.type,
+        guest_accelerators=accelerators if first.attach else None,
+        disks=_disks(fleet),
+        network_interfaces=[interface],
+        scheduling=_scheduling(rung, fleet.settings.gcp.max_age_hours),
+        service_account=gcp.compute.RegionInstanceTemplateServiceAccountArgs(
+            email=fleet.service_account_email, scopes=[_SCOPE]
+        ),
+        shielded_instance_config=gcp.compute.RegionInstanceTemplateShieldedInstanceConfigArgs(
+            enable_secure_boot=True, enable_vtpm=True, enable_integrity_monitoring=True
+        ),
+        metadata={
+            "user-data": fleet.user_data,
+            "enable-oslogin": "TRUE",
+            "block-project-ssh-keys": "TRUE",
+            # The workers write their own lines, into this stack's bucket.
+            "google-logging-enabled": "false",
+        },
+        labels=fleet.labels,
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=fleet.after),
+    )
+
+
+def _scheduling(rung: Rung, max_age_hours: int) -> gcp.compute.RegionInstanceTemplateSchedulingArgs:
+    """A machine that is taken back or is too old stops; it is not deleted behind the group's back.
+
+    A stopped machine is listed, so the reconciler sees it, removes it and lowers the target size by one. What a group
+    that does nothing on failure makes of a machine that is gone is written nowhere. Stopped, it costs its disks for the
+    minutes until then.
+    """
+    spot = rung.market == "spot"
+    return gcp.compute.RegionInstanceTemplateSchedulingArgs(
+        provisioning_model="SPOT" if spot else "STANDARD",
+        preemptible=spot,
+        automatic_restart=False,
+        on_host_maintenance="TERMINATE",
+        instance_termination_action="STOP",
+        max_run_duration=gcp.compute.RegionInstanceTemplateSchedulingMaxRunDurationArgs(seconds=max_age_hours * 3600),
+    )
+
+
+def _disks(fleet: Fleet) -> list[gcp.compute.RegionInstanceTemplateDiskArgs]:
+    """Scratch is on the boot disk, as on AWS: nothing has to be formatted, and one disk's speed grows with its size."""
+    disk = gcp.compute.RegionInstanceTemplateDiskArgs
+    boot = disk(
+        source_image=IMAGE,
+        boot=True,
+        auto_delete=True,
+        disk_type="pd-balanced",
+        disk_size_gb=SYSTEM_GIB + fleet.settings.scratch_gib,
+        labels=fleet.labels,
+    )
+    if not fleet.settings.gcp.extra_disk_gib:
+        return [boot]
+    extra = disk(
+        device_name=EXTRA_DISK,
+        boot=False,
+        auto_delete=True,
+        disk_type="pd-balanced",
+        disk_size_gb=fleet.settings.gcp.extra_disk_gib,
+        labels=fleet.labels,
+    )
+    return [boot, extra]
+
+
+def _manager(
+    name: str, template: gcp.compute.RegionInstanceTemplate, fleet: Fleet, parent: pulumi.Resource
+) -> gcp.compute.RegionInstanceGroupManager:
+    """A group that touches no machine by itself: no even spread, no proactive update, no repair, no health check.
+
+    Its target size belongs to the autoscaler and the reconciler, so it is not an input.
+    """
+    return gcp.compute.RegionInstanceGroupManager(
+        name,
+        base_instance_name=name,
+        versions=[gcp.compute.RegionInstanceGroupManagerVersionArgs(instance_template=template.id)],
+        instance_flexibility_policy=_flexibility(fleet.machines),
+        distribution_policy_target_shape="BALANCED",
+        update_policy=gcp.compute.RegionInstanceGroupManagerUpdatePolicyArgs(
+            type="OPPORTUNISTIC",
+            minimal_action="NONE",
+            most_disruptive_allowed_action="NONE",
+            instance_redistribution_type="NONE",
+        ),
+        instance_lifecycle_policy=gcp.compute.RegionInstanceGroupManagerInstanceLifecyclePolicyArgs(
+            default_action_on_failure="DO_NOTHING"
+        ),
+        list_managed_instances_results="PAGINATED",
+        wait_for_instances=False,
+        opts=pulumi.ResourceOptions(parent=parent, protect=not fleet.replace),
+    )
+
+
+def _flexibility(
+    machines: Sequence[MachineType],
+) -> gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyArgs | None:
+    """Other types when the preferred one cannot be had, in their order.
+
+    Source: https://cloud.google.com/compute/docs/instance-groups/about-instance-flexibility
+    """
+    if len(machines) == 1:
+        return None
+    selection = gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyInstanceSelectionArgs
+    return gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyArgs(
+        instance_selections=[
+            selection(name=machine.family, machine_types=[machine.type], rank=rank)
+            for rank, machine in enumerate(machines, start=1)
+        ]
+    )
+
+
+def _autoscaler(
+    name: str,
+    rung: Rung,
+    manager: gcp.compute.RegionInstanceGroupManager,
+    fleet: Fleet,
+    parent: pulumi.Resource,
+    *,
+    first: bool,
+) -> gcp.compute.RegionAutoscaler:
+    """Machines by the backlog: unacknowledged messages, those that workers hold included, by the slots of a machine."""
+    wanted = fleet.settings.gcp
+    metric = gcp.compute.RegionAutoscalerAutoscalingPolicyMetricArgs(
+        name=BACKLOG,
+        filter=pulumi.Output.concat(
+            'resource.type = pubsub_subscription AND resource.labels.subscription_id = "', fleet.subscription.name, '"'
+        ),
+        single_instance_assignment=fleet.slots,
+    )
+    by_itself = wanted.scale_in == "autoscaler"
+    scaling = "ON" if by_itself else "ONLY_SCALE_OUT"
+    policy = gcp.compute.RegionAutoscalerAutoscalingPolicyArgs(
+        mode=scaling if first else "OFF",
+        min_replicas=wanted.min_machines if first else 0,
+        max_replicas=max(1, rung.max_cpus // fleet.settings.machines.size),
+        cooldown_period=BOOT_SECONDS,
+        stabilization_period=None if by_itself else STABILIZATION_SECONDS,
+        metrics=[metric],
+    )
+    # The reconciler opens and closes a second rung by its mode: what it set is no drift.
+    ignored = None if first else ["autoscalingPolicy.mode"]
+    return gcp.compute.RegionAutoscaler(
+        name,
+        target=manager.id,
+        autoscaling_policy=policy,
+        opts=pulumi.ResourceOptions(parent=parent, ignore_changes=ignored),
+    )

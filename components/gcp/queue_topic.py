@@ -1,0 +1,99 @@
+"""A queue's messages: topic, subscription, and where messages go that were delivered too often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.gcp.member import Member
+from components.gcp.place import GcpPlace
+
+KEPT_SECONDS = 31 * 24 * 3600
+"""The longest that Pub/Sub keeps a message, from its publishing on; what is older is gone without a word.
+Source: https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions (messageRetentionDuration)"""
+DELIVERIES = 100
+"""The most that Pub/Sub allows; each reclaim is one. Poison is counted by the ledger, not here.
+Source: https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions#DeadLetterPolicy"""
+LEASE_SECONDS = 600
+"""The longest deadline; a worker extends it for as long as the work takes."""
+_NEVER = ""
+"""Expiration: else a subscription that nobody used for 31 days deletes itself."""
+
+
+@dataclass
+class Messages:
+    """What a queue's messages go through."""
+
+    topic: gcp.pubsub.Topic
+    subscription: gcp.pubsub.Subscription
+    dead_letters: gcp.pubsub.Subscription
+    ready: list[pulumi.Resource]
+    """What must be there before the first message is handed out: grants of Pub/Sub's own service agent."""
+
+
+def messages(
+    name: str, parent: pulumi.Resource, place: GcpPlace, labels: Mapping[str, pulumi.Input[str]] | None, *, purge: bool
+) -> Messages:
+    """A topic with its subscription, and a second pair for dead letters.
+
+    All four are protected, because what is in them is lost with them, unless `purge` is set.
+    """
+    kept = pulumi.ResourceOptions(parent=parent, protect=not purge)
+    topic = gcp.pubsub.Topic(f"{name}-topic", labels=labels, opts=kept)
+    dead = gcp.pubsub.Topic(f"{name}-dead", labels=labels, opts=kept)
+    dead_letters = _subscription(f"{name}-dead", dead, None, labels, kept)
+    policy = gcp.pubsub.SubscriptionDeadLetterPolicyArgs(dead_letter_topic=dead.id, max_delivery_attempts=DELIVERIES)
+    subscription = _subscription(f"{name}-work", topic, policy, labels, kept)
+    agent = Member("pubsub", place.agent("gcp-sa-pubsub"))
+    # Source: https://cloud.google.com/pubsub/docs/handling-failures#grant_forwarding_permissions
+    ready = [
+        on_topic(parent, f"{name}-dead-{agent.name}", dead, agent, "roles/pubsub.publisher"),
+        on_subscription(parent, f"{name}-work-{agent.name}", subscription, agent, "roles/pubsub.subscriber"),
+    ]
+    return Messages(topic, subscription, dead_letters, ready)
+
+
+def _subscription(
+    name: str,
+    topic: gcp.pubsub.Topic,
+    dead: gcp.pubsub.SubscriptionDeadLetterPolicyArgs | None,
+    labels: Mapping[str, pulumi.Input[str]] | None,
+    opts: pulumi.ResourceOptions,
+) -> gcp.pubsub.Subscription:
+    return gcp.pubsub.Subscription(
+        name,
+        topic=topic.id,
+        ack_deadline_seconds=LEASE_SECONDS,
+        message_retention_duration=f"{KEPT_SECONDS}s",
+        expiration_policy=gcp.pubsub.SubscriptionExpirationPolicyArgs(ttl=_NEVER),
+        dead_letter_policy=dead,
+        # What a drained worker gives back soon goes to another one.
+        retry_policy=gcp.pubsub.SubscriptionRetryPolicyArgs(minimum_backoff="10s", maximum_backoff="60s"),
+        labels=labels,
+        opts=opts,
+    )
+
+
+def on_topic(
+    parent: pulumi.Resource, name: str, topic: gcp.pubsub.Topic, member: Member, role: str
+) -> gcp.pubsub.TopicIAMMember:
+    """A role on one topic."""
+    return gcp.pubsub.TopicIAMMember(
+        name, topic=topic.name, role=role, member=member.principal, opts=pulumi.ResourceOptions(parent=parent)
+    )
+
+
+def on_subscription(
+    parent: pulumi.Resource, name: str, subscription: gcp.pubsub.Subscription, member: Member, role: str
+) -> gcp.pubsub.SubscriptionIAMMember:
+    """A role on one subscription."""
+    return gcp.pubsub.SubscriptionIAMMember(
+        name,
+        subscription=subscription.name,
+        role=role,
+        member=member.principal,
+        opts=pulumi.ResourceOptions(parent=parent),
+    )

@@ -1,0 +1,189 @@
+"""A queue on Pub/Sub, with the machines behind it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+
+from components import machines
+from components.base import as_args, token
+from components.config import ConfigError, gcp_queue
+from components.config.errors import key_path
+from components.gcp.cloud_init import Host, cloud_config
+from components.gcp.instance_group import Fleet, Group, instance_group
+from components.gcp.member import Member
+from components.gcp.place import GcpPlace
+from components.gcp.queue_topic import Messages, messages, on_subscription, on_topic
+
+
+@dataclass
+class GcpWorkerPoolArgs:
+    """Arguments of `GcpWorkerPool`."""
+
+    queue: str
+    """The queue's name as users type it."""
+    settings: dict[str, Any]
+    """The queue as a stack file has it below `tidemill:queues.<name>`; every key but `images` has a default."""
+    image: pulumi.Input[str]
+    """Reference of the image `default` that machines can pull."""
+    network: pulumi.Input[str]
+    """Self link of the network that machines are in."""
+    subnetwork: pulumi.Input[str]
+    """Self link of the subnetwork that machines start in."""
+    service_account_email: pulumi.Input[str]
+    """What machines, the worker and the user's code are."""
+    bucket: pulumi.Input[str]
+    """Name of the job store's bucket."""
+    external_address: bool = False
+    """Give each machine an address of its own: needed where the subnetwork has no NAT and jobs reach the internet."""
+    log: pulumi.Input[str] | None = None
+    """Log that workers write to: ``projects/<project>/logs/<id>``; None leaves their lines on the machine."""
+    worker_image: pulumi.Input[str] | None = None
+    """The worker's image by digest; None when the queue's image brings the worker."""
+    replace: bool = False
+    """Lift the protection of the instance groups."""
+    purge: bool = False
+    """Lift the protection of topics and subscriptions too."""
+    labels: dict[str, str] | None = None
+    """Labels of everything that can carry labels, machines and their disks included."""
+
+
+class GcpWorkerPool(pulumi.ComponentResource):
+    """A topic with its subscription, and groups of machines that grow with its backlog and shrink without loss.
+
+    Type token: ``tidemill:index:GcpWorkerPool``.
+
+    Makes: topic, subscription, dead-letter topic and subscription (protected), the grants that Pub/Sub's service agent
+    needs for dead letters; for each rung an instance template, a regional instance group (protected), an autoscaler.
+
+    Machines are added by the autoscaler and removed by a `GcpReconciler`, which every pool needs: a machine whose
+    worker has been idle for `gcp.idle_minutes` powers itself off, and what is off is removed. No machine that works is
+    ended. A second rung, On-Demand, is off until the reconciler finds Spot dry; its autoscaler then looks at the same
+    backlog, so that for a while both rungs may want machines for it, within `max_cpus` of each.
+
+    `gcp.scale_in: autoscaler` gives removal to the autoscaler instead. It picks machines without knowing which are
+    busy: each shrinking kills the items on the machines that it takes, hours of work included, and they run again
+    elsewhere. It is for items of seconds that may run twice.
+
+    Costs while idle: nothing; machines run while there are jobs, at most up to `max_cpus` of each rung. With
+    `gcp.min_machines` that many machines of the first rung run around the clock: a month of each is 730 times the
+    hourly price of the machine and its disks.
+
+    Example:
+        ```python
+        image = "docker.io/team/preprocess@sha256:" + 64 * "0"
+        pool = GcpWorkerPool(
+            "vision-dev-cpu",
+            GcpWorkerPoolArgs(
+                queue="cpu",
+                settings={"images": {"default": image}, "capacity": [{"market": "spot", "max_cpus": 64}]},
+                image=image,
+                network="projects/p/global/networks/n",
+                subnetwork="projects/p/regions/us-west1/subnetworks/s",
+                service_account_email="worker@p.iam.gserviceaccount.com",
+                bucket="vision-dev-store",
+            ),
+        )
+        pulumi.export("subscription", pool.subscription)
+        ```
+    """
+
+    topic: pulumi.Output[str]
+    """Full name of the topic: ``projects/<project>/topics/<id>``."""
+    subscription: pulumi.Output[str]
+    """Full name of the subscription that workers pull from."""
+    dead_letters: pulumi.Output[str]
+    """Full name of the subscription with what was delivered too often."""
+    fleet: pulumi.Output[dict[str, Any]]
+    """What the reconciler has to know of this queue."""
+
+    def __init__(self, name: str, args: GcpWorkerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(GcpWorkerPoolArgs, args)
+        super().__init__(token(GcpWorkerPool), name, None, opts)
+        settings = gcp_queue(args.settings, args.queue)
+        place = GcpPlace(self)
+        self._messages = messages(name, self, place, args.labels, purge=args.purge)
+        fleet = self._fleet(args, place, self._messages)
+        groups = [
+            instance_group(f"{name}-{rung.market.replace('_', '-')}", rung, fleet, self, first=number == 0)
+            for number, rung in enumerate(settings.capacity)
+        ]
+        self.topic = self._messages.topic.id
+        self.subscription = self._messages.subscription.id
+        self.dead_letters = self._messages.dead_letters.id
+        self.fleet = pulumi.Output.from_input(self._described(args.queue, fleet, groups))
+        self.register_outputs(
+            {"topic": self.topic, "subscription": self.subscription, "dead_letters": self.dead_letters}
+        )
+
+    def _fleet(self, args: GcpWorkerPoolArgs, place: GcpPlace, made: Messages) -> Fleet:
+        settings = gcp_queue(args.settings, args.queue)
+        item = settings.item
+        types = machines.one_size(
+            settings.machines.families, settings.machines.size, item.cpus, item.memory_mib, item.gpus
+        )
+        if not types:
+            raise ConfigError(
+                key_path(["queues", args.queue, "machines"]),
+                f"{settings.machines.size} vCPUs of {', '.join(settings.machines.families)}",
+                "machines of one size that an item fits on",
+                "Take a size of the families' that has room for an item",
+            )
+        host = Host(
+            queue=args.queue,
+            image=args.image,
+            worker_image=args.worker_image,
+            bucket=args.bucket,
+            subscription=made.subscription.id,
+            log=args.log,
+            region=place.region,
+            machines=types,
+        )
+        return Fleet(
+            settings=settings,
+            machines=types,
+            user_data=cloud_config(settings, host),
+            subscription=made.subscription,
+            network=args.network,
+            subnetwork=args.subnetwork,
+            external_address=args.external_address,
+            service_account_email=args.service_account_email,
+            labels=args.labels,
+            replace=args.replace or args.purge,
+            after=made.ready,
+        )
+
+    def _described(self, queue: str, fleet: Fleet, groups: list[Group]) -> dict[str, Any]:
+        minimum = fleet.settings.gcp.min_machines
+        return {
+            "name": queue,
+            "subscription": self._messages.subscription.name,
+            "groups": [
+                {
+                    "market": group.market,
+                    "manager": group.manager.name,
+                    "autoscaler": group.autoscaler.name,
+                    "per_machine": fleet.slots,
+                    "minimum": 0 if number else minimum,
+                }
+                for number, group in enumerate(groups)
+            ],
+        }
+
+    def grant_work(self, member: Member) -> None:
+        """Let a worker's account pull, extend and acknowledge this queue's messages, and nothing of another queue."""
+        self._on_subscription("work", self._messages.subscription, member, "roles/pubsub.subscriber")
+
+    def grant_submit(self, member: Member) -> None:
+        """Let somebody publish chunks, see how many wait, and take dead letters to publish them again."""
+        self._on_topic("submit", member, "roles/pubsub.publisher")
+        self._on_topic("look", member, "roles/pubsub.viewer")
+        self._on_subscription("look-work", self._messages.subscription, member, "roles/pubsub.viewer")
+        self._on_subscription("look-dead", self._messages.dead_letters, member, "roles/pubsub.viewer")
+        self._on_subscription("take-dead", self._messages.dead_letters, member, "roles/pubsub.subscriber")
+
+    def _on_topic(self, what: str, member: Member, role: str) -> None:
+        on_topic(self, f"{self.pulumi_resource_name}-{what}-{member.name}", self._messages.topic, member, role)
+
+    def _on_subscription(self, what: str, subscription: Any, member: Member, role: str) -> None:
+        on_subscription(self, f"{self.pulumi_resource_name}-{what}-{member.name}", subscription, member, role)
