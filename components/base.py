@@ -41,6 +41,14 @@ def team_tags(team: str, environment: str) -> dict[str, str]:
     return {TEAM_TAG: team, ENVIRONMENT_TAG: environment}
 
 
+def team_labels(team: str, environment: str) -> dict[str, str]:
+    """The same as GCP's labels, whose keys and values are lower-case letters, digits, hyphens and underscores.
+
+    Source: https://cloud.google.com/resource-manager/docs/labels-overview
+    """
+    return {"tidemill-team": team, "tidemill-environment": environment}
+
+
 def named(tags: Mapping[str, pulumi.Input[str]] | None, name: str) -> dict[str, pulumi.Input[str]]:
     """Tags with a ``Name``, for what the AWS console lists by it."""
     return {**(tags or {}), "Name": name}

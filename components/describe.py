@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import pulumi
 
 from components import machines
-from components.aws.account import Place
-from components.aws.batch_queue import AwsBatchQueue
 from components.config import Queue, StackConfig
 from tidemill.descriptor import Descriptor
 
 
+class BatchQueue(Protocol):
+    """What the descriptor has of a queue on AWS."""
+
+    arn: pulumi.Output[str]
+    job_definitions: dict[str, pulumi.Output[str]]
+
+
+class WorkerPool(Protocol):
+    """What the descriptor has of a queue on GCP."""
+
+    topic: pulumi.Output[str]
+    subscription: pulumi.Output[str]
+    dead_letters: pulumi.Output[str]
+
+
 def describe(
     config: StackConfig,
-    place: Place,
+    *,
+    region: pulumi.Input[str],
+    account: pulumi.Input[str],
     store_uri: pulumi.Input[str],
     log_group: pulumi.Input[str],
-    queues: Mapping[str, AwsBatchQueue],
+    queues: Mapping[str, Any],
 ) -> pulumi.Output[dict[str, Any]]:
     """The descriptor as plain data, checked against its model as soon as everything in it is known."""
     content = pulumi.Output.from_input(
@@ -27,29 +42,43 @@ def describe(
             "team": config.team,
             "environment": config.environment,
             "cloud": config.cloud,
-            "region": place.region,
-            "account": place.account,
+            "region": region,
+            "account": account,
             "store": store_uri,
             "log_group": log_group,
-            "writable": list(config.data.write),
-            "queues": {name: _queue(config.queues[name], queue) for name, queue in queues.items()},
+            "queues": queues,
+            "writable": config.data.write,
         }
     )
     return content.apply(lambda plain: Descriptor.model_validate(plain).model_dump(mode="json"))
 
 
-def _queue(settings: Queue, queue: AwsBatchQueue) -> dict[str, Any]:
+def aws_queue(settings: Queue, queue: BatchQueue) -> dict[str, Any]:
+    """A queue on AWS, as the descriptor has it."""
     cpus = settings.machines.cpus
+    images = {
+        name: {"ref": reference, "job_definition": queue.job_definitions[name]}
+        for name, reference in settings.images.items()
+    }
     types = machines.select(settings.machines.families, cpus.min, cpus.max)
+    return {**_queue(settings, images, types), "aws": {"job_queue": queue.arn}}
+
+
+def gcp_queue(settings: Queue, pool: WorkerPool) -> dict[str, Any]:
+    """A queue on GCP, as the descriptor has it."""
+    item, wanted = settings.item, settings.machines
+    images = {name: {"ref": reference} for name, reference in settings.images.items()}
+    types = machines.one_size(wanted.families, wanted.size, item.cpus, item.memory_mib, item.gpus)
+    names = {"topic": pool.topic, "subscription": pool.subscription, "dead_letters": pool.dead_letters}
+    return {**_queue(settings, images, types), "gcp": names}
+
+
+def _queue(settings: Queue, images: Mapping[str, Any], types: Sequence[machines.MachineType]) -> dict[str, Any]:
     return {
         "item": settings.item.model_dump(),
-        "images": {
-            name: {"ref": reference, "job_definition": queue.job_definitions[name]}
-            for name, reference in settings.images.items()
-        },
+        "images": images,
         "architecture": types[0].architecture,
         "machines": [{"type": m.type, "cpus": m.cpus, "memory_mib": m.memory_mib, "gpus": m.gpus} for m in types],
         "capacity": [rung.model_dump() for rung in settings.capacity],
         "scratch_gib": settings.scratch_gib,
-        "aws": {"job_queue": queue.arn},
     }

@@ -1,21 +1,13 @@
 """A team's whole pipeline on the cloud that its config names."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pulumi
 
-from components.aws.account import Place
-from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs, jobs_statements
-from components.aws.identity import AwsIdentity, AwsIdentityArgs
-from components.aws.logs import AwsLogs, AwsLogsArgs
-from components.aws.network import AwsNetwork, AwsNetworkArgs
-from components.aws.registry import AwsRegistry, AwsRegistryArgs
-from components.aws.store import AwsStore, AwsStoreArgs
-from components.base import as_args, team_tags, token
-from components.config import Queue, parse
-from components.describe import describe
-from components.images import external_repositories, own_repositories, resolve
+from components.base import as_args, token
+from components.config import StackConfig, parse
+from components.config.notes import notes
 from components.protection import Protection, ProtectionArgs
 
 NO_WORKER = """\
@@ -31,13 +23,26 @@ class PipelineArgs:
     """The stack's config: its keys without `tidemill:`."""
 
 
+class Parts(Protocol):
+    """What a pipeline needs of its parts, whatever the cloud."""
+
+    descriptor: pulumi.Output[dict[str, Any]]
+    descriptor_uri: pulumi.Output[str]
+    all: list[pulumi.Resource]
+
+    def exports(self) -> dict[str, Any]:
+        """Outputs of a stack beside the descriptor, by name."""
+        ...
+
+
 class Pipeline(pulumi.ComponentResource):
     """A team's pipeline in one environment: network, registry, job store, identities, logs and queues.
 
     Type token: ``tidemill:index:Pipeline``.
 
-    Makes: `AwsNetwork`, `AwsRegistry`, `AwsStore` with the descriptor in it, `AwsIdentity` with the submitter policy,
-    `AwsLogs`, and an `AwsBatchQueue` for each queue.
+    Makes: on AWS `AwsNetwork`, `AwsRegistry`, `AwsStore` with the descriptor in it, `AwsIdentity` with the submitter
+    policy, `AwsLogs`, and an `AwsBatchQueue` for each queue; on GCP the same rooms, a `GcpWorkerPool` for each queue,
+    and one `GcpReconciler`.
 
     Costs while idle: with the default config storage alone; each part says what its options cost.
 
@@ -61,150 +66,25 @@ class Pipeline(pulumi.ComponentResource):
         args = as_args(PipelineArgs, args)
         super().__init__(token(Pipeline), name, None, opts)
         config = parse(args.config)
-        self._config = config
-        self._place = Place(self)
-        self._child = pulumi.ResourceOptions(parent=self)
-        self._tags = team_tags(config.team, config.environment)
-        self._store = self._make_store(name)
-        self._logs = self._make_logs(name)
-        self._network = self._make_network(name)
-        self._registry = self._make_registry(name)
-        self._identity = self._make_identity(name)
+        for note in notes(config):
+            pulumi.log.warn(note, self)
         if config.worker_image is None:
             pulumi.log.warn(NO_WORKER, self)
-        self._queues = {key: self._make_queue(f"{name}-{key}", key, queue) for key, queue in config.queues.items()}
-        self._grant()
-        self.descriptor = describe(config, self._place, self._store.uri, self._logs.group, self._queues)
-        self.descriptor_uri = self._store.publish(pulumi.Output.json_dumps(self.descriptor, indent=2))
-        self.exports = self._exports()
-        self._guard(name)
+        parts = _parts(name, config, self)
+        self.descriptor, self.descriptor_uri = parts.descriptor, parts.descriptor_uri
+        self.exports = {"pipeline": self.descriptor, "pipeline_uri": self.descriptor_uri, **parts.exports()}
+        # Everything comes before it, so that a destroy meets it first.
+        last = pulumi.ResourceOptions(parent=self, depends_on=parts.all)
+        Protection(name, ProtectionArgs(purge=config.may_purge), last)
         self.register_outputs({"descriptor": self.descriptor, "descriptor_uri": self.descriptor_uri})
 
-    def _make_store(self, name: str) -> AwsStore:
-        wanted = self._config.store
-        args = AwsStoreArgs(
-            expire_jobs_after_days=wanted.expire_jobs_after_days,
-            kms_key=wanted.kms_key,
-            versioning=wanted.versioning,
-            purge=self._config.may_purge,
-            tags=self._tags,
-        )
-        return AwsStore(f"{name}-store", args, self._child)
 
-    def _make_logs(self, name: str) -> AwsLogs:
-        wanted = self._config.logs
-        archive = wanted.archive == "bucket"
-        args = AwsLogsArgs(
-            retention_days=wanted.retention_days,
-            kms_key=wanted.kms_key,
-            metric_namespace=f"Tidemill/{name}",
-            archive_bucket_arn=self._store.arn if archive else None,
-            archive_kms_key_arn=self._store.key_arn if archive else None,
-            purge=self._config.may_purge,
-            permission_boundary=self._config.permission_boundary,
-            tags=self._tags,
-        )
-        return AwsLogs(f"{name}-logs", args, self._child)
+def _parts(name: str, config: StackConfig, parent: pulumi.ComponentResource) -> Parts:
+    """The parts on the cloud of a config. A stack imports its own cloud's SDK alone: each takes seconds to load."""
+    if config.cloud == "gcp":
+        from components.gcp.pipeline import GcpParts  # noqa: PLC0415
 
-    def _make_network(self, name: str) -> AwsNetwork:
-        existing, new = self._config.network.existing, self._config.network.create
-        if existing is not None:
-            args = AwsNetworkArgs(vpc_id=existing.vpc_id, subnet_ids=list(existing.subnet_ids), tags=self._tags)
-        elif new is not None:
-            args = AwsNetworkArgs(
-                zones=new.zones,
-                egress=new.egress,
-                cidr=new.cidr,
-                extra_endpoints=self._secret_services(),
-                tags=self._tags,
-            )
-        else:
-            args = AwsNetworkArgs(tags=self._tags)
-        return AwsNetwork(f"{name}-network", args, self._child)
+        return GcpParts(name, config, parent)
+    from components.aws.pipeline import AwsParts  # noqa: PLC0415
 
-    def _secret_services(self) -> list[str]:
-        """The services that secrets of the queues come from: their interface endpoints are needed without internet."""
-        arns = [arn for queue in self._config.queues.values() for arn in queue.secrets.values()]
-        return [service for service in ("secretsmanager", "ssm") if any(f":{service}:" in arn for arn in arns)]
-
-    def _make_registry(self, name: str) -> AwsRegistry:
-        wanted = self._config.registry
-        args = AwsRegistryArgs(
-            namespace=name,
-            repositories=own_repositories(self._config),
-            keep_images=wanted.keep_images,
-            expire_untagged_after_days=wanted.expire_untagged_after_days,
-            purge=self._config.may_purge,
-            tags=self._tags,
-        )
-        return AwsRegistry(f"{name}-registry", args, self._child)
-
-    def _make_identity(self, name: str) -> AwsIdentity:
-        args = AwsIdentityArgs(
-            permission_boundary=self._config.permission_boundary,
-            submitters=list(self._config.access.submitters),
-            tags=self._tags,
-        )
-        return AwsIdentity(f"{name}-identity", args, self._child)
-
-    def _make_queue(self, name: str, key: str, queue: Queue) -> AwsBatchQueue:
-        identity, worker = self._identity, self._config.worker_image
-        args = AwsBatchQueueArgs(
-            queue=key,
-            settings=queue.model_dump(),
-            images={image: resolve(reference, self._registry.url) for image, reference in queue.images.items()},
-            subnet_ids=self._network.subnet_ids,
-            security_group_ids=[self._network.security_group_id],
-            instance_profile_arn=identity.instance_profile_arn,
-            execution_role_arn=identity.execution_role.arn,
-            job_role_arn=identity.job_role.arn,
-            store_uri=self._store.uri,
-            log_group=self._logs.group,
-            team=self._config.team,
-            worker_image=resolve(worker, self._registry.url) if worker else None,
-            replace=self._config.may_replace,
-            tags=self._tags,
-        )
-        return AwsBatchQueue(name, args, self._child)
-
-    def _grant(self) -> None:
-        config, identity = self._config, self._identity
-        queues = config.queues.values()
-        self._store.grant_work(identity.job_role)
-        identity.grant_data(identity.job_role, config.data.read, config.data.write, config.data.kms_keys)
-        self._logs.grant_write(identity.execution_role)
-        self._registry.grant_pull(identity.execution_role)
-        identity.grant_external_pull(identity.execution_role, external_repositories(config))
-        identity.grant_secrets(identity.execution_role, [arn for queue in queues for arn in queue.secrets.values()])
-        mounted = sorted({mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3})
-        identity.grant_data(identity.instance_role, mounted, [], config.data.kms_keys)
-        identity.grant_submitters(
-            [
-                *(queue.submit_statement() for queue in self._queues.values()),
-                *jobs_statements(self._place, config.team),
-                *self._logs.read_statements(),
-                *self._store.submit_statements(),
-                *self._registry.look_statements(),
-            ]
-        )
-
-    def _guard(self, name: str) -> None:
-        everything = [self._store, self._logs, self._network, self._registry, self._identity, *self._queues.values()]
-        args = ProtectionArgs(purge=self._config.may_purge)
-        Protection(name, args, pulumi.ResourceOptions(parent=self, depends_on=everything))
-
-    def _exports(self) -> dict[str, Any]:
-        identity = self._identity
-        exports = {
-            "pipeline": self.descriptor,
-            "pipeline_uri": self.descriptor_uri,
-            "submitter_policy_arn": identity.submitter_policy_arn,
-            "registry_url": self._registry.url,
-            "job_role_arn": identity.job_role.arn,
-            "instance_role_arn": identity.instance_role.arn,
-            "execution_role_arn": identity.execution_role.arn,
-            "log_group": self._logs.group,
-        }
-        if identity.submitter_role_arn is not None:
-            exports["submitter_role_arn"] = identity.submitter_role_arn
-        return exports
+    return AwsParts(name, config, parent)

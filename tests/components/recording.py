@@ -13,6 +13,9 @@ from pulumi.runtime import mocks
 
 ACCOUNT = "123456789012"
 REGION = "us-west-2"
+PROJECT = "vision-project"
+PROJECT_NUMBER = "987654321098"
+GCP_REGION = "us-central1"
 STACK = "pulumi:pulumi:Stack"
 ZONES = ["us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"]
 
@@ -32,6 +35,15 @@ _INVOKES: dict[str, dict[str, Any]] = {
         "groupNames": [],
         "region": REGION,
     },
+    "gcp:organizations/getClientConfig:getClientConfig": {
+        "project": PROJECT,
+        "region": GCP_REGION,
+        "accessToken": "",
+        "defaultLabels": {},
+        "id": "",
+        "zone": "",
+    },
+    "gcp:organizations/getProject:getProject": {"number": PROJECT_NUMBER, "projectId": PROJECT, "id": PROJECT},
 }
 
 
@@ -80,6 +92,10 @@ class Recorder(mocks.Mocks):
         outputs["allocationId"] = f"{name}-allocation"
         if args.typ == "aws:batch/jobDefinition:JobDefinition":
             outputs["arn"] += ":1"
+        if args.typ == "gcp:serviceaccount/account:Account":
+            outputs["email"] = f"{args.inputs['accountId']}@{PROJECT}.iam.gserviceaccount.com"
+        if args.typ == "gcp:projects/iAMCustomRole:IAMCustomRole":
+            outputs["name"] = f"projects/{PROJECT}/roles/{args.inputs['roleId']}"
         return f"{name}-id", outputs
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:

@@ -52,6 +52,11 @@ def test_the_components_are_these():
         "AwsNetwork",
         "AwsRegistry",
         "AwsStore",
+        "GcpIdentity",
+        "GcpNetwork",
+        "GcpRegistry",
+        "GcpStore",
+        "GcpWorkerPool",
         "Pipeline",
         "Protection",
     ]

@@ -1,0 +1,47 @@
+"""What is right in a stack's config but may not be what was meant."""
+
+from __future__ import annotations
+
+from components import machines
+from components.config.errors import key_path
+from components.config.models import StackConfig
+from components.config.queue_models import Queue
+
+
+def notes(config: StackConfig) -> list[str]:
+    """A line for each key that does less than it says; a preview shows them."""
+    if config.cloud != "gcp":
+        return []
+    found = []
+    for name, queue in config.queues.items():
+        found += _left_out(("queues", name), queue)
+        found += _uneven(("queues", name), queue)
+    return found
+
+
+def _left_out(path: tuple[str, ...], queue: Queue) -> list[str]:
+    """Families that have no machine of the queue's size that an item fits."""
+    item, wanted = queue.item, queue.machines
+    kept = {m.family for m in machines.one_size(wanted.families, wanted.size, item.cpus, item.memory_mib, item.gpus)}
+    known = machines.families("gcp")
+    return [
+        f"{key_path([*path, 'machines', 'families', index])}: {family} is left out, it has no machine of {wanted.size} "
+        f"vCPUs that an item fits; it has {_sizes(known[family])}."
+        for index, family in enumerate(wanted.families)
+        if family not in kept
+    ]
+
+
+def _sizes(known: list[machines.MachineType]) -> str:
+    return ", ".join(str(size) for size in sorted({machine.cpus for machine in known}))
+
+
+def _uneven(path: tuple[str, ...], queue: Queue) -> list[str]:
+    """Rungs that no number of machines fills."""
+    size = queue.machines.size
+    return [
+        f"{key_path([*path, 'capacity', index, 'max_cpus'])}: {rung.max_cpus} is no multiple of machines.cpus "
+        f"({size}); {rung.max_cpus // size} machines, {rung.max_cpus // size * size} vCPUs, are the most."
+        for index, rung in enumerate(queue.capacity)
+        if rung.max_cpus % size
+    ]

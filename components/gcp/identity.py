@@ -1,0 +1,173 @@
+"""Who may do what: the machines' service account, and what submitters are allowed beside the parts' own grants."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.base import as_args, token
+from components.gcp.conditions import condition, objects
+from components.gcp.member import Member, account_id, person, role_id
+from components.gcp.place import GcpPlace
+
+WATCH = ("monitoring.timeSeries.list", "serviceusage.services.use")
+"""What a submitter needs of the whole project: the backlog's metric (no resource of Monitoring takes a binding of its
+own), and that calls of a person are counted on this project's quota.
+Sources: https://cloud.google.com/monitoring/access-control, https://cloud.google.com/docs/quotas/quota-project"""
+
+_MACHINE_ROLES = ("roles/logging.logWriter", "roles/monitoring.metricWriter")
+"""What machines need of the whole project: neither service takes a narrower binding for writing."""
+
+_REPOSITORY = re.compile(r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/")
+
+
+@dataclass
+class GcpIdentityArgs:
+    """Arguments of `GcpIdentity`."""
+
+    submitters: list[str] = field(default_factory=list)
+    """Principals that may submit: `user:`, `group:` or `serviceAccount:` and an address."""
+
+
+class GcpIdentity(pulumi.ComponentResource):
+    """The service account that machines are, and the submitters' role.
+
+    No keys, no primitive roles, no default service account, and nothing of Compute Engine: a machine leaves by
+    powering itself off. Whatever else the account may do, another component grants it.
+
+    Type token: ``tidemill:index:GcpIdentity``.
+
+    Makes: a service account with the roles to write log lines and metrics; if there are submitters a custom role that
+    may read the project's metrics and use its quota, and its binding to each of them. Grants of data, secrets and
+    other registries add a binding each.
+
+    Costs while idle: nothing.
+
+    Example:
+        ```python
+        identity = GcpIdentity("vision-dev-identity", GcpIdentityArgs(submitters=["group:vision@example.com"]))
+        GcpStore("vision-dev-store", GcpStoreArgs()).grant_work(identity.worker)
+        pulumi.export("machines", identity.email)
+        ```
+    """
+
+    email: pulumi.Output[str]
+    """Address of the machines' service account."""
+
+    def __init__(self, name: str, args: GcpIdentityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(GcpIdentityArgs, args)
+        super().__init__(token(GcpIdentity), name, None, opts)
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._place = GcpPlace(self)
+        stem = name.removesuffix("-identity")
+        account = gcp.serviceaccount.Account(
+            f"{name}-worker",
+            account_id=account_id(stem, "worker"),
+            display_name=f"Tidemill: machines of {stem}",
+            opts=self._child,
+        )
+        self.email = account.email
+        self._worker = Member("worker", pulumi.Output.concat("serviceAccount:", account.email))
+        for role in _MACHINE_ROLES:
+            self._project(f"worker-{role.rpartition('.')[2].lower()}", role, self._worker)
+        self._submitters = [person(principal) for principal in args.submitters]
+        if self._submitters:
+            self._watch(stem)
+        self.register_outputs({"email": self.email})
+
+    @property
+    def worker(self) -> Member:
+        """The machines' service account, to grant it something."""
+        return self._worker
+
+    @property
+    def submitters(self) -> list[Member]:
+        """Those who may submit, to grant them something."""
+        return self._submitters
+
+    def _watch(self, stem: str) -> None:
+        role = gcp.projects.IAMCustomRole(
+            f"{self.pulumi_resource_name}-submitter",
+            role_id=role_id(stem, "submitter"),
+            title=f"Tidemill: submitters of {stem}",
+            permissions=list(WATCH),
+            opts=self._child,
+        )
+        for member in self._submitters:
+            self._project(f"watch-{member.name}", role.name, member)
+
+    def _project(self, what: str, role: pulumi.Input[str], member: Member) -> None:
+        gcp.projects.IAMMember(
+            f"{self.pulumi_resource_name}-{what}",
+            project=self._place.project,
+            role=role,
+            member=member.principal,
+            opts=self._child,
+        )
+
+    def grant_data(self, member: Member, read: Sequence[str], write: Sequence[str]) -> None:
+        """Let a member use the team's declared data: ``gs://bucket/prefix`` URIs to read, or to read and write."""
+        for what, role, uris in (
+            ("read", "roles/storage.objectViewer", read),
+            ("write", "roles/storage.objectUser", write),
+        ):
+            for bucket, prefixes in _prefixes(uris).items():
+                for number, some in enumerate(_batches(prefixes)):
+                    self._bucket(f"{what}-{bucket}{f'-{number}' if number else ''}", bucket, role, some, member)
+
+    def _bucket(self, what: str, bucket: str, role: str, prefixes: Sequence[str], member: Member) -> None:
+        gcp.storage.BucketIAMMember(
+            f"{self.pulumi_resource_name}-{what}-{member.name}",
+            bucket=bucket,
+            role=role,
+            member=member.principal,
+            condition=None if "" in prefixes else condition("tidemill-data", objects(bucket, prefixes)),
+            opts=self._child,
+        )
+
+    def grant_secrets(self, member: Member, secrets: Sequence[str]) -> None:
+        """Let a member read secrets of Secret Manager, by full names with or without a version."""
+        for name in sorted({secret.partition("/versions/")[0] for secret in secrets}):
+            _, project, _, secret = name.split("/")
+            gcp.secretmanager.SecretIamMember(
+                f"{self.pulumi_resource_name}-secret-{project}-{secret}-{member.name}",
+                project=project,
+                secret_id=secret,
+                role="roles/secretmanager.secretAccessor",
+                member=member.principal,
+                opts=self._child,
+            )
+
+    def grant_external_pull(self, member: Member, images: Sequence[str]) -> None:
+        """Let a member pull from Artifact Registry repositories that are not the stack's, by the images' references."""
+        found = sorted({match.groups() for image in images if (match := _REPOSITORY.match(image))})
+        for location, project, repository in found:
+            gcp.artifactregistry.RepositoryIamMember(
+                f"{self.pulumi_resource_name}-pull-{project}-{location}-{repository}-{member.name}",
+                project=project,
+                location=location,
+                repository=repository,
+                role="roles/artifactregistry.reader",
+                member=member.principal,
+                opts=self._child,
+            )
+
+
+_MOST_PREFIXES = 6
+
+
+def _batches(prefixes: Sequence[str]) -> list[Sequence[str]]:
+    """Prefixes in portions that one condition holds; all objects (an empty prefix) need none."""
+    if "" in prefixes:
+        return [[""]]
+    return [prefixes[start : start + _MOST_PREFIXES] for start in range(0, len(prefixes), _MOST_PREFIXES)]
+
+
+def _prefixes(uris: Sequence[str]) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for uri in uris:
+        bucket, _, prefix = uri.removeprefix("gs://").partition("/")
+        found.setdefault(bucket, []).append(prefix)
+    return {bucket: sorted(set(prefixes)) for bucket, prefixes in found.items()}

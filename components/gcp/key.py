@@ -1,0 +1,58 @@
+"""Keys of Cloud KMS: one that is there already, or one of a component's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.gcp.member import Member
+from components.gcp.place import GcpPlace
+
+CREATE = "create"
+_ROTATION = f"{90 * 24 * 3600}s"
+
+
+def key_name(
+    component: pulumi.Resource,
+    wanted: str | None,
+    place: GcpPlace,
+    agent: Member,
+    labels: Mapping[str, pulumi.Input[str]] | None,
+    *,
+    purge: bool,
+) -> pulumi.Output[str] | None:
+    """The full name of the key to encrypt with, or None for Google's own encryption.
+
+    Args:
+        component: whose child a new key is.
+        wanted: None, ``create``, or the name of a key, whose policy must admit the service agent already.
+        place: where the key is.
+        agent: the service agent that encrypts and decrypts; a new key admits it.
+        labels: labels of a new key.
+        purge: lift the protection of a new key; what is encrypted with it cannot be read once its versions are gone.
+    """
+    if wanted != CREATE:
+        return pulumi.Output.from_input(wanted) if wanted else None
+    name = component.pulumi_resource_name
+    child = pulumi.ResourceOptions(parent=component)
+    # A key ring can never be deleted, so a new one gets a new name.
+    ring = gcp.kms.KeyRing(f"{name}-keys", location=place.region, opts=child)
+    key = gcp.kms.CryptoKey(
+        f"{name}-key",
+        key_ring=ring.id,
+        purpose="ENCRYPT_DECRYPT",
+        rotation_period=_ROTATION,
+        labels=labels,
+        opts=pulumi.ResourceOptions(parent=component, protect=not purge),
+    )
+    admitted = gcp.kms.CryptoKeyIAMMember(
+        f"{name}-key-{agent.name}",
+        crypto_key_id=key.id,
+        role="roles/cloudkms.cryptoKeyEncrypterDecrypter",
+        member=agent.principal,
+        opts=child,
+    )
+    # Whoever encrypts with the key has to wait for the permission.
+    return pulumi.Output.all(key.id, admitted.id).apply(lambda both: both[0])

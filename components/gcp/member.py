@@ -1,0 +1,55 @@
+"""Who is granted something, and names that Compute Engine and IAM take."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+import pulumi
+
+_LONGEST_ACCOUNT = 30
+"""Source: https://cloud.google.com/iam/docs/service-accounts-create"""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A principal of IAM, and what the resources that grant it something are called after."""
+
+    name: str
+    """Stable and fit for a resource's name: `worker`."""
+    principal: pulumi.Input[str]
+    """As IAM writes it: `serviceAccount:...`, `user:...`, `group:...`."""
+
+
+def person(principal: str) -> Member:
+    """A member from a principal that a stack file names: ``group:vision@example.com``.
+
+    Two principals that differ only in punctuation keep names of their own.
+    """
+    plain = re.sub(r"[^a-z0-9]+", "-", principal.lower()).strip("-")
+    return Member(f"{plain[:40].rstrip('-')}-{_short(principal)}", principal)
+
+
+def account_id(name: str, suffix: str) -> str:
+    """The id of a service account, which is never named automatically: 6 to 30 characters, ``vision-dev-worker``.
+
+    A longer name is cut and keeps a few digits of its hash, so that two pipelines of a project never share one.
+    """
+    whole = f"{name}-{suffix}"
+    if len(whole) <= _LONGEST_ACCOUNT:
+        return whole
+    kept = name[: _LONGEST_ACCOUNT - len(suffix) - 6].rstrip("-")
+    return f"{kept}-{_short(name)}-{suffix}"
+
+
+def role_id(name: str, suffix: str) -> str:
+    """The id of a custom role, which takes no hyphens: ``vision_dev_submitter``.
+
+    Source: https://cloud.google.com/iam/docs/creating-custom-roles
+    """
+    return f"{name}-{suffix}".replace("-", "_")[:64]
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:4]

@@ -1,0 +1,35 @@
+"""Where a component's resources are: project and region."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import pulumi
+import pulumi_gcp as gcp
+
+
+class GcpPlace:
+    """Project and region of the provider that a component's children get; no resources.
+
+    Args:
+        parent: the component; its provider answers.
+    """
+
+    def __init__(self, parent: pulumi.Resource) -> None:
+        self._opts = pulumi.InvokeOptions(parent=parent)
+        client = gcp.organizations.get_client_config_output(opts=self._opts)
+        self.project: pulumi.Output[str] = client.project
+        self.region: pulumi.Output[str] = client.region
+
+    @cached_property
+    def number(self) -> pulumi.Output[str]:
+        """The project's number, which the names of Google's service agents are made from."""
+        return gcp.organizations.get_project_output(project_id=self.project, opts=self._opts).number
+
+    def agent(self, service: str) -> pulumi.Output[str]:
+        """A service agent as IAM names it: ``agent("gcp-sa-pubsub")``.
+
+        It is there once the service was used or its agent was created, which the bootstrap stack does.
+        Source: https://cloud.google.com/iam/docs/service-agents
+        """
+        return pulumi.Output.concat("serviceAccount:service-", self.number, "@", service, ".iam.gserviceaccount.com")

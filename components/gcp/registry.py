@@ -1,0 +1,116 @@
+"""The team's image repository."""
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.base import as_args, token
+from components.config import Registry, part
+from components.gcp.member import Member
+from components.gcp.place import GcpPlace
+
+_DAY = 24 * 3600
+
+
+@dataclass
+class GcpRegistryArgs:
+    """Arguments of `GcpRegistry`."""
+
+    repository: str
+    """The repository's name, `vision-dev`: users type it when they push."""
+    keep_images: int = 100
+    """Versions kept of each image; the oldest beyond it are deleted."""
+    expire_untagged_after_days: int = 14
+    """Days after which an image without a tag is deleted, unless it is one of those kept."""
+    purge: bool = False
+    """Lift the protection; a repository is deleted with the images in it."""
+    labels: dict[str, str] | None = None
+    """Labels of everything that can carry labels."""
+
+
+class GcpRegistry(pulumi.ComponentResource):
+    """An Artifact Registry repository for images of every name, with immutable tags and cleanup; protected.
+
+    Whether Google's cleanup deletes an old image whose tag cannot be taken from it was not tried; untagged ones go.
+
+    Images are scanned where the project has the Container Scanning API enabled.
+
+    Type token: ``tidemill:index:GcpRegistry``.
+
+    Makes: a Docker repository with its cleanup policies.
+
+    Costs while idle: the images' storage, $0.10 a GB and month beyond half a GB; nothing while there are none.
+    Scanning is billed for each image that is pushed, about $0.26.
+
+    Example:
+        ```python
+        registry = GcpRegistry("vision-dev-registry", GcpRegistryArgs(repository="vision-dev"))
+        pulumi.export("registry_url", registry.url)
+        ```
+    """
+
+    url: pulumi.Output[str]
+    """What comes before an image's name: `docker push <url>/<name>:<tag>`."""
+    repository: pulumi.Output[str]
+    """The repository's full name."""
+
+    def __init__(self, name: str, args: GcpRegistryArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(GcpRegistryArgs, args)
+        super().__init__(token(GcpRegistry), name, None, opts)
+        wanted = ("keep_images", "expire_untagged_after_days")
+        part(Registry, {key: getattr(args, key) for key in wanted}, "registry")
+        place = GcpPlace(self)
+        made = gcp.artifactregistry.Repository(
+            f"{name}-images",
+            repository_id=args.repository,
+            location=place.region,
+            format="DOCKER",
+            docker_config=gcp.artifactregistry.RepositoryDockerConfigArgs(immutable_tags=True),
+            cleanup_policies=_cleanup(args.keep_images, args.expire_untagged_after_days),
+            cleanup_policy_dry_run=False,
+            vulnerability_scanning_config=gcp.artifactregistry.RepositoryVulnerabilityScanningConfigArgs(
+                enablement_config="INHERITED"
+            ),
+            labels=args.labels,
+            opts=pulumi.ResourceOptions(parent=self, protect=not args.purge),
+        )
+        self._location = place.region
+        self.repository = made.id
+        self.url = pulumi.Output.concat(place.region, "-docker.pkg.dev/", place.project, "/", made.repository_id)
+        self.register_outputs({"url": self.url, "repository": self.repository})
+
+    def grant_pull(self, member: Member) -> None:
+        """Let a member pull, and see, every image of the repository."""
+        self._grant("pull", member, "roles/artifactregistry.reader")
+
+    def grant_push(self, member: Member) -> None:
+        """Let a member push to and pull from the repository."""
+        self._grant("push", member, "roles/artifactregistry.writer")
+
+    def _grant(self, what: str, member: Member, role: str) -> None:
+        gcp.artifactregistry.RepositoryIamMember(
+            f"{self.pulumi_resource_name}-{what}-{member.name}",
+            repository=self.repository,
+            location=self._location,
+            role=role,
+            member=member.principal,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+
+def _cleanup(keep: int, untagged_days: int) -> list[gcp.artifactregistry.RepositoryCleanupPolicyArgs]:
+    """What a keep policy names is not deleted, whatever a delete policy says.
+
+    Source: https://cloud.google.com/artifact-registry/docs/repositories/cleanup-policy
+    """
+    policy = gcp.artifactregistry.RepositoryCleanupPolicyArgs
+    condition = gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs
+    recent = gcp.artifactregistry.RepositoryCleanupPolicyMostRecentVersionsArgs(keep_count=keep)
+    untagged = condition(tag_state="UNTAGGED", older_than=f"{untagged_days * _DAY}s")
+    older = condition(tag_state="TAGGED", older_than=f"{_DAY}s")
+    return [
+        policy(id="keep-recent", action="KEEP", most_recent_versions=recent),
+        policy(id="delete-untagged", action="DELETE", condition=untagged),
+        policy(id="delete-older", action="DELETE", condition=older),
+    ]
