@@ -1,7 +1,8 @@
 """Which permission a method asks for, and on what.
 
 The rule is `<service>.<resource>.<verb>` of the method's id; the tables hold where Google's names differ. Source:
-https://cloud.google.com/iam/docs/permissions-reference and the reference page of each method.
+https://cloud.google.com/iam/docs/permissions-reference and the reference page of each method, read through
+https://github.com/iann0036/iam-dataset (gcp/map.json of August 2026).
 """
 
 from __future__ import annotations
@@ -22,16 +23,19 @@ EXCEPTIONS = {
     "pubsub.subscriptions.modifyPushConfig": "pubsub.subscriptions.update",
     "logging.entries.write": "logging.logEntries.create",
     "logging.entries.list": "logging.logEntries.list",
-    "compute.instanceGroupManagers.deleteInstances": "compute.instanceGroupManagers.update",
-    "compute.instanceGroupManagers.abandonInstances": "compute.instanceGroupManagers.update",
-    "compute.instanceGroupManagers.recreateInstances": "compute.instanceGroupManagers.update",
-    "compute.instanceGroupManagers.resize": "compute.instanceGroupManagers.update",
-    "compute.instanceGroupManagers.setInstanceTemplate": "compute.instanceGroupManagers.update",
-    "compute.instanceGroupManagers.listManagedInstances": "compute.instanceGroupManagers.list",
-    "compute.instanceGroupManagers.listErrors": "compute.instanceGroupManagers.list",
-    "compute.images.getFromFamily": "compute.images.getFromFamily",
-    "monitoring.timeSeries.query": "monitoring.timeSeries.list",
+    "logging.entries.tail": "logging.logEntries.list",
+    "cloudscheduler.jobs.resume": "cloudscheduler.jobs.enable",
+    "compute.instanceGroupManagers.listManagedInstances": "compute.instanceGroupManagers.get",
+    "compute.instanceGroupManagers.listErrors": "compute.instanceGroupManagers.get",
+    "cloudkms.cryptoKeys.encrypt": "cloudkms.cryptoKeyVersions.useToEncrypt",
+    "cloudkms.cryptoKeys.decrypt": "cloudkms.cryptoKeyVersions.useToDecrypt",
+    "secretmanager.secrets.addVersion": "secretmanager.versions.add",
+    "iam.keys.create": "iam.serviceAccountKeys.create",
+    "iamcredentials.serviceAccounts.generateAccessToken": "iam.serviceAccounts.getAccessToken",
+    "iamcredentials.serviceAccounts.generateIdToken": "iam.serviceAccounts.getOpenIdToken",
 }
+GROUP_UPDATES = re.compile(r"compute\.instanceGroupManagers\.(\w+Instances|resize|set\w+)")
+"""All of these ask for `compute.instanceGroupManagers.update`, deleteInstances included."""
 LOGGING = {"metrics": "logMetrics"}
 PUBLIC = {"testIamPermissions", "queryTestablePermissions"}
 """Verbs that answer whoever asks: https://cloud.google.com/iam/docs/testing-permissions"""
@@ -49,6 +53,8 @@ def permission(call: Call) -> str:
         kind = kind[:1].lower() + kind[1:]
     kind = LOGGING.get(kind, kind) if service == "logging" else kind
     plain = f"{service}.{kind}.{verb}"
+    if plain not in EXCEPTIONS and GROUP_UPDATES.fullmatch(plain):
+        return "compute.instanceGroupManagers.update"
     return EXCEPTIONS.get(plain) or f"{SERVICES.get(service, service)}.{kind}.{VERBS.get(verb, verb)}"
 
 

@@ -141,7 +141,7 @@ class Daemon:
                 plugin = getattr(importlib.import_module(module), name)(self.site)
                 self.site.plugins.append(plugin)
                 self.controls |= getattr(plugin, "controls", {})
-            self._served = Served(listening, self._handle)
+            self._served = Served(listening, self._handle, self.site.clock.now)
 
     @property
     def port(self) -> int:

@@ -6,6 +6,7 @@ import json
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -95,8 +96,8 @@ class Request:
 Handle = Callable[[Request], Response]
 
 
-def handler(handle: Handle) -> type[BaseHTTPRequestHandler]:
-    """The handler class that calls `handle` with `api` the first part of the path."""
+def handler(handle: Handle, now: Callable[[], float]) -> type[BaseHTTPRequestHandler]:
+    """The handler class that calls `handle` with `api` the first part of the path; `now` is the Date header's time."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -145,6 +146,9 @@ def handler(handle: Handle) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(response.body)
             self.wfile.flush()
 
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string(now() if timestamp is None else timestamp)
+
         def log_message(self, *args: Any) -> None:
             """Calls are counted, not printed."""
 
@@ -156,8 +160,8 @@ def handler(handle: Handle) -> type[BaseHTTPRequestHandler]:
 class Served:
     """A listening socket that is being served, a thread a connection; it may come from any network namespace."""
 
-    def __init__(self, listening: socket.socket, handle: Handle) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler(handle), bind_and_activate=False)
+    def __init__(self, listening: socket.socket, handle: Handle, now: Callable[[], float] = time.time) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler(handle, now), bind_and_activate=False)
         self._server.socket.close()
         self._server.socket = listening.dup()
         self._server.daemon_threads = True
