@@ -32,6 +32,7 @@ T = TypeVar("T")
 SCHEMES = ("s3", "gs", "file", "memory")
 PAGE = 1000
 """Names in an answer to a listing: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html."""
+GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 STREAM_BYTES = 8 * 1024 * 1024
 _PAUSES = (0.2, 1.0, 3.0)
 """Seconds before a call that failed as a whole is made again, jittered."""
@@ -352,14 +353,18 @@ def _gcs(uri: str, user_login: bool) -> GCSStore:
 
 
 def _google_login(uri: str) -> Any:
-    """The application default credentials of the person at the keyboard, workload identity among them."""
+    """The application default credentials of the person at the keyboard, workload identity among them.
+
+    With a scope: a service account's key and some workload identity files get no token without one.
+    """
     try:
+        import google.auth
         from google.auth.exceptions import GoogleAuthError
         from obstore.auth.google import GoogleCredentialProvider
     except ImportError:
         raise CallerError(f"{uri} is on Google's cloud: pip install 'tidemill[gcp]'") from None
     try:
-        return GoogleCredentialProvider()
+        return GoogleCredentialProvider(google.auth.default(scopes=[GOOGLE_SCOPE])[0])
     except GoogleAuthError as error:
         advice = "Log in: gcloud auth application-default login."
         raise StoreDeniedError(f"{uri}: no Google login was found ({_first_line(error)}).", advice) from None

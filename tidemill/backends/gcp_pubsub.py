@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,8 +35,8 @@ REQUEST_BYTES = 4 * 1024 * 1024
 IN_FLIGHT = 4
 LOOK_SECONDS = 30.0
 """How long what Monitoring and the dead letters said is believed: both lag more than that."""
-HEARTBEAT_SECONDS = 600.0
-"""A worker that has written something of a chunk within this time still has it."""
+HEARTBEAT_SECONDS = 300.0
+"""A worker writes something of a chunk that it holds once a minute; one that has within this time still has it."""
 LEAST_RETENTION_SECONDS = 600.0
 
 _PREFIX = re.compile(r"^(?P<job>[a-z][a-z0-9-]*-[0-9a-f]{8})-r(?:(?P<round>\d+)-a(?:\d+)?)?$")
@@ -74,15 +75,23 @@ class GcpPubSub:
 
     def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
         """See `Backend.enqueue`: a request an array, several side by side, each recorded once it is answered."""
-        topic = _of(shape.queue).topic
-        with ThreadPoolExecutor(IN_FLIGHT) as pool:
-            sent = [pool.submit(self._publish, topic, array) for array in arrays]
+        topic, over = _of(shape.queue).topic, threading.Event()
+
+        def send(array: Array) -> None:
+            if over.is_set():
+                return
             try:
-                for future in sent:
-                    future.result()
+                self._publish(topic, array)
             except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
+                over.set()
                 raise
+
+        with ThreadPoolExecutor(IN_FLIGHT) as pool:
+            try:
+                for _ in pool.map(send, arrays):
+                    pass
+            finally:
+                over.set()
 
     def _publish(self, topic: str, array: Array) -> None:
         body = publish_request(array)

@@ -237,7 +237,7 @@ def refusal(status: int, text: str, action: str, api: str, project: str) -> tupl
         mend = f"The stack's owner types: gcloud services enable {_SERVICES[api]} --project {project}."
         return ApiOffError(f"{action}: {_SERVICES[api]} is off in project {project}.", mend), False
     if status == 403:
-        mend = "Ask the stack's owner for its submitter role."
+        mend = "Ask the stack's owner to name you in tidemill:access.submitters."
         return DeniedError(f"{action} is denied ({said or 'no reason given'}).", mend), False
     if status == 404:
         return MissingError(f"{action}: {said or 'not found'}."), False
