@@ -70,7 +70,6 @@ def instance_group(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource,
 def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> gcp.compute.RegionInstanceTemplate:
     """What a machine is made of. A change makes a new template; the group takes it for machines that it makes later."""
     first = fleet.machines[0]
-    accelerators = [gcp.compute.RegionInstanceTemplateGuestAcceleratorArgs(type=first.attach, count=first.gpus)]
     interface = gcp.compute.RegionInstanceTemplateNetworkInterfaceArgs(
         network=fleet.network,
         subnetwork=fleet.subnetwork,
@@ -81,7 +80,7 @@ def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> g
     return gcp.compute.RegionInstanceTemplate(
         name,
         machine_type=first.type,
-        guest_accelerators=accelerators if first.attach else None,
+        guest_accelerators=_accelerators(first),
         disks=_disks(fleet),
         network_interfaces=[interface],
         scheduling=_scheduling(rung, fleet.settings.gcp.max_age_hours),
@@ -101,6 +100,13 @@ def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> g
         labels=fleet.labels,
         opts=pulumi.ResourceOptions(parent=parent, depends_on=fleet.after),
     )
+
+
+def _accelerators(machine: MachineType) -> list[gcp.compute.RegionInstanceTemplateGuestAcceleratorArgs] | None:
+    """GPUs to attach; None where the type has its own, or none."""
+    if machine.attach is None:
+        return None
+    return [gcp.compute.RegionInstanceTemplateGuestAcceleratorArgs(type=machine.attach, count=machine.gpus)]
 
 
 def _scheduling(rung: Rung, max_age_hours: int) -> gcp.compute.RegionInstanceTemplateSchedulingArgs:

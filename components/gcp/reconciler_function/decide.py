@@ -36,8 +36,8 @@ FAILING_SECONDS = 1200
 BROKEN_SECONDS = 900
 """How long a machine that could not run its worker keeps its place: a fleet that cannot work is then tried four times
 an hour, not without a pause."""
-FRESH_READ_SECONDS = 15
-"""How long after it was read a machine may be removed that was not there. No machine boots in that time."""
+FRESH_READ_SECONDS = 20
+"""How long after it was read a machine may be removed that was not there: none boots and gets work in that time."""
 
 OFF = frozenset({"TERMINATED", "STOPPED"})
 _ABSENT = frozenset({"", "PROVISIONING"})

@@ -1,0 +1,159 @@
+"""The reconciler: a function that a scheduler calls every few minutes.
+
+It reads each queue's groups and backlog, decides (`decide.py`), carries that out, and leaves a report in the job store.
+What it cannot read it does not change; it then answers 500, so that the scheduler and its log show it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from . import cloud as google
+from .cloud import CallError, Cloud, Reading, iso
+from .decide import FRESH_READ_SECONDS, Decision, Queue, Sample, backlog, decide, warm
+
+REPORT = "fleet/reconciler.json"
+OPEN = "ONLY_SCALE_OUT"
+_UNREADABLE = (CallError, AttributeError, KeyError, TypeError, ValueError)
+"""A refusal, or an answer of another shape than documented."""
+
+
+def reconcile(_request: Any) -> tuple[str, int, dict[str, str]]:
+    """Entry point of the function; it looks at nothing of the request."""
+    settings = json.loads(os.environ["RECONCILER_SETTINGS"])
+    cloud = Cloud(settings["project"], settings["region"], settings["bucket"], google.session())
+    failures = run(settings, cloud)
+    body = json.dumps({"failures": failures})
+    return body, 500 if failures else 200, {"Content-Type": "application/json"}
+
+
+def run(settings: Mapping[str, Any], cloud: Cloud) -> list[str]:
+    """One pass over all queues.
+
+    Args:
+        settings: `project`, `region`, `bucket`, `period_seconds`, and `queues`: a list of `GcpWorkerPool.fleet`.
+        cloud: Makes the calls.
+
+    Returns:
+        What could not be read or done.
+    """
+    failures: list[str] = []
+    broken: dict[str, float] = {}
+    try:
+        broken = cloud.broken()
+    except _UNREADABLE as error:
+        # Without them nobody's place is held: no reason to leave machines in the target size.
+        failures.append(_failed("error records", error))
+    queues = {}
+    for wanted in settings["queues"]:
+        queues[wanted["name"]], failed = _queue(wanted, cloud, broken)
+        failures += failed
+    report = {"at": iso(cloud.now()), "period_seconds": settings["period_seconds"], "queues": queues}
+    try:
+        cloud.write(REPORT, json.dumps(report), "application/json")
+    except CallError as error:
+        failures.append(_failed("report", error))
+    return failures
+
+
+def _queue(wanted: Mapping[str, Any], cloud: Cloud, broken: Mapping[str, float]) -> tuple[dict[str, Any], list[str]]:
+    """A queue's part of the report, and what failed."""
+    name = wanted["name"]
+    try:
+        read = [cloud.read(group, broken) for group in wanted["groups"]]
+    except _UNREADABLE as error:
+        text = _failed(name, error)
+        return {"backlog": None, "groups": {}, "decisions": [f"nothing: {text}"]}, [text]
+    failures: list[str] = []
+    samples: list[Sample] | None = None
+    try:
+        # After the machines: so it is no older than what they were wanted for.
+        samples = cloud.backlog(wanted["subscription"])
+    except _UNREADABLE as error:
+        failures.append(_failed(f"{name}: backlog", error))
+    queue = Queue(name, [each.group for each in read], samples)
+    now = cloud.now()
+    done = []
+    for decision in decide(queue, now):
+        number = [group["market"] for group in wanted["groups"]].index(decision.market)
+        text, failed = _carry_out(decision, name, wanted["groups"][number], read[number], cloud)
+        done.append(text)
+        failures += failed
+    failures += _name_warm(queue, cloud)
+    groups = {each.group.market: _shown(each, now, number) for number, each in enumerate(read)}
+    shown = {"backlog": _whole(backlog(queue, now)), "groups": groups, "decisions": done}
+    _say("INFO", "queue", f"{name}: {len(done)} decisions", queue=name, **shown)
+    return shown, failures
+
+
+def _carry_out(
+    decision: Decision, queue: str, wanted: Mapping[str, Any], read: Reading, cloud: Cloud
+) -> tuple[str, list[str]]:
+    """What was done, as a text, and what failed."""
+    market, machines = decision.market, _still_safe(decision, read, cloud.now())
+    what = f"{decision.kind} {market}" if decision.kind != "remove" else f"remove {len(machines)} {market} machines"
+    text = f"{what}: {decision.why}"
+    try:
+        if decision.kind == "remove":
+            cloud.remove(wanted["manager"], machines)
+        else:
+            cloud.set_mode(wanted["autoscaler"], OPEN if decision.kind == "open" else "OFF")
+    except CallError as error:
+        failure = _failed(f"{queue}: {text}", error)
+        return f"failed: {failure}", [failure]
+    fields = {"queue": queue, "market": market, "kind": decision.kind, "why": decision.why, "machines": machines}
+    _say("NOTICE", "decision", f"{queue}: {text}", **fields)
+    return text, []
+
+
+def _still_safe(decision: Decision, read: Reading, now: float) -> list[str]:
+    """Of the machines to remove those that cannot have come up since they were listed.
+
+    github-aws-runners 5085: work that arrives between the look and the removal must not die with a machine.
+    """
+    if now - read.at <= FRESH_READ_SECONDS:
+        return list(decision.machines)
+    off = {machine.name for machine in read.group.of("off")}
+    return [name for name in decision.machines if name in off]
+
+
+def _name_warm(queue: Queue, cloud: Cloud) -> list[str]:
+    """Tell machines which of them stay without work."""
+    if not queue.groups[0].minimum:
+        return []
+    names = "".join(f"{key.rpartition('/')[2]}\n" for key in warm(queue))
+    try:
+        cloud.write(f"fleet/warm/{queue.name}", names, "text/plain")
+    except CallError as error:
+        return [_failed(f"{queue.name}: warm machines", error)]
+    return []
+
+
+def _shown(read: Reading, now: float, number: int) -> dict[str, Any]:
+    group = read.group
+    shown = {
+        "target": group.target,
+        "running": len(group.of("up")),
+        "creating": len(group.of("absent")),
+        "stopped": len(group.of("off")),
+        "stockout": group.dry(now),
+        "errors": read.errors,
+    }
+    return shown | ({"open": group.open} if number else {})
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _failed(what: str, error: Exception) -> str:
+    text = f"{what}: {error if isinstance(error, CallError) else f'{type(error).__name__} {error}'}"
+    _say("ERROR", "failure", text)
+    return text
+
+
+def _say(severity: str, event: str, message: str, **fields: Any) -> None:
+    print(json.dumps({"severity": severity, "event": event, "message": message, **fields}), flush=True)
