@@ -79,14 +79,25 @@ def test_zero_that_means_never(clock: Clock, seconds: float):
 
 
 def test_nothing_is_leased_that_would_outlive_the_machine(clock: Clock):
-    idle = Idle(300, clock, machine_until=clock.now + 7200)
-    assert idle.may_lease(7200 - DRAIN_SECONDS)
-    assert not idle.may_lease(7201 - DRAIN_SECONDS)
+    idle = Idle(300, clock, machine_until=clock.now + 7200 + DRAIN_SECONDS)
     clock.now += 3600
-    assert idle.may_lease(3600 - DRAIN_SECONDS)
-    assert not idle.may_lease(3601 - DRAIN_SECONDS)
-    clock.now += 3600
+    assert idle.may_lease(3600)
+    clock.now += 1
+    assert not idle.may_lease(3600)
+    assert idle.may_lease(3599)
+    clock.now += 3599
+    assert idle.may_lease()
+    clock.now += 1
     assert not idle.may_lease()
+
+
+def test_what_no_machine_outlives_runs_in_the_first_half_of_one(clock: Clock):
+    idle = Idle(300, clock, machine_until=clock.now + 7200 + DRAIN_SECONDS)
+    assert idle.may_lease(1e6)
+    clock.now += 3600
+    assert idle.may_lease(1e6)
+    clock.now += 1
+    assert not idle.may_lease(1e6)
 
 
 def test_a_machine_without_a_limit(clock: Clock):

@@ -15,8 +15,9 @@ from tidemill.errors import CallerError
 from tidemill.ledger import Round, RoundArray
 from tidemill.store import Stores
 from tidemill.worker.leases.array import ArrayLease, ArrayLeases
+from tidemill.worker.metadata import Notice
+from tidemill.worker.metadata.ec2 import Ec2Metadata, read_notice
 from tidemill.worker.output import ITEM_BYTES, LINE_BYTES, TAIL_BYTES, ItemOutput
-from tidemill.worker.reclaim import Metadata, Notice
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import Settings, child_environment
 from tidemill.worker.staging import SPARE_BYTES, Staging, StagingError, file_name
@@ -246,7 +247,7 @@ class TestMetadata:
     """The notice, by IMDSv2's answers."""
 
     def metadata(self, monkeypatch, answers):
-        metadata, asked = Metadata("http://m/"), []
+        metadata, asked = Ec2Metadata("http://m/"), []
 
         def read(method, path, header, value):
             asked.append((method, path.rsplit("/", 1)[1]))
@@ -287,14 +288,14 @@ class TestMetadata:
 )
 def test_how_long_a_drained_worker_stays(seconds, stays):
     time = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
-    assert Notice.read(f'{{"action": "terminate", "time": "{time}"}}').until_not_placeable(15) == pytest.approx(
+    assert read_notice(f'{{"action": "terminate", "time": "{time}"}}').until_not_placeable(15) == pytest.approx(
         stays, abs=0.1
     )
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"time": "soon"}', '{"time": "2026-11-21T08:00:00"}'])
 def test_a_notice_that_says_nothing_is_a_notice(text):
-    assert Notice.read(text).until_not_placeable(15) == 15
+    assert read_notice(text).until_not_placeable(15) == 15
 
 
 def test_the_flag_keeps_its_first_reason():

@@ -3,6 +3,9 @@
 A marker is written when a chunk is leased and names the items that start at once; afterwards it follows at the pace
 of progress. When an earlier attempt ended without a trace, this one is *careful*: the marker is written before every
 start and progress after every end. So a healthy chunk costs one request, and an item that kills its worker is named.
+
+Where a chunk may be delivered a second time while it is being worked on (Pub/Sub), an attempt that has not ended need
+not be dead: there its marker is written once a minute, a heartbeat.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from tidemill.store import Store
 
 POISON_ATTEMPTS = 3
 """An item in flight in this many attempts that ended without commit, drain or notice is recorded as failed."""
+MISSED_BEATS = 3
+"""So many heartbeats late, an attempt has ended."""
 
 
 @dataclass
@@ -58,9 +63,18 @@ def _count(past: Past, marker: dict[str, Any], store: Store, place: names.Place)
     )
     if drained:
         past.reclaims.update(in_flight)
-    elif marker.get("ended") is None:
+    elif marker.get("ended") is None and not is_alive(marker):
         past.careful = True
         past.deaths.update(in_flight)
+
+
+def is_alive(marker: dict[str, Any], now: datetime | None = None) -> bool:
+    """Whether the heartbeat of an attempt's marker is recent. A clock that is ahead makes it look so, which only
+    delays a judgement."""
+    beats, at = marker.get("beats"), marker.get("at")
+    if not beats or not at or marker.get("ended") is not None:
+        return False
+    return ((now or datetime.now(UTC)) - datetime.fromisoformat(at)).total_seconds() < MISSED_BEATS * beats
 
 
 class MarkerWriter:
@@ -75,11 +89,15 @@ class MarkerWriter:
             "chunk": place.chunk,
             "attempt": attempt,
             "delivery": delivery,
-            "started_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "started_at": _now(),
             "backend": backend,
             "in_flight": [],
             "ended": None,
         }
+
+    def beats(self, seconds: float) -> None:
+        """Say how often the marker is written while the attempt is alive."""
+        self._marker["beats"] = seconds
 
     def write(self, in_flight: Collection[int]) -> None:
         """Say which items are in flight."""
@@ -98,4 +116,10 @@ class MarkerWriter:
         self._put()
 
     def _put(self) -> None:
+        if "beats" in self._marker:
+            self._marker["at"] = _now()
         self._store.put(self._name, json.dumps(self._marker, separators=(",", ":")).encode())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -7,17 +7,21 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from tidemill.descriptor import WorkerExit
 from tidemill.errors import CallerError, StoreError
 from tidemill.store import Store, Stores
 from tidemill.worker.capacity import Capacity
 from tidemill.worker.consumption import adopt_orphans
+from tidemill.worker.idle import Idle
+from tidemill.worker.leases import LeaseSource
 from tidemill.worker.leases.array import ArrayLeases
 from tidemill.worker.loop import Worker
+from tidemill.worker.metadata import Metadata
 from tidemill.worker.output import say
-from tidemill.worker.reclaim import Metadata, Watch
+from tidemill.worker.reclaim import Watch
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import Settings, child_environment
@@ -25,8 +29,18 @@ from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop, Why
 
 DOOMED_SECONDS = 180.0
-"""How long a worker that was started on a machine with a notice waits to be ended with it. To exit would bring the
-next one here."""
+"""How long a worker that was started on a machine of AWS with a notice waits to be ended with it. To exit would bring
+the next one here."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a worker is: what its cloud gives it."""
+
+    metadata: Metadata | None
+    leases: LeaseSource
+    lasts: Callable[[float], bool] = lambda seconds: True
+    """Whether the machine lasts so many seconds more."""
 
 
 def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
@@ -41,12 +55,12 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
     signal.signal(signal.SIGINT, ended)
     try:
         settings = Settings.read(env)
-        leases = ArrayLeases(env)
-        watch = Watch(Metadata(settings.metadata) if settings.metadata else None, stop, settings.poll_seconds)
+        place = _on_gcp(settings, settings.subscription, env) if settings.subscription else _on_aws(settings, env)
+        watch = Watch(place.metadata, stop, settings.poll_seconds)
         watch.start()
         if stop:
-            return _doomed(stop, told)
-        code = _work(settings, leases, stop, env)
+            return _doomed(stop, told, settings)
+        code = _work(settings, place, stop, env)
         watch.close()
     except CallerError as error:
         say(str(error), "error")
@@ -54,31 +68,58 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
     except (StoreError, OSError) as error:
         say(str(error), "error")
         return WorkerExit.STORE_UNAVAILABLE
-    if watch.notice and code is WorkerExit.RECLAIMED:
+    if watch.notice and code is WorkerExit.RECLAIMED and not settings.subscription:
         _until_not_placeable(stop, told, watch.notice.until_not_placeable(settings.drain_seconds))
     return code
 
 
-def _work(settings: Settings, leases: ArrayLeases, stop: Stop, env: Mapping[str, str]) -> WorkerExit:
+def _on_aws(settings: Settings, env: Mapping[str, str]) -> _Place:
+    """A container of AWS Batch: started for one chunk."""
+    from tidemill.worker.metadata.ec2 import Ec2Metadata
+
+    return _Place(Ec2Metadata(settings.metadata) if settings.metadata else None, ArrayLeases(env))
+
+
+def _on_gcp(settings: Settings, subscription: str, env: Mapping[str, str]) -> _Place:
+    """A machine that serves a subscription until it has been idle for long enough."""
+    from tidemill.worker.leases.pubsub import PubSubLeases
+    from tidemill.worker.leases.subscription import Subscription
+    from tidemill.worker.metadata.gce import GceMetadata
+
+    metadata = GceMetadata.of(env)
+    left = None if settings.machine_until is None else settings.machine_until - time.time()
+    idle = Idle(settings.idle_seconds, time.monotonic, None if left is None else time.monotonic() + left)
+    leases = PubSubLeases(Subscription.of(subscription, metadata.token if metadata else None, env), idle)
+    return _Place(metadata, leases, idle.may_lease)
+
+
+def _work(settings: Settings, place: _Place, stop: Stop, env: Mapping[str, str]) -> WorkerExit:
     adopt_orphans()
     store = Store.open(settings.store, region=settings.region)
     scratch = Scratch(settings.scratch, f"{os.getpid()}-{time.time_ns():x}", settings.cache)
     staging = Staging(Stores(store, settings.region), scratch, stop)
     try:
         runners = Runners(staging, scratch, stop, settings.python)
-        capacity = Capacity.read(env=env) if settings.whole_machine else None
-        base_env = child_environment(env)
-        worker = Worker(store, leases, runners, scratch=scratch, stop=stop, base_env=base_env, capacity=capacity)
+        worker = Worker(
+            store,
+            place.leases,
+            runners,
+            scratch=scratch,
+            stop=stop,
+            base_env=child_environment(env),
+            capacity=Capacity.read(env=env) if settings.whole_machine else None,
+            lasts=place.lasts,
+        )
         return worker.run()
     finally:
         staging.close()
         scratch.close()
 
 
-def _doomed(stop: Stop, told: threading.Event) -> WorkerExit:
+def _doomed(stop: Stop, told: threading.Event, settings: Settings) -> WorkerExit:
     """The machine was already being taken back when this worker was started on it."""
-    say("this machine is being taken back; waiting for its end", why=stop.why.value if stop.why else "")
-    if stop.why is Why.NOTICE:
+    say("this machine is being taken back; nothing is leased", why=stop.why.value if stop.why else "")
+    if stop.why is Why.NOTICE and not settings.subscription:
         told.wait(DOOMED_SECONDS)
     return WorkerExit.RECLAIMED
 

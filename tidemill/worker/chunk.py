@@ -6,7 +6,7 @@ import platform
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from tidemill import __version__
@@ -16,18 +16,32 @@ from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.manifest import read_chunk
 from tidemill.store import Store
 from tidemill.worker.leases import Lease
+from tidemill.worker.stop import JobStop, Stop
 
 SAVE_SECONDS = 60.0
 """Between two writes of progress to an object store: each is billed."""
 SAVE_SECONDS_LOCAL = 0.3
 """The same on a local folder: what finished a second before a `kill -9` is not run again."""
+HEARTBEAT_SECONDS = 60.0
+"""Between two writes of the marker where nothing else tells that the chunk is being worked on."""
 
 
 class Job:
-    """What a worker knows of a job in a round: read once, checked against what was enqueued."""
+    """What a worker knows of a job in a round: read once, checked against what was enqueued.
 
-    def __init__(self, store: Store, lease: Lease) -> None:
+    Args:
+        store: The job store.
+        lease: Says which job and round, and what they must hash to.
+        stop: The worker's own flag.
+    """
+
+    def __init__(self, store: Store, lease: Lease, stop: Stop | None = None) -> None:
         self.id = lease.job
+        self.key = key_of(lease)
+        self.stop = JobStop(Stop() if stop is None else stop)
+        """Raised when this job's items are to end."""
+        self.env: Mapping[str, str] | None = None
+        """What its programs see, once its code is on this machine."""
         self.ledger = Ledger(store, lease.job)
         self.spec: JobSpec = self.ledger.spec(lease.job_sha256)
         self.round: Round = self.ledger.round(lease.round, lease.round_sha256)
@@ -41,26 +55,35 @@ class Job:
         """Whether an item of it has succeeded here."""
 
 
+def key_of(lease: Lease) -> tuple[str, int, str | None, str | None]:
+    """What tells the jobs and rounds apart that a worker knows."""
+    return lease.job, lease.round, lease.job_sha256, lease.round_sha256
+
+
 class ChunkRun:
     """A chunk under this worker's lease.
 
     Args:
         job: Its job.
         lease: The hold on it.
+        heartbeat: Whether the marker says every minute that the chunk is being worked on.
     """
 
-    def __init__(self, job: Job, lease: Lease) -> None:
-        self.job, self.lease = job, lease
+    def __init__(self, job: Job, lease: Lease, *, heartbeat: bool = False) -> None:
+        self.job, self.lease, self._heartbeat = job, lease, heartbeat
         self.number = lease.chunk(job.round)
         self.pending: deque[Item] = deque()
         self.in_flight: set[int] = set()
         self.settled = False
         """Whether a record stands in the store."""
+        self.batches = 0
+        """How many slots run items of it."""
         self._round = job.round.round
         self._outcomes: dict[int, Outcome] = {}
         self._unsaved: list[Outcome] = []
         self._parts = 0
         self._marked: set[int] = set()
+        self._marked_at = 0.0
         self._past = Past()
         self._marker: MarkerWriter | None = None
         self.running: Callable[[], Iterable[int]] = lambda: self.in_flight
@@ -95,6 +118,8 @@ class ChunkRun:
         self._marker = ledger.marker(
             self._round, self.number, self.lease.attempt, self.lease.delivery, self.lease.backend
         )
+        if self._heartbeat:
+            self._marker.beats(HEARTBEAT_SECONDS)
         self._mark({item.index for item in islice(self.pending, slots)})
 
     def _items(self) -> list[Item]:
@@ -161,7 +186,8 @@ class ChunkRun:
             return
         self._save_at = time.monotonic() + self._pace * random.uniform(1.0, 1.2)
         self.save()
-        if self._marked != (running := self._running()):
+        beats = self._heartbeat and time.monotonic() >= self._marked_at + HEARTBEAT_SECONDS
+        if self._marked != (running := self._running()) or beats:
             self._mark(running)
 
     def save(self) -> None:
@@ -176,7 +202,7 @@ class ChunkRun:
     def _mark(self, in_flight: set[int]) -> None:
         if self._marker:
             self._marker.write(in_flight)
-            self._marked = in_flight
+            self._marked, self._marked_at = in_flight, time.monotonic()
 
     def drained(self) -> None:
         """Say in the store that a drain interrupts what is in flight."""

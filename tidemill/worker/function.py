@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 
 from tidemill.ledger import Outcome
 from tidemill.worker.consumption import Consumption, prefer_at_oom
+from tidemill.worker.gpus import GpuUse, Window
 from tidemill.worker.output import ITEM_BYTES, ItemOutput
 from tidemill.worker.process import SAMPLE_SECONDS, Limits, Programs, exit_descriptor, signal_name
-from tidemill.worker.run_item import Task, limits_of, pause_before
+from tidemill.worker.run_item import Task, limits_of, measure_gpus, pause_before
 from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Staging, StagingError
 from tidemill.worker.stop import Stop
@@ -73,13 +74,14 @@ class FunctionRunner:
         self._job: tuple[str, Mapping[str, str]] | None = None
 
     def run(self, tasks: Sequence[Task], slot: Slot, done: Done) -> None:
-        """Run items of a chunk; returns when all are done or the worker stops.
+        """Run items of a chunk; returns when all are done, or the worker or their job stops.
 
         Args:
             tasks: The items.
             slot: Where.
             done: Told each outcome.
         """
+        self._stop = tasks[0].stop
         waiting = deque(_Try(task, 1) for task in tasks)
         later: list[tuple[float, _Try]] = []
         while (waiting or later) and not self._stop:
@@ -145,6 +147,7 @@ class _Shim:
         self._read_to = {1: 0, 2: 0}
         self._hole = {1: 0, 2: 0}
         self._look_at = time.monotonic() + SAMPLE_SECONDS
+        self._window: Window | None = None
 
     def start(self, python: str, env: Mapping[str, str], told: dict[str, Any], stop: Stop) -> _Broken | None:
         """Start it and let it import the module; what went wrong, or None."""
@@ -169,6 +172,7 @@ class _Shim:
         finally:
             os.close(theirs_in)
             os.close(theirs_out)
+        self._env = env
         self._exit = exit_descriptor(self._child.pid)
         self._consumption = Consumption(self._child.pid, self.programs.table)
         prefer_at_oom(self._child.pid)
@@ -220,6 +224,16 @@ class _Shim:
         used = self._consumption.peak_mib()
         limit = self.limits.memory_mib
         return used if limit is not None and used > limit else None
+
+    def open_window(self) -> None:
+        """An item begins: look at its GPUs, where it has any."""
+        if self.programs.gpus is not None:
+            self._window = self.programs.gpus.open(self._env, self.limits.gpus > 0)
+
+    def close_window(self) -> GpuUse | None:
+        """An item has ended, or none runs."""
+        window, self._window = self._window, None
+        return self.programs.gpus.close(window) if self.programs.gpus is not None else None
 
     @property
     def peak_mib(self) -> float:
@@ -281,7 +295,8 @@ class _Serving:
             for one in batch[start : start + 2] if "input" in self._shim.wants else []:
                 index = one.task.item.index
                 if index not in fetches:
-                    fetches[index] = self._staging.fetch(one.task.item.uri, self._slot.folder / f"input-{index}")
+                    folder = self._slot.folder / f"input-{index}"
+                    fetches[index] = self._staging.fetch(one.task.item.uri, folder, self._stop)
             served, alive = self._part(part, fetches)
             if not alive or self._stop:
                 return self._failed, [] if self._stop else [*part[served:], *batch[start + step :]], alive
@@ -297,6 +312,7 @@ class _Serving:
             return 1, True
         self._shim.tell(values)
         served, since = 0, time.monotonic()
+        self._shim.open_window()
         while served < len(part):
             self._slot.current = part[served].task.item.index
             # What was written by now is this item's, if no answer of it comes in this look.
@@ -321,6 +337,7 @@ class _Serving:
             elif broken is not None:
                 self._break(part[served], broken)
                 return served + 1, False
+        self._shim.close_window()
         if "input" in self._shim.wants:
             shutil.rmtree(self._slot.folder / f"input-{part[0].task.item.index}", ignore_errors=True)
         return served, True
@@ -336,11 +353,12 @@ class _Serving:
         if "input" in wants:
             fetch = fetches.pop(item.index, None)
             folder = self._slot.folder / f"input-{item.index}"
-            values["input"] = str((fetch or self._staging.fetch(item.uri, folder)).result())
+            values["input"] = str((fetch or self._staging.fetch(item.uri, folder, self._stop)).result())
         return values
 
     def _settle(self, one: _Try, answer: list[Any]) -> None:
         _, error, code, wall, cpu, peak, out, err, value = answer
+        gpu = self._shim.close_window()
         self._hear(one, out, err)
         self._end_output()
         item = one.task.item
@@ -355,6 +373,9 @@ class _Serving:
             peak_memory_mib=round(max(peak / 1024, self._shim.peak_mib), 1),
             value=value,
         )
+        measure_gpus(outcome, gpu)
+        # The next item of the message runs already.
+        self._shim.open_window()
         if error is not None:
             outcome.status, outcome.reason, outcome.error = "failed", "exception" if code == 1 else "exit", error
             self._settle_failed(one, outcome)
@@ -404,6 +425,7 @@ class _Serving:
     def _break(self, one: _Try, broken: _Broken) -> None:
         """The shim is gone, or has to go, while an item runs."""
         gentle = broken.reason in ("timeout", "stopped")
+        self._shim.close_window()
         self._hear(one, *self._shim.sizes())
         self._end_output()
         tail = self._shim.tail()

@@ -2,9 +2,9 @@
 the simulation of a fleet runs this very code.
 
 Nobody but the worker itself decides that its machine goes, because nobody else knows that it is idle. An empty pull is
-not idleness: Pub/Sub may answer with nothing although there are messages
-(https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions/pull), and the queue's metric is minutes old, so a machine
-that left at once would be created again at once.
+not idleness: Pub/Sub may answer with less than there is
+(https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions/pull), and the queue's metric is minutes
+old, so a machine that left at once would be created again at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Idle:
         ValueError: `idle_seconds` is not more than 0.
     """
 
-    __slots__ = ("_clock", "_empty", "_idle_seconds", "_last_lease", "_since")
+    __slots__ = ("_clock", "_empty", "_half", "_idle_seconds", "_last_lease", "_since")
 
     def __init__(
         self,
@@ -45,8 +45,9 @@ class Idle:
         if not idle_seconds > 0:
             raise ValueError(f"idle_seconds is {idle_seconds}: expected more than 0")
         self._idle_seconds, self._clock = idle_seconds, clock
-        self._last_lease = None if machine_until is None else machine_until - drain_seconds
         self._since = clock()
+        self._last_lease = None if machine_until is None else machine_until - drain_seconds
+        self._half = 0.0 if self._last_lease is None else max(0.0, self._last_lease - self._since) / 2
         self._empty = 0
 
     def pulled(self, empty: bool) -> None:
@@ -67,7 +68,12 @@ class Idle:
     def may_lease(self, longest_item_seconds: float = 0.0) -> bool:
         """Whether an item that starts now ends before the machine does.
 
+        One that may take longer than half a machine's life is taken in the first half of it: otherwise each new
+        machine would refuse it.
+
         Args:
             longest_item_seconds: How long one may take.
         """
-        return self._last_lease is None or self._clock() + longest_item_seconds <= self._last_lease
+        if self._last_lease is None:
+            return True
+        return self._clock() + min(longest_item_seconds, self._half) <= self._last_lease

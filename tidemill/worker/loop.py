@@ -2,6 +2,9 @@
 
 There is no barrier at a chunk's end: the next chunk is leased as soon as a slot would be empty. One thread (the
 caller's) leases, reads and writes the ledger and starts items; each slot runs one item in a thread of its own.
+
+Where the source serves one job, that job's end is the worker's end. Where it serves many, no job ends the worker: the
+chunks of one that is cancelled or refused are acknowledged and its items ended, and the others go on.
 """
 
 from __future__ import annotations
@@ -9,26 +12,26 @@ from __future__ import annotations
 import queue
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
-from tidemill.descriptor import WorkerExit
-from tidemill.errors import CallerError, StoreError
+from tidemill.descriptor import Resources, WorkerExit
+from tidemill.errors import CallerError, StoreError, StoreMissingError
 from tidemill.job import Item
-from tidemill.ledger import Outcome
+from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.ledger import TamperedError, UnreadableError
 from tidemill.store import Store
 from tidemill.worker.capacity import Capacity
-from tidemill.worker.chunk import ChunkRun, Job
+from tidemill.worker.chunk import ChunkRun, Job, key_of
 from tidemill.worker.leases import Lease, LeaseSource
 from tidemill.worker.output import say
 from tidemill.worker.process import GRACE_SECONDS
 from tidemill.worker.run_item import WORKER_MIB, Task
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
-from tidemill.worker.slots import Slot
+from tidemill.worker.slots import Room, Slot
 from tidemill.worker.stop import Stop, Why
 
 TICK_SECONDS = 0.1
@@ -40,6 +43,12 @@ ERROR_CHARACTERS = 500
 """Of an item's error in the worker's log; the record keeps more."""
 LEASE_PAUSE = 0.2
 """How long a source is waited for, or left alone when it had nothing and there is other work."""
+AHEAD_SECONDS = 5.0
+"""With every slot taken, the next chunk is leased only when items are shorter than this: it would lie here while others
+have nothing to do."""
+KEPT_JOBS = 4
+"""Jobs without a chunk here that are remembered, because their next chunk may come at once."""
+MOST_THREADS = 1024
 _END_SECONDS = GRACE_SECONDS + 10.0
 
 
@@ -54,7 +63,8 @@ class Worker:
         stop: Ends it.
         base_env: What a program sees of the container's environment.
         slots: Items side by side; None for what the first job asks for.
-        capacity: What a worker of a whole machine has: it runs as many items as fit, whatever the job asks for.
+        capacity: What a worker of a whole machine has: it runs as many items as fit, whatever their jobs ask for.
+        lasts: Whether the machine lasts so many seconds more.
     """
 
     def __init__(
@@ -68,32 +78,33 @@ class Worker:
         base_env: Mapping[str, str],
         slots: int | None = None,
         capacity: Capacity | None = None,
+        lasts: Callable[[float], bool] = lambda seconds: True,
     ) -> None:
         self._store, self._source, self._runners, self._scratch, self._stop = store, source, runners, scratch, stop
         self._base_env = dict(base_env)
-        self._slots = slots or 0
-        self._capacity = capacity
-        self._all_slots: list[Slot] = []
-        self._free: list[Slot] = []
-        self._envs: dict[tuple[str, int], Mapping[str, str]] = {}
+        self._lasts = lasts
+        of = capacity or slots
+        self._room = Room(of, self._slot, runners.close, WORKER_MIB) if of else None
         self._outcomes: deque[tuple[ChunkRun, Outcome]] = deque()
-        self._jobs: dict[tuple[str, int], Job] = {}
+        self._jobs: dict[object, Job] = {}
         self._chunks: list[ChunkRun] = []
         self._events: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
-        self._pool: ThreadPoolExecutor | None = None
+        # A thread is made when an item finds none free.
+        self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="slot")
+        self._next = Resources()
+        """What an item of the next chunk is likely to need: what those of the last one do."""
         self._settled = False
         self._cancelled = False
         self._lease_at = 0.0
         self._cancel_at = 0.0
         stop.wake = lambda: self._events.put(None)
-        if slots:
-            self._open_slots(slots)
 
     def run(self) -> WorkerExit:
         """Work until there is nothing left or the flag is raised. Never raises for what a store or a job does."""
         try:
             self._work()
             self._finish()
+            done = not self._stop or (not self._chunks and self._source.exhausted and self._settled)
         except (TamperedError, UnreadableError, CallerError) as error:
             say(str(error), "error")
             self._abandon("refused")
@@ -103,11 +114,11 @@ class Worker:
             self._abandon("store")
             return WorkerExit.STORE_UNAVAILABLE
         finally:
-            if self._pool:
-                self._pool.shutdown(wait=True, cancel_futures=True)
-            for slot in self._all_slots:
-                self._runners.close(slot)
-        if not self._stop or (not self._chunks and self._source.exhausted and self._settled):
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            if self._room:
+                self._room.close()
+            self._source.close()
+        if done:
             return WorkerExit.DONE
         return WorkerExit.STOPPED if self._cancelled else WorkerExit.RECLAIMED
 
@@ -131,32 +142,57 @@ class Worker:
             if lease is None:
                 self._lease_at = time.monotonic() + (0.0 if idle else LEASE_PAUSE)
                 return
-            self._open(lease)
+            self._take(lease)
             if self._stop:
                 return
 
     def _wants_more(self) -> bool:
         waiting = sum(len(chunk.pending) for chunk in self._chunks)
-        return not self._slots or waiting < max(1, len(self._free))
+        free = self._room.left(self._next) if self._room else 1
+        if free > 0:
+            return waiting < free
+        return not waiting and all(0 < chunk.job.item_seconds < AHEAD_SECONDS for chunk in self._chunks)
+
+    def _take(self, lease: Lease) -> None:
+        """Begin with a chunk. What is wrong with a job ends the worker only when it is the only one."""
+        try:
+            self._open(lease)
+        except UnreadableError as error:
+            if not self._source.many_jobs:
+                raise
+            # A machine with a newer worker may read it; without any, it ends in the dead letters.
+            say(f"a chunk is given back: {error}", "error", job=lease.job, lease=lease.attempt)
+            lease.release()
+        except (TamperedError, CallerError, StoreMissingError) as error:
+            if not self._source.many_jobs:
+                raise
+            if isinstance(error, StoreMissingError):
+                # The whole store may be out of reach: then this raises, and nothing is acknowledged.
+                self._store.page("jobs")
+            say(f"a chunk is acknowledged that cannot be run: {error}", "error", job=lease.job, lease=lease.attempt)
+            lease.ack()
 
     def _open(self, lease: Lease) -> None:
-        key = (lease.job, lease.round)
-        if key not in self._jobs:
-            self._jobs[key] = Job(self._store, lease)
-        job = self._jobs[key]
-        if job.ledger.is_cancelled(lease.round):
-            self._stop(Why.CANCELLED)
-            lease.release()
+        if Ledger(self._store, lease.job).is_cancelled(lease.round):
+            self._cancel(self._jobs.get(key_of(lease)))
+            lease.ack() if self._source.many_jobs else lease.release()
+            say("a chunk of a cancelled job is not run", job=lease.job, lease=lease.attempt)
             return
-        if job.round.code and key not in self._envs and not self._prepare(job):
+        job = self._job(lease)
+        if not self._lasts(job.spec.timeout_seconds):
+            say("this machine does not last as long as an item may take", job=job.id, lease=lease.attempt)
             lease.release()
+            self._source.end()
             return
-        if not self._slots:
-            self._open_slots(self._capacity.slots(job.spec.resources, WORKER_MIB) if self._capacity else job.spec.slots)
-            self._share_gpus(job.spec.resources.gpus)
-        chunk = ChunkRun(job, lease)
-        chunk.running = lambda: [slot.current for slot in self._all_slots if slot.current is not None]
-        chunk.open(self._slots)
+        if job.env is None and not self._prepare(job):
+            lease.ack() if job.stop.raised else lease.release()
+            return
+        if self._room is None:
+            self._room = Room(job.spec.slots, self._slot, self._runners.close)
+        self._next = job.spec.resources
+        chunk = ChunkRun(job, lease, heartbeat=self._source.many_jobs)
+        chunk.running = lambda: [slot.current for slot in self._slots_of(chunk) if slot.current is not None]
+        chunk.open(self._room.count(job.spec.resources))
         if chunk.settled:
             lease.ack()
             self._settled = True
@@ -166,13 +202,27 @@ class Worker:
         say("chunk leased", job=job.id, chunk=chunk.number, lease=lease.attempt, items=len(chunk.pending))
         self._settle(chunk)
 
+    def _job(self, lease: Lease) -> Job:
+        """What is known of the lease's job. Of jobs without a chunk here only the last few are remembered."""
+        key = key_of(lease)
+        job = self._jobs.pop(key, None) or Job(self._store, lease, self._stop)
+        if not job.stop.raised:
+            self._jobs[key] = job
+        at_work = {chunk.job.key for chunk in self._chunks}
+        for old in [other for other in self._jobs if other not in at_work][:-KEPT_JOBS]:
+            del self._jobs[old]
+        return job
+
     def _prepare(self, job: Job) -> bool:
         """Have the shipped code of a job on this machine; says whether it is. What went wrong is told to the job."""
         from tidemill.worker.code import InstallError, StoppedError
 
         number, env = job.round.round, {**self._base_env, **job.spec.env}
+        if not job.round.code:
+            job.env = env
+            return True
         try:
-            code = self._runners.codes(self._store).ready(job.id, job.round.code or "", job.spec, env)
+            code = self._runners.codes(self._store).ready(job.id, job.round.code, job.spec, env)
         except StoppedError:
             return False
         except TamperedError as error:
@@ -180,13 +230,16 @@ class Worker:
             raise
         except InstallError as error:
             job.ledger.start_failed(number, str(error))
-            if not job.ledger.is_cancelled(number):
+            if job.ledger.is_cancelled(number):
+                say(str(error), "error", job=job.id)
+                self._cancel(job)
+            elif not self._source.many_jobs:
                 raise StoreError(str(error)) from None
-            say(str(error), "error", job=job.id)
-            self._stop(Why.CANCELLED)
+            else:
+                say(str(error), "warning", job=job.id)
             return False
         job.spec = code.spec(job.spec)
-        self._envs[job.id, number] = code.environment(env)
+        job.env = code.environment(env)
         return True
 
     def _settle(self, chunk: ChunkRun) -> None:
@@ -202,62 +255,88 @@ class Worker:
         labels = {"job": chunk.job.id, "chunk": chunk.number, "lease": chunk.lease.attempt}
         say(how, **labels, items=head.items, failed=head.failed)
 
+    def _cancel(self, job: Job | None) -> None:
+        """A job is cancelled: end its items, if it is at work here, and the worker when it serves no other."""
+        if not self._source.many_jobs:
+            self._stop(Why.CANCELLED)
+        elif job and not job.stop.raised:
+            say("the job is cancelled; its chunks are acknowledged", job=job.id)
+            job.stop(Why.CANCELLED)
+            self._jobs.pop(job.key, None)
+
+    def _let_go(self) -> None:
+        """Let chunks go of which nothing runs or will run: of cancelled jobs, and what the machine does not outlast."""
+        for chunk in [chunk for chunk in self._chunks if not chunk.batches]:
+            if chunk.job.stop.raised:
+                chunk.left("cancelled")
+                chunk.lease.ack()
+            elif chunk.pending and not self._lasts(chunk.job.spec.timeout_seconds):
+                chunk.save()
+                chunk.left("released")
+                chunk.lease.release()
+            else:
+                continue
+            self._chunks.remove(chunk)
+            for one in chunk.pending:
+                self._runners.forget(self._task(chunk, one))
+            say("chunk given up", job=chunk.job.id, chunk=chunk.number, lease=chunk.lease.attempt)
+
     def _keep(self) -> None:
         """What has to happen now and then: progress, longer leases, a look for the tombstone."""
         now = time.monotonic()
+        self._let_go()
         for chunk in self._chunks:
             chunk.save_if_due()
             chunk.lease.extend()
         if now >= self._cancel_at + CANCEL_SECONDS:
-            if self._cancel_at and any(j.ledger.is_cancelled(j.round.round) for j in {c.job for c in self._chunks}):
-                self._stop(Why.CANCELLED)
+            for job in {chunk.job for chunk in self._chunks} if self._cancel_at else ():
+                if not job.stop.raised and job.ledger.is_cancelled(job.round.round):
+                    self._cancel(job)
             self._cancel_at = now
 
     # ---- items --------------------------------------------------------------------------------------------------
 
-    def _open_slots(self, slots: int) -> None:
-        self._slots = slots
-        self._pool = ThreadPoolExecutor(slots, thread_name_prefix="slot")
-        for number in range(slots):
-            env = {"TIDEMILL_PORT_BASE": str(self._scratch.port_base())}
-            if self._scratch.cache:
-                env["TIDEMILL_CACHE"] = self._scratch.cache
-            self._all_slots.append(Slot(number, self._scratch.folder / f"slot-{number}", env))
-        self._free = list(self._all_slots)
+    def _slot(self, number: int) -> Slot:
+        env = {"TIDEMILL_PORT_BASE": str(self._scratch.port_base())}
+        if self._scratch.cache:
+            env["TIDEMILL_CACHE"] = self._scratch.cache
+        return Slot(number, self._scratch.folder / f"slot-{number}", env)
 
-    def _share_gpus(self, gpus: int) -> None:
-        """Give each slot GPUs of its own; a container's only slot has them all."""
-        there = self._capacity.gpus if self._capacity and gpus else ()
-        for slot in self._all_slots if there else []:
-            names = there[slot.number * gpus : (slot.number + 1) * gpus]
-            slot.env["CUDA_VISIBLE_DEVICES"] = ",".join(names)
+    def _slots_of(self, chunk: ChunkRun) -> list[Slot]:
+        return [slot for slot in self._room.slots if slot.chunk is chunk] if self._room else []
 
     def _start_items(self) -> None:
+        """Fill the slots, the oldest chunk's items first: one that waits for more room is not passed by smaller ones
+        for ever."""
         for chunk in self._chunks:
-            while self._free and chunk.pending and not self._stop:
-                slot = self._free.pop()
-                tasks = [self._task(chunk, item) for item in chunk.take_some(self._batch_size(chunk))]
-                assert self._pool is not None
+            if chunk.job.stop:
+                continue
+            if not self._lasts(chunk.job.spec.timeout_seconds):
+                self._source.end()
+                continue
+            assert self._room is not None
+            item, side_by_side = chunk.job.spec.resources, self._room.count(chunk.job.spec.resources)
+            while chunk.pending and not self._stop and (slot := self._room.take(chunk.job.key, item)):
+                slot.chunk, slot.current = chunk, None
+                tasks = [self._task(chunk, one) for one in chunk.take_some(self._batch_size(chunk, side_by_side))]
+                chunk.batches += 1
                 self._pool.submit(self._run_batch, chunk, tasks, slot)
-            for item in islice(chunk.pending, self._slots if chunk.job.spec.stages_input else 0):
-                self._runners.prefetch(self._task(chunk, item))
+            for one in islice(chunk.pending, side_by_side if chunk.job.spec.stages_input else 0):
+                self._runners.prefetch(self._task(chunk, one))
+            if chunk.pending:
+                return
 
-    def _batch_size(self, chunk: ChunkRun) -> int:
+    def _batch_size(self, chunk: ChunkRun, slots: int) -> int:
         """Items that a slot takes at once: many short ones, so that they do not wait for us, and one long one."""
         seconds = chunk.job.item_seconds
         if not seconds or not chunk.job.proven or chunk.job.spec.stages_input:
             return 1
-        return max(1, min(int(BATCH_SECONDS / seconds), BATCH_ITEMS, -(-len(chunk.pending) // self._slots)))
+        return max(1, min(int(BATCH_SECONDS / seconds), BATCH_ITEMS, -(-len(chunk.pending) // slots)))
 
     def _task(self, chunk: ChunkRun, item: Item) -> Task:
         job = chunk.job
-        return Task(job.id, chunk.number, chunk.lease.attempt, job.spec, item, job.output_prefix, self._env_of(job))
-
-    def _env_of(self, job: Job) -> Mapping[str, str]:
-        key = (job.id, job.round.round)
-        if key not in self._envs:
-            self._envs[key] = {**self._base_env, **job.spec.env}
-        return self._envs[key]
+        env = job.env or {}
+        return Task(job.id, chunk.number, chunk.lease.attempt, job.spec, item, job.output_prefix, env, job.stop)
 
     def _run_batch(self, chunk: ChunkRun, tasks: list[Task], slot: Slot) -> None:
         """In a slot's thread. Outcomes are left for the loop, which is woken at the end only: it looks often enough."""
@@ -283,7 +362,9 @@ class Worker:
             pass
         outcomes = [self._outcomes.popleft() for _ in range(len(self._outcomes))]
         for batch in ended:
-            self._free.append(batch.slot)
+            assert self._room is not None
+            self._room.give(batch.slot)
+            batch.chunk.batches -= 1
             if batch.error is not None:
                 raise StoreError(
                     f"the worker failed on item {batch.tasks[0].item.index}: {batch.error!r}"
@@ -296,7 +377,8 @@ class Worker:
         if not self._stop and all(chunk.job.proven for chunk in self._chunks):
             self._start_items()
         for chunk, outcome in outcomes:
-            self._record(chunk, outcome)
+            if chunk in self._chunks:
+                self._record(chunk, outcome)
         for chunk in {chunk for chunk, _ in outcomes}:
             self._settle(chunk)
 
@@ -309,7 +391,7 @@ class Worker:
         if outcome.reason == "start" and chunk.job.same_program and not chunk.any_success:
             chunk.job.ledger.start_failed(chunk.job.round.round, outcome.error or "")
             if chunk.job.ledger.is_cancelled(chunk.job.round.round):
-                self._stop(Why.CANCELLED)
+                self._cancel(chunk.job)
 
     # ---- the end before the end ---------------------------------------------------------------------------------
 
@@ -321,10 +403,10 @@ class Worker:
         self._cancelled = self._is_cancelled()
         for chunk in self._chunks:
             # First the marker, then what is done: the machine may be gone before the programs have ended.
-            chunk.left("cancelled") if self._cancelled else chunk.drained()
+            chunk.left("cancelled") if self._cancelled or chunk.job.stop.raised else chunk.drained()
             chunk.save()
         deadline = time.monotonic() + _END_SECONDS
-        while len(self._free) < self._slots and time.monotonic() < deadline:
+        while self._room and self._room.busy and time.monotonic() < deadline:
             self._handle(min(TICK_SECONDS, deadline - time.monotonic()))
         for chunk in self._chunks:
             chunk.save()
@@ -332,7 +414,7 @@ class Worker:
 
     def _is_cancelled(self) -> bool:
         """Whether the job is cancelled. The cloud ends the containers of such a job by a signal, which is no drain."""
-        if self._stop.why is Why.SIGNAL:
+        if self._stop.why is Why.SIGNAL and not self._source.many_jobs:
             return any(job.ledger.is_cancelled(job.round.round) for job in self._jobs.values())
         return self._stop.why is Why.CANCELLED
 

@@ -24,6 +24,7 @@ from tidemill.worker.consumption import (
     own_children,
     prefer_at_oom,
 )
+from tidemill.worker.gpus import GpuUse, GpuWatch
 from tidemill.worker.output import ItemOutput
 from tidemill.worker.stop import Stop
 
@@ -42,6 +43,8 @@ class Limits:
     seconds: float
     memory_mib: float | None = None
     grace_seconds: float = GRACE_SECONDS
+    gpus: int = 0
+    """How many it was given to itself."""
 
 
 class Ended(NamedTuple):
@@ -58,6 +61,8 @@ class Ended(NamedTuple):
     """What we have to say of the end, where the program may have said nothing."""
     left_something: bool = False
     """Whether it left processes behind, which may still hold the slot's pipes."""
+    gpu: GpuUse | None = None
+    """What it used of GPUs, where it was given some."""
 
 
 class Pipes:
@@ -109,6 +114,8 @@ class Programs:
         self.stop = stop
         self.table = ProcessTable()
         self._leaders: set[int] = set()
+        self._helpers: set[int] = set()
+        self.gpus = GpuWatch.find(self.ask)
         # Whoever looks for orphans must not take a program for one that starts at this moment.
         self._starting = threading.Lock()
         self._kernel_kills = oom_kills()
@@ -122,6 +129,7 @@ class Programs:
         limits: Limits,
         output: ItemOutput,
         pipes: Pipes,
+        stop: Stop | None = None,
     ) -> Ended:
         """Run a program to its end, in a session of its own, without stdin.
 
@@ -132,6 +140,7 @@ class Programs:
             limits: What it may take.
             output: Where its output goes.
             pipes: Of the slot that it runs in.
+            stop: Ends this run; None for what ends every run.
         """
         started = time.monotonic()
         stdout, stderr = pipes.theirs
@@ -139,7 +148,14 @@ class Programs:
             child = self.start(command, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
         except (OSError, ValueError) as error:
             return _not_started(command[0], error)
-        return _Run(self, child, limits, output, pipes).follow(started)
+        run = _Run(self, child, limits, output, pipes, stop=self.stop if stop is None else stop)
+        if self.gpus is None:
+            return run.follow(started)
+        window = self.gpus.open(env, limits.gpus > 0)
+        try:
+            return run.follow(started)._replace(gpu=self.gpus.close(window))
+        finally:
+            self.gpus.close(window)
 
     def start(
         self,
@@ -167,6 +183,31 @@ class Programs:
             )
             self._leaders.add(child.pid)
             return child
+
+    def ask(self, command: Sequence[str], env: Mapping[str, str], seconds: float) -> str:
+        """Run a small program of the worker's own beside the items', and return what it prints.
+
+        Raises:
+            OSError: It does not start.
+            subprocess.SubprocessError: It fails, or takes longer than this.
+        """
+        with self._starting:
+            child = subprocess.Popen(
+                command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            self._helpers.add(child.pid)
+        try:
+            said = child.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+            raise
+        finally:
+            with self._starting:
+                self._helpers.discard(child.pid)
+        if child.returncode:
+            raise subprocess.CalledProcessError(child.returncode, list(command))
+        return said.decode("utf-8", "replace")
 
     def stop_program(self, child: subprocess.Popen[bytes], first: signal.Signals, grace_seconds: float) -> None:
         """Ask a program to end, and make sure that it does; it is not reaped."""
@@ -204,7 +245,7 @@ class Programs:
         with self._starting:
             if not self._leaders and not has_children():
                 return False
-            orphans = own_children() - self._leaders
+            orphans = own_children() - self._leaders - self._helpers
             for pid in orphans:
                 if self._leaders:
                     with suppress(ChildProcessError):
@@ -231,9 +272,17 @@ class Reaped(NamedTuple):
 
 class _Run:
     def __init__(
-        self, programs: Programs, child: subprocess.Popen[bytes], limits: Limits, output: ItemOutput, pipes: Pipes
+        self,
+        programs: Programs,
+        child: subprocess.Popen[bytes],
+        limits: Limits,
+        output: ItemOutput,
+        pipes: Pipes,
+        *,
+        stop: Stop,
     ) -> None:
         self._programs, self._child, self._limits, self._output, self._pipes = programs, child, limits, output, pipes
+        self._stop = stop
         self._consumption = Consumption(child.pid, programs.table)
         self._reason: str | None = None
         self._said = ""
@@ -286,7 +335,7 @@ class _Run:
             self._give_up("memory", f"killed: it held {used:.0f} MiB, its limit is {limit:.0f} MiB", signal.SIGKILL)
 
     def _enforce(self, now: float, started: float) -> None:
-        if self._reason is None and self._programs.stop:
+        if self._reason is None and self._stop:
             self._give_up("stopped", "", signal.SIGTERM)
         elif self._reason is None and now - started > self._limits.seconds:
             self._give_up("timeout", f"killed: its time limit is {self._limits.seconds:g} s", signal.SIGTERM)

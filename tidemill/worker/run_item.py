@@ -5,15 +5,17 @@ from __future__ import annotations
 import errno
 import json
 import random
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from tidemill.job import Item, JobSpec, child_variables, fill
 from tidemill.ledger import Outcome
+from tidemill.worker.gpus import GpuUse
 from tidemill.worker.output import ItemOutput
 from tidemill.worker.process import Ended, Limits, Pipes, Programs
 from tidemill.worker.scratch import Scratch, remove
@@ -42,6 +44,8 @@ class Task:
     """URI under which the job's outputs go, without a trailing slash."""
     base_env: Mapping[str, str]
     """The program's environment without the item's own variables."""
+    stop: Stop = field(default_factory=Stop)
+    """Ends it."""
 
     @property
     def folder(self) -> str:
@@ -61,21 +65,31 @@ class Task:
 class CommandRunner:
     """Runs items whose work is a command; shared by the slots of a worker."""
 
-    def __init__(self, programs: Programs, staging: Staging, scratch: Scratch, stop: Stop) -> None:
-        self._programs, self._staging, self._scratch, self._stop = programs, staging, scratch, stop
+    def __init__(self, programs: Programs, staging: Staging, scratch: Scratch) -> None:
+        self._programs, self._staging, self._scratch = programs, staging, scratch
         self._fetches: dict[str, Future[Path]] = {}
         self._pipes: dict[int, Pipes] = {}
 
     def prefetch(self, task: Task) -> None:
         """Begin to fetch an item's input while others run."""
         if task.spec.stages_input and task.folder not in self._fetches:
-            self._fetches[task.folder] = self._staging.fetch(task.item.uri, self._input_folder(task))
+            self._fetches[task.folder] = self._fetch(task)
+
+    def _fetch(self, task: Task) -> Future[Path]:
+        return self._staging.fetch(task.item.uri, self._input_folder(task), task.stop)
+
+    def forget(self, task: Task) -> None:
+        """The item is not run here after all: what was fetched for it is removed."""
+        if fetch := self._fetches.pop(task.folder, None):
+            fetch.cancel()
+            folder = self._scratch.folder / task.folder
+            fetch.add_done_callback(lambda _: shutil.rmtree(folder, ignore_errors=True))
 
     def _input_folder(self, task: Task) -> Path:
         return self._scratch.folder / task.folder / "input"
 
     def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
-        """Run items one after the other, until the worker stops.
+        """Run items one after the other, until the worker stops or their job does.
 
         Args:
             tasks: The items.
@@ -83,7 +97,7 @@ class CommandRunner:
             done: Told each outcome. An item that was interrupted has none.
         """
         for task in tasks:
-            if self._stop:
+            if task.stop:
                 return
             slot.current = task.item.index
             outcome = self._run(task, slot)
@@ -114,14 +128,14 @@ class CommandRunner:
         for attempt in range(1, task.spec.attempts + 1):
             output.begin(attempt)
             blank = Outcome(index=task.item.index, uri=task.item.uri, status="failed", attempts=attempt)
-            tried = None if self._stop else self._attempt(task, slot, output, blank)
-            if tried is None or (self._stop and tried.outcome.status == "failed"):
+            tried = None if task.stop else self._attempt(task, slot, output, blank)
+            if tried is None or (task.stop and tried.outcome.status == "failed"):
                 return None
             outcome = tried.outcome
             if tried.final:
                 break
             if attempt < task.spec.attempts:
-                self._stop.wait(pause_before(attempt + 1))
+                task.stop.wait(pause_before(attempt + 1))
         return outcome
 
     def _attempt(self, task: Task, slot: Slot, output: ItemOutput, blank: Outcome) -> _Tried | None:
@@ -138,6 +152,7 @@ class CommandRunner:
                 limits=limits_of(task.spec),
                 output=output,
                 pipes=self._pipes_of(slot),
+                stop=task.stop,
             )
             if ended.left_something:
                 self.close(slot)
@@ -148,13 +163,13 @@ class CommandRunner:
                 return _Tried(_failed(outcome, ended.reason, _error(ended, output)), ended.reason in _NOT_AGAIN)
             files = self._staging.upload(results, prefix)
         except StagingError as error:
-            return None if self._stop else _Tried(_failed(outcome, error.reason, str(error)), error.final)
+            return None if task.stop else _Tried(_failed(outcome, error.reason, str(error)), error.final)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
             return (
                 None
-                if self._stop
+                if task.stop
                 else _Tried(_failed(outcome, "scratch", f"the scratch volume is full: {error}"), False)
             )
         outcome.status = "succeeded"
@@ -171,7 +186,7 @@ class CommandRunner:
         values = {"uri": task.item.uri, "index": str(task.item.index), "output": str(results), "output_uri": prefix}
         if task.spec.stages_input:
             # Every attempt gets the input anew: the one before may have changed its copy.
-            fetch = self._fetches.pop(task.folder, None) or self._staging.fetch(task.item.uri, self._input_folder(task))
+            fetch = self._fetches.pop(task.folder, None) or self._fetch(task)
             values["input"] = str(fetch.result())
         return values
 
@@ -179,7 +194,8 @@ class CommandRunner:
 def limits_of(spec: JobSpec) -> Limits:
     """What an item may take: its memory less the worker's own share, and never less than half of it."""
     memory = spec.resources.memory_mib
-    return Limits(spec.timeout_seconds, max(memory - WORKER_MIB / spec.slots, memory / 2))
+    limit = max(memory - WORKER_MIB / spec.slots, memory / 2)
+    return Limits(spec.timeout_seconds, limit, gpus=spec.resources.gpus)
 
 
 def pause_before(attempt: int) -> float:
@@ -210,6 +226,14 @@ def _measure(outcome: Outcome, ended: Ended) -> None:
     outcome.wall_seconds = round(ended.wall_seconds, 3)
     outcome.cpu_seconds = round(ended.cpu_seconds, 3)
     outcome.peak_memory_mib = round(ended.peak_memory_mib, 1)
+    measure_gpus(outcome, ended.gpu)
+
+
+def measure_gpus(outcome: Outcome, use: GpuUse | None) -> None:
+    """Note what an item used of its GPUs, where that is known."""
+    if use is not None:
+        outcome.peak_gpu_memory_mib = None if use.memory_mib is None else round(use.memory_mib, 1)
+        outcome.gpu_percent = None if use.percent is None else round(use.percent, 1)
 
 
 def _failed(outcome: Outcome, reason: str, error: str) -> Outcome:

@@ -36,7 +36,7 @@ class Runners:
     def __init__(self, staging: Staging, scratch: Scratch, stop: Stop, python: str = PYTHON) -> None:
         self._staging, self._scratch, self._stop, self._python = staging, scratch, stop, python
         self._programs = Programs(stop)
-        self._commands = CommandRunner(self._programs, staging, scratch, stop)
+        self._commands = CommandRunner(self._programs, staging, scratch)
         self._functions: dict[int, FunctionRunner] = {}
         # Where the worker was started: the folder of the image, or of the person, that modules are imported from.
         self._path = [os.getcwd()]
@@ -55,8 +55,12 @@ class Runners:
         """Begin to fetch an item's input while others run."""
         self._commands.prefetch(task)
 
+    def forget(self, task: Task) -> None:
+        """The item is not run here after all."""
+        self._commands.forget(task)
+
     def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
-        """Run items of a chunk in a slot; returns when all are done or the worker stops.
+        """Run items of a chunk in a slot; returns when all are done, or the worker or their job stops.
 
         Args:
             tasks: The items.

@@ -42,8 +42,14 @@ class Settings:
     python: str = "python3"
     """The image's interpreter, for function items (`TIDEMILL_PYTHON`)."""
     whole_machine: bool = False
-    """Whether as many items run side by side as the container has room for (`TIDEMILL_SLOTS=machine`); otherwise as
-    many as the job asks for, for whom the container was sized."""
+    """Whether as many items run side by side as the container has room for (`TIDEMILL_SLOTS=machine`, and always where
+    there is a subscription); otherwise as many as the job asks for, for whom the container was sized."""
+    subscription: str | None = None
+    """Pub/Sub subscription whose messages are chunks (`TIDEMILL_SUBSCRIPTION`); None on AWS Batch."""
+    idle_seconds: float = 600.0
+    """How long a machine that serves a subscription stays without work (`TIDEMILL_IDLE_SECONDS`)."""
+    machine_until: float | None = None
+    """When its age ends, in seconds since the epoch (`TIDEMILL_MACHINE_UNTIL`); None when it has no limit."""
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> Settings:
@@ -57,6 +63,7 @@ class Settings:
             raise CallerError.about("TIDEMILL_STORE", store, "the URI of a job store", "Set it in the job definition.")
         _check_version(env.get("TIDEMILL_MIN_WORKER"))
         has_metadata = env.get("AWS_EC2_METADATA_DISABLED", "").lower() != "true"
+        subscription = _subscription(env)
         return cls(
             store=store,
             region=env.get("TIDEMILL_REGION") or None,
@@ -66,7 +73,10 @@ class Settings:
             poll_seconds=_seconds(env, "TIDEMILL_RECLAIM_POLL_SECONDS", 5),
             drain_seconds=_seconds(env, "TIDEMILL_DRAIN_SECONDS", 15),
             python=env.get("TIDEMILL_PYTHON") or "python3",
-            whole_machine=_slots(env),
+            whole_machine=_slots(env) or subscription is not None,
+            subscription=subscription,
+            idle_seconds=_seconds(env, "TIDEMILL_IDLE_SECONDS", 600, at_most=86_400),
+            machine_until=_until(env),
         )
 
 
@@ -88,7 +98,25 @@ def _slots(env: Mapping[str, str]) -> bool:
     return slots == "machine"
 
 
-def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+def _subscription(env: Mapping[str, str]) -> str | None:
+    name = env.get("TIDEMILL_SUBSCRIPTION")
+    if name is not None and not re.fullmatch(r"projects/[^/\s]+/subscriptions/[^/\s]+", name):
+        allowed = "projects/<project>/subscriptions/<id>"
+        raise CallerError.about("TIDEMILL_SUBSCRIPTION", name, allowed, "The stack sets it; run `pulumi up`.")
+    return name
+
+
+def _until(env: Mapping[str, str]) -> float | None:
+    text = env.get("TIDEMILL_MACHINE_UNTIL")
+    if not text:
+        return None
+    if not re.fullmatch(r"\d{1,12}(\.\d+)?", text):
+        allowed = "seconds since the epoch"
+        raise CallerError.about("TIDEMILL_MACHINE_UNTIL", text, allowed, "Leave it out for a machine without a limit.")
+    return float(text)
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float, at_most: float = 600) -> float:
     text = env.get(name)
     if not text:
         return default
@@ -96,8 +124,8 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0.05 <= value <= 600:
-        raise CallerError.about(name, text, "seconds, 0.05 to 600", f"Leave it out for {default}.")
+    if not 0.05 <= value <= at_most:
+        raise CallerError.about(name, text, f"seconds, 0.05 to {at_most:g}", f"Leave it out for {default}.")
     return value
 
 

@@ -1,13 +1,18 @@
-"""A slot: what one of the items that run side by side has to itself."""
+"""Slots: what one of the items that run side by side has to itself, and how many of them there is room for."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tidemill.descriptor import Resources
+from tidemill.worker.capacity import Capacity
 from tidemill.worker.scratch import remove
+
+GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass
@@ -19,12 +24,18 @@ class Slot:
         folder: In the worker's scratch; nobody else's.
         env: Variables that its programs see.
         current: Index of the item that runs in it now, or that ran in it when the worker was stopped.
+        job: What it was last used for; programs of that job may stay loaded in it.
+        chunk: The chunk whose items it was last used for.
+        gpus: Its own while it has a job.
     """
 
     number: int
     folder: Path
     env: dict[str, str] = field(default_factory=dict)
     current: int | None = None
+    job: object = None
+    chunk: object = None
+    gpus: tuple[str, ...] = ()
 
     def empty(self, name: str) -> Path:
         """A folder of the slot, empty: made when it is first needed, and cleaned of what the item before left."""
@@ -42,3 +53,92 @@ class Slot:
             remove(path)
         path.mkdir(parents=True)
         return path
+
+
+class Room:
+    """The slots of a worker: a fixed number, or as many as a machine has CPUs, memory and GPUs for.
+
+    On a machine, items of different jobs run side by side as long as all of them together fit; one that is larger than
+    the machine runs alone.
+
+    Args:
+        of: A number of slots, or what the machine has.
+        make: Makes a slot, given its number.
+        close: Ends what is loaded in a slot.
+        worker_mib: Memory that the worker of a machine takes itself.
+    """
+
+    def __init__(
+        self, of: int | Capacity, make: Callable[[int], Slot], close: Callable[[Slot], None], worker_mib: int = 0
+    ) -> None:
+        self._of, self._make, self._close, self._worker_mib = of, make, close, worker_mib
+        self.slots: list[Slot] = []
+        self._free: list[Slot] = []
+        self._busy: dict[int, Resources] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether an item runs."""
+        return bool(self._busy)
+
+    def count(self, item: Resources) -> int:
+        """How many such items run side by side when there is nothing else."""
+        return self._of if isinstance(self._of, int) else self._of.slots(item, self._worker_mib)
+
+    def left(self, item: Resources) -> int:
+        """How many more such items could start now."""
+        if isinstance(self._of, int):
+            return self._of - len(self._busy)
+        if not self._busy:
+            return self.count(item)
+        used = self._busy.values()
+        fits = [
+            (self._of.cpus - sum(r.cpus for r in used)) / item.cpus,
+            (self._of.memory_mib - self._worker_mib - sum(r.memory_mib for r in used)) / item.memory_mib,
+        ]
+        if item.gpus:
+            fits.append((len(self._of.gpus) - sum(r.gpus for r in used)) / item.gpus)
+        return max(0, int(min(fits) + 0.01))
+
+    def take(self, job: object, item: Resources) -> Slot | None:
+        """A slot for an item of a job, one that the job has used before if there is any; None when there is no room.
+
+        What other jobs have left loaded in free slots is ended: its memory and GPUs are counted as free.
+        """
+        if self.left(item) < 1:
+            return None
+        for other in [slot for slot in self._free if slot.job not in (None, job)]:
+            self._close(other)
+            other.job, other.gpus = None, ()
+        slot = next((slot for slot in reversed(self._free) if slot.job == job), None) or self._another()
+        if slot in self._free:
+            self._free.remove(slot)
+        if slot.job != job:
+            slot.job = job
+            self._share_gpus(slot, item.gpus)
+        self._busy[slot.number] = item
+        return slot
+
+    def _another(self) -> Slot:
+        if self._free:
+            return self._free[-1]
+        self.slots.append(self._make(len(self.slots)))
+        return self.slots[-1]
+
+    def _share_gpus(self, slot: Slot, count: int) -> None:
+        """Give a slot GPUs of its own; a container's only slot has them all."""
+        slot.env.pop(GPU_VARIABLE, None)
+        if count and isinstance(self._of, Capacity) and self._of.gpus:
+            held = {name for other in self.slots for name in other.gpus}
+            slot.gpus = tuple(name for name in self._of.gpus if name not in held)[:count]
+            slot.env[GPU_VARIABLE] = ",".join(slot.gpus)
+
+    def give(self, slot: Slot) -> None:
+        """An item of the slot has ended; what is loaded in it stays."""
+        del self._busy[slot.number]
+        self._free.append(slot)
+
+    def close(self) -> None:
+        """End what is loaded in any slot."""
+        for slot in self.slots:
+            self._close(slot)

@@ -46,26 +46,27 @@ class Staging:
         self.stores, self._scratch, self._stop = stores, scratch, stop
         self._pool = ThreadPoolExecutor(_TRANSFERS, thread_name_prefix="staging")
 
-    def fetch(self, uri: str, folder: Path) -> Future[Path]:
+    def fetch(self, uri: str, folder: Path, stop: Stop | None = None) -> Future[Path]:
         """Begin to fetch an item into a folder.
 
         Args:
             uri: ``s3://``, ``gs://`` or ``file://``, or a path on this machine.
             folder: Where the file goes, under the item's own name.
+            stop: Ends this transfer; None for what ends every transfer.
 
         Returns:
             The local file, or a `StagingError`.
         """
-        return self._pool.submit(self._fetch, uri, folder)
+        return self._pool.submit(self._fetch, uri, folder, self._stop if stop is None else stop)
 
-    def _fetch(self, uri: str, folder: Path) -> Path:
+    def _fetch(self, uri: str, folder: Path, stop: Stop) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / file_name(uri)
         try:
             if "://" not in uri or uri.startswith("file://"):
-                self._copy(Path(unquote(urlsplit(uri).path)) if "://" in uri else Path(uri), target)
+                self._copy(Path(unquote(urlsplit(uri).path)) if "://" in uri else Path(uri), target, stop)
             else:
-                self._download(uri, target)
+                self._download(uri, target, stop)
         except StagingError:
             raise
         except (StoreMissingError, StoreDeniedError, CallerError, FileNotFoundError, IsADirectoryError) as error:
@@ -75,19 +76,19 @@ class Staging:
             raise StagingError("scratch" if full else "input", f"{uri} cannot be fetched: {error}") from None
         return target
 
-    def _download(self, uri: str, target: Path) -> None:
+    def _download(self, uri: str, target: Path, stop: Stop) -> None:
         store, name = self.stores.locate(uri)
         size = store.size(name)
         if size is None:
             raise StagingError("input", f"{uri} does not exist", final=True)
         self._room_for(size)
-        store.download(name, target, lambda: bool(self._stop))
+        store.download(name, target, lambda: bool(stop))
 
-    def _copy(self, source: Path, target: Path) -> None:
+    def _copy(self, source: Path, target: Path, stop: Stop) -> None:
         self._room_for(source.stat().st_size)
         with source.open("rb") as read, target.open("wb") as write:
             while block := read.read(STREAM_BYTES):
-                if self._stop:
+                if stop:
                     raise InterruptedError("stopped")
                 write.write(block)
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from enum import Enum
 
+LOOK_SECONDS = 0.1
+
 
 class Why(Enum):
     """Why a worker stops."""
@@ -45,3 +47,30 @@ class Stop:
     def wait(self, seconds: float) -> bool:
         """Sleep, but not longer than until it is raised; says whether it is."""
         return self._event.wait(max(0.0, seconds))
+
+
+class JobStop(Stop):
+    """Ends the items of one job; the worker's own flag ends them too.
+
+    Args:
+        worker: The worker's flag.
+    """
+
+    def __init__(self, worker: Stop) -> None:
+        super().__init__()
+        self._worker = worker
+
+    @property
+    def raised(self) -> bool:
+        """Whether this job alone is to end."""
+        return self._event.is_set()
+
+    def __bool__(self) -> bool:
+        return self._event.is_set() or bool(self._worker)
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep, but not longer than until one of the two is raised; says whether one is."""
+        end = time.monotonic() + seconds
+        while not self and (left := end - time.monotonic()) > 0:
+            self._event.wait(min(left, LOOK_SECONDS))
+        return bool(self)

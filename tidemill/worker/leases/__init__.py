@@ -45,6 +45,10 @@ class Lease(Protocol):
 class LeaseSource(Protocol):
     """Where leases come from."""
 
+    many_jobs: bool
+    """Whether it serves many jobs for days: then no job ends the worker, and because nobody but the worker knows that
+    a chunk is being worked on, the attempt's marker says so."""
+
     def lease(self, wait_seconds: float) -> Lease | None:
         """The next chunk, or None when there is none now.
 
@@ -56,4 +60,12 @@ class LeaseSource(Protocol):
     @property
     def exhausted(self) -> bool:
         """Whether there will never be another."""
+        ...
+
+    def end(self) -> None:
+        """Hand out nothing more."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is still held; the worker ends."""
         ...

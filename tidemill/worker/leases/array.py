@@ -62,6 +62,8 @@ class ArrayLease:
 class ArrayLeases:
     """The one lease of a container on AWS Batch."""
 
+    many_jobs = False
+
     def __init__(self, env: Mapping[str, str]) -> None:
         self._next: ArrayLease | None = ArrayLease(env)
 
@@ -74,6 +76,13 @@ class ArrayLeases:
         """The container's chunk, once; there is nothing to wait for."""
         lease, self._next = self._next, None
         return lease
+
+    def end(self) -> None:
+        """Hand out nothing more."""
+        self._next = None
+
+    def close(self) -> None:
+        """Nothing to do: the exit code says it."""
 
 
 def _required(env: Mapping[str, str], name: str) -> str:

@@ -56,6 +56,8 @@ class LocalLeases:
         keeper: A socket that keeps messages apart (``SOCK_SEQPACKET``).
     """
 
+    many_jobs = False
+
     def __init__(self, keeper: socket.socket) -> None:
         self._keeper = keeper
         self._asked = False
@@ -79,6 +81,13 @@ class LocalLeases:
             self._ended = True
             return None
         return LocalLease(self._keeper, given)
+
+    def end(self) -> None:
+        """Hand out nothing more."""
+        self._ended = True
+
+    def close(self) -> None:
+        """Nothing to do: the socket closes with the process."""
 
 
 def send(to: socket.socket, message: dict[str, Any]) -> None:

@@ -1,0 +1,213 @@
+"""The lease of Pub/Sub: a machine serves a subscription for days, a message is a chunk.
+
+A message carries no data. Its attributes name the chunk (``job``, ``round``, ``chunk``) and what its job and round must
+hash to (``job_sha256``, ``round_sha256``); outcomes live in the store, so that a message which comes twice, or comes
+again because its lease was lost, does no harm.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tidemill.errors import CallerError
+from tidemill.ledger import Round
+from tidemill.worker.idle import Idle
+from tidemill.worker.leases.holder import Holder
+from tidemill.worker.leases.subscription import PubSubError, PubSubRefusedError, Subscription
+from tidemill.worker.output import say
+
+REFUSED_SECONDS = 120.0
+"""How long refusals are borne: a grant that a stack made a moment ago is not everywhere at once
+(https://cloud.google.com/iam/docs/access-change-propagation)."""
+UNREACHABLE_SECONDS = 600.0
+"""How long a subscription that does not answer is borne by a machine without work."""
+LONGEST_PAUSE = 30.0
+CLOSE_SECONDS = 10.0
+"""For giving everything back, at the end."""
+
+
+class PubSubLease:
+    """A chunk that a message stands for.
+
+    Args:
+        received: The message, as a pull answers it.
+        settle: Told its ackId, and whether it is done.
+
+    Raises:
+        ValueError: It is not a message of ours.
+    """
+
+    def __init__(self, received: Mapping[str, Any], settle: Callable[[str, bool], None]) -> None:
+        message = received.get("message") or {}
+        attributes: Mapping[str, str] = message.get("attributes") or {}
+        self._settle, self._ack_id = settle, str(received["ackId"])
+        self.job = _attribute(attributes, "job")
+        self.round = _number(attributes, "round")
+        self._chunk = _number(attributes, "chunk")
+        self.job_sha256: str | None = _attribute(attributes, "job_sha256")
+        self.round_sha256: str | None = _attribute(attributes, "round_sha256")
+        self.delivery = max(1, int(received.get("deliveryAttempt") or 1))
+        self.attempt = f"a{self.delivery}-{secrets.token_hex(6)}"
+        self.backend: dict[str, Any] = {"message_id": message.get("messageId", ""), "attempt": self.delivery}
+
+    def chunk(self, round_: Round) -> int:
+        """The chunk of the message.
+
+        Raises:
+            CallerError: The round has no such chunk.
+        """
+        if any(self._chunk in array.all() for array in round_.arrays):
+            return self._chunk
+        raise CallerError.about("chunk", self._chunk, f"one that round {self.round} enqueued", "Resume the job.")
+
+    def extend(self) -> None:
+        """Nothing to do: it is held until it is acknowledged or released."""
+
+    def ack(self) -> None:
+        """It is done: its record stands in the store, or its job is not run any more."""
+        self._settle(self._ack_id, True)
+
+    def release(self) -> None:
+        """It is not done: somebody else may have it at once."""
+        self._settle(self._ack_id, False)
+
+
+class PubSubLeases:
+    """Where the worker of a machine on GCP comes by chunks.
+
+    Args:
+        subscription: Whose messages are chunks.
+        idle: Decides when there has been nothing for long enough, and whether the machine lasts.
+    """
+
+    many_jobs = True
+
+    def __init__(self, subscription: Subscription, idle: Idle) -> None:
+        self._subscription, self._idle = subscription, idle
+        self._holder = Holder(subscription)
+        self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[dict[str, Any] | PubSubError | None] = queue.SimpleQueue()
+        self._pulling = False
+        self._ended = self._closed = False
+        self._failures = 0
+        self._failing_since = self._pull_at = 0.0
+        threading.Thread(target=self._pull, name="pull", daemon=True).start()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the worker has been idle for long enough to leave, or its machine comes of age. Nothing is pulled
+        any more then, and no answer is under way."""
+        return self._ended and not self._pulling
+
+    def end(self) -> None:
+        """Pull nothing more."""
+        self._ended = True
+
+    def lease(self, wait_seconds: float) -> PubSubLease | None:
+        """The next chunk, or None when there is none now.
+
+        Raises:
+            CallerError: The subscription cannot be used by this machine, and nothing is held any more.
+        """
+        if not self._pulling:
+            if not self._may_pull():
+                time.sleep(min(wait_seconds, max(0.0, self._pull_at - time.monotonic())))
+                return None
+            self._pulling = True
+            self._asked.put(None)
+        try:
+            answer = self._answers.get(timeout=wait_seconds) if wait_seconds > 0 else self._answers.get_nowait()
+        except queue.Empty:
+            return None
+        self._pulling = False
+        if isinstance(answer, PubSubError):
+            self._failed(answer)
+            return None
+        self._failures = 0
+        if self._ended:
+            if answer is not None:
+                self._holder.release(answer["ackId"])
+            return None
+        return self._opened(answer)
+
+    def close(self) -> None:
+        """Give everything back: what is held, and what a pull that is still under way may bring."""
+        self._ended = self._closed = True
+        self._holder.close(CLOSE_SECONDS)
+
+    def _may_pull(self) -> bool:
+        if not self._ended and not self._idle.may_lease():
+            say("this machine comes of age; nothing more is leased")
+            self._ended = True
+        return not self._ended and time.monotonic() >= self._pull_at
+
+    def _opened(self, received: dict[str, Any] | None) -> PubSubLease | None:
+        self._idle.pulled(empty=received is None)
+        if received is None:
+            if self._holder.held:
+                self._idle.busy()
+            elif self._idle.leave():
+                say("there has been nothing to do for long enough; this machine leaves")
+                self._ended = True
+            return None
+        try:
+            return PubSubLease(received, self._settle)
+        except ValueError as error:
+            # Whatever it is, it would come again and again.
+            say(f"a message that is no chunk is acknowledged: {error}", "error", received=received.get("message"))
+            self._settle(received["ackId"], True)
+            return None
+
+    def _settle(self, ack_id: str, done: bool) -> None:
+        self._holder.ack(ack_id) if done else self._holder.release(ack_id)
+        self._idle.busy()
+
+    def _failed(self, error: PubSubError) -> None:
+        """A pull failed, which says nothing of the queue. Without work, that is borne for a while only."""
+        now = time.monotonic()
+        if not self._failures:
+            self._failing_since = now
+            say(f"no message can be pulled: {error}", "warning")
+        self._failures += 1
+        self._pull_at = now + min(LONGEST_PAUSE, 0.5 * 2 ** min(self._failures, 10)) * random.uniform(0.5, 1.0)
+        borne = REFUSED_SECONDS if isinstance(error, PubSubRefusedError) else UNREACHABLE_SECONDS
+        if now - self._failing_since >= borne and not self._holder.held:
+            hint = "Look at the subscription and at what the worker's service account may do; then run `pulumi up`."
+            raise CallerError(f"No chunk can be leased: {error}", hint)
+
+    def _pull(self) -> None:
+        """In a thread of its own: a pull waits for a message far longer than the loop may."""
+        while not self._closed:
+            self._asked.get()
+            try:
+                answer = self._subscription.pull()
+            except PubSubError as error:
+                self._answers.put(error)
+                continue
+            except Exception as error:  # a thread that dies silently would hang the worker
+                self._answers.put(PubSubError(f"pull on {self._subscription.name}: {error!r}"))
+                continue
+            if answer is not None:
+                # It is held from now on, whenever the loop comes to look.
+                self._holder.release(answer["ackId"]) if self._closed else self._holder.hold(answer["ackId"])
+            self._answers.put(answer)
+
+
+def _attribute(attributes: Mapping[str, str], name: str) -> str:
+    value = attributes.get(name)
+    if not value:
+        raise ValueError(f"it has no attribute {name}")
+    return value
+
+
+def _number(attributes: Mapping[str, str], name: str) -> int:
+    value = _attribute(attributes, name)
+    if not value.isascii() or not value.isdigit():
+        raise ValueError(f"its attribute {name} is {value[:40]!r}, no whole number")
+    return int(value)

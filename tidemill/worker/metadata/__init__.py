@@ -1,0 +1,31 @@
+"""What a machine's own metadata says: that it is being taken back, and who it is. A module a cloud."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A notice that the machine is being taken back."""
+
+    seconds_left: float | None
+    """About when the machine goes; None when it does not say, or says what cannot be."""
+
+    def until_not_placeable(self, at_most: float) -> float:
+        """Seconds from the notice until its host is given no more work: an eighth of what was left (15 s of two
+        minutes), because a notice that comes late leaves less to everybody."""
+        return at_most if self.seconds_left is None else min(at_most, self.seconds_left / 8)
+
+
+class Metadata(Protocol):
+    """A machine's metadata."""
+
+    def notice(self) -> Notice | None:
+        """The notice that the machine is being taken back, or None. It may wait for one, within bounds.
+
+        Raises:
+            OSError: Nobody answers.
+        """
+        ...
