@@ -91,13 +91,15 @@ def mirror(source: str, target: str, skip: list[str], only: list[str] | None = N
     """Fill a writable folder with read-only views of another one's entries."""
     for entry in os.scandir(source):
         there = os.path.join(target, entry.name)
-        if entry.name in skip or (only is not None and entry.name not in only) or os.path.lexists(there):
+        if entry.name in skip or (only is not None and entry.name not in only):
             continue
-        mode = entry.stat(follow_symlinks=False).st_mode
+        mode, exists = entry.stat(follow_symlinks=False).st_mode, os.path.lexists(there)
+        if exists and (only is None or not stat.S_ISDIR(mode)):
+            continue  # a folder that is asked for by name was made on the disk by an earlier program
         if stat.S_ISLNK(mode):
             os.symlink(os.readlink(entry.path), there)
         elif stat.S_ISDIR(mode):
-            os.mkdir(there)
+            os.makedirs(there, exist_ok=True)
             bind(entry.path, there, True)
         elif stat.S_ISREG(mode):
             os.close(os.open(there, os.O_CREAT))

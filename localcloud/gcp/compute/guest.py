@@ -1,0 +1,40 @@
+"""Stands for a program on an emulated machine. Run as a script under that program's name; the standard library only.
+
+`curl` is this machine's own, asked for Google's addresses where localcloud serves them. Every other name is handed to
+localcloud over /run/localcloud.sock with this process's output, signals and environment, and ends as it answers.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+
+
+def curl(argv: list[str]) -> None:
+    """Become curl, with Google's addresses replaced."""
+    with open("/run/localcloud/addresses.json") as file:
+        addresses = json.load(file)
+    for there, here in addresses.items():
+        argv = [here + word[len(there) :] if word.startswith(there) else word for word in argv]
+    os.execv("/usr/bin/curl", ["curl", *argv])
+
+
+def main() -> None:
+    """Hand over the call, pass signals on, and end as it ends."""
+    name, argv = os.path.basename(sys.argv[0]), sys.argv[1:]
+    if name == "curl":
+        curl(argv)
+    call = {"name": name, "argv": argv, "env": dict(os.environ), "cwd": os.getcwd()}
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.connect("/run/localcloud.sock")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda n, _: channel.sendall(json.dumps({"signal": n}).encode() + b"\n"))
+        socket.send_fds(channel, [b"\n"], [1, 2])
+        channel.sendall(json.dumps(call).encode() + b"\n")
+        with channel.makefile("rb") as answers:
+            answer = answers.readline()
+    sys.exit(json.loads(answer)["exit"] if answer else 125)
+
+
+main()

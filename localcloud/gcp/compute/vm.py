@@ -1,0 +1,324 @@
+"""An emulated VM, as processes: namespaces and a disk of its own, metadata, cloud-init, units and containers.
+
+Programs of the host have this machine's /usr, read-only, below a root of their own; those that would change this
+machine, or that it lacks, are stood for (`programs`). Containers are made as for the other cloud.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from localcloud.gcp.clock import Clock
+from localcloud.gcp.compute import cloud_init
+from localcloud.gcp.compute.docker import Docker
+from localcloud.gcp.compute.metadata import CLOUD_PLATFORM, Metadata
+from localcloud.gcp.compute.programs import STOOD_FOR, Programs, standing_in
+from localcloud.gcp.compute.unit_files import UnitError
+from localcloud.gcp.compute.units import Units
+from localcloud.gcp.wire import ApiError, Handle, Served
+from localcloud.machines.images import Image, PullError, Registry
+from localcloud.machines.namespaces import SYSTEM, Holder, image_root, start_container
+
+Json = dict[str, Any]
+Process = subprocess.Popen[bytes]
+METADATA = ("169.254.169.254", 80)
+DOWNLOAD = "artifactregistry.repositories.downloadArtifacts"
+PATH = "/run/localcloud:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+REGISTRIES = re.compile(r"([a-z0-9-]+)-docker\.pkg\.dev")
+ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alternatives")
+
+
+@dataclass
+class Host:
+    """What all VMs share.
+
+    Attributes:
+        state: Folder of disks and journals.
+        clock: The cloud's.
+        port: Of the daemon; each VM has it at 127.0.0.1 too.
+        serve: Answers what is asked there: the APIs, and none of the controls.
+        registry: Where images are.
+        allows: (principal, permission, resource) → whether it may.
+        token: principal → a new access token.
+        pool: Starts processes: those that started from a thread end with it.
+        settings: Environment variables that containers get, over what the template says.
+        programs: Folder of the programs that stand for others.
+    """
+
+    state: Path
+    clock: Clock
+    port: int
+    serve: Handle
+    registry: Registry
+    allows: Callable[[str, str, str], bool]
+    token: Callable[[str], Json]
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "vm"))
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.programs = standing_in(self.state, self.addresses())
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def addresses(self) -> dict[str, str]:
+        """Google's addresses, as `curl` has them on a VM."""
+        here = {
+            f"https://{api}.googleapis.com": f"{self.url}/{api}"
+            for api in ("storage", "secretmanager", "pubsub", "logging")
+        }
+        return {**here, "http://metadata.google.internal": "http://169.254.169.254"}
+
+
+class Vm:
+    """One VM.
+
+    Args:
+        host: What it shares with the others.
+        name: Of the instance.
+        facts: Its metadata, but for what changes (see ``Metadata``).
+        user_data: Its cloud-config.
+        account: Email of its service account, empty for none; `scopes` are those of its tokens.
+        off: Called once, when the guest has powered itself off.
+
+    Attributes:
+        problem: What of its template could not be run, empty when all could.
+        preempted: The notice was given.
+    """
+
+    def __init__(self, host: Host, name: str, facts: Json, user_data: str, off: Callable[[], None]) -> None:
+        self._host, self._facts, self._user_data, self._off = host, facts, user_data, off
+        self.name, self.root = name, host.state / "disks" / name
+        self.problem, self.preempted, self.gone = "", False, False
+        self.metadata = Metadata(self._all_facts, self._token)
+        self.docker = Docker(self)
+        self.units = Units(self, self.root / "etc/systemd/system", host.clock)
+        self.programs = Programs(self.docker, self.units, self.power_off)
+        self._lock = threading.RLock()
+        self._holder: Holder | None = None
+        self._served: list[Served] = []
+        self._processes: set[Process] = set()
+        self._ending = False
+        journal = host.state / "journals" / f"{name}.log"
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        self._journal = journal.open("ab", buffering=0)
+
+    @property
+    def account(self) -> str:
+        return self._facts["instance"]["service-accounts"].get("default", {}).get("email", "")
+
+    # Its life
+
+    def boot(self) -> None:
+        """Make the machine and run its cloud-init."""
+        try:
+            self._prepare_disk()
+            with self._lock:
+                if self.gone:
+                    return
+                self._holder = self._host.pool.submit(Holder, [METADATA, ("127.0.0.1", self._host.port)]).result()
+                for listening, handle in zip(
+                    self._holder.sockets, (self.metadata.handle, self._host.serve), strict=True
+                ):
+                    self._served.append(Served(listening, handle))
+                    listening.close()
+                self.programs.listen(self.root / "run")
+            self._run_cloud_init()
+        except Exception as error:
+            if not self.gone:
+                self.problem = f"{type(error).__name__}: {error}"
+                self.note(self.problem)
+
+    def notice(self) -> None:
+        """Spot's notice: the metadata says so from now on."""
+        self.preempted = True
+        self.metadata.change()
+
+    def shut_down(self, seconds: float) -> None:
+        """Soft off: units are stopped, for at most so many seconds of the wall clock; then `off` is called."""
+        with self._lock:
+            if self._ending:
+                return
+            self._ending = True
+        threading.Thread(target=self._shut_down, args=(seconds,), daemon=True).start()
+
+    def _shut_down(self, seconds: float) -> None:
+        self.note("The system will power off now!")
+        self.units.stop_all(seconds)
+        if not self.gone:
+            self._off()
+
+    def power_off(self) -> None:
+        """The guest powers itself off."""
+        self.shut_down(60)
+
+    def kill(self) -> list[Process]:
+        """End all of its processes at once; the rest goes with `close`."""
+        with self._lock:
+            self.gone = self._ending = True
+            processes = list(self._processes)
+        for process in processes:
+            process.kill()
+        return processes
+
+    def close(self) -> None:
+        """End what is left and remove the disk."""
+        processes = self.kill()
+        self.metadata.close()
+        self.programs.close()
+        for served in self._served:
+            served.close()
+        if self._holder:
+            self._holder.close()
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+        self._journal.close()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    # Its metadata
+
+    def _all_facts(self) -> Json:
+        instance = {**self._facts["instance"], "preempted": str(self.preempted).upper()}
+        return {**self._facts, "instance": {**instance, "maintenance-event": "NONE"}}
+
+    def _token(self) -> Json:
+        scopes = self._facts["instance"]["service-accounts"]["default"]["scopes"].split()
+        if CLOUD_PLATFORM not in scopes:
+            raise ApiError(403, f"localcloud gives tokens of the scope {CLOUD_PLATFORM} only")
+        return self._host.token(f"serviceAccount:{self.account}")
+
+    # Cloud-init
+
+    def _prepare_disk(self) -> None:
+        for folder in ("etc/systemd/system", "var/log", "var/lib", "mnt/disks", "root", "run", "tmp", "home"):
+            (self.root / folder).mkdir(parents=True, exist_ok=True)
+        for name in ETC:
+            source, target = Path("/etc", name), self.root / "etc" / name
+            if source.is_dir():
+                shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+            elif source.is_file():
+                shutil.copyfile(source, target)
+        (self.root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{METADATA[0]} metadata.google.internal metadata\n")
+
+    def _run_cloud_init(self) -> None:
+        config = cloud_init.parse(self._user_data) if self._user_data else cloud_init.CloudConfig()
+        self._commands(config.before)
+        for each in config.files:
+            target = self.root / each.path.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(each.content)
+            target.chmod(each.mode)
+        self._commands(config.commands)
+
+    def _commands(self, commands: list[str | list[str]]) -> None:
+        for command in commands:
+            argv = ["sh", "-c", command] if isinstance(command, str) else command
+            code = self.run(argv, {"HOME": "/root"}).wait()
+            if code:
+                self.note(f"cloud-init: {argv} ended with {code}")
+
+    # Programs of the host
+
+    def note(self, text: str) -> None:
+        """Write a line to the journal."""
+        with contextlib.suppress(ValueError):
+            self._journal.write(f"{text}\n".encode())
+
+    def run(self, argv: list[str], environment: Mapping[str, str]) -> Process:
+        """Start a program of the host; what it writes goes to the journal.
+
+        Raises:
+            UnitError: It could not be started.
+        """
+        name = argv[0].rpartition("/")[2]
+        program = f"/run/localcloud/{name}" if name in STOOD_FOR else argv[0]
+        description: Json = {
+            "disk": str(self.root),
+            "argv": [program, *argv[1:]],
+            "env": {"PATH": PATH, "LANG": "C.UTF-8", **environment},
+            "mounts": [
+                {"kind": "image", "source": "/", "only": SYSTEM},
+                {
+                    "kind": "bind",
+                    "source": str(self._host.programs),
+                    "target": "/run/localcloud",
+                    "readonly": True,
+                },
+                {"kind": "bind", "source": sys.base_prefix, "target": sys.base_prefix, "readonly": True},
+                {"kind": "devices"},
+                {"kind": "proc"},
+            ],
+        }
+        process, problem = self._start(description, self._journal.fileno())
+        if problem:
+            raise UnitError(f"{argv[0]}: {problem}")
+        return process
+
+    def contain(self, image: Image | None, description: Json, env: dict[str, str], output: int) -> tuple[Process, str]:
+        """Start a program in a container; the process, and why it could not be started."""
+        base, masks = image_root(image.root if image else None, self._host.state.parent)
+        inside = {
+            "PATH": CONTAINER_PATH if image else f"{sys.prefix}/bin:{CONTAINER_PATH}",
+            "HOME": "/",
+            "HOSTNAME": self.name,
+        }
+        for line in image.config.get("Env") or [] if image else []:
+            name, _, value = line.partition("=")
+            inside[name] = value
+        described = {
+            **description,
+            "env": {**inside, **self._environment(), **env, **self._host.settings},
+            "mounts": [*base, *masks, *description["mounts"], {"kind": "proc"}],
+        }
+        return self._start(described, output)
+
+    def _environment(self) -> dict[str, str]:
+        """What points a container to localcloud; the template knows nothing of it."""
+        apis = ("pubsub", "logging", "monitoring", "compute", "storage", "secretmanager", "artifactregistry")
+        return {
+            "GCE_METADATA_HOST": METADATA[0],
+            "GOOGLE_BASE_URL": f"{self._host.url}/storage",
+            **{f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": f"{self._host.url}/{api}/" for api in apis},
+        }
+
+    def _start(self, description: Json, output: int) -> tuple[Process, str]:
+        with self._lock:
+            if self.gone or self._holder is None:
+                raise UnitError(f"{self.name} is off")
+            holder = self._holder.process.pid
+            done: Future[tuple[Process, str]] = self._host.pool.submit(
+                start_container, self._host.state, holder, description, output
+            )
+            process, problem = done.result()
+            self._processes = {each for each in self._processes if each.poll() is None} | {process}
+        return process, problem
+
+    def image(self, reference: str) -> Image | None:
+        """Pull an image with the machine's account, None for one that stands for this machine's root.
+
+        Raises:
+            PullError: It may not, or there is no such image.
+        """
+        host, _, path = reference.partition("/")
+        if found := REGISTRIES.fullmatch(host):
+            project, repository = [*path.split("/"), ""][:2]
+            resource = f"artifactregistry/projects/{project}/locations/{found[1]}/repositories/{repository}"
+            denied = f"Head https://{host}/v2/{path}: denied: "
+            if host not in self.programs.registries:
+                raise PullError(f"{denied}Unauthenticated request.")
+            if not self._host.allows(f"serviceAccount:{self.account}", DOWNLOAD, resource):
+                raise PullError(f'{denied}Permission "{DOWNLOAD}" denied on {resource}')
+        return self._host.registry.find(reference)

@@ -1,0 +1,390 @@
+"""VMs as real processes: cloud-init, units, docker, metadata, and their ends. Not proved: the real systemd, cloud-init
+and Docker, and what Container-Optimized OS adds."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import tempfile
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.gcp.clock import Clock
+from localcloud.gcp.compute import cloud_init
+from localcloud.gcp.compute.docker import DockerError, read
+from localcloud.gcp.compute.metadata import CLOUD_PLATFORM
+from localcloud.gcp.compute.unit_files import UnitError, UnitFile
+from localcloud.gcp.compute.vm import REGISTRIES, Host, Vm
+from localcloud.gcp.wire import Request, Response
+from localcloud.machines.images import Registry
+from tests.localcloud.harness import until
+
+ACCOUNT = "worker@p.iam.gserviceaccount.com"
+UNIT = """
+[Unit]
+Description=a worker
+Wants=network-online.target
+After=docker.service network-online.target
+SuccessAction=poweroff
+FailureAction=poweroff
+
+[Service]
+Environment=HOME=/var/lib/w "GREETING=hello there"
+ExecStart=/bin/bash /etc/w/run.sh
+ExecStop=-/usr/bin/docker stop --time 20 w
+TimeoutStopSec=30
+KillMode=mixed
+"""
+
+
+def cloud_config(script: str, unit: str = UNIT, more: str = "") -> str:
+    """A cloud-config that starts the unit w.service, which runs the script."""
+    files = (("/etc/w/run.sh", textwrap.dedent(script)), ("/etc/systemd/system/w.service", unit))
+    written = "".join(f"- path: {path}\n  content: |\n{textwrap.indent(text, '    ')}\n" for path, text in files)
+    start = "runcmd:\n- [systemctl, daemon-reload]\n- [systemctl, start, --no-block, w.service]\n"
+    return f"#cloud-config\nwrite_files:\n{written}{more}{start}"
+
+
+class Site:
+    """A folder, a registry and an API that notes what it is asked, for VMs."""
+
+    def __init__(self, state: Path) -> None:
+        self.asked: list[tuple[str, str, bytes]] = []
+        self.denied: set[str] = set()
+        self.vms: list[Vm] = []
+        self.off: list[str] = []
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        self.host = Host(
+            state / "compute", Clock(), port, self._serve, Registry(state / "images", REGISTRIES),
+            lambda _, permission, __: permission not in self.denied,
+            lambda principal: {"access_token": f"of {principal}", "expires_in": 60, "token_type": "Bearer"},
+        )  # fmt: skip
+
+    def _serve(self, request: Request) -> Response:
+        self.asked.append((request.method, f"/{request.api}/{request.path}", request.body))
+        return Response.of({})
+
+    def vm(self, user_data: str, **instance: Any) -> Vm:
+        """A VM that has booted."""
+        name = f"vm-{len(self.vms)}"
+        account = {"email": ACCOUNT, "scopes": f"{CLOUD_PLATFORM}\n", "aliases": "default"}
+        facts = {
+            "instance": {"name": name, "service-accounts": {"default": account}, **instance},
+            "project": {"project-id": "p"},
+        }
+        vm = Vm(self.host, name, facts, user_data, lambda: self.off.append(name))
+        self.vms.append(vm)
+        vm.boot()
+        return vm
+
+    def journal(self, vm: Vm) -> str:
+        return (self.host.state / "journals" / f"{vm.name}.log").read_text()
+
+    def ended(self, vm: Vm) -> str:
+        """The journal of a VM once it has powered itself off."""
+        until(lambda: vm.name in self.off or vm.problem, 60)
+        assert not vm.problem
+        return self.journal(vm)
+
+    def close(self) -> None:
+        for vm in self.vms:
+            vm.close()
+        self.host.pool.shutdown()
+        self.host.registry.close()
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with tempfile.TemporaryDirectory(prefix="vm-") as state:
+        made = Site(Path(state))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def get(vm: Vm, path: str, flavor: str = "Google", **query: str) -> Response:
+    """The answer of a VM's metadata server."""
+    api, _, rest = path.partition("/")
+    pairs = {name: [value] for name, value in query.items()}
+    return vm.metadata.handle(Request(api, "GET", rest, pairs, {"metadata-flavor": flavor} if flavor else {}))
+
+
+# Programs of the host
+
+
+def test_the_template_s_unit_runs_and_powers_the_machine_off(site: Site) -> None:
+    script = """
+    echo "$GREETING from $HOME"
+    mkdir -p /var/lib/w && mount --bind /var/lib/w /var/lib/w && mount -o remount,exec /var/lib/w
+    curl -fsS -H 'Metadata-Flavor: Google' http://metadata.google.internal/computeMetadata/v1/instance/name; echo
+    curl -fsS -X POST --data-binary @/etc/w/run.sh 'https://storage.googleapis.com/upload/storage/v1/b/x/o?name=y'
+    docker create --name c alpine; docker frobnicate; echo "refused: $?"
+    touch /usr/here 2>/dev/null || echo "usr is read-only"
+    """
+    vm = site.vm(cloud_config(script))
+    lines = site.ended(vm)
+    assert "hello there from /var/lib/w" in lines
+    assert f"\n{vm.name}\n" in lines
+    assert "localcloud's docker does not know 'frobnicate'" in lines
+    assert "refused: 125" in lines
+    assert "usr is read-only" in lines
+    assert [(m, p) for m, p, b in site.asked if b"GREETING" in b] == [("POST", "/storage/upload/storage/v1/b/x/o")]
+
+
+def test_a_container_gets_what_docker_run_says(site: Site) -> None:
+    script = """
+    docker-credential-gcr configure-docker --registries=us-central1-docker.pkg.dev
+    image=us-central1-docker.pkg.dev/p/r/i@sha256:00
+    docker pull --quiet $image
+    mkdir -p /var/lib/w/in && echo data > /var/lib/w/in/file
+    SECRET=s3cret docker run --rm --name w --init --network host --log-driver json-file --log-opt max-size=1m \\
+      --env A=1 --env SECRET --volume /var/lib/w/in:/in:ro --volume /var/lib/w/out:/out --shm-size 7m \\
+      --ulimit nofile=99:99 --entrypoint /bin/sh $image -c '
+        echo "A=$A SECRET=$SECRET HOST=$GCE_METADATA_HOST"; cat /in/file; touch /in/x || echo in is read-only
+        echo out > /out/file; ulimit -n; echo "state: $(ls '"$STATE"' 2>/dev/null | wc -l)"; exit 7'
+    echo "ended with $?"; cat /var/lib/w/out/file; docker stop w
+    """
+    vm = site.vm(cloud_config(script.replace("$STATE", str(site.host.state.parent))))
+    lines = site.ended(vm)
+    assert "A=1 SECRET=s3cret HOST=169.254.169.254" in lines
+    assert "data\n" in lines
+    assert "in is read-only" in lines
+    assert "\n99\n" in lines
+    assert "state: 0" in lines
+    assert "ended with 7\nout\n" in lines
+    assert "No such container: w" in lines
+
+
+def test_an_image_that_may_not_be_pulled(site: Site) -> None:
+    script = """
+    image=us-central1-docker.pkg.dev/p/r/i:latest
+    docker pull $image; echo "first: $?"
+    docker-credential-gcr configure-docker --registries=us-central1-docker.pkg.dev
+    docker pull $image; echo "second: $?"
+    """
+    site.denied.add("artifactregistry.repositories.downloadArtifacts")
+    try:
+        lines = site.ended(site.vm(cloud_config(script)))
+    finally:
+        site.denied.clear()
+    assert "Unauthenticated request" in lines
+    assert 'Permission "artifactregistry.repositories.downloadArtifacts" denied' in lines
+    assert "first: 1" in lines
+    assert "second: 1" in lines
+
+
+LOOP = """
+docker run --rm --name w --network host --entrypoint /bin/sh image -c \
+  'trap "echo drains; exit 70" TERM; echo works; while :; do sleep 0.05; done'
+echo "docker ended with $?"
+"""
+
+
+def test_a_soft_off_stops_the_container_through_its_unit(site: Site) -> None:
+    vm = site.vm(cloud_config(LOOP))
+    until(lambda: "works" in site.journal(vm), 60)
+    vm.notice()
+    vm.shut_down(60)
+    assert "drains" in site.ended(vm)
+
+
+def test_a_guest_that_does_not_stop_is_cut_off(site: Site) -> None:
+    vm = site.vm(cloud_config(LOOP.replace("exit 70", "")))
+    until(lambda: "works" in site.journal(vm), 60)
+    vm.shut_down(0.5)
+    until(lambda: vm.name in site.off, 60)
+    (process,) = [each.process for each in vm.docker.containers.values()]
+    assert process
+    assert process.poll() is None
+    vm.close()
+    assert process.wait(60) == -9
+
+
+def test_a_killed_container_is_seen_by_the_script(site: Site) -> None:
+    vm = site.vm(cloud_config(LOOP))
+    until(lambda: "works" in site.journal(vm), 60)
+    process = vm.docker.containers["w"].process
+    assert process
+    process.kill()
+    assert "docker ended with" in site.ended(vm)
+    assert "drains" not in site.journal(vm)
+    assert vm.docker.containers == {}
+
+
+def test_units_restart_up_to_their_limit_in_their_order(site: Site) -> None:
+    unit = """
+    [Unit]
+    Requires=first.service
+    After=first.service
+    StartLimitIntervalSec=600
+    StartLimitBurst=3
+    FailureAction=poweroff
+    [Service]
+    ExecStartPre=/bin/echo before
+    ExecStart=/bin/bash /etc/w/run.sh
+    ExecStopPost=/bin/bash -c 'echo "post: $$SERVICE_RESULT $$EXIT_STATUS"'
+    Restart=on-failure
+    RestartSec=50ms
+    """
+    first = """
+    [Service]
+    Type=oneshot
+    RemainAfterExit=yes
+    ExecStart=/bin/sleep 0.2
+    ExecStart=/bin/echo first is done
+    """
+    more = f"- path: /etc/systemd/system/first.service\n  content: |\n{first}\n"
+    lines = site.ended(site.vm(cloud_config("echo runs; exit 3", textwrap.dedent(unit), more)))
+    assert re.findall("first is done|before|runs|post: .*", lines) == [
+        "first is done", *["before", "runs", "post: exit-code 3"] * 3,
+    ]  # fmt: skip
+    assert "w.service: start-limit-hit" in lines
+
+
+def test_a_unit_that_is_required_and_fails_takes_the_other_with_it(site: Site) -> None:
+    unit = UNIT.replace("[Service]", "Requires=first.service\nAfter=first.service\n[Service]")
+    more = (
+        "- path: /etc/systemd/system/first.service\n  content: |\n"
+        "    [Service]\n    Type=oneshot\n    ExecStart=/bin/false\n"
+    )
+    lines = site.ended(site.vm(cloud_config("echo never", unit, more)))
+    assert "Dependency failed for w.service" in lines
+    assert "never" not in lines
+
+
+def test_what_cannot_be_run_is_said_and_not_left_out(site: Site) -> None:
+    assert "needs a" not in site.vm("").problem
+    vm = site.vm("#!/bin/sh\necho a start-up script\n")
+    assert "the first line has to be #cloud-config" in vm.problem
+    assert vm.problem in site.journal(vm)
+    vm = site.vm(cloud_config("true", UNIT + "MemoryMax=1G\n"))
+    until(lambda: "localcloud does not know MemoryMax in [Service]" in site.journal(vm), 60)
+
+
+def test_nothing_of_a_closed_machine_is_left(site: Site) -> None:
+    vm = site.vm(cloud_config(LOOP))
+    until(lambda: "works" in site.journal(vm), 60)
+    processes = set(vm._processes)
+    vm.close()
+    assert all(each.poll() is not None for each in processes)
+    assert not vm.root.exists()
+    assert vm.name not in site.off, "the cloud did it, not the guest"
+
+
+# Metadata
+
+
+def test_metadata_wants_its_header_and_serves_what_there_is(site: Site) -> None:
+    vm = site.vm("", zone="projects/1/zones/z", attributes={"user-data": "x"})
+    at = "computeMetadata/v1/"
+    assert get(vm, f"{at}instance/name", flavor="").status == 403
+    assert get(vm, f"{at}instance/zone").body == b"projects/1/zones/z"
+    assert get(vm, f"{at}instance/attributes/user-data").body == b"x"
+    assert get(vm, f"{at}instance/attributes/").body == b"user-data\n"
+    assert get(vm, f"{at}instance/maintenance-event").body == b"NONE"
+    assert get(vm, f"{at}project/project-id").headers["Metadata-Flavor"] == "Google"
+    assert get(vm, f"{at}instance/nothing").status == get(vm, "computeMetadata/v0/").status == 404
+    token = get(vm, f"{at}instance/service-accounts/default/token").json()
+    assert token["access_token"] == f"of serviceAccount:{ACCOUNT}"
+    assert get(vm, f"{at}instance/service-accounts/other/token").status == 404
+    account = get(vm, f"{at}instance/service-accounts/default/", recursive="true").json()
+    assert account["email"] == ACCOUNT
+
+
+def test_a_token_needs_the_scope(site: Site) -> None:
+    account = {"default": {"email": ACCOUNT, "scopes": "https://www.googleapis.com/auth/devstorage.read_only\n"}}
+    vm = site.vm("", **{"service-accounts": account})
+    assert get(vm, "computeMetadata/v1/instance/service-accounts/default/token").status == 403
+
+
+def test_waiting_for_a_preemption(site: Site) -> None:
+    vm = site.vm("")
+    path = "computeMetadata/v1/instance/preempted"
+    first = get(vm, path)
+    assert first.body == b"FALSE"
+    etag = first.headers["ETag"]
+    assert get(vm, path, wait_for_change="true", timeout_sec="0", last_etag=etag).body == b"FALSE"
+    answers: list[Response] = []
+    ask = {"wait_for_change": "true", "timeout_sec": "60", "last_etag": etag}
+    thread = threading.Thread(target=lambda: answers.append(get(vm, path, **ask)), daemon=True)
+    thread.start()
+    vm.notice()
+    thread.join(60)
+    assert answers[0].body == b"TRUE"
+    assert get(vm, path, wait_for_change="true", last_etag=etag).body == b"TRUE", "at once: it is another value"
+
+
+# What is read
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("runcmd: []", "first line"),
+        ("#cloud-config\nusers: []", "users"),
+        ("#cloud-config\n- a", "localcloud knows"),
+        ("#cloud-config\nwrite_files:\n- {path: a, content: x}", r"write_files\[0\]"),
+        ("#cloud-config\nwrite_files:\n- {path: /a, append: true}", "append"),
+        ("#cloud-config\nwrite_files:\n- {path: /a, owner: bob}", "owner"),
+        ("#cloud-config\nwrite_files:\n- {path: /a, permissions: rwx}", "permissions"),
+        ("#cloud-config\nwrite_files:\n- {path: /a, encoding: rot13}", "encoding"),
+        ("#cloud-config\nwrite_files:\n- {path: /a, encoding: gz+b64, content: eA==}", "content"),
+        ("#cloud-config\nruncmd:\n- {a: b}", r"runcmd\[0\]"),
+        ("#cloud-config\n\tx: [", "user-data"),
+    ],
+)
+def test_a_cloud_config_that_is_not_known_is_refused(text: str, named: str) -> None:
+    with pytest.raises(cloud_init.CloudInitError, match=named):
+        cloud_init.parse(text)
+
+
+def test_files_of_a_cloud_config() -> None:
+    found = cloud_init.parse(
+        "#cloud-config\nwrite_files:\n- {path: /a, encoding: b64, content: aGk=, permissions: '0600'}\n"
+    )
+    assert found.files == [cloud_init.File("/a", b"hi", 0o600)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Timer]\nOnBootSec=1",
+        *(f"[Service]\n{line}" for line in ("ExecReload=/x", "Type=notify", "User=b", "ExecStart=/x %i")),
+    ],
+)
+def test_a_unit_that_is_not_known_is_refused(text: str) -> None:
+    with pytest.raises(UnitError):
+        UnitFile("u.service", text)
+
+
+def test_the_lines_of_a_unit() -> None:
+    text = "[Service]\nEnvironment=A=1 'B=x y'\nExecStart=-/bin/x $B ${B} $$C \\\n  more\n"
+    text += "RestartSec=1min 5s\nExecStartPre=/old\nExecStartPre=\n"
+    unit = UnitFile("u.service", text)
+    (command,) = unit.commands("ExecStart", unit.environment)
+    assert (command.argv, command.tolerant) == (["/bin/x", "x", "y", "x y", "$C", "more"], True)
+    assert unit.seconds("RestartSec", 0) == 65
+    assert unit.commands("ExecStartPre", {}) == []
+    with pytest.raises(UnitError):
+        UnitFile("u.service", "[Service]\nTimeoutStopSec=1 fortnight\n").seconds("TimeoutStopSec", 0)
+
+
+@pytest.mark.parametrize("argv", [["--privileged", "i"], ["-d", "i"], ["--gpus", "all", "i"], ["-it", "i"]])
+def test_a_flag_of_docker_run_that_is_not_known_is_refused(argv: list[str]) -> None:
+    with pytest.raises(DockerError, match="does not know the flag"):
+        read("run", argv)
+
+
+def test_flags_end_where_the_image_begins() -> None:
+    found = read("run", ["--env", "A=1", "-e=B", "--rm", "image", "--env", "C"])
+    assert (found.values["env"], found.words) == (["A=1", "B"], ["image", "--env", "C"])
+    with contextlib.suppress(KeyError):
+        assert not found.values["privileged"]
