@@ -1,6 +1,7 @@
 """Retry, resume and cancel with a queue in memory. What this cannot prove: how a cloud ends containers."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -231,6 +232,21 @@ def test_status_tells_what_items_take_and_what_to_ask_for():
     assert status.suggestion == "--memory 256 would do, and more items fit a machine"
     assert "CPUs" in status.facts()
     assert job.status(consumption=False).consumption is None
+
+
+def test_status_tells_what_items_take_of_gpus():
+    target, _ = pipeline()
+    job = target.submit(COMMAND, uris(4), queue="gpu", name="tiles", chunk_size=4)
+    outcomes = [outcome(i, uris(4)[i], False) for i in range(4)]
+    for i, memory, percent in ((0, 8000.0, 10.0), (1, 12000.0, 90.0), (2, 9000.0, None)):
+        outcomes[i] = replace(outcomes[i], peak_gpu_memory_mib=memory, gpu_percent=percent)
+    Ledger(target.store, job.id).commit(0, 0, "a", outcomes)
+    taken = job.status().consumption
+    assert taken is not None
+    assert (taken.gpu_memory_mib, taken.gpu_percent) == (Spread(9000, 12000, 12000), Spread(10, 90, 90))
+    facts = job.status().facts()
+    assert facts["GPUs"] == "p50 10, p95 90, max 90 % busy (1 an item)"
+    assert facts["GPU memory"] == "p50 9000, p95 12000, max 12000 MiB"
 
 
 @pytest.mark.parametrize(

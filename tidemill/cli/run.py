@@ -112,7 +112,7 @@ def asked_of(ctx: click.Context, given: dict[str, Any], memory: int | None, inte
     """
     from tidemill.code import in_code
 
-    asked = arguments_of(ctx, given) | {"memory_mib": memory}
+    asked: dict[str, Any] = arguments_of(ctx, given) | {"memory_mib": memory}
     program, function, code = asked["command"] or [], asked["function"], asked["code"]
     if bool(program) == bool(function):
         raise click.UsageError("give either a PROGRAM after --, or --function MODULE:FUNCTION.")

@@ -44,6 +44,9 @@ class Consumption:
         memory_mib: Largest memory of an item in MiB.
         asked_cpus: What the job asked for an item.
         asked_memory_mib: The same of memory.
+        gpu_memory_mib: Largest memory in use on an item's GPUs in MiB; None where no item that was looked at had one.
+        gpu_percent: Share of time in which these were computing.
+        asked_gpus: What the job asked for an item.
     """
 
     items: int
@@ -53,14 +56,22 @@ class Consumption:
     memory_mib: Spread
     asked_cpus: float
     asked_memory_mib: int
+    gpu_memory_mib: Spread | None = None
+    gpu_percent: Spread | None = None
+    asked_gpus: int = 0
 
     def facts(self) -> dict[str, object]:
         """One fact a line, for people."""
-        return {
+        table: dict[str, object] = {
             "seconds": f"{_words(self.seconds)} an item ({self.items} items looked at)",
             "CPUs": f"{_words(self.cpus)} of {self.asked_cpus:g}",
             "memory": f"{_words(self.memory_mib)} of {self.asked_memory_mib} MiB",
         }
+        if self.gpu_percent:
+            table["GPUs"] = f"{_words(self.gpu_percent)} % busy ({self.asked_gpus} an item)"
+        if self.gpu_memory_mib:
+            table["GPU memory"] = f"{_words(self.gpu_memory_mib)} MiB"
+        return table
 
 
 def _words(spread: Spread) -> str:
@@ -87,7 +98,15 @@ def _of(ran: Sequence[Outcome], chunks: int, resources: Resources) -> Consumptio
         memory_mib=Spread.of([outcome.peak_memory_mib for outcome in ran], 1),
         asked_cpus=resources.cpus,
         asked_memory_mib=resources.memory_mib,
+        gpu_memory_mib=_known([outcome.peak_gpu_memory_mib for outcome in ran]),
+        gpu_percent=_known([outcome.gpu_percent for outcome in ran]),
+        asked_gpus=resources.gpus,
     )
+
+
+def _known(values: Sequence[float | None]) -> Spread | None:
+    known = [value for value in values if value is not None]
+    return Spread.of(known, 1) if known else None
 
 
 def suggestion(taken: Consumption) -> str | None:

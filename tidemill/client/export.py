@@ -24,6 +24,8 @@ _COLUMNS = {
     "wall_seconds": "float64",
     "cpu_seconds": "float64",
     "peak_memory_mib": "float64",
+    "peak_gpu_memory_mib": "float64",
+    "gpu_percent": "float64",
     "output": "string",
     "error": "string",
     "value": "string",

@@ -33,6 +33,10 @@ class Outcome:
     """User and system time of the last attempt and its children."""
     peak_memory_mib: float = 0.0
     """Largest resident memory of the last attempt's process group."""
+    peak_gpu_memory_mib: float | None = None
+    """Largest memory in use on the GPUs that it was given; None without any, or when it ended between two samples."""
+    gpu_percent: float | None = None
+    """Mean share of time in which these GPUs were computing."""
     output: str | None = None
     """URI of the prefix that holds the outputs, with a trailing slash."""
     error: str | None = None
