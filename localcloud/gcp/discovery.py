@@ -24,7 +24,7 @@ VERSIONS = {
     "artifactregistry": ["v1"], "bigquery": ["v2"], "cloudfunctions": ["v2"], "cloudkms": ["v1"],
     "cloudresourcemanager": ["v3", "v1"], "cloudscheduler": ["v1"], "compute": ["v1"], "iam": ["v1"],
     "iamcredentials": ["v1"], "logging": ["v2"], "monitoring": ["v3"], "pubsub": ["v1"], "run": ["v2"],
-    "secretmanager": ["v1"], "serviceusage": ["v1"], "storage": ["v1"],
+    "secretmanager": ["v1"], "serviceusage": ["v1", "v1beta1"], "storage": ["v1"],
 }  # fmt: skip
 Document = dict[str, Any]
 
@@ -100,6 +100,22 @@ def method(api: str, method_id: str) -> Method:
     return next(known for bucket in _routes(api).values() for known in bucket if known.id == method_id)
 
 
+def resource_of(known: Method) -> str:
+    """The schema of the resource that a method is about: what `get` of the same collection answers."""
+    group = known.id.rpartition(".")[0]
+    try:
+        return method(known.id.partition(".")[0], f"{group}.get").response
+    except StopIteration:
+        return known.response
+
+
+def inner_key(known: Method) -> str:
+    """The field of a request around the resource (`{"topic": {…}, "updateMask": …}`), empty where there is none."""
+    wanted, schema = resource_of(known), known.document["schemas"].get(known.request, {})
+    found = (key for key, spec in schema.get("properties", {}).items() if spec.get("$ref") == wanted)
+    return "" if known.request == wanted else next(found, "")
+
+
 @functools.cache
 def _routes(api: str) -> dict[tuple[str, int], list[Method]]:
     """The methods by HTTP method and number of slashes (-1: any), the most particular first."""
@@ -147,7 +163,7 @@ def route(api: str, http_method: str, path: str) -> tuple[Method, dict[str, str]
             match = known.regex.fullmatch(path)
             if match:
                 name = path.removesuffix(known.verb_at) if known.verb_at else path
-                name = re.sub(r"^v\d+/", "", name)
+                name = re.sub(r"^v\d\w*/", "", name)
                 return known, {k: unquote(v) for k, v in match.groupdict().items()}, unquote(name)
     return None
 
@@ -163,6 +179,8 @@ def understand(request: Request) -> Call:
         raise ApiError(404, f"The requested URL {request.method} /{request.api}/{request.path} was not found.")
     known, params, name = found
     call = Call(known, name, {**params, **_query(known, request.query)})
+    if "autoscaler" in call.params and call.name.endswith("/autoscalers"):  # PATCH and PUT name it in the query
+        call.name = f"{call.name}/{call.params['autoscaler']}"
     if known.request:
         call.body = schema.check(known.document, known.request, request.json(), known.id, set(params))
     elif request.json():

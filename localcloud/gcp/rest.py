@@ -179,34 +179,21 @@ class Rest:
             scope = parts[: parts.index("locations") + 2] if "locations" in parts else []
             local = "/".join([*scope, "operations", number])
             at = f"{api}/{local}"
-            kind = _resource_name(call)
+            kind = discovery.resource_of(call.method)
             body = {} if what == "delete" else {"@type": f"type.googleapis.com/{kind}", **value}
             answer = {"name": local, "done": True, "response": body}
         self._site.resources.put(at, answer)
         return answer
 
 
-def _resource_name(call: Call) -> str:
-    """The schema of the resource that a method is about: what `get` of the same collection answers."""
-    api, group = call.id.split(".")[0], call.id.rpartition(".")[0]
-    try:
-        return discovery.method(api, f"{group}.get").response
-    except StopIteration:
-        return call.method.response
-
-
 def _resource_schema(call: Call) -> Value:
-    return call.method.document["schemas"].get(_resource_name(call), {}).get("properties", {})
+    return call.method.document["schemas"].get(discovery.resource_of(call.method), {}).get("properties", {})
 
 
 def _inner(call: Call) -> Value:
-    """The resource in a body that may be a request around it (`{"topic": {…}, "updateMask": …}`)."""
-    wanted = _resource_name(call)
-    if call.body is None or call.method.request == wanted:
-        return dict(call.body or {})
-    schema = call.method.document["schemas"][call.method.request].get("properties", {})
-    key = next((key for key, spec in schema.items() if spec.get("$ref") == wanted), None)
-    return dict(call.body.get(key) or {}) if key else dict(call.body)
+    """The resource in a body that may be a request around it."""
+    key, body = discovery.inner_key(call.method), call.body or {}
+    return dict(body.get(key) or {}) if key else dict(body)
 
 
 def _merge(stored: Value, value: Value, mask: list[str]) -> None:

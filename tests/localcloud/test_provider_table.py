@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from localcloud.aws.provider import invokes, resources
-from localcloud.aws.provider.convert import UNKNOWN, RefusedError, covers, from_aws, to_aws
-from localcloud.aws.provider.table import Row, UnknownTypeError, fill, operation, row, rows
+from localcloud.aws.provider.table import operation, row, rows
+from localcloud.provider.convert import UNKNOWN, RefusedError, covers, from_api, to_api
+from localcloud.provider.table import Row, UnknownTypeError, fill
 
 CE = "aws:batch/computeEnvironment:ComputeEnvironment"
 QUEUE = "aws:batch/jobQueue:JobQueue"
@@ -309,10 +310,10 @@ def test_default_tags_lose_to_a_resources_own() -> None:
 def test_values_to_botocore_and_back() -> None:
     shape = operation("batch", "create_compute_environment").input_shape.members["computeResources"]
     names = row(CE).names
-    aws = to_aws(RESOURCES, shape, "computeResources", names)
+    aws = to_api(RESOURCES, shape, "computeResources", names)
     assert aws["maxvCpus"] == 16
     assert aws["ec2Configuration"] == [{"imageType": "ECS_AL2023"}]
-    assert from_aws(aws, {value: key for key, value in names.items()}) == RESOURCES
+    assert from_api(aws, {value: key for key, value in names.items()}) == RESOURCES
 
 
 @pytest.mark.parametrize(

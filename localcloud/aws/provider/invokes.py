@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .convert import RefusedError, nearest, tag_map
+from localcloud.provider.convert import RefusedError, nearest, tag_map
+from localcloud.provider.table import UnknownTypeError
+
 from .resources import Clients
-from .table import UnknownTypeError
 
 ZONE_KEYS = ("filters", "state", "excludeNames", "excludeZoneIds", "allAvailabilityZones", "region")
 

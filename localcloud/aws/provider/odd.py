@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .convert import RefusedError, has_unknown
+from localcloud.provider.convert import RefusedError, has_unknown
 
 SERVICE_LINKED = re.compile(r"arn:[^:]+:iam::\d{12}:role/aws-service-role/batch\.amazonaws\.com/")
 UPDATABLE = {"BEST_FIT_PROGRESSIVE", "SPOT_CAPACITY_OPTIMIZED", "SPOT_PRICE_CAPACITY_OPTIMIZED"}

@@ -1,212 +1,47 @@
-# ruff: noqa: N802  (the methods are named by the protocol)
-"""The provider's side of the engine's protocol (gRPC on loopback), with a thread a call."""
+"""`pulumi-resource-aws`."""
 
 from __future__ import annotations
 
-import functools
-import json
 import os
-import signal
-import sys
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import grpc
 from botocore.exceptions import BotoCoreError, ClientError
-from google.protobuf import empty_pb2, json_format, struct_pb2
-from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
-from . import invokes, resources
-from .convert import RefusedError, has_unknown
-from .table import UnknownTypeError, row
+from localcloud.provider.server import Servicer, serve
 
-VERSION = "7.51.1"  # of the SDK whose types the table describes
-KINDS = provider_pb2.PropertyDiff
+from . import invokes
+from .resources import Clients
+from .table import AWS
 
 
-def to_struct(value: dict[str, Any]) -> struct_pb2.Struct:
-    """A dict as protobuf's Struct."""
-    return json_format.ParseDict(value, struct_pb2.Struct())
+class AwsProvider:
+    """AWS, as the shared server wants to know it."""
 
-
-def from_struct(value: struct_pb2.Struct) -> dict[str, Any]:
-    """Protobuf's Struct as a dict; whole numbers become int, since a Struct knows only floats."""
-
-    def plain(item: Any) -> Any:
-        if isinstance(item, dict):
-            return {key: plain(part) for key, part in item.items()}
-        if isinstance(item, list):
-            return [plain(part) for part in item]
-        return int(item) if isinstance(item, float) and item.is_integer() else item
-
-    return plain(json_format.MessageToDict(value))
-
-
-def _told(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Errors become the engine's, as one sentence without a traceback."""
-
-    @functools.wraps(method)
-    def wrapper(self: Servicer, request: Any, context: grpc.ServicerContext) -> Any:
-        try:
-            return method(self, request, context)
-        except resources.HalfMadeError as error:
-            context.abort_with_status(_half_made(error))
-        except (RefusedError, UnknownTypeError, ClientError, BotoCoreError, RuntimeError) as error:
-            context.abort(grpc.StatusCode.UNKNOWN, str(error))
-
-    return wrapper
-
-
-class _Status(grpc.Status):
-    def __init__(self, message: str, details: bytes) -> None:
-        self.code, self.details = grpc.StatusCode.UNKNOWN, message
-        self.trailing_metadata = (("grpc-status-details-bin", details),)
-
-
-def _half_made(error: resources.HalfMadeError) -> grpc.Status:
-    detail = provider_pb2.ErrorResourceInitFailed(
-        id=error.resource_id, properties=to_struct(error.outputs), inputs=to_struct(error.inputs), reasons=[str(error)]
+    kind = AWS
+    version = "7.51.1"
+    config = frozenset(
+        {"region", "defaultTags", "version", "profile", "allowedAccountIds", "skipCredentialsValidation"}
+        | {"skipMetadataApiCheck", "skipRegionValidation", "skipRequestingAccountId"}
     )
-    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=str(error))
-    status.details.add().Pack(detail)
-    return _Status(str(error), status.SerializeToString())
+    default_tags = "defaultTags"
+    errors: tuple[type[Exception], ...] = (ClientError, BotoCoreError)
 
+    def configure(self, settings: dict[str, Any]) -> Clients:
+        """Clients in the configured region.
 
-class Servicer(provider_pb2_grpc.ResourceProviderServicer):
-    """`ResourceProvider` of provider.proto. Secrets stay with the engine: it marks what comes back by name."""
-
-    def __init__(self) -> None:
-        self._clients: resources.Clients | None = None
-        self._default_tags: dict[str, str] = {}
-
-    @property
-    def clients(self) -> resources.Clients:
-        """The configured clients."""
-        assert self._clients, "the engine configures a provider before it uses it"
-        return self._clients
-
-    def GetPluginInfo(self, request: Any, context: Any) -> Any:
-        return plugin_pb2.PluginInfo(version=VERSION)
-
-    def Cancel(self, request: Any, context: Any) -> Any:
-        return empty_pb2.Empty()
-
-    def CheckConfig(self, request: Any, context: Any) -> Any:
-        failures = [
-            provider_pb2.CheckFailure(
-                property=key, reason=f"no such setting{resources.nearest(key, resources.KNOWN_CONFIG)}"
-            )
-            for key in from_struct(request.news)
-            if key not in resources.KNOWN_CONFIG
-        ]
-        return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
-
-    def DiffConfig(self, request: Any, context: Any) -> Any:
-        return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
-
-    def Configure(self, request: Any, context: Any) -> Any:
-        settings = from_struct(request.args)
+        Raises:
+            ValueError: no region is set.
+        """
         region = settings.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         if not region:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "aws:region is not set: pulumi config set aws:region …")
-        tags = settings.get("defaultTags") or {}
-        tags = json.loads(tags) if isinstance(tags, str) else tags
-        self._default_tags = tags.get("tags") or {}
-        self._clients = resources.Clients(str(region))
-        return provider_pb2.ConfigureResponse(supportsPreview=True)
+            raise ValueError("aws:region is not set: pulumi config set aws:region …")
+        return Clients(str(region))
 
-    @_told
-    def Invoke(self, request: Any, context: Any) -> Any:
-        answer = invokes.invoke(request.tok, from_struct(request.args), self.clients)
-        return provider_pb2.InvokeResponse(**{"return": to_struct(answer)})  # type: ignore[arg-type]  (a keyword)
-
-    @_told
-    def Check(self, request: Any, context: Any) -> Any:
-        old, new = from_struct(request.olds), from_struct(request.news)
-        this = row(_token(request))
-        try:
-            inputs = resources.check(this, request.urn.split("::")[3], old, new, request.randomSeed)
-        except RefusedError as error:
-            failure = provider_pb2.CheckFailure(property=error.path, reason=error.reason)
-            return provider_pb2.CheckResponse(inputs=request.news, failures=[failure])
-        if this.taggable:
-            inputs["tagsAll"] = resources.merged_tags(inputs.get("tags"), self._default_tags)
-        return provider_pb2.CheckResponse(inputs=to_struct(inputs))
-
-    @_told
-    def Diff(self, request: Any, context: Any) -> Any:
-        changes = resources.diff(
-            _token(request), from_struct(request.old_inputs), from_struct(request.news), list(request.ignoreChanges)
-        )
-        detailed = {}
-        for path, (kind, replaces) in changes.items():
-            value = KINDS.Kind.Value(kind.upper() + ("_REPLACE" if replaces else ""))
-            detailed[path] = provider_pb2.PropertyDiff(kind=value, inputDiff=True)
-        some = provider_pb2.DiffResponse.DIFF_SOME if changes else provider_pb2.DiffResponse.DIFF_NONE
-        return provider_pb2.DiffResponse(
-            changes=some,
-            replaces=[path for path, (_, replaces) in changes.items() if replaces],
-            diffs=sorted({path.split(".")[0].split("[")[0] for path in changes}),
-            detailedDiff=detailed,
-            hasDetailedDiff=True,
-        )
-
-    @_told
-    def Create(self, request: Any, context: Any) -> Any:
-        inputs = from_struct(request.properties)
-        resource = self._resource(request, inputs)
-        if request.preview:
-            return provider_pb2.CreateResponse(properties=to_struct(resource.preview(inputs)))
-        resource_id, outputs = resource.create(inputs, request.timeout)
-        return provider_pb2.CreateResponse(id=resource_id, properties=to_struct(outputs))
-
-    @_told
-    def Update(self, request: Any, context: Any) -> Any:
-        old, state, inputs = (from_struct(part) for part in (request.old_inputs, request.olds, request.news))
-        resource = self._resource(request, inputs)
-        if request.preview:
-            return provider_pb2.UpdateResponse(properties=to_struct(resource.preview_update(old, state, inputs)))
-        outputs = resource.update(request.id, old, state, inputs, request.timeout)
-        return provider_pb2.UpdateResponse(properties=to_struct(outputs))
-
-    @_told
-    def Read(self, request: Any, context: Any) -> Any:
-        state, inputs = from_struct(request.properties), from_struct(request.inputs)
-        found = self._resource(request, inputs).read(request.id, state, inputs, self._default_tags)
-        if found is None:
-            return provider_pb2.ReadResponse()
-        outputs, inputs = found
-        return provider_pb2.ReadResponse(id=request.id, properties=to_struct(outputs), inputs=to_struct(inputs))
-
-    @_told
-    def Delete(self, request: Any, context: Any) -> Any:
-        state = from_struct(request.properties)
-        self._resource(request, state).delete(request.id, state, request.timeout)
-        return empty_pb2.Empty()
-
-    def _resource(self, request: Any, inputs: dict[str, Any]) -> resources.Resource:
-        region = inputs.get("region")
-        return resources.Resource(_token(request), self.clients, None if has_unknown(region) else region)
-
-
-def _token(request: Any) -> str:
-    return request.urn.split("::")[2].split("$")[-1]
+    def invoke(self, token: str, args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+        """See `invokes`."""
+        return invokes.invoke(token, args, clients)
 
 
 def main() -> None:
-    """Serve until the engine ends this process or its own end is closed; the port is the first line on stdout."""
-    ended, parent = threading.Event(), os.getppid()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    options = [("grpc.max_receive_message_length", 400 << 20), ("grpc.max_send_message_length", 400 << 20)]
-    server = grpc.server(ThreadPoolExecutor(max_workers=32), options=options)
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Servicer(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    print(port, flush=True)
-    while not ended.wait(1.0) and os.getppid() == parent:
-        pass
-    server.stop(0.5).wait()
-    sys.exit(0)
+    """Serve until the engine ends this process."""
+    serve(Servicer(AwsProvider()))

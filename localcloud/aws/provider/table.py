@@ -1,182 +1,38 @@
-"""The table of resource types (`types/*.yaml`) and its small language.
-
-A row names the boto3 operations of a type. Their parameters are templates: `$cidrBlock` is the property of that name,
-`$computeResources.maxVcpus` a part of one. Known besides: `$id`, `$out.x` (an output), `$old.x` and `$prior.x` (an
-input and an output before the update), `$changed.x` (the property if it changed, of an object the members that did),
-`$added.x` and `$removed.x` (of a list or of tags), `$last.x` (the answer before), `$read.x` (of the reads before) and
-`$each` (of a loop). `=text {x}` is a text put together from those words.
-A parameter whose property is not set is left out, and what would then be empty too; `Name!` as a key says that
-without it the whole structure is left out. `"*"` spreads an object into its place.
-"""
+"""The table of AWS's resource types, whose operations are boto3's methods."""
 
 from __future__ import annotations
 
 import functools
-import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import botocore.session
-import yaml
 from botocore import xform_name
 
-from .convert import UNKNOWN, nearest, to_aws
+from localcloud.provider.table import Kind, Row
 
-WORDS = {
-    "id",
-    "out",
-    "old",
-    "prior",
-    "changed",
-    "added",
-    "removed",
-    "last",
-    "each",
-    "read",
-    "region",
-    "account",
-    "partition",
-    "location",
-}
+from . import odd
 
 
-class UnknownTypeError(Exception):
-    """A resource type that the table does not hold."""
+class Aws(Kind):
+    """AWS's types, on botocore's service models."""
 
+    prefix = "aws:"
+    folder = Path(__file__).parent / "types"
+    words = frozenset({"region", "account", "partition", "location"})
+    common = frozenset({"region"})
 
-@dataclass
-class Row:
-    """What one resource type is; see the module for the templates and types/*.yaml for the fields in use.
+    def shape(self, service: str, operation_name: str) -> Any:
+        """botocore's shape of a boto3 method's parameters."""
+        return operation(service, operation_name).input_shape
 
-    `source` says where the rules were taken from: who reads a replacement in a preview can look it up.
-    """
+    def check(self, token: str, inputs: dict[str, Any]) -> None:
+        """See `odd`."""
+        odd.check(inputs)
 
-    token: str
-    service: str
-    source: str
-    create: dict[str, Any]
-    id: str
-    read: list[dict[str, Any]]
-    delete: list[dict[str, Any]] = field(default_factory=list)
-    set: list[dict[str, Any]] = field(default_factory=list)  # after create when given, and on update when changed
-    then: list[dict[str, Any]] = field(default_factory=list)  # after create only
-    update: list[dict[str, Any]] = field(default_factory=list)  # on update only
-    tags: list[dict[str, Any]] = field(default_factory=list)  # on update of tags
-    tags_at: str = "Tags || tags"
-    out: dict[str, str] = field(default_factory=dict)
-    seed: dict[str, str] = field(default_factory=dict)  # outputs that only the answer of create has
-    own: list[str] = field(default_factory=list)  # properties that no operation takes
-    outputs: list[str] = field(default_factory=list)
-    replace: list[str] = field(default_factory=list)
-    replace_if: str | None = None
-    recomputed: list[str] = field(default_factory=list)  # outputs that every update changes
-    computed: list[str] = field(default_factory=list)  # inputs that AWS fills in when they are not given
-    sets: list[str] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
-    defaults: dict[str, Any] = field(default_factory=dict)
-    required: list[str] = field(default_factory=list)
-    allowed: dict[str, Any] = field(default_factory=dict)  # property: pattern, or list of the values
-    autoname: dict[str, Any] | None = None
-    wait: dict[str, Any] | None = None
-    gone: dict[str, Any] | None = None
-
-    @property
-    def taggable(self) -> bool:
-        """Whether the type takes tags."""
-        return bool(self.tags)
-
-    def steps(self) -> list[dict[str, Any]]:
-        """Every step that takes properties in."""
-        unset = [step["unset"] for step in self.set + self.update if "unset" in step]
-        return [self.create, *self.set, *self.then, *self.update, *unset]
-
-    @functools.cached_property
-    def properties(self) -> dict[str, set[str] | None]:
-        """The known inputs; for one that is only used by its members, the names of those."""
-        found: dict[str, set[str] | None] = dict.fromkeys(self.own)
-        found["region"] = None
-        if self.taggable:
-            found |= {"tags": None, "tagsAll": None}
-        for step in self.steps():
-            for path in references([step.get("params", {}), step.get("if")]):
-                root, _, rest = path.partition(".")
-                if root in ("changed", "added", "removed", "old"):
-                    root, _, rest = rest.partition(".")
-                if root in WORDS:
-                    continue
-                if not rest or found.get(root, set()) is None:
-                    found[root] = None
-                else:
-                    found[root] = (found.get(root) or set()) | {rest.partition(".")[0]}
-        return found
-
-
-def references(template: Any) -> list[str]:
-    """The paths that a template refers to."""
-    if isinstance(template, dict):
-        return [path for item in template.values() for path in references(item)]
-    if isinstance(template, list):
-        return [path for item in template for path in references(item)]
-    if isinstance(template, str) and template.startswith("$"):
-        return [template[1:]]
-    if isinstance(template, str) and template.startswith("="):
-        return re.findall(r"\{([\w.]+)\}", template)
-    return []
-
-
-def lookup(path: str, context: dict[str, Any]) -> Any:
-    """The value at a dotted path, None when a part of it is missing, unknown when it lies in an unknown."""
-    value: Any = context
-    for part in path.split("."):
-        if value == UNKNOWN:
-            return UNKNOWN
-        if not isinstance(value, dict) or value.get(part) is None:
-            return None
-        value = value[part]
-    return value
-
-
-def text(template: str, context: dict[str, Any]) -> str:
-    """`{x}` in a text replaced by the values of the context; unknown when one of them is."""
-    values = {path: lookup(path, context) for path in re.findall(r"\{([\w.]+)\}", template)}
-    if UNKNOWN in values.values():
-        return UNKNOWN
-    return re.sub(
-        r"\{([\w.]+)\}", lambda match: str(values[match[1]] if values[match[1]] is not None else ""), template
-    )
-
-
-def fill(template: Any, shape: Any, context: dict[str, Any], names: dict[str, str]) -> Any:
-    """Fill a template in for a botocore shape; None when nothing of it is set.
-
-    Raises:
-        RefusedError: a property does not fit the shape.
-    """
-    if isinstance(template, str) and template.startswith("$"):
-        value = lookup(template[1:], context)
-        return to_aws(value, shape, template[1:].removeprefix("changed."), names)
-    if isinstance(template, str) and template.startswith("="):
-        return text(template[1:], context)
-    if isinstance(template, list):
-        assert shape.type_name == "list", f"{template} is given for {shape.name}"
-        filled = [fill(item, shape.member, context, names) for item in template]
-        return [item for item in filled if item is not None] or None
-    if isinstance(template, dict):
-        assert shape.type_name in ("structure", "map"), f"{template} is given for {shape.name}"
-        result: dict[str, Any] = {}
-        for key, item in template.items():
-            if key == "*":
-                result |= fill(item, shape, context, names) or {}
-                continue
-            member = shape.value if shape.type_name == "map" else shape.members[key.rstrip("!")]
-            value = fill(item, member, context, names)
-            if key.endswith("!") and value in (None, []):
-                return None
-            if value is not None:
-                result[key.rstrip("!")] = value
-        return result or None
-    return template
+    def replaces(self, rule: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+        """See `odd`."""
+        return odd.replaces(rule, old, new)
 
 
 @functools.cache
@@ -193,15 +49,12 @@ def operation(service: str, method: str) -> Any:
     return model.operation_model(name)
 
 
-@functools.cache
+AWS = Aws()
+
+
 def rows() -> dict[str, Row]:
     """All rows of the table by type token."""
-    found: dict[str, Row] = {}
-    for file in sorted((Path(__file__).parent / "types").glob("*.yaml")):
-        for token, fields in yaml.load(file.read_text(), yaml.CSafeLoader).items():
-            if token.startswith("aws:"):
-                found[token] = Row(token=token, **fields)
-    return found
+    return AWS.rows
 
 
 def row(token: str) -> Row:
@@ -210,6 +63,4 @@ def row(token: str) -> Row:
     Raises:
         UnknownTypeError: the table has none; the text names the nearest.
     """
-    if token not in rows():
-        raise UnknownTypeError(f"resource type '{token}' is not known to localcloud{nearest(token, rows())}")
-    return rows()[token]
+    return AWS.row(token)

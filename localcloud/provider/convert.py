@@ -1,4 +1,8 @@
-"""Values between the engine's properties and botocore's shapes, driven and checked by botocore's service models."""
+"""Values between the engine's properties and a cloud's shapes, driven and checked by the cloud's own models.
+
+A shape is botocore's, or what has the same attributes: `type_name`, `members` and `required_members` of a structure,
+`member` of a list, `value` of a map, and `metadata` with `enum`, `min`, `max` and `pattern`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # the engine's sentinel for a 
 
 
 class RefusedError(Exception):
-    """A value that the type or AWS's own model does not take; the text names the property and what is allowed."""
+    """A value that the type or the cloud's own model does not take; the text names the property and what is allowed."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -45,8 +49,8 @@ def parsed(value: Any) -> Any:
     return value
 
 
-def _member(name: str, shape: Any, names: dict[str, str], path: str) -> str:
-    wanted = names.get(name, name).lower()
+def _member(name: str, shape: Any, path: str) -> str:
+    wanted = name.lower()
     found = next((member for member in shape.members if member.lower() == wanted), None)
     if found is None:
         known = [name[:1].lower() + name[1:] for name in shape.members]
@@ -54,8 +58,12 @@ def _member(name: str, shape: Any, names: dict[str, str], path: str) -> str:
     return found
 
 
-def to_aws(value: Any, shape: Any, path: str, names: dict[str, str]) -> Any:
-    """Convert a property's value to a botocore shape; `names` maps nested property names to AWS's where they differ.
+def to_api(value: Any, shape: Any, path: str, names: dict[str, str]) -> Any:
+    """Convert a property's value to a shape.
+
+    Args:
+        names: Nested property names to the cloud's where they differ: `count: acceleratorCount`, of one place only
+            `guestAccelerators.count: …`, and into a deeper place `sourceImage: initializeParams.sourceImage`.
 
     Raises:
         RefusedError: a member that the shape lacks, or lacks and requires, or a wrong type, enum or pattern.
@@ -66,24 +74,36 @@ def to_aws(value: Any, shape: Any, path: str, names: dict[str, str]) -> Any:
         return _structure(parsed(value), shape, path, names)
     if shape.type_name == "list":
         return _list(value, shape, path, names)
+    if shape.type_name == "any":
+        return value
     if shape.type_name == "map":
+        if isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):
+            # the SDK's list of named objects where the cloud has a map
+            value = {item["name"]: {key: part for key, part in item.items() if key != "name"} for item in value}
         if not isinstance(value, dict):
             raise RefusedError(path, f"expected a map, got {value!r}")
-        return {key: to_aws(item, shape.value, f"{path}.{key}", names) for key, item in value.items()}
+        return {key: to_api(item, shape.value, f"{path}.{key}", names) for key, item in value.items()}
     return _scalar(value, shape, path)
 
 
 def _structure(value: Any, shape: Any, path: str, names: dict[str, str]) -> dict[str, Any]:
-    if isinstance(value, list) and len(value) == 1:  # the SDK's list of one where AWS has a structure
+    if isinstance(value, list) and len(value) == 1:  # the SDK's list of one where the cloud has a structure
         value = value[0]
     if isinstance(value, str) and "Key" in shape.members:  # a tag's key alone, as DeleteTags takes it
         return {"Key": value}
+    if isinstance(value, str) and set(shape.members) == {"zone"}:
+        return {"zone": value}
     if not isinstance(value, dict):
         raise RefusedError(path, f"expected an object, got {value!r}")
-    result = {}
+    result: dict[str, Any] = {}
     for key, item in value.items():
-        member = _member(key, shape, names, path)
-        result[member] = to_aws(item, shape.members[member], f"{path}.{key}", names)
+        plain = re.sub(r"\[\d+\]", "", f"{path}.{key}")
+        *above, last = names.get(plain, names.get(key, key)).split(".")
+        target, inner = result, shape
+        for part in above:
+            target, inner = target.setdefault(part, {}), inner.members[part]
+        member = _member(last, inner, path)
+        target[member] = to_api(item, inner.members[member], f"{path}.{key}", names)
     result = {key: item for key, item in result.items() if item is not None}
     for missing in set(shape.required_members) - set(result):
         raise RefusedError(path, f"'{missing}' is required")
@@ -96,7 +116,7 @@ def _list(value: Any, shape: Any, path: str, names: dict[str, str]) -> list[Any]
         key_name, value_name = sorted(keys, key=len)
         return [{key_name: key, value_name: item} for key, item in value.items()]
     items = value if isinstance(value, list) else [value]
-    return [to_aws(item, shape.member, f"{path}[{index}]", names) for index, item in enumerate(items)]
+    return [to_api(item, shape.member, f"{path}[{index}]", names) for index, item in enumerate(items)]
 
 
 def _scalar(value: Any, shape: Any, path: str) -> Any:
@@ -145,12 +165,12 @@ def check_pattern(value: str, pattern: str, path: str) -> None:
         raise RefusedError(path, f"{value!r} does not match {pattern}")
 
 
-def from_aws(value: Any, names: dict[str, str]) -> Any:
-    """Convert an answer of boto3 to property names and JSON's types; `names` maps AWS's nested names to properties."""
+def from_api(value: Any, names: dict[str, str]) -> Any:
+    """Convert an answer to property names and JSON's types; `names` maps the cloud's nested names to properties."""
     if isinstance(value, dict):
-        return {names.get(key, key[:1].lower() + key[1:]): from_aws(item, names) for key, item in value.items()}
+        return {names.get(key, key[:1].lower() + key[1:]): from_api(item, names) for key, item in value.items()}
     if isinstance(value, list):
-        return [from_aws(item, names) for item in value]
+        return [from_api(item, names) for item in value]
     if isinstance(value, datetime.datetime):
         return value.isoformat()
     if isinstance(value, bytes):
@@ -166,7 +186,7 @@ def tag_map(tags: Any) -> dict[str, str]:
 
 
 def covers(wanted: Any, found: Any, is_set: bool = False) -> bool:
-    """Whether what AWS answered still says what was asked for; members that AWS added do not count.
+    """Whether what the cloud answered still says what was asked for; members that it added do not count.
 
     Texts that hold JSON are compared as documents, sets without their order, numbers also with their text.
     """
@@ -179,4 +199,9 @@ def covers(wanted: Any, found: Any, is_set: bool = False) -> bool:
         return len(wanted) == len(found) and all(covers(a, b, is_set) for a, b in zip(wanted, found, strict=True))
     if found is None:
         return wanted in (None, "", False, 0, [], {})
-    return wanted == found or str(wanted).lower() == str(found).lower()
+    return wanted == found or _plain(wanted) == _plain(found)
+
+
+def _plain(value: Any) -> str:
+    """A text without what makes no difference: case, and the host of one of Google's self links."""
+    return str(value).lower().removeprefix("https://www.googleapis.com/compute/v1/")

@@ -1,0 +1,399 @@
+"""Check, diff, create, read, update and delete of one resource, as its row of the table says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import jmespath
+
+from .convert import UNKNOWN, RefusedError, check_pattern, covers, from_api, has_unknown, nearest, parsed, tag_map
+from .table import Row, fill, lookup, references, text
+
+Props = dict[str, Any]
+WAIT_SECONDS = 1200.0  # the Terraform SDK's default time-out of an operation
+
+
+class HalfMadeError(Exception):
+    """A resource was created, but what follows failed: the engine must keep it, marked."""
+
+    def __init__(self, resource_id: str, outputs: Props, inputs: Props, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.resource_id, self.outputs, self.inputs = resource_id, outputs, inputs
+
+
+class Clients(Protocol):
+    """How a provider calls its cloud, once it is configured."""
+
+    region: str
+    errors: tuple[type[Exception], ...]  # that a call raises
+
+    def words(self, region: str) -> Props:
+        """The values of `Kind.words`."""
+        ...
+
+    def call(self, service: str, operation: str, params: Props, region: str) -> Props:
+        """Call an operation and answer its whole answer, every page of a list."""
+        ...
+
+    def gone(self, error: Exception) -> bool:
+        """Whether an error says that something is not there."""
+        ...
+
+
+def merged_tags(tags: Any, defaults: dict[str, str]) -> Any:
+    """A resource's tags over the provider's default ones (`tagsAll`)."""
+    return UNKNOWN if has_unknown(tags) else {**defaults, **(tags or {})}
+
+
+def check(this: Row, name: str, old: Props, new: Props, seed: bytes) -> Props:
+    """The inputs completed: defaults and the automatic name.
+
+    Raises:
+        RefusedError: a property that is not known, is missing, or that the cloud's model does not take.
+    """
+    _known(this, new)
+    inputs = {**this.defaults, **{key: value for key, value in new.items() if value is not None}}
+    if this.autoname:
+        key = this.autoname["property"]
+        inputs.setdefault(key, old.get(key) or _automatic(this, name, seed))
+    for key in this.required:
+        if key not in inputs:
+            raise RefusedError(key, f"is required by {this.token}")
+    for key, rule in this.allowed.items():
+        value = inputs.get(key)
+        if value is None or has_unknown(value):
+            continue
+        if isinstance(rule, str):
+            check_pattern(value, rule, key)
+        elif value not in rule:
+            raise RefusedError(key, f"{value!r} is not one of {', '.join(map(str, rule))}")
+    this.kind.check(this.token, inputs)
+    context = {**inputs, "changed": inputs, "added": inputs}
+    for step in this.steps():
+        shape = this.kind.shape(step.get("service", this.service), step["op"])
+        fill(step.get("params", {}), shape, context, this.names)
+    return inputs
+
+
+def _known(this: Row, inputs: Props) -> None:
+    for key, value in inputs.items():
+        if key not in this.properties:
+            known = nearest(key, this.properties)
+            raise RefusedError(key, f"no such property of {this.token} in localcloud{known}")
+        members = this.properties[key]
+        for member in value if members and isinstance(value, dict) else ():
+            if member not in members:
+                raise RefusedError(f"{key}.{member}", f"no such property{nearest(member, members)}")
+
+
+def _automatic(this: Row, name: str, seed: bytes) -> str:
+    rule = this.autoname or {}
+    suffix = "-" + hashlib.sha256(seed or name.encode()).hexdigest()[:7]
+    stem = rule.get("prefix", "") + (name.lower() if rule.get("lower") else name)
+    return stem[: rule.get("max", 255) - len(suffix)] + suffix
+
+
+def _paths(old: Any, new: Any, path: str, sets: list[str]) -> Iterator[tuple[str, str]]:
+    """The paths at which two inputs differ, with `add`, `delete` or `update`."""
+    if old is None or new is None:
+        if old is not new and not (old in ({}, []) or new in ({}, [])):
+            yield path, "add" if old is None else "delete"
+    elif isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            yield from _paths(old.get(key), new.get(key), f"{path}.{key}" if path else key, sets)
+    elif isinstance(old, list) and isinstance(new, list):
+        if path in sets:
+            if sorted(map(repr, old)) != sorted(map(repr, new)):
+                yield path, "update"
+        elif len(old) != len(new):
+            yield path, "update"
+        else:
+            for index, (before, after) in enumerate(zip(old, new, strict=True)):
+                yield from _paths(before, after, f"{path}[{index}]", sets)
+    elif parsed(old) != parsed(new) and str(old).lower() != str(new).lower():
+        yield path, "update"
+
+
+def diff(this: Row, old: Props, new: Props, ignored: list[str] | None = None) -> dict[str, tuple[str, bool]]:
+    """What changes between two inputs: path to (add, delete or update; whether it replaces the resource)."""
+    rules = [*this.replace, *(this.kind.replaces(this.replace_if, old, new) if this.replace_if else [])]
+    found = {}
+    for path, kind in _paths(old, new, "", this.sets):
+        root = re.split(r"[.\[]", path)[0]
+        if root in (ignored or []) or path in (ignored or []) or (kind == "delete" and root in this.computed):
+            continue
+        plain = re.sub(r"\[\d+\]", "", path)
+        found[path] = (
+            kind,
+            any(plain == rule or plain.startswith(f"{rule}.") for rule in rules)
+            or (kind != "update" and f"{plain}#" in rules),
+        )
+    return found
+
+
+class Resource:
+    """One resource of a type, on the clients of a provider."""
+
+    def __init__(self, this: Row, clients: Clients, region: str | None = None) -> None:
+        self.row = this
+        self._clients = clients
+        self._region = region or clients.region
+
+    def create(self, inputs: Props, timeout: float) -> tuple[str, Props]:
+        """Create it and answer (id, outputs).
+
+        Raises:
+            HalfMadeError: it exists, but a later step failed.
+        """
+        context = self._context(inputs, {}, "")
+        answer = self._call(self.row.create, context)
+        found = text(self.row.id[1:], context) if self.row.id.startswith("=") else jmespath.search(self.row.id, answer)
+        context |= {"id": found, "last": answer}
+        seeds = {key: jmespath.search(path, answer) for key, path in self.row.seed.items()}
+        context["out"] = seeds
+        try:
+            self._complete(context, timeout)
+            outputs = self._outputs(context)
+        except Exception as error:
+            raise HalfMadeError(str(found), {**inputs, **seeds}, inputs, error) from error
+        return str(found), self.overlaid(outputs, inputs)
+
+    def _complete(self, context: dict[str, Any], timeout: float, again: bool = False) -> None:
+        """What follows the creation; what it takes away may be gone when that is done again."""
+        self._wait(context, timeout)
+        for step in self.row.set + self.row.then:
+            try:
+                if self._given(step, context):
+                    self._run(step, context, timeout)
+            except self._clients.errors as error:
+                if not (again and self._clients.gone(error)):
+                    raise
+
+    def update(self, resource_id: str, old: Props, state: Props, inputs: Props, timeout: float) -> Props:
+        """Bring it to new inputs and answer its outputs.
+
+        Without a change the engine asks for it when the creation was not completed: that is made up for.
+        """
+        context = self._context(inputs, state, resource_id)
+        changed = {re.split(r"[.\[]", path)[0] for path in diff(self.row, old, inputs)}
+        if not changed:
+            self._complete(context, timeout, again=True)
+        context |= {"old": old, "prior": state, "out": dict(state), "changed": {}, "added": {}, "removed": {}}
+        for key in changed:
+            before, after = old.get(key), inputs.get(key)
+            context["changed"][key] = after
+            if isinstance(before or {}, dict) and isinstance(after or {}, dict):
+                before, after = before or {}, after or {}
+                fresh = {name: value for name, value in after.items() if value != before.get(name)}
+                context["changed"][key] = context["added"][key] = fresh
+                context["removed"][key] = [name for name in before if name not in after]
+            elif isinstance(before or [], list) and isinstance(after or [], list):
+                context["added"][key] = [item for item in after or [] if item not in (before or [])]
+                context["removed"][key] = [item for item in before or [] if item not in (after or [])]
+        ran = False
+        for step in self.row.update + self.row.set:
+            own = set() if self.row.labels else {self.row.kind.tags[1]}
+            ran = ran if step.get("follow") else bool((self._roots(step) - own) & changed)
+            if ran:
+                self._run(step, context, timeout)
+        if self.row.kind.tags[1] in changed:
+            for step in self.row.tags:
+                self._run(step, context, timeout)
+        kept = {key: value for key, value in state.items() if key not in old}
+        return self.overlaid({**kept, **self._outputs(context)}, inputs)
+
+    def overlaid(self, outputs: Props, inputs: Props) -> Props:
+        """The outputs with what was asked for in its own words."""
+        return {**outputs, **inputs}
+
+    def delete(self, resource_id: str, state: Props, timeout: float) -> None:
+        """Delete it and wait until it is gone; what is gone already is deleted."""
+        context = self._context(state, state, resource_id)
+        try:
+            for step in self.row.delete:
+                self._run(step, context, timeout)
+        except self._clients.errors as error:
+            if not self._clients.gone(error) or self._read(context) is not None:  # something else was not found
+                raise
+        if self.row.gone and self.row.gone.get("wait", True):
+            self._until(lambda: self._read(context) is None, timeout, "to be deleted")
+
+    def read(
+        self, resource_id: str, state: Props, inputs: Props, defaults: dict[str, str]
+    ) -> tuple[Props, Props] | None:
+        """What it is now, as (outputs, inputs), or None when it is gone.
+
+        Without inputs (an import) everything that the cloud answers about known properties becomes input; with
+        them only those that were given are compared, and taken from the cloud where they differ.
+        """
+        context = self._context({**state, **inputs}, state, resource_id)
+        data = self._read(context)
+        if data is None:
+            return None
+        found = self._described(data, context)
+        imported = not inputs
+        result = dict(inputs)
+        known = set(self.row.properties) - self.row.kind.common - set(self.row.kind.tags)
+        for key in known & set(found) if imported else known & set(found) & set(inputs):
+            value = found[key]
+            if imported:
+                if value not in (None, "", [], {}):
+                    result[key] = value
+            elif not covers(inputs[key], self._like(inputs[key], value), is_set=True):
+                result[key] = self._like(inputs[key], value)
+        if imported:
+            result = {**self.row.defaults, **result}
+        if self.row.taggable:
+            tags, every = self.row.kind.tags
+            result[every] = found[every]
+            own = {k: v for k, v in found[every].items() if defaults.get(k) != v or k in (inputs.get(tags) or {})}
+            result[tags] = own
+            if not own and tags not in inputs:
+                del result[tags]
+        return {**state, **found, **result}, result
+
+    def preview(self, inputs: Props) -> Props:
+        """The outputs of a resource that is not there yet: the inputs, and unknowns."""
+        names = [*self.row.out, *self.row.seed, *self.row.outputs]
+        return {**{name: UNKNOWN for name in names if name not in self.row.properties}, **inputs}
+
+    def preview_update(self, old: Props, state: Props, inputs: Props) -> Props:
+        """The outputs after an update: the old ones, and unknown what this update changes."""
+        outputs = {**{key: value for key, value in state.items() if key not in old}, **inputs}
+        changed = {re.split(r"[.\[]", path)[0] for path in diff(self.row, old, inputs)}
+        if changed - {*self.row.kind.tags, *self.row.own}:
+            outputs |= dict.fromkeys(self.row.recomputed, UNKNOWN)
+        return outputs
+
+    def _context(self, inputs: Props, out: Props, resource_id: str) -> dict[str, Any]:
+        words = {"id": resource_id, "out": out, "region": self._region, "changed": inputs, "added": inputs}
+        return {**self._clients.words(self._region), **inputs, **words}
+
+    def _call(self, step: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+        service = step.get("service", self.row.service)
+        shape = self.row.kind.shape(service, step["op"])
+        params = fill(step.get("params", {}), shape, context, self.row.names) or {}
+        return self._clients.call(service, step["op"], params, self._region)
+
+    def _run(self, step: dict[str, Any], context: dict[str, Any], timeout: float) -> None:
+        if "if" in step and not self._holds(step["if"], context):
+            return
+        paths = references(step.get("params", {}))
+        lists = [path for path in paths if path.startswith(("added.", "removed."))]
+        if lists and not any(lookup(path, context) for path in lists):
+            return
+        if "unset" in step and not any(context.get(root) for root in self._roots(step) - self._roots(step["unset"])):
+            return self._run(step["unset"], context, timeout)
+        for each in self._each(step, context):
+            context["last"] = self._call(step, context | {"each": each})
+            for key, path in step.get("store", {}).items():
+                context["out"][key] = jmespath.search(path, context["last"])
+        if step.get("wait"):
+            self._wait(context, timeout, lenient=step["wait"] == "lenient")
+
+    def _each(self, step: dict[str, Any], context: dict[str, Any]) -> list[Any]:
+        if "each" not in step:
+            return [None]
+        answer = self._call(step["each"], context)
+        items = jmespath.search(text(step["each"]["at"], context), answer) or []
+        size = step.get("chunk")
+        return [items[start : start + size] for start in range(0, len(items), size)] if size else items
+
+    @staticmethod
+    def _holds(condition: str, context: dict[str, Any]) -> bool:
+        negated = condition.startswith("!")
+        return bool(lookup(condition.lstrip("!$"), context)) != negated
+
+    def _roots(self, step: dict[str, Any]) -> set[str]:
+        """The inputs that a step takes."""
+        roots = set()
+        for path in references([step.get("params", {}), step.get("if", "").lstrip("!")]):
+            root, _, rest = path.partition(".")
+            roots.add(rest.partition(".")[0] if root in ("changed", "added", "removed", "old") else root)
+        return roots & set(self.row.properties) - self.row.kind.common
+
+    def _given(self, step: dict[str, Any], context: dict[str, Any]) -> bool:
+        roots = self._roots(step)
+        return not roots or any(context.get(root) not in (None, {}, []) for root in roots)
+
+    def _read(self, context: dict[str, Any]) -> dict[str, Any] | None:
+        """The merged answers of the row's reads; None when it is not there."""
+        data: dict[str, Any] = {}
+        for step in self.row.read:
+            try:
+                answer: Any = self._call(step, context | {"read": data})
+            except self._clients.errors as error:
+                if step.get("optional"):
+                    continue
+                if self._clients.gone(error):
+                    return None
+                raise
+            if "at" in step:
+                answer = jmespath.search(text(step["at"], context), answer)
+            if not answer and not step.get("optional"):
+                return None
+            data |= {step["as"]: answer} if "as" in step else answer
+        gone = self.row.gone or {}
+        return None if "at" in gone and jmespath.search(gone["at"], data) in gone["is"] else data
+
+    def _described(self, data: dict[str, Any], context: dict[str, Any]) -> Props:
+        """The properties in what was read."""
+        names = {theirs: name for name, theirs in self.row.names.items()}
+        found: Props = {}
+        for key, path in self.row.out.items():
+            if path.startswith("="):
+                found[key] = text(path[1:], context | {"read": data})
+            elif path.startswith("!"):  # a document, which may have been parsed
+                document = jmespath.search(path[1:], data)
+                found[key] = json.dumps(document) if isinstance(document, dict) else document
+            else:
+                found[key] = from_api(jmespath.search(path, data), names)
+        if self.row.taggable:
+            found[self.row.kind.tags[1]] = tag_map(jmespath.search(self.row.tags_at, data))
+        return {key: value for key, value in found.items() if value is not None}
+
+    def _outputs(self, context: dict[str, Any]) -> Props:
+        data = self._read(context)
+        if data is None:
+            raise RuntimeError(f"{self.row.token} {context['id']} was not found after it was written")
+        return {**context["out"], **self._described(data, context)}
+
+    @staticmethod
+    def _like(wanted: Any, found: Any) -> Any:
+        """What the cloud answered in the form of the input: JSON stays text, a list of one stays what it was."""
+        if isinstance(wanted, str) and isinstance(found, dict | list):
+            return json.dumps(found)
+        if isinstance(wanted, list) and isinstance(found, dict):
+            return [found]
+        if isinstance(wanted, dict) and isinstance(found, list) and len(found) == 1:
+            return found[0]
+        return found
+
+    def _wait(self, context: dict[str, Any], timeout: float, lenient: bool = False) -> None:
+        rule = self.row.wait
+        if not rule:
+            return
+
+        def reached() -> bool:
+            data = self._read(context) or {}
+            state = jmespath.search(rule["at"], data)
+            if state in rule.get("fail", []) and not lenient:
+                reason = jmespath.search(rule.get("reason", "''"), data)
+                raise RuntimeError(f"{self.row.token} {context['id']} became {state}: {reason}")
+            return state in rule["done"] or (lenient and state in rule.get("fail", []))
+
+        self._until(reached, timeout, f"to be {' or '.join(rule['done'])}")
+
+    def _until(self, reached: Any, timeout: float, what: str) -> None:
+        end = time.monotonic() + (timeout or WAIT_SECONDS)
+        pause = 0.05
+        while not reached():
+            if time.monotonic() > end:
+                raise RuntimeError(f"{self.row.token} took longer than {timeout or WAIT_SECONDS:g} s {what}")
+            time.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
