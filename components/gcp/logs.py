@@ -1,0 +1,199 @@
+"""The workers' log bucket, and where else their lines go."""
+
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.base import as_args, token
+from components.config import Logs, part
+from components.config.checks.gcp import check_logs
+from components.gcp.key import key_name
+from components.gcp.member import Member
+from components.gcp.place import GcpPlace
+
+FAILED_ITEMS = 'jsonPayload.event = "item" AND jsonPayload.status = "failed"'
+"""The worker's JSON lines: one line with these fields for each item that failed for good."""
+NOISE = {"debug": 'jsonPayload.level = "debug"'}
+"""Lines that are stored nowhere, by the exclusion's name."""
+
+_VIEW = "_AllLogs"
+"""Every log bucket has it. Source: https://cloud.google.com/logging/docs/logs-views"""
+
+
+@dataclass
+class GcpLogsArgs:
+    """Arguments of `GcpLogs`."""
+
+    retention_days: int = 14
+    """Days that lines are kept, 1 to 3650."""
+    kms_key: str | None = None
+    """Full name of a Cloud KMS key that admits Cloud Logging, or `create` for a new one."""
+    archive: str | None = None
+    """`bucket` or `bigquery`: copy every line to a storage bucket or to a dataset of its own; None makes no archive."""
+    exclude: dict[str, str] = field(default_factory=dict)
+    """Further lines to store nowhere: filters of the Logging query language by a name."""
+    purge: bool = False
+    """Lift the protection of the log bucket, the archive and a key of its own, and delete an archive's contents."""
+    labels: dict[str, str] | None = None
+    """Labels of everything that can carry labels."""
+
+
+class GcpLogs(pulumi.ComponentResource):
+    """A log bucket with retention for the workers' lines, and a metric of items that failed.
+
+    Type token: ``tidemill:index:GcpLogs``.
+
+    Makes: log bucket (protected), a sink of this stack's log into it, an exclusion that keeps the same lines out of the
+    project's ``_Default`` bucket, a log-based metric; with `kms_key` of `create` a key ring, a key and the grant on it;
+    with an archive a storage bucket or a BigQuery dataset, a sink and its writer's grant on that alone.
+
+    Costs while idle: stored lines, nothing for the first 30 days and then $0.01 a GB and month; taking them in costs
+    $0.50 a GB beyond 50 GB a month of the project. An archive costs its storage; a key of its own about $0.06 a month
+    for each version.
+
+    Example:
+        ```python
+        logs = GcpLogs("vision-dev-logs", GcpLogsArgs(retention_days=30))
+        pulumi.export("log_bucket", logs.bucket)
+        ```
+    """
+
+    bucket: pulumi.Output[str]
+    """The log bucket's full name: ``projects/<project>/locations/<location>/buckets/<id>``."""
+    log: pulumi.Output[str]
+    """The log that workers write to: ``projects/<project>/logs/<id>``."""
+    archive: pulumi.Output[str] | None
+    """The archive's storage bucket or dataset, None without one."""
+
+    def __init__(self, name: str, args: GcpLogsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(GcpLogsArgs, args)
+        super().__init__(token(GcpLogs), name, None, opts)
+        wanted = {"retention_days": args.retention_days, "kms_key": args.kms_key, "archive": args.archive}
+        check_logs(part(Logs, wanted, "logs"))
+        self._args = args
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._kept = pulumi.ResourceOptions(parent=self, protect=not args.purge)
+        self._place = GcpPlace(self)
+        self.log = pulumi.Output.concat("projects/", self._place.project, f"/logs/tidemill-{name}")
+        self._filter = pulumi.Output.concat('logName = "', self.log, '"')
+        self.bucket = self._bucket(name)
+        self._sink("lines", pulumi.Output.concat("logging.googleapis.com/", self.bucket))
+        self._exclusion(name)
+        self._metric(name)
+        self.archive = None
+        if args.archive is not None:
+            self.archive = self._to_storage(name) if args.archive == "bucket" else self._to_bigquery(name)
+        self.register_outputs({"bucket": self.bucket, "log": self.log, "archive": self.archive})
+
+    def _bucket(self, name: str) -> pulumi.Output[str]:
+        agent = Member("logging", self._place.agent("gcp-sa-logging"))
+        key = key_name(self, self._args.kms_key, self._place, agent, self._args.labels, purge=self._args.purge)
+        cmek = None if key is None else gcp.logging.ProjectBucketConfigCmekSettingsArgs(kms_key_name=key)
+        made = gcp.logging.ProjectBucketConfig(
+            f"{name}-bucket",
+            project=self._place.project,
+            location=self._place.region,
+            bucket_id=name,
+            retention_days=self._args.retention_days,
+            cmek_settings=cmek,
+            opts=self._kept,
+        )
+        return pulumi.Output.concat(
+            "projects/", self._place.project, "/locations/", self._place.region, "/buckets/", made.bucket_id
+        )
+
+    def _sink(self, what: str, destination: pulumi.Input[str], *, partitioned: bool = False) -> gcp.logging.ProjectSink:
+        """A sink of the workers' lines; into a log bucket of the same project it needs no grant.
+
+        Source: https://cloud.google.com/logging/docs/export/configure_export_v2#dest-auth
+        """
+        options = gcp.logging.ProjectSinkBigqueryOptionsArgs(use_partitioned_tables=True) if partitioned else None
+        return gcp.logging.ProjectSink(
+            f"{self.pulumi_resource_name}-{what}",
+            destination=destination,
+            filter=self._filter,
+            exclusions=[
+                gcp.logging.ProjectSinkExclusionArgs(name=name, filter=lines)
+                for name, lines in sorted({**NOISE, **self._args.exclude}.items())
+            ],
+            bigquery_options=options,
+            unique_writer_identity=True,
+            opts=self._child,
+        )
+
+    def _exclusion(self, name: str) -> None:
+        """Else every line is taken in, and billed, twice: `_Default` gets what other sinks get as well."""
+        gcp.logging.ProjectExclusion(
+            f"{name}-default",
+            description="Workers' lines have a bucket of their own",
+            filter=self._filter,
+            opts=self._child,
+        )
+
+    def _metric(self, name: str) -> None:
+        gcp.logging.Metric(
+            f"{name}-failed-items",
+            description="Items that failed for good",
+            filter=pulumi.Output.concat(self._filter, f" AND {FAILED_ITEMS}"),
+            metric_descriptor=gcp.logging.MetricMetricDescriptorArgs(metric_kind="DELTA", value_type="INT64", unit="1"),
+            opts=self._child,
+        )
+
+    def _to_storage(self, name: str) -> pulumi.Output[str]:
+        """A bucket of its own: a sink cannot be told a prefix. Lines arrive once an hour."""
+        archive = gcp.storage.Bucket(
+            f"{name}-archive",
+            location=self._place.region,
+            uniform_bucket_level_access=True,
+            public_access_prevention="enforced",
+            force_destroy=self._args.purge,
+            labels=self._args.labels,
+            opts=pulumi.ResourceOptions(
+                parent=self, protect=not self._args.purge, retain_on_delete=not self._args.purge
+            ),
+        )
+        sink = self._sink("archive", pulumi.Output.concat("storage.googleapis.com/", archive.name))
+        gcp.storage.BucketIAMMember(
+            f"{name}-archive-writer",
+            bucket=archive.name,
+            role="roles/storage.objectCreator",
+            member=sink.writer_identity,
+            opts=self._child,
+        )
+        return archive.name
+
+    def _to_bigquery(self, name: str) -> pulumi.Output[str]:
+        archive = gcp.bigquery.Dataset(
+            f"{name}-archive",
+            dataset_id=name.replace("-", "_"),
+            location=self._place.region,
+            delete_contents_on_destroy=self._args.purge,
+            labels=self._args.labels,
+            opts=self._kept,
+        )
+        place = pulumi.Output.concat("projects/", self._place.project, "/datasets/", archive.dataset_id)
+        sink = self._sink("archive", pulumi.Output.concat("bigquery.googleapis.com/", place), partitioned=True)
+        gcp.bigquery.DatasetIamMember(
+            f"{name}-archive-writer",
+            dataset_id=archive.dataset_id,
+            role="roles/bigquery.dataEditor",
+            member=sink.writer_identity,
+            opts=self._child,
+        )
+        return archive.dataset_id
+
+    def grant_read(self, member: Member) -> None:
+        """Let a member read the lines of this log bucket and no other.
+
+        Source: https://cloud.google.com/logging/docs/logs-views#grant_access
+        """
+        view = pulumi.Output.concat('resource.name == "', self.bucket, f'/views/{_VIEW}"')
+        gcp.projects.IAMMember(
+            f"{self.pulumi_resource_name}-read-{member.name}",
+            project=self._place.project,
+            role="roles/logging.viewAccessor",
+            member=member.principal,
+            condition=gcp.projects.IAMMemberConditionArgs(title="tidemill-lines", expression=view),
+            opts=self._child,
+        )

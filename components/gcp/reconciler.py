@@ -1,0 +1,282 @@
+"""What removes machines that have left: a function with an account of its own, called every few minutes."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.base import as_args, token
+from components.gcp.member import Member, account_id, role_id
+from components.gcp.place import GcpPlace
+
+SOURCE = Path(__file__).parent / "reconciler_function"
+ENTRY = "reconcile"
+PERMISSIONS = (
+    "compute.autoscalers.get",
+    "compute.autoscalers.update",
+    "compute.instanceGroupManagers.get",
+    "compute.instanceGroupManagers.update",
+    "compute.instanceGroupManagers.use",
+    "monitoring.timeSeries.list",
+)
+"""Everything that it needs of the project. Instance groups take no binding of their own and no condition, so this holds
+for every group of the project: give each team a project.
+Source: the method pages below https://cloud.google.com/compute/docs/reference/rest/v1, such as
+regionInstanceGroupManagers/deleteInstances"""
+
+_MAIN = (
+    f'"""What the functions framework starts."""\n\nfrom {SOURCE.name}.main import {ENTRY}\n\n__all__ = ["{ENTRY}"]\n'
+)
+_RUNTIME = "python312"
+_TIMEOUT_SECONDS = 110
+_BUILD_ROLE = "roles/logging.logWriter"
+
+
+@dataclass
+class GcpReconcilerArgs:
+    """Arguments of `GcpReconciler`."""
+
+    fleets: list[pulumi.Input[dict[str, Any]]]
+    """The `fleet` of every `GcpWorkerPool` that it looks after."""
+    bucket: pulumi.Input[str]
+    """Name of the job store's bucket: it reads error records there and leaves its report."""
+    repository: pulumi.Input[str] | None = None
+    """Full name of the Artifact Registry repository for the function's image,
+    ``projects/<project>/locations/<location>/repositories/<id>``; None for Google's own ``gcf-artifacts``."""
+    log_bucket: pulumi.Input[str] | None = None
+    """Full name of the log bucket that its lines go to; None leaves them in ``_Default``."""
+    period_minutes: int = 2
+    """Minutes between two runs, 1 to 10."""
+    labels: dict[str, str] | None = None
+    """Labels of everything that can carry labels."""
+
+
+class GcpReconciler(pulumi.ComponentResource):
+    """The only thing that lowers a group's target size. It removes machines that are off, that failed to start or that
+    are wanted for nothing, and opens and closes the On-Demand rung. No machine that runs is ever removed.
+
+    While it does not run nothing is lost and nothing is ended; machines that are off keep their place and their disks,
+    and a stockout opens no rung. `tidemill status` and `tidemill doctor` then say so.
+
+    Type token: ``tidemill:index:GcpReconciler``.
+
+    Makes: service accounts for the function, its build and its scheduler; a custom role with the function's permissions
+    and its binding; the source as an object of the job store; the function (Cloud Functions, 2nd gen), which only the
+    scheduler's account may call and only from inside the project; a scheduler job; with `log_bucket` a log sink.
+
+    Costs while idle: about 22,000 calls of a second a month, inside the free tiers of Cloud Run and Cloud Scheduler
+    (three jobs an account); a few cents for the function's image.
+
+    Example:
+        ```python
+        fleet = {"name": "cpu", "subscription": "vision-dev-cpu", "groups": []}
+        reconciler = GcpReconciler(
+            "vision-dev-reconciler", GcpReconcilerArgs(fleets=[fleet], bucket="vision-dev-store")
+        )
+        pulumi.export("reconciler", reconciler.function)
+        ```
+    """
+
+    function: pulumi.Output[str]
+    """The function's name."""
+
+    def __init__(self, name: str, args: GcpReconcilerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(GcpReconcilerArgs, args)
+        super().__init__(token(GcpReconciler), name, None, opts)
+        if not 1 <= args.period_minutes <= 10:
+            raise ValueError(f"{name}: period_minutes is {args.period_minutes}; allowed are 1 to 10")
+        self._args = args
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._place = GcpPlace(self)
+        self._stem = name.removesuffix("-reconciler")
+        account = self._account("reconciler", "removes machines that have left")
+        self._member = _member("reconciler", account)
+        role = gcp.projects.IAMCustomRole(
+            f"{name}-role",
+            role_id=role_id(self._stem, "reconciler"),
+            title=f"Tidemill: reconciler of {self._stem}",
+            permissions=list(PERMISSIONS),
+            opts=self._child,
+        )
+        self._on_project("reconciler", role.name, self._member)
+        function = self._function(name, account)
+        self._call_it(name, function)
+        self._keep_lines(name, function)
+        self.function = function.name
+        self.register_outputs({"function": self.function})
+
+    @property
+    def member(self) -> Member:
+        """The function's service account, to grant it its part of the store."""
+        return self._member
+
+    def _account(self, suffix: str, what: str) -> gcp.serviceaccount.Account:
+        return gcp.serviceaccount.Account(
+            f"{self.pulumi_resource_name}-{suffix}",
+            account_id=account_id(self._stem, suffix),
+            display_name=f"Tidemill: {what}, for {self._stem}",
+            opts=self._child,
+        )
+
+    def _on_project(
+        self,
+        what: str,
+        role: pulumi.Input[str],
+        member: Member,
+        condition: gcp.projects.IAMMemberConditionArgs | None = None,
+    ) -> gcp.projects.IAMMember:
+        return gcp.projects.IAMMember(
+            f"{self.pulumi_resource_name}-{what}-grant",
+            project=self._place.project,
+            role=role,
+            member=member.principal,
+            condition=condition,
+            opts=self._child,
+        )
+
+    def _function(self, name: str, account: gcp.serviceaccount.Account) -> gcp.cloudfunctionsv2.Function:
+        args = self._args
+        files = source()
+        uploaded = gcp.storage.BucketObject(
+            f"{name}-source",
+            bucket=args.bucket,
+            # Another name for other content: the function is built anew exactly then.
+            name=f"reconciler/{digest(files)[:16]}.zip",
+            source=pulumi.AssetArchive({path: pulumi.StringAsset(text) for path, text in files.items()}),
+            opts=self._child,
+        )
+        builder, ready = self._builder()
+        settings = {
+            "project": self._place.project,
+            "region": self._place.region,
+            "bucket": args.bucket,
+            "period_seconds": args.period_minutes * 60,
+            "queues": args.fleets,
+        }
+        return gcp.cloudfunctionsv2.Function(
+            f"{name}-function",
+            location=self._place.region,
+            description="Removes machines that have left, opens and closes the second rung",
+            build_config=gcp.cloudfunctionsv2.FunctionBuildConfigArgs(
+                runtime=_RUNTIME,
+                entry_point=ENTRY,
+                service_account=builder.name,
+                docker_repository=args.repository,
+                source=gcp.cloudfunctionsv2.FunctionBuildConfigSourceArgs(
+                    storage_source=gcp.cloudfunctionsv2.FunctionBuildConfigSourceStorageSourceArgs(
+                        bucket=args.bucket, object=uploaded.name
+                    )
+                ),
+            ),
+            service_config=gcp.cloudfunctionsv2.FunctionServiceConfigArgs(
+                service_account_email=account.email,
+                # One at a time: two runs would remove the same machines.
+                min_instance_count=0,
+                max_instance_count=1,
+                max_instance_request_concurrency=1,
+                available_memory="256Mi",
+                timeout_seconds=_TIMEOUT_SECONDS,
+                # Cloud Scheduler of the same project counts as inside.
+                # Source: https://cloud.google.com/run/docs/securing/ingress
+                ingress_settings="ALLOW_INTERNAL_ONLY",
+                environment_variables={"RECONCILER_SETTINGS": pulumi.Output.json_dumps(settings)},
+            ),
+            labels=args.labels,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=ready),
+        )
+
+    def _builder(self) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
+        """An account for the build, instead of the project's default one, and its grants.
+
+        Source: https://cloud.google.com/functions/docs/securing/build-custom-sa
+        """
+        account = self._account("builder", "builds the reconciler")
+        member = _member("builder", account)
+        expression = pulumi.Output.concat(
+            'resource.name.startsWith("projects/_/buckets/gcf-v2-sources-',
+            self._place.number,
+            "-",
+            self._place.region,
+            '")',
+        )
+        condition = gcp.projects.IAMMemberConditionArgs(title="function-sources", expression=expression)
+        grants: list[pulumi.Resource] = [
+            self._on_project("builder-logs", _BUILD_ROLE, member),
+            self._on_project("builder-sources", "roles/storage.objectViewer", member, condition),
+        ]
+        if self._args.repository is not None:
+            parts = pulumi.Output.from_input(self._args.repository).apply(lambda full: full.split("/"))
+            grants.append(
+                gcp.artifactregistry.RepositoryIamMember(
+                    f"{self.pulumi_resource_name}-builder-images",
+                    project=parts[1],
+                    location=parts[3],
+                    repository=parts[5],
+                    role="roles/artifactregistry.writer",
+                    member=member.principal,
+                    opts=self._child,
+                )
+            )
+        return account, grants
+
+    def _call_it(self, name: str, function: gcp.cloudfunctionsv2.Function) -> None:
+        account = self._account("scheduler", "calls the reconciler")
+        invoker = gcp.cloudrunv2.ServiceIamMember(
+            f"{name}-invoker",
+            location=function.location,
+            name=function.name,
+            role="roles/run.invoker",
+            member=_member("scheduler", account).principal,
+            opts=self._child,
+        )
+        address = function.service_config.apply(lambda config: config.uri or "" if config else "")
+        gcp.cloudscheduler.Job(
+            f"{name}-schedule",
+            region=self._place.region,
+            schedule=f"*/{self._args.period_minutes} * * * *",
+            time_zone="Etc/UTC",
+            attempt_deadline=f"{_TIMEOUT_SECONDS + 10}s",
+            # The next run comes soon enough.
+            retry_config=gcp.cloudscheduler.JobRetryConfigArgs(retry_count=0),
+            http_target=gcp.cloudscheduler.JobHttpTargetArgs(
+                http_method="POST",
+                uri=address,
+                oidc_token=gcp.cloudscheduler.JobHttpTargetOidcTokenArgs(
+                    service_account_email=account.email, audience=address
+                ),
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[invoker]),
+        )
+
+    def _keep_lines(self, name: str, function: gcp.cloudfunctionsv2.Function) -> None:
+        if self._args.log_bucket is None:
+            return
+        gcp.logging.ProjectSink(
+            f"{name}-lines",
+            destination=pulumi.Output.concat("logging.googleapis.com/", self._args.log_bucket),
+            filter=pulumi.Output.concat(
+                'resource.type = "cloud_run_revision" AND resource.labels.service_name = "', function.name, '"'
+            ),
+            unique_writer_identity=True,
+            opts=self._child,
+        )
+
+
+def _member(name: str, account: gcp.serviceaccount.Account) -> Member:
+    return Member(name, pulumi.Output.concat("serviceAccount:", account.email))
+
+
+def source() -> dict[str, str]:
+    """The function's source by path: a `main.py` for the framework, beside the package with what it does."""
+    files = {f"{SOURCE.name}/{path.name}": path.read_text(encoding="utf-8") for path in sorted(SOURCE.glob("*.py"))}
+    requirements = (SOURCE / "requirements.txt").read_text(encoding="utf-8")
+    return {"main.py": _MAIN, "requirements.txt": requirements, **files}
+
+
+def digest(files: dict[str, str]) -> str:
+    """SHA-256 of a source, the same on every machine."""
+    text = "".join(f"{path}\0{content}\0" for path, content in sorted(files.items()))
+    return hashlib.sha256(text.encode()).hexdigest()
