@@ -64,13 +64,12 @@ def aws_queue(settings: Queue, queue: BatchQueue) -> dict[str, Any]:
     return {**_queue(settings, images, types), "aws": {"job_queue": queue.arn}}
 
 
-def gcp_queue(settings: Queue, pool: WorkerPool) -> dict[str, Any]:
-    """A queue on GCP, as the descriptor has it."""
+def gcp_queue(settings: Queue, pool: WorkerPool, image: pulumi.Input[str]) -> dict[str, Any]:
+    """A queue on GCP, as the descriptor has it; ``image`` is what its machines pull."""
     item, wanted = settings.item, settings.machines
-    images = {name: {"ref": reference} for name, reference in settings.images.items()}
     types = machines.one_size(wanted.families, wanted.size, item.cpus, item.memory_mib, item.gpus)
     names = {"topic": pool.topic, "subscription": pool.subscription, "dead_letters": pool.dead_letters}
-    return {**_queue(settings, images, types), "gcp": names}
+    return {**_queue(settings, {"default": {"ref": image}}, types), "gcp": names}
 
 
 def _queue(settings: Queue, images: Mapping[str, Any], types: Sequence[machines.MachineType]) -> dict[str, Any]:

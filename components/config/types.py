@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 _NAME = re.compile(r"[a-z](-?[a-z0-9])*")
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PROJECT = r"projects/[a-z][a-z0-9.:-]{4,61}[a-z0-9]"
+_PROJECT = r"projects/[a-z][a-z0-9.:-]{0,61}[a-z0-9]?"
 AWS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 """A key of AWS KMS."""
 GCP_KEY = re.compile(rf"{_PROJECT}/locations/[a-z0-9-]+/keyRings/[\w-]{{1,63}}/cryptoKeys/[\w-]{{1,63}}")

@@ -79,7 +79,7 @@ class GcpNetwork(pulumi.ComponentResource):
             opts=self._opts,
         )
         gcp.compute.Firewall(
-            f"{name}-no-way-in",
+            f"{name}-closed",
             network=network.id,
             direction="INGRESS",
             # Before any rule that somebody adds by hand: their default is 1000, and at 1000 a deny wins.

@@ -150,7 +150,12 @@ class _Monitor(mocks.MockMonitor):
             return answer
         inputs = pulumi.runtime.rpc.deserialize_properties(request.object)
         hooks = [name for names in (request.hooks.on_error,) for name in names] if request.HasField("hooks") else []
-        options = {"protect": request.protect, "on_error": hooks, "dependencies": list(request.dependencies)}
+        options = {
+            "protect": request.protect,
+            "retain": request.retainOnDelete,
+            "on_error": hooks,
+            "dependencies": list(request.dependencies),
+        }
         self._recorder.resources.append(Made(request.type, request.name, inputs, answer.urn, options))
         return answer
 

@@ -14,6 +14,8 @@ from tests.components.recording import Recorder, run_with
 
 ROOT = Path(__file__).resolve().parents[2]
 STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))
+GCP_STACKS = [name for name in STACKS if "gcp" in name]
+AWS_STACKS = [name for name in STACKS if name not in GCP_STACKS]
 IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
 
 

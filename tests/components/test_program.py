@@ -1,4 +1,4 @@
-"""The program on each committed stack. Recording mocks: they prove what is asked for, not that AWS accepts it."""
+"""The program on each stack of AWS. Recording mocks: they prove what is asked for, not that AWS accepts it."""
 
 import inspect
 import json
@@ -10,17 +10,19 @@ import pulumi_aws as aws
 import pytest
 
 from tests.components.recording import Made, Recorder
-from tests.components.stacks import ROOT, STACKS, run_program, run_stack, settings
+from tests.components.stacks import AWS_STACKS, GCP_STACKS, ROOT, run_program, run_stack, settings
 from tidemill.descriptor import Descriptor
 
 
-@pytest.fixture(scope="module", params=STACKS)
+@pytest.fixture(scope="module", params=AWS_STACKS)
 def stack(request: pytest.FixtureRequest) -> tuple[str, Recorder]:
     return request.param, run_stack(request.param)
 
 
-def test_the_three_stacks_are_there():
-    assert STACKS == ["demo-aws", "vision-dev", "vision-prod"]
+def test_three_stacks_a_cloud_are_there():
+    assert AWS_STACKS == ["demo-aws", "vision-dev", "vision-prod"]
+    assert GCP_STACKS == ["demo-gcp", "vision-gcp-dev", "vision-gcp-prod"]
+    assert [settings(stack)["tidemill:cloud"] for stack in GCP_STACKS] == ["gcp", "gcp", "gcp"]
 
 
 def test_every_part_is_a_child_of_the_pipeline(stack):

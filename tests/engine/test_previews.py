@@ -26,7 +26,7 @@ def test_an_empty_account_previews_with_the_policy_pack(new_project, stack):
     ("key", "value", "says"),
     [
         ("tidemill:quues", {"cpu": {}}, ["tidemill:quues", "queues", "Did you mean"]),
-        ("tidemill:logs", {"retention_days": 0}, ["tidemill:logs.retention_days", "1, 3, 5"]),
+        ("tidemill:logs", {"retention_days": 10}, ["tidemill:logs.retention_days", "1, 3, 5"]),
     ],
 )
 def test_a_wrong_config_key_is_one_clean_line_and_nothing_is_created(new_project, key, value, says):

@@ -35,9 +35,25 @@ GOOD: dict[str, Any] = {
 }
 
 
-def changed(path: str, value: Any) -> dict[str, Any]:
-    """The good config with one key set: ``queues.cpu.item.cpus``; digits are list positions."""
-    config = copy.deepcopy(GOOD)
+GOOD_ON_GCP: dict[str, Any] = {
+    "team": "vision",
+    "environment": "dev",
+    "cloud": "gcp",
+    "data": {"read": ["gs://refs/hg38/"], "write": ["gs://features/vision/"]},
+    "queues": {
+        "cpu": {
+            "images": {"default": IMAGE},
+            "item": {"cpus": 2, "memory_mib": 4096},
+            "machines": {"families": ["n2", "n2d"], "cpus": 16},
+            "capacity": [{"market": "spot", "max_cpus": 64}],
+        }
+    },
+}
+
+
+def changed(path: str, value: Any, good: dict[str, Any] = GOOD) -> dict[str, Any]:
+    """A good config with one key set: ``queues.cpu.item.cpus``; digits are list positions."""
+    config = copy.deepcopy(good)
     *parents, last = path.split(".")
     here: Any = config
     for part in parents:
@@ -60,19 +76,20 @@ CASES = yaml.safe_load((Path(__file__).parent / "bad_stack_configs.yaml").read_t
 
 
 def built(case: dict[str, Any]) -> dict[str, Any]:
-    """The config of a case: the good one with one key set, or without one."""
+    """The config of a case: the good one of its cloud with one key set, or without one."""
     if "unset" in case:
         return without(case["unset"])
     ((path, value),) = case["set"].items()
-    return changed(path, value)
+    return changed(path, value, GOOD_ON_GCP if case.get("cloud") == "gcp" else GOOD)
 
 
 def too_many() -> dict[str, Any]:
     return changed("queues", {f"q{number}": GOOD["queues"]["cpu"] for number in range(13)})
 
 
-def test_the_good_config_is_good():
-    assert isinstance(parse(GOOD), StackConfig)
+@pytest.mark.parametrize("good", [GOOD, GOOD_ON_GCP], ids=["aws", "gcp"])
+def test_the_good_config_is_good(good: dict[str, Any]):
+    assert isinstance(parse(good), StackConfig)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["wrong"] for case in CASES])
@@ -90,7 +107,8 @@ def test_one_line_with_key_value_allowed_and_what_to_do(case: dict[str, Any]):
 
 
 def test_there_are_enough_cases():
-    assert len(CASES) >= 40
+    assert len(CASES) >= 40 + 25
+    assert len([case for case in CASES if case.get("cloud") == "gcp"]) >= 25
     assert len({case["wrong"] for case in CASES}) == len(CASES)
 
 
@@ -188,6 +206,11 @@ PATHS = st.sampled_from(
         "queues.cpu.ulimits",
         "queues.cpu.mounts",
         "queues.cpu.aws",
+        "queues.cpu.gcp",
+        "queues.cpu.gcp.idle_minutes",
+        "network.existing",
+        "registry",
+        "cloud",
     ]
 )
 
@@ -201,9 +224,9 @@ def refusal(config: dict[str, Any]) -> str | None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(PATHS, ANYTHING)
-def test_whatever_stands_there_is_right_or_one_line(path: str, value: Any):
-    line = refusal(changed(path, value))
+@given(PATHS, ANYTHING, st.sampled_from([GOOD, GOOD_ON_GCP]))
+def test_whatever_stands_there_is_right_or_one_line(path: str, value: Any, good: dict[str, Any]):
+    line = refusal(changed(path, value, good))
     assert line is None or (line.startswith("tidemill:") and len(line.splitlines()) == 1)
 
 

@@ -1,0 +1,78 @@
+"""The GCP registry. Recording mocks: they prove what is asked for, not that GCP accepts it."""
+
+import pytest
+
+from components.config import ConfigError
+from components.gcp.member import Member
+from components.gcp.registry import GcpRegistry, GcpRegistryArgs
+from tests.components.recording import Recorder, run
+
+LABELS = {"tidemill-team": "vision"}
+PULLER = Member("worker", "serviceAccount:w@p.iam.gserviceaccount.com")
+
+
+def registry(grant: str | None = None, **settings) -> tuple[Recorder, str]:
+    urls: list[str] = []
+
+    def program() -> None:
+        made = GcpRegistry("r", GcpRegistryArgs(repository="vision-dev", labels=LABELS, **settings))
+        made.url.apply(urls.append)
+        if grant:
+            getattr(made, grant)(PULLER)
+
+    recorder = run(program)
+    return recorder, urls[0]
+
+
+def test_one_repository_for_images_of_every_name():
+    made, url = registry(keep_images=7, expire_untagged_after_days=3)
+    assert made.counts() == {"GcpRegistry": 1, "artifactregistry.Repository": 1}
+    assert url == "us-central1-docker.pkg.dev/vision-project/vision-dev"
+    assert made.one("artifactregistry.Repository").inputs == {
+        "cleanupPolicies": [
+            {"action": "KEEP", "id": "keep-recent", "mostRecentVersions": {"keepCount": 7}},
+            {
+                "action": "DELETE",
+                "condition": {"olderThan": f"{3 * 86400}s", "tagState": "UNTAGGED"},
+                "id": "delete-untagged",
+            },
+            {"action": "DELETE", "condition": {"olderThan": "86400s", "tagState": "TAGGED"}, "id": "delete-older"},
+        ],
+        "cleanupPolicyDryRun": False,
+        "dockerConfig": {"immutableTags": True},
+        "format": "DOCKER",
+        "labels": LABELS,
+        "location": "us-central1",
+        "repositoryId": "vision-dev",
+        "vulnerabilityScanningConfig": {"enablementConfig": "INHERITED"},
+    }
+
+
+@pytest.mark.parametrize("purge", [False, True])
+def test_it_is_protected_unless_everything_may_go(purge: bool):
+    made, _ = registry(purge=purge)
+    assert made.one("artifactregistry.Repository").options["protect"] is not purge
+
+
+@pytest.mark.parametrize(
+    ("grant", "name", "role"),
+    [
+        ("grant_pull", "r-pull-worker", "roles/artifactregistry.reader"),
+        ("grant_push", "r-push-worker", "roles/artifactregistry.writer"),
+    ],
+)
+def test_a_grant_is_on_the_repository_and_not_on_the_project(grant: str, name: str, role: str):
+    made, _ = registry(grant)
+    binding = made.one("artifactregistry.RepositoryIamMember")
+    assert binding.name == name
+    assert binding.inputs == {
+        "location": "us-central1",
+        "member": PULLER.principal,
+        "repository": "r-images-id",
+        "role": role,
+    }
+
+
+def test_no_image_is_kept():
+    with pytest.raises(ConfigError, match=r"^tidemill:registry.keep_images: 0 is refused"):
+        registry(keep_images=0)

@@ -1,0 +1,112 @@
+"""A config on GCP: its defaults, its machines, and what a preview says of it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from components import machines
+from components.config import gcp_queue, parse
+from components.config.notes import notes
+
+IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
+
+
+def config(**queue: Any):
+    queues = {"cpu": {"images": {"default": IMAGE}, **queue}}
+    return parse({"team": "t", "environment": "e", "cloud": "gcp", "queues": queues})
+
+
+def test_five_keys_are_enough():
+    cpu = config().queues["cpu"]
+    assert cpu.machines.families == ["n2", "n2d", "c3d"]
+    assert cpu.machines.size == 16
+    assert (cpu.gcp.idle_minutes, cpu.gcp.min_machines, cpu.gcp.scale_in) == (10, 0, "idle")
+    assert notes(config()) == []
+
+
+def test_a_queue_alone_has_the_same_defaults():
+    assert gcp_queue({"images": {"default": IMAGE}}, "cpu") == config().queues["cpu"]
+
+
+@pytest.mark.parametrize("cpus", [8, {"min": 8, "max": 8}])
+def test_one_size_is_a_number_or_a_range_of_one(cpus: Any):
+    assert config(machines={"cpus": cpus}).queues["cpu"].machines.size == 8
+
+
+def test_a_checked_config_can_be_checked_again():
+    """The program hands its config to the pipeline, which checks it once more."""
+    once = config(gcp={"min_machines": 2})
+    assert parse(once.model_dump(exclude_unset=True)) == once
+
+
+def test_the_table_is_dated_and_says_where_it_is_from():
+    content = json.loads(machines.GCP_TABLE.read_text())
+    assert content["as_of"] >= "2026-01-01"
+    assert content["source"].startswith("https://docs.cloud.google.com/compute/docs/")
+    assert len({(row["type"], row.get("attach")) for row in content["machines"]}) == len(content["machines"])
+
+
+@pytest.mark.parametrize(
+    ("series", "shape", "gib_a_cpu"),
+    [
+        ("n2", "standard", 4),
+        ("n2d", "highcpu", 1),
+        ("c3", "highmem", 8),
+        ("e2", "standard", 4),
+        ("n1", "standard", 3.75),
+    ],
+)
+def test_memory_goes_by_shape(series: str, shape: str, gib_a_cpu: float):
+    rows = [m for m in machines.families("gcp")[series] if f"-{shape}-" in m.type and m.cpus <= 64]
+    assert rows
+    assert {m.memory_mib / 1024 / m.cpus for m in rows} == {gib_a_cpu}
+
+
+def test_the_number_of_a_types_name_is_its_vcpus():
+    for family, types in machines.families("gcp").items():
+        for machine in types:
+            assert int(machine.type.rpartition("-")[2]) == machine.cpus
+            assert machine.type.startswith(family.removesuffix("-t4") + "-")
+            assert (machine.gpus > 0) is (family in ("g2", "n1-t4"))
+            assert (machine.attach is not None) is (family == "n1-t4")
+
+
+@pytest.mark.parametrize(
+    ("families", "size", "item", "types", "slots"),
+    [
+        # 16 items of 2 GiB do not fit the 16 GiB of n2-highcpu-16; c3d-highcpu-16 has 32, less what the system takes.
+        (["n2", "c3d"], 16, (1, 2048, 0), ["n2-standard-16", "c3d-standard-16"], 16),
+        (["c3d", "n2"], 16, (1, 512, 0), ["c3d-highcpu-16", "n2-highcpu-16"], 16),
+        (["n2"], 16, (4, 30_000, 0), ["n2-highmem-16"], 4),
+        # Nothing runs two of them: the least memory that runs one.
+        (["n2"], 16, (16, 60_000, 0), ["n2-standard-16"], 1),
+        (["n2", "c3"], 16, (1, 2048, 0), ["n2-standard-16"], 16),
+        (["g2"], 24, (8, 16_000, 1), ["g2-standard-24"], 2),
+        (["n1-t4"], 8, (8, 16_000, 1), ["n1-standard-8"], 1),
+        (["n2"], 2, (2, 900_000, 0), [], 0),
+    ],
+)
+def test_each_family_gives_its_cheapest_type_that_runs_the_most(families, size, item, types, slots):
+    found = machines.one_size(families, size, *item)
+    assert [machine.type for machine in found] == types
+    assert min((machine.slots(*item) for machine in found), default=0) == slots
+
+
+def test_what_is_left_out_is_said():
+    (line,) = notes(config(machines={"families": ["n2", "c3"], "cpus": 16}))
+    assert line.startswith("tidemill:queues.cpu.machines.families[1]: c3 is left out, it has no machine of 16 vCPUs")
+    assert line.endswith("it has 4, 8, 22, 44, 88, 176.")
+
+
+def test_capacity_that_no_number_of_machines_fills_is_said():
+    capacity = [{"market": "spot", "max_cpus": 100}, {"market": "on_demand", "max_cpus": 32}]
+    (line,) = notes(config(capacity=capacity))
+    assert line == (
+        "tidemill:queues.cpu.capacity[0].max_cpus: 100 is no multiple of machines.cpus (16); 6 machines, 96 vCPUs, "
+        "are the most."
+    )
+
+
+def test_aws_has_nothing_to_note():
+    assert notes(parse({"team": "t", "environment": "e", "queues": {"q": {"images": {"default": IMAGE}}}})) == []
