@@ -107,6 +107,30 @@ def test_a_submit_that_dies_at_any_step_is_finished_by_the_same_command(world, b
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_submit_without_a_name_says_before_it_enqueues_what_finishes_it(world, before):
+    step = 0
+    while True:
+        target, backend, steps = world()
+        said: list[str] = []
+        call = lambda target=target, said=said: target.submit(  # noqa: E731 one call, of this world
+            ["x", "{uri}"], uris(ITEMS), queue="cpu", chunk_size=CHUNK, say=said.append
+        )
+        if not steps.killed(call, step := step + 1, before):
+            break
+        died_at = steps.seen[-1]
+        told = [word.strip("`") for text in said if "tidemill resume" in text for word in text.split()]
+        if not told:
+            assert backend.arrays == [], died_at
+            continue
+        job = target.job(told[told.index("resume") + 1])
+        job.resume()
+        rounds = Ledger(target.store, job.id).rounds()
+        chunks = [chunk for r in rounds for chunk in enqueued(target, backend, job, r.round)]
+        assert sorted(chunks) == list(range(CHUNKS)), died_at
+    assert step > 9
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 @pytest.mark.parametrize("verb", ["retry", "resume"])
 def test_a_retry_or_resume_that_dies_at_any_step_is_finished_by_resume(world, verb, before):
     step = 0

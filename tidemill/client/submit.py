@@ -96,7 +96,7 @@ def submit(pipeline: Pipeline, asked: Submission, say: Callable[[str], None]) ->
             "user": pipeline.backend.user(),
         }
     )
-    return _send(pipeline, spec, spool, plan, packed=packed, say=say)
+    return _send(pipeline, spec, spool, plan, packed=packed, named=asked.name is not None, say=say)
 
 
 def _read_through(pipeline: Pipeline, asked: Submission, draft: JobSpec, say: Callable[[str], None]) -> Spool:
@@ -113,7 +113,14 @@ def _read_through(pipeline: Pipeline, asked: Submission, draft: JobSpec, say: Ca
 
 
 def _send(
-    pipeline: Pipeline, spec: JobSpec, spool: Spool, plan: Plan, *, packed: Packed | None, say: Callable[[str], None]
+    pipeline: Pipeline,
+    spec: JobSpec,
+    spool: Spool,
+    plan: Plan,
+    *,
+    packed: Packed | None,
+    named: bool,
+    say: Callable[[str], None],
 ) -> Job:
     ledger = Ledger(pipeline.store, spec.job)
     known = Job.known_spec(pipeline, spec.job)
@@ -125,6 +132,9 @@ def _send(
         # Of two submits at once the first spec stands: the job is the same, only who and when may differ.
         pipeline.store.create(f"jobs/{spec.job}/job.json", spec.model_dump_json().encode())
         say(f"{_plural(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
+        if not named:
+            # Its id is new each time, so the same command would be another job.
+            say(f"Should this be interrupted, `tidemill resume {spec.job}` finishes it (a --name lets you repeat it).")
     elif ledger.is_cancelled():
         raise CallerError(
             f"name is {spec.name!r}, and with these items it is the job {spec.job}, which is cancelled. "
