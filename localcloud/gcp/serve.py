@@ -36,7 +36,10 @@ from localcloud.gcp.rest import Rest
 from localcloud.gcp.tokens import Tokens
 from localcloud.gcp.wire import ApiError, Request, Response, Served, listen
 
-PLUGINS: tuple[str, ...] = ()
+PLUGINS: tuple[str, ...] = (
+    "localcloud.gcp.storage:Storage",
+    "localcloud.gcp.pubsub.plugin:PubSubPlugin",
+)
 """`module:Class` of every service that behaves, in the order in which they are asked and started."""
 STOP_SECONDS = 8.0
 

@@ -9,13 +9,19 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from localcloud.gcp import seed
 from localcloud.gcp.clock import Clock
 from localcloud.gcp.pubsub import PubSub
+from localcloud.gcp.pubsub.plugin import PubSubPlugin
+from localcloud.gcp.serve import Daemon, parse
+from localcloud.gcp.wire import ApiError
 
+OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
 PROJECT = "v1/projects/p"
 TOPIC, DEAD = "projects/p/topics/t", "projects/p/topics/dead"
 SUB, DEAD_SUB = "projects/p/subscriptions/s", "projects/p/subscriptions/dead"
@@ -288,6 +294,56 @@ def test_the_stock_client_speaks_to_the_same_messages_over_grpc(slow: PubSub, mo
         streaming.cancel()
         streaming.result(timeout=SECONDS)
     assert (came, unacked(slow)) == ([{"chunk": "1"}], 0)
+
+
+def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_agents_grants(tmp_path: Path) -> None:
+    daemon = Daemon(parse(["--state", str(tmp_path)]))
+    site, base = daemon.site, "projects/localcloud-project"
+    topic, dead, sub, dead_sub = (f"{base}/{name}" for name in
+                                  ("topics/t", "topics/dead", "subscriptions/s", "subscriptions/dead"))  # fmt: skip
+
+    def call(method: str, path: str, body: Any = None, principal: str = OWNER) -> Any:
+        return site.call(principal, "pubsub", method, f"v1/{path}", body)
+
+    def attempt() -> int:
+        """Pull once and return the message: which attempt it was, 0 without one."""
+        answer = call("POST", f"{sub}:pull", {"maxMessages": 1, "returnImmediately": True})
+        if not answer:
+            return 0
+        [received] = answer["receivedMessages"]
+        call("POST", f"{sub}:modifyAckDeadline", {"ackIds": [received["ackId"]], "ackDeadlineSeconds": 0})
+        return received["deliveryAttempt"]
+
+    try:
+        for name in (topic, dead):
+            call("PUT", name, {})
+        call("PUT", dead_sub, {"topic": dead})
+        policy = {"deadLetterTopic": dead, "maxDeliveryAttempts": 5}
+        made = call("PUT", sub, {"topic": topic, "messageRetentionDuration": "2678400s", "deadLetterPolicy": policy})
+        assert (made["ackDeadlineSeconds"], made["messageRetentionDuration"]) == (10, "2678400s")
+        assert call("GET", sub) == made
+        change = {"subscription": {"ackDeadlineSeconds": 600}, "updateMask": "ackDeadlineSeconds"}
+        assert call("PATCH", sub, change)["ackDeadlineSeconds"] == 600
+        assert call("GET", sub)["ackDeadlineSeconds"] == 600
+        with pytest.raises(ApiError, match=r"pubsub\.topics\.publish"):
+            call("POST", f"{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]}, "user:nobody@example.com")
+        call("POST", f"{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]})
+        plugin = next(plugin for plugin in site.plugins if isinstance(plugin, PubSubPlugin))
+        assert plugin.backlog()[sub]["unacked"] == 1
+        assert [attempt() for _ in range(7)] == [1, 2, 3, 4, 5, 6, 7]
+        agent = [f"serviceAccount:{seed.agent('pubsub.googleapis.com')}"]
+        publisher = {"bindings": [{"role": "roles/pubsub.publisher", "members": agent}]}
+        call("POST", f"{dead}:setIamPolicy", {"policy": publisher})
+        assert attempt() == 8, "one of the two grants is not enough"
+        subscriber = {"bindings": [{"role": "roles/pubsub.subscriber", "members": agent}]}
+        call("POST", f"{sub}:setIamPolicy", {"policy": subscriber})
+        assert attempt() == 0
+        assert {name: state["unacked"] for name, state in plugin.backlog().items()} == {sub: 0, dead_sub: 1}
+        call("DELETE", sub)
+        with pytest.raises(ApiError, match="not found"):
+            call("POST", f"{sub}:pull", {"maxMessages": 1})
+    finally:
+        daemon.stop()
 
 
 def test_the_process_ends_with_its_parent_however_that_ends() -> None:

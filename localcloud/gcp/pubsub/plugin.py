@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from localcloud.gcp.pubsub import PubSub
-from localcloud.gcp.wire import Request, Response
+from localcloud.gcp.wire import ApiError, Request, Response
 
 if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
@@ -51,14 +52,17 @@ class PubSubPlugin:
             topic = f"pubsub/{request.json().get('topic', '')}"
             self._site.policy.check(request.principal, "pubsub.topics.attachSubscription", topic)
         answer = self._forward(request, {})
-        if answer.status >= 400 or verb == "delete":
-            return answer if answer.status >= 400 else self._site.default(request)
-        self._site.default(request)
+        stored = self._site.default(request)
+        if verb == "delete":
+            return stored
         name = self._site.full_name("pubsub", request.call.name)
         return Response.of(self._site.resources.change(name, lambda value: value.update(answer.json())))
 
     def _forward(self, request: Request, headers: dict[str, str]) -> Response:
         status, body = self.process.call(request.method, request.path, request.body, headers)
+        if status >= 400:
+            error = json.loads(body)["error"]
+            raise ApiError(status, error["message"], error["status"])
         return Response(status, body, {"Content-Type": "application/json; charset=UTF-8"})
 
     def _may_forward(self, request: Request) -> bool:

@@ -1,0 +1,231 @@
+"""localcloud's Cloud Storage, asked by obstore as the product does, and over the JSON API."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import obstore
+import pytest
+from obstore.store import GCSStore
+
+from localcloud.gcp.objects import Content, Objects
+from localcloud.gcp.serve import Daemon, parse
+from localcloud.gcp.storage import Storage
+
+OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
+WORKER = "worker@localcloud-project.iam.gserviceaccount.com"
+QUICK: Any = {"max_retries": 0}
+PLACE = "storage/projects/_/buckets/bucket"
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    running = Daemon(parse(["--state", str(tmp_path_factory.mktemp("gcp"))]))
+    site = running.site
+    site.call(OWNER, "storage", "POST", "storage/v1/b?project=localcloud-project", {"name": "bucket"})
+    account = {"accountId": "worker", "serviceAccount": {}}
+    site.call(OWNER, "iam", "POST", "v1/projects/localcloud-project/serviceAccounts", account)
+    yield running
+    running.stop()
+
+
+def storage_of(daemon: Daemon) -> Storage:
+    return next(plugin for plugin in daemon.site.plugins if isinstance(plugin, Storage))
+
+
+def token(daemon: Daemon, principal: str = OWNER) -> str:
+    return daemon.site.tokens.issue(principal)["access_token"]
+
+
+def store(daemon: Daemon, principal: str = OWNER, prefix: str = "") -> GCSStore:
+    bearer = token(daemon, principal)
+    return GCSStore(
+        "bucket",
+        prefix=prefix or None,
+        base_url=f"{daemon.site.url}/storage",
+        credential_provider=lambda: {"token": bearer, "expires_at": None},
+        retry_config=QUICK,
+    )
+
+
+def call(
+    daemon: Daemon, method: str, path: str, body: bytes | None = None, kind: str = "text/plain"
+) -> tuple[int, bytes]:
+    headers = {"Authorization": f"Bearer {token(daemon)}", "Content-Type": kind}
+    request = urllib.request.Request(f"{daemon.site.url}/storage/{path}", body, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+@pytest.mark.parametrize("name", ["plain", "a/b c/ü~#?%&<'\".json", "deep/" * 30 + "x"])
+def test_what_is_written_is_read(daemon: Daemon, name: str) -> None:
+    gcs = store(daemon)
+    put = obstore.put(gcs, name, b"0123456789", attributes={"Content-Type": "text/plain", "note": "1"})
+    found = obstore.get(gcs, name)
+    assert bytes(found.bytes()) == b"0123456789"
+    assert (found.meta["size"], found.meta["e_tag"], found.meta["version"]) == (10, put["e_tag"], put["version"])
+    assert dict(found.attributes) == {"Content-Type": "text/plain", "note": "1"}
+    assert abs(found.meta["last_modified"].timestamp() - time.time()) < 60
+    assert bytes(obstore.get_range(gcs, name, start=2, end=5)) == b"234"
+    assert bytes(obstore.get_range(gcs, name, start=8, end=50)) == b"89"
+    assert bytes(obstore.get(gcs, name, options={"range": {"suffix": 3}}).bytes()) == b"789"
+    obstore.delete(gcs, name)
+    with pytest.raises(FileNotFoundError):
+        obstore.head(gcs, name)
+
+
+def test_a_create_is_won_once_and_an_update_needs_the_generation(daemon: Daemon) -> None:
+    gcs = store(daemon, prefix="create")
+    first = obstore.put(gcs, "x", b"1", mode="create")
+    with pytest.raises(obstore.exceptions.AlreadyExistsError):
+        obstore.put(gcs, "x", b"2", mode="create")
+    second = obstore.put(gcs, "x", b"3", mode={"e_tag": first["e_tag"], "version": first["version"]})
+    with pytest.raises(obstore.exceptions.PreconditionError):
+        obstore.put(gcs, "x", b"4", mode={"e_tag": first["e_tag"], "version": first["version"]})
+    assert int(second["version"] or 0) > int(first["version"] or 0)
+    assert bytes(obstore.get(gcs, "x").bytes()) == b"3"
+    with pytest.raises(obstore.exceptions.AlreadyExistsError):
+        obstore.copy(gcs, "x", "x", overwrite=False)
+    obstore.rename(gcs, "x", "y")
+    assert [meta["path"] for meta in obstore.list(gcs).collect()] == ["y"]
+
+
+def test_a_large_object_goes_in_parts_and_is_read_by_ranges(daemon: Daemon) -> None:
+    gcs, body = store(daemon, prefix="large"), bytes(range(256)) * (11 << 12)
+    obstore.put(gcs, "x", body, use_multipart=True)
+    assert bytes(obstore.get(gcs, "x").bytes()) == body
+    parts = obstore.get_ranges(gcs, "x", starts=[5, 9_000_000], ends=[8, 9_000_003])
+    assert [bytes(part) for part in parts] == [body[5:8], body[9_000_000:9_000_003]]
+
+
+def test_ten_thousand_names_are_listed_in_pages(tmp_path: Path, daemon: Daemon) -> None:
+    objects = storage_of(daemon).objects
+    names = [f"many/{number % 100:02}/{number:05}" for number in range(10_000)]
+    for name in names:
+        objects.put("bucket", name, Content(b"x"))
+    gcs = store(daemon)
+    started = time.monotonic()
+    found = [meta["path"] for meta in obstore.list(gcs, prefix="many").collect()]
+    print(f"10,000 names in {time.monotonic() - started:.2f} s")  # a figure, not a limit: CI's machine is loaded
+    assert found == sorted(names)
+    behind = [meta["path"] for meta in obstore.list(gcs, prefix="many", offset="many/98/00098").collect()]
+    assert behind == sorted(names)[9801:]
+    folders = obstore.list_with_delimiter(gcs, "many")
+    assert (folders["common_prefixes"], folders["objects"]) == ([f"many/{number:02}" for number in range(100)], [])
+    obstore.delete(gcs, names[:5000])
+    assert len(obstore.list(gcs, prefix="many").collect()) == 5000
+
+
+def test_a_page_of_folders_goes_on_behind_its_last_folder(tmp_path: Path) -> None:
+    objects = Objects(tmp_path / "objects", time.time)
+    for name in ("a", "b/1", "b/2", "c/1", "d"):
+        objects.put("bucket", name, Content(b""))
+    pages, after = [], ""
+    while True:
+        page = objects.list("bucket", delimiter="/", after=after, limit=2)
+        pages.append([*(stored.name for stored in page.objects), *page.prefixes])
+        after = page.more
+        if not after:
+            break
+    assert pages == [["a", "b/"], ["d", "c/"]]
+
+
+def test_the_json_api_uploads_describes_lists_and_deletes(daemon: Daemon) -> None:
+    name = quote("json/a b.json", safe="")
+    status, body = call(daemon, "POST", f"upload/storage/v1/b/bucket/o?uploadType=media&name={name}", b"{}")
+    described = json.loads(body)
+    assert (status, described["name"], described["size"], described["contentType"]) == (
+        200,
+        "json/a b.json",
+        "2",
+        "text/plain",
+    )
+    again = f"upload/storage/v1/b/bucket/o?uploadType=media&name={name}&ifGenerationMatch=0"
+    assert call(daemon, "POST", again, b"{}")[0] == 412
+    assert call(daemon, "GET", f"storage/v1/b/bucket/o/{name}?alt=media") == (200, b"{}")
+    assert json.loads(call(daemon, "GET", f"storage/v1/b/bucket/o/{name}")[1]) == described
+    content = b"\x00line\nother\r\n--not the end\r\n"
+    related = b'--edge\r\nContent-Type: application/json\r\n\r\n{"name": "json/two", "metadata": {"a": "1"}}\r\n'
+    related += b"--edge\r\nContent-Type: application/zip\r\n\r\n" + content + b"\r\n--edge--"
+    kind = 'multipart/related; boundary="edge"'
+    status, body = call(daemon, "POST", "upload/storage/v1/b/bucket/o?uploadType=multipart", related, kind)
+    assert (status, json.loads(body)["contentType"], json.loads(body)["metadata"]) == (
+        200,
+        "application/zip",
+        {"a": "1"},
+    )
+    assert call(daemon, "GET", "storage/v1/b/bucket/o/json%2Ftwo?alt=media") == (200, content)
+    names: list[str] = []
+    more = ""
+    while more is not None:
+        page = json.loads(call(daemon, "GET", f"storage/v1/b/bucket/o?prefix=json/&maxResults=1&pageToken={more}")[1])
+        names += [item["name"] for item in page["items"]]
+        more = page.get("nextPageToken")
+    assert names == ["json/a b.json", "json/two"]
+    assert call(daemon, "DELETE", "storage/v1/b/bucket")[0] == 409
+    assert call(daemon, "DELETE", "storage/v1/b/bucket/o/json%2Ftwo")[0] == 204
+    assert call(daemon, "GET", "storage/v1/b/bucket/o/json%2Ftwo")[0] == 404
+    assert call(daemon, "GET", "storage/v1/b/bucket")[0] == 200
+
+
+def test_a_grant_with_a_condition_holds_for_the_names_it_says(daemon: Daemon) -> None:
+    begins = 'resource.name.startsWith("projects/_/buckets/bucket/objects/mine/")'
+    role = "projects/localcloud-project/roles/writer"
+    permissions = ["storage.objects.create", "storage.objects.get"]
+    parent = "v1/projects/localcloud-project/roles"
+    daemon.site.call(OWNER, "iam", "POST", parent, {"roleId": "writer", "role": {"includedPermissions": permissions}})
+    member = f"serviceAccount:{WORKER}"
+    binding = {"role": role, "members": [member], "condition": {"title": "mine", "expression": begins}}
+    daemon.site.resources.set_policy(PLACE, {"version": 3, "bindings": [binding]})
+    obstore.put(store(daemon), "other/x", b"1")
+    worker = store(daemon, member)
+    obstore.put(worker, "mine/x", b"1", mode="create")
+    with pytest.raises(obstore.exceptions.AlreadyExistsError):
+        obstore.put(worker, "mine/x", b"1", mode="create")
+    for refused in (
+        lambda: obstore.put(worker, "mine/x", b"2"),  # to replace is to delete
+        lambda: obstore.put(worker, "other/y", b"2"),
+        lambda: obstore.get(worker, "other/x"),
+        lambda: obstore.get(worker, "mine/none"),  # may not list: is not told that there is none
+        lambda: obstore.delete(worker, "mine/x"),
+        lambda: obstore.list(worker, prefix="mine").collect(),
+    ):
+        with pytest.raises(obstore.exceptions.BaseError, match="AccessDenied"):
+            refused()
+    assert bytes(obstore.get(worker, "mine/x").bytes()) == b"1"
+
+
+def test_without_a_token_or_a_bucket_nothing_is_to_be_had(daemon: Daemon) -> None:
+    unknown: Any = lambda: {"token": "ya29.unknown", "expires_at": None}  # noqa: E731
+    url = f"{daemon.site.url}/storage"
+    stranger = GCSStore("bucket", base_url=url, credential_provider=unknown, retry_config=QUICK)
+    with pytest.raises(obstore.exceptions.UnauthenticatedError):
+        obstore.put(stranger, "x", b"1")
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{url}/bucket/x", timeout=60)
+    assert call(daemon, "PUT", "none-such/x", b"1")[0] == 404
+
+
+def test_calls_fail_as_asked_with_or_without_having_written(daemon: Daemon) -> None:
+    storage, gcs = storage_of(daemon), store(daemon, prefix="faults")
+    fault = {"match": r"PUT faults/done/", "times": 1}
+    written = {"409": False, "412": False, "429": False, "drop": False, "500-after": True, "drop-after": True}
+    for answer, expected in written.items():
+        storage.control({**fault, "answer": answer})
+        with pytest.raises(obstore.exceptions.BaseError):
+            obstore.put(gcs, f"done/{answer}", b"1", mode="create")
+        there = [meta["path"] for meta in obstore.list(gcs, prefix="done").collect()]
+        assert (f"done/{answer}" in there) == expected
+        obstore.put(gcs, "elsewhere", b"1")
+    assert [state["hits"] for state in storage.control({})] == [1] * len(written)
+    assert storage.control({"clear": True}) == []
+    with pytest.raises(ValueError, match="none of"):
+        storage.control({**fault, "answer": "418"})
