@@ -265,7 +265,7 @@ def test_a_login_that_fails_says_how_to_log_in(aws, monkeypatch, tmp_path, profi
 @pytest.mark.parametrize(
     ("text", "command"),
     [
-        ("boto3 is not installed: pip install", "pip install 'tidemill[aws]'"),
+        ("boto3 is not installed: pip install 'tidemill[aws]'", "pip install 'tidemill[aws]'"),
         ("AWS_PROFILE: no such profile", "unset AWS_PROFILE"),
     ],
 )
@@ -312,7 +312,7 @@ def skewed():
     ],
 )
 def test_a_descriptor_that_cannot_be_read(error, command):
-    found = checks._descriptor_fault(error)
+    found = checks._descriptor_fault(error, "s3://bucket/pipeline.json")
     assert (found.check, found.verdict) == ("descriptor", "fault")
     assert found.command.startswith(command)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tidemill.backends.aws_session import client, default_session, translated
 from tidemill.backends.findings import Finding
 from tidemill.descriptor import Descriptor, Image, Queue
-from tidemill.errors import CallerError, CloudError
+from tidemill.errors import CloudError
 
 if TYPE_CHECKING:
     import boto3
@@ -218,18 +218,3 @@ def kind_of(machine: str) -> str:
     if family in ("g", "gr", "vt"):
         return "g"
     return "standard" if family[0] in _STANDARD and family not in ("dl", "inf", "mac", "trn", "hpc") else family
-
-
-def open_checks(uri: str, region: str | None = None) -> AwsChecks | None:
-    """Checks of a pipeline's cloud by a URI of its store; None where there is no login to speak of.
-
-    Raises:
-        CallerError: boto3 is missing, or AWS_PROFILE names no profile.
-    """
-    return AwsChecks(region) if uri.startswith("s3://") else None
-
-
-def login_fault(error: CallerError) -> Finding:
-    """That not even a session can be opened."""
-    install = "boto3 is not installed" in str(error)
-    return Finding("login", "fault", str(error), "pip install 'tidemill[aws]'" if install else "unset AWS_PROFILE")

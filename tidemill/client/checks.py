@@ -6,11 +6,12 @@ import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from tidemill.backends.aws_checks import login_fault, open_checks
+from tidemill.backends.checks import access_command, login_fault, open_checks
 from tidemill.backends.findings import Finding
 from tidemill.client.fleet import fleet_errors
 from tidemill.client.pipeline import Pipeline
 from tidemill.client.preflight import where_outputs_go
+from tidemill.client.reconciler import read_report
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
 from tidemill.store import Store
@@ -18,7 +19,6 @@ from tidemill.store import Store
 PROBE = "jobs/doctor"
 """One object that every check overwrites: submitters may not delete. It expires with the jobs."""
 SHOWN = 3
-_POLICY = "pulumi stack output submitter_policy_arn"
 _CLOCK = "sudo timedatectl set-ntp true"
 
 
@@ -38,25 +38,27 @@ def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
     if checks:
         login, account = checks.login()
         yield login
-        if account is None:
+        if login.verdict == "fault":
             return
     else:
         yield Finding("login", "ok", "this store needs none")
     try:
         pipeline = Pipeline.load(uri)
     except (CallerError, CloudError) as error:
-        yield _descriptor_fault(error)
+        yield _descriptor_fault(error, uri)
         return
     yield _descriptor(pipeline, uri, account)
     yield from store_findings(pipeline.store)
     yield from output_findings(pipeline.descriptor, output)
-    if checks and (found := open_checks(uri, pipeline.descriptor.region)):
+    if checks and (found := open_checks(uri, pipeline.descriptor)):
         yield from found.pipeline(pipeline.descriptor)
     else:
         for queue in pipeline.queues():
             verdict = "ok" if queue.state.accepting and queue.state.running else "fault"
             mend = "" if verdict == "ok" else "pulumi up"
             yield Finding(f"queue {queue.name}", verdict, queue.state.detail, mend, owner=bool(mend))
+    if pipeline.descriptor.cloud == "gcp":
+        yield from reconciler_findings(pipeline)
     yield from fleet_findings(pipeline.store)
 
 
@@ -73,7 +75,7 @@ def _descriptor(pipeline: Pipeline, uri: str, account: str | None) -> Finding:
     return Finding("descriptor", "ok", f"{place}, account {descriptor.account}, queues: {queues}")
 
 
-def _descriptor_fault(error: CallerError | CloudError) -> Finding:
+def _descriptor_fault(error: CallerError | CloudError, uri: str) -> Finding:
     text = str(error)
     if "schema_version" in text:
         return Finding("descriptor", "fault", text, "pip install --upgrade tidemill")
@@ -84,7 +86,7 @@ def _descriptor_fault(error: CallerError | CloudError) -> Finding:
     if _skewed(error):
         return Finding("descriptor", "fault", "this machine's clock is wrong: the store refuses its requests", _CLOCK)
     if isinstance(error, StoreDeniedError):
-        return Finding("descriptor", "fault", text, _POLICY, owner=True)
+        return Finding("descriptor", "fault", text, access_command(uri), owner=True)
     if "is no descriptor" in text or "Ask the stack's owner" in text:
         return Finding("descriptor", "fault", text, "pulumi up", owner=True)
     return Finding("descriptor", "fault", text, "pulumi stack output pipeline_uri", owner=True)
@@ -117,7 +119,8 @@ def store_findings(store: Store) -> Iterator[Finding]:
         else:
             yield Finding("store", "ok", f"{store.uri}: written, read, and a second create refused")
     except StoreDeniedError as error:
-        yield Finding("store", "fault", f"{store.uri_of('jobs/')} may not be written: {error}", _POLICY, owner=True)
+        said = f"{store.uri_of('jobs/')} may not be written: {error}"
+        yield Finding("store", "fault", said, access_command(store.uri), owner=True)
     except StoreError as error:
         clock = "this machine's clock is wrong: the store refuses its requests"
         skewed = _skewed(error)
@@ -144,6 +147,29 @@ def output_findings(descriptor: Descriptor, output: str | None) -> Iterator[Find
 
 
 # ---- fleet ---------------------------------------------------------------------------------------------------------
+
+
+def reconciler_findings(pipeline: Pipeline) -> Iterator[Finding]:
+    """What keeps machines from coming, quotas and stockouts first; and whether the reconciler runs."""
+    project, region = pipeline.descriptor.account, pipeline.descriptor.region
+    report = read_report(pipeline.store)
+    if report is None:
+        said = "it has not reported yet: stopped machines are not removed, no further rung opens"
+        jobs = f"gcloud scheduler jobs list --project {project} --location {region}"
+        yield Finding("reconciler", "fault", said, jobs, owner=True)
+        return
+    groups = f"gcloud compute instance-groups managed list --project {project}"
+    for queue in sorted(pipeline.descriptor.queues):
+        for trouble in report.troubles(queue):
+            yield Finding("fleet", "warning", trouble, groups, owner=True)
+        for rung in report.open_rungs(queue):
+            yield Finding("fleet", "warning", rung, groups, owner=True)
+    # The answers of the checks before have told the cloud's clock.
+    if late := report.late(pipeline.backend.now()):
+        jobs = f"gcloud scheduler jobs list --project {project} --location {region}"
+        yield Finding("reconciler", "fault", late[0], jobs, owner=True)
+    else:
+        yield Finding("reconciler", "ok", f"it runs every {report.period_seconds:.0f} s")
 
 
 def fleet_findings(store: Store) -> Iterator[Finding]:

@@ -81,10 +81,10 @@ def image_faults(pipeline: Pipeline, queue: str, image: str) -> list[Finding]:
         queue: Name of one of its queues.
         image: Name of one of the queue's images.
     """
-    if pipeline.descriptor.cloud != "aws" or not pipeline.store.uri.startswith("s3://"):
-        return []
-    from tidemill.backends.aws_checks import AwsChecks
+    from tidemill.backends.checks import open_checks
 
-    described = pipeline.descriptor.queues[queue].images[image]
-    found = AwsChecks(pipeline.descriptor.region).image(f"image {queue}/{image}", described)
+    checks = open_checks(pipeline.store.uri, pipeline.descriptor)
+    if checks is None:
+        return []
+    found = checks.image(f"image {queue}/{image}", pipeline.descriptor.queues[queue].images[image])
     return [found] if found.verdict == "fault" else []

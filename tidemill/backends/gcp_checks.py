@@ -1,0 +1,160 @@
+"""What `tidemill doctor` asks GCP: login, queues with their dead letters and backlogs, images, logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+from tidemill.backends import gcp_dead_letters
+from tidemill.backends.checks import access_command, login_fault
+from tidemill.backends.findings import Finding
+from tidemill.backends.gcp_backlog import backlog
+from tidemill.backends.gcp_logs import entries, query
+from tidemill.backends.gcp_session import (
+    LOGIN,
+    ApiOffError,
+    DeniedError,
+    GoogleSession,
+    MissingError,
+    default_credentials,
+)
+from tidemill.descriptor import Descriptor, GcpQueue, Image, Queue
+from tidemill.errors import CallerError, CloudError
+
+UP = "pulumi up"
+_ACCESS = access_command("gs://")
+_REGISTRY = re.compile(
+    r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/(?P<image>[^@:]+)"
+    r"(?:@(?P<digest>sha256:[0-9a-f]{64})|:[^@:]+)"
+)
+
+
+class GcpChecks:
+    """Asks with the caller's own login.
+
+    Args:
+        project: The pipeline's; empty as long as it is not known.
+        session: Makes the calls; None means the application default credentials.
+    """
+
+    def __init__(self, project: str, session: GoogleSession | None = None) -> None:
+        self._project = project
+        self._session = session
+
+    def _calls(self) -> GoogleSession:
+        if self._session is None:
+            self._session = GoogleSession(self._project)
+        return self._session
+
+    def login(self) -> tuple[Finding, str | None]:
+        """Who the caller is. A login of Google's belongs to no project."""
+        try:
+            session = self._session or GoogleSession(self._project, default_credentials())
+            return Finding("login", "ok", f"{session.user()} (application default credentials)"), None
+        except CallerError as error:
+            return login_fault(error), None
+        except CloudError as error:
+            return Finding("login", "fault", str(error), LOGIN), None
+
+    def pipeline(self, descriptor: Descriptor) -> Iterator[Finding]:
+        """Queues, their dead letters and backlogs, images, and the log bucket."""
+        self._project = descriptor.account
+        for name, queue in sorted(descriptor.queues.items()):
+            yield from self._of_queue(name, queue)
+        bucket, now = descriptor.log_group, self._calls().now()
+        yield self._guarded("logs", lambda: self._logs(bucket, now))
+
+    def _of_queue(self, name: str, queue: Queue) -> Iterator[Finding]:
+        check, gcp = f"queue {name}", queue.gcp
+        if gcp is None:
+            yield Finding(check, "fault", "the descriptor names no Pub/Sub topic", UP, owner=True)
+            return
+        state = self._guarded(check, lambda: self._queue(check, queue, gcp))
+        yield state
+        if state.verdict == "ok":
+            yield self._guarded(f"dead letters {name}", lambda: self._dead_letters(f"dead letters {name}", gcp))
+            yield self._guarded(f"backlog {name}", lambda: self._backlog(f"backlog {name}", gcp))
+        for image_name, image in sorted(queue.images.items()):
+            image_check = f"image {name}/{image_name}"
+            yield self._guarded(image_check, lambda check=image_check, image=image: self.image(check, image))
+
+    def _guarded(self, check: str, look: Callable[[], Finding]) -> Finding:
+        """A look, or why Google did not let us."""
+        try:
+            return look()
+        except ApiOffError as error:
+            return Finding(check, "fault", str(error), error.fix.partition(": ")[2].rstrip("."), owner=True)
+        except DeniedError as error:
+            mend = error.fix.partition("Type: ")[2].rstrip(".")
+            return Finding(check, "fault", str(error), mend or _ACCESS, owner=not mend)
+        except CloudError as error:
+            return Finding(check, "fault", str(error), "tidemill doctor")
+
+    def _get(self, name: str, action: str) -> dict[str, object] | None:
+        try:
+            return self._calls().call("pubsub", "GET", f"v1/{name}", action=action)
+        except MissingError:
+            return None
+
+    def _queue(self, check: str, queue: Queue, gcp: GcpQueue) -> Finding:
+        if self._get(gcp.topic, "pubsub.topics.get") is None:
+            return Finding(check, "fault", f"{gcp.topic} is not there", UP, owner=True)
+        subscription = self._get(gcp.subscription, "pubsub.subscriptions.get")
+        if subscription is None or subscription.get("topic") != gcp.topic:
+            problem = "is not there" if subscription is None else "does not read the queue's topic"
+            return Finding(check, "fault", f"{gcp.subscription} {problem}: messages would be lost", UP, owner=True)
+        ladder = ", then ".join(f"{rung.market} {rung.max_cpus} CPUs" for rung in queue.capacity)
+        return Finding(check, "ok", f"topic and subscription are there: {ladder}")
+
+    def _dead_letters(self, check: str, gcp: GcpQueue) -> Finding:
+        try:
+            found = gcp_dead_letters.look(self._calls(), gcp.dead_letters)
+        except MissingError:
+            said = f"{gcp.dead_letters} is not there: what is delivered too often would be lost"
+            return Finding(check, "fault", said, UP, owner=True)
+        count = sum(map(len, found.values()))
+        if not count:
+            return Finding(check, "ok", "none")
+        worst = max(found, key=lambda job: len(found[job]))
+        said = f"{count} chunks of {len(found)} jobs were delivered as often as they may be"
+        return Finding(check, "warning", said, f"tidemill retry {worst} --dead")
+
+    def _backlog(self, check: str, gcp: GcpQueue) -> Finding:
+        points = backlog(self._calls(), gcp.subscription)
+        if not points:
+            return Finding(check, "unknown", "Cloud Monitoring has no sample of the last half hour")
+        newest = max(points)
+        return Finding(check, "ok", f"{newest.backlog} messages are not done ({_ago(self._calls().now() - newest.at)})")
+
+    def _logs(self, bucket: str | None, now: float) -> Finding:
+        if not bucket:
+            return Finding("logs", "fault", "the descriptor names no log bucket", UP, owner=True)
+        next(entries(self._calls(), bucket, query({}, now, None, None)), None)
+        return Finding("logs", "ok", f"{bucket} can be read")
+
+    def image(self, check: str, image: Image) -> Finding:
+        """Whether Artifact Registry holds an image.
+
+        Raises:
+            CloudError: It does not answer.
+        """
+        place = _REGISTRY.fullmatch(image.ref)
+        if place is None or not place["digest"]:
+            return Finding(check, "unknown", f"{image.ref} is in a registry that is not asked from here")
+        folder = f"projects/{place['project']}/locations/{place['location']}/repositories/{place['repository']}"
+        name = f"{folder}/dockerImages/{quote(place['image'], safe='')}@{place['digest']}"
+        action = "artifactregistry.dockerimages.get"
+        try:
+            self._calls().call("artifactregistry", "GET", f"v1/{name}", action=action)
+        except MissingError:
+            return Finding(
+                check, "fault", f"{image.ref} is not in the registry", f"docker push {image.ref}", owner=True
+            )
+        except DeniedError as error:
+            return Finding(check, "unknown", f"{image.ref}: the registry does not tell ({error})")
+        return Finding(check, "ok", f"{place['image']}@{place['digest']}")
+
+
+def _ago(seconds: float) -> str:
+    return f"{max(0.0, seconds):.0f} s ago"
