@@ -48,9 +48,15 @@ def gcp_queue(name: str = "cpu", **changes: Any) -> Queue:
 
 
 def gcp_descriptor(store: str = "memory://", **changes: Any) -> Descriptor:
-    values = {"cloud": "gcp", "region": "europe-west1", "account": PROJECT, "log_group": BUCKET}
+    values: dict[str, Any] = {"cloud": "gcp", "region": "europe-west1", "account": PROJECT, "log_group": BUCKET}
     queues = {"cpu": gcp_queue(), "long": gcp_queue("long")}
     return descriptor(store, **(values | {"queues": queues} | changes))
+
+
+def names_of(queue: Queue) -> GcpQueue:
+    """What Pub/Sub calls a queue's parts."""
+    assert queue.gcp is not None
+    return queue.gcp
 
 
 @dataclass
@@ -86,8 +92,7 @@ class FakeGoogle(BaseAdapter):
     def __post_init__(self) -> None:
         self._ids = itertools.count(1)
         for made in gcp_descriptor().queues.values():
-            assert made.gcp is not None
-            self.add(made.gcp)
+            self.add(names_of(made))
 
     def add(self, names: GcpQueue) -> None:
         """A queue's topic and subscriptions."""
@@ -115,7 +120,7 @@ class FakeGoogle(BaseAdapter):
         parts = urlsplit(request.url or "")
         api, path = (parts.hostname or "").partition(".")[0], parts.path.lstrip("/")
         is_json = request.headers.get("Content-Type") == "application/json"
-        body = json.loads(request.body) if request.body and is_json else {}
+        body = json.loads(_bytes(request)) if is_json else {}
         self.calls.append((api, path, body))
         self.headers.append({k.lower(): str(v) for k, v in request.headers.items()})
         refused = self.refuse(api, path)
@@ -132,8 +137,7 @@ class FakeGoogle(BaseAdapter):
         pass
 
     def _answer(self, api: str, request: requests.PreparedRequest, parts: Any, body: dict[str, Any]) -> Answer:
-        raw = request.body.encode() if isinstance(request.body, str) else request.body or b""
-        asked = Request(api, request.method or "", parts.path.lstrip("/"), parse_qs(parts.query), {}, raw)
+        asked = Request(api, request.method or "", parts.path.lstrip("/"), parse_qs(parts.query), {}, _bytes(request))
         try:
             call = discovery.understand(asked)
             return 200, getattr(self, "_" + call.id.replace(".", "_").lower())(call.name, call.params, body)
@@ -215,6 +219,11 @@ class FakeGoogle(BaseAdapter):
         numbers = {key: float(value) if isinstance(value, int) else value for key, value in fields.items()}
         number = len(self.entries)
         self.entries.append({"timestamp": _stamp(at), "insertId": f"e{number}", "jsonPayload": numbers})
+
+
+def _bytes(request: requests.PreparedRequest) -> bytes:
+    assert request.body is None or isinstance(request.body, (str, bytes))
+    return request.body.encode() if isinstance(request.body, str) else request.body or b""
 
 
 def _filter(text: str) -> Callable[[dict[str, Any]], bool]:

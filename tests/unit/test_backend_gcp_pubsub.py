@@ -7,7 +7,7 @@ import requests
 from google.auth.exceptions import RefreshError
 from google.oauth2.credentials import Credentials
 
-from tests.unit.google_fakes import BUCKET, PROJECT, FakeGoogle, gcp_descriptor, gcp_queue
+from tests.unit.google_fakes import BUCKET, PROJECT, FakeGoogle, gcp_descriptor, gcp_queue, names_of
 from tidemill.backends import Array, ArrayState, DeadLetter, Shape, gcp_session
 from tidemill.backends.gcp_backlog import EMPTY_SECONDS, Empty, Point, empty_since
 from tidemill.backends.gcp_pubsub import IN_FLIGHT, GcpPubSub, publish_request
@@ -326,10 +326,10 @@ def test_a_bucket_that_is_not_there_is_empty_and_none_is_said(backend, google):
 def test_queue_states(backend, google):
     names = {name: gcp_queue(name) for name in ("cpu", "long", "gone", "half", "cut", "other")}
     for name in ("half", "cut", "other"):
-        google.add(names[name].gcp)
-    del google.resources[names["half"].gcp.subscription]
-    google.resources[names["cut"].gcp.subscription]["topic"] = "_deleted-topic_"
-    google.resources[names["other"].gcp.subscription]["topic"] = TOPIC
+        google.add(names_of(names[name]))
+    del google.resources[names_of(names["half"]).subscription]
+    google.resources[names_of(names["cut"]).subscription]["topic"] = "_deleted-topic_"
+    google.resources[names_of(names["other"]).subscription]["topic"] = TOPIC
     states = backend.queue_states(names)
     assert {name: (state.accepting, state.detail) for name, state in states.items()} == {
         "cpu": (True, "topic and subscription are there"),

@@ -2,11 +2,12 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from google.oauth2.credentials import Credentials
 
-from tests.unit.google_fakes import BUCKET, PROJECT, FakeGoogle, Message, gcp_descriptor, gcp_queue
+from tests.unit.google_fakes import BUCKET, PROJECT, FakeGoogle, Message, gcp_descriptor, gcp_queue, names_of
 from tidemill.backends import gcp_checks, gcp_session
 from tidemill.backends.checks import open_checks
 from tidemill.backends.gcp_checks import GcpChecks
@@ -21,8 +22,7 @@ from tidemill.store import Store
 DIGEST = "sha256:" + "a" * 64
 REPOSITORY = f"projects/{PROJECT}/locations/europe-west1/repositories/vision-dev"
 QUEUES = {"cpu": gcp_queue()}
-CPU = QUEUES["cpu"].gcp
-assert CPU is not None
+CPU = names_of(QUEUES["cpu"])
 
 
 @pytest.fixture
@@ -34,7 +34,8 @@ def google():
 
 
 def look(google, monkeypatch, **changes):
-    found = GcpChecks(PROJECT, google.session(monkeypatch)).pipeline(gcp_descriptor(**({"queues": QUEUES} | changes)))
+    values: dict[str, Any] = {"queues": QUEUES}
+    found = GcpChecks(PROJECT, google.session(monkeypatch)).pipeline(gcp_descriptor(**(values | changes)))
     return {finding.check: finding for finding in found}
 
 
