@@ -39,6 +39,7 @@ from localcloud.gcp.wire import ApiError, Request, Response, Served, listen
 PLUGINS: tuple[str, ...] = (
     "localcloud.gcp.storage:Storage",
     "localcloud.gcp.pubsub.plugin:PubSubPlugin",
+    "localcloud.gcp.compute.api:Compute",
 )
 """`module:Class` of every service that behaves, in the order in which they are asked and started."""
 STOP_SECONDS = 8.0

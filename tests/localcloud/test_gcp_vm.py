@@ -214,7 +214,7 @@ def test_a_killed_container_is_seen_by_the_script(site: Site) -> None:
     process = vm.docker.containers["w"].process
     assert process
     process.kill()
-    assert "docker ended with" in site.ended(vm)
+    assert "docker ended with 137" in site.ended(vm)
     assert "drains" not in site.journal(vm)
     assert vm.docker.containers == {}
 

@@ -214,7 +214,8 @@ class Docker:
                 raise DockerError(problem, 127 if "No such file" in problem else 126)
             container.process = process
             signals(lambda number: process.send_signal(number) if process.poll() is None else None)
-            return process.wait()
+            code = process.wait()
+            return code if code >= 0 else 128 - code
         finally:
             if "rm" in options.values or container.process is None:
                 self.containers.pop(name, None)

@@ -222,8 +222,8 @@ class Group:
         if vm.tied or vm.action == "RECREATING" or self._shape == "EVEN":
             return [vm.zone]
         if self._shape == "ANY_SINGLE_ZONE":
-            used = [zone for zone in self._all_zones if self._zones[zone]]
-            return (used or self._all_zones)[:1]
+            used = [zone for zone in self.zones if self._zones[zone]]
+            return (used or self.zones)[:1]
         return self._by_count()
 
     # Ending
@@ -318,7 +318,7 @@ class Group:
 
     def _number(self, policy: Json, name: str) -> int:
         """A fixed number or a percentage of the target; by default one a zone."""
-        given = policy.get(name, {"fixed": len(self._all_zones)})
+        given = policy.get(name, {"fixed": len(self.zones)})
         return int(given["fixed"]) if "fixed" in given else -(-self.target * int(given["percent"]) // 100)
 
     def _redistribute(self, now: float) -> None:
@@ -326,7 +326,7 @@ class Group:
         policy = self._fields().get("updatePolicy", {}).get("instanceRedistributionType", "PROACTIVE")
         if policy != "PROACTIVE" or self._shape not in ("EVEN", "BALANCED"):
             return
-        least, *_, most = self._by_count() if len(self._all_zones) > 1 else ("", "")
+        least, *_, most = self._by_count() if len(self.zones) > 1 else ("", "")
         if self._zones[most] - self._zones[least] < 2 or any(vm.action != "NONE" for vm in self._vms.values()):
             return
         vm = self._chance.choice([vm for vm in self._vms.values() if vm.zone == most])
@@ -348,13 +348,14 @@ class Group:
         return self._fields().get("distributionPolicy", {}).get("targetShape", "EVEN")
 
     @property
-    def _all_zones(self) -> list[str]:
+    def zones(self) -> list[str]:
+        """Where it may create VMs."""
         zones = self._fields().get("distributionPolicy", {}).get("zones", [])
         region = self._fields()["region"].rpartition("/")[2]
         return [each["zone"].rpartition("/")[2] for each in zones] or [f"{region}-{letter}" for letter in "abc"]
 
     def _by_count(self) -> list[str]:
-        return sorted(self._all_zones, key=lambda zone: self._zones[zone])
+        return sorted(self.zones, key=lambda zone: self._zones[zone])
 
     # What it says of itself
 

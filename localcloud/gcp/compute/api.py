@@ -1,0 +1,364 @@
+"""What of Compute behaves, in the daemon: instance groups, autoscalers, their VMs, and the controls of all three."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from localcloud.gcp.compute.autoscaler import Autoscaler, left_out
+from localcloud.gcp.compute.capacity import QUOTA, STOCKOUT, Capacity, Limit
+from localcloud.gcp.compute.fleet import Fleet
+from localcloud.gcp.compute.group import Group, GroupError
+from localcloud.gcp.compute.managed import URL, Managed, Timing, listed
+from localcloud.gcp.compute.vm import REGISTRIES, Host, Vm
+from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.machines import namespaces
+from localcloud.machines.images import Registry
+
+if TYPE_CHECKING:
+    from localcloud.gcp.serve import Site
+
+Json = dict[str, Any]
+INSTANCE = re.compile(r"(?:.*/)?zones/([^/]+)/instances/([^/]+)")
+LOOK_SECONDS = 0.2
+FRESH_SECONDS = 300.0
+"""A metric whose newest visible sample is older than that is missing."""
+PAGE = 500
+
+
+class Compute:
+    """The plug-in."""
+
+    apis = ("compute",)
+    options: ClassVar = {
+        "boot_seconds": (20.0, "from the room that was found to RUNNING, on the cloud's clock"),
+        "retry_seconds": (60.0, "between two tries to create a machine, on the cloud's clock"),
+        "spot_off_seconds": (30.0, "from soft off to off for Spot, on the cloud's clock"),
+        "standard_off_seconds": (120.0, "from soft off to off for the rest, on the cloud's clock"),
+    }
+
+    def __init__(self, site: Site) -> None:
+        self._site, given = site, site.options
+        self.timing = Timing(
+            given.boot_seconds, given.retry_seconds, given.spot_off_seconds, given.standard_off_seconds
+        )
+        self.capacity = Capacity()
+        self.host = Host(
+            site.state / "compute", site.clock, site.port, self._serve, Registry(site.state / "images", REGISTRIES),
+            site.policy.allows, site.tokens.issue,
+        )  # fmt: skip
+        self.groups: dict[str, Group] = {}
+        self.fleets: dict[str, Fleet] = {}
+        self.autoscalers: dict[str, Autoscaler] = {}
+        self._fields: dict[str, Json] = {}
+        self._templates: dict[str, Json] = {}
+        self._lock, self._wake, self._stopped = threading.RLock(), threading.Event(), False
+        self.controls: dict[str, Callable[[Json], Any]] = {
+            "compute/list": lambda _: self._list(),
+            "compute/preempt": self._preempt,
+            "compute/stockout": self._limit,
+            "compute/kill": self._kill,
+            "compute/settings": self._settings,
+            "compute/registry": lambda _: {"address": self.host.registry.address()},
+        }
+        self._thread = threading.Thread(target=self._run, name="compute", daemon=True)
+        self._thread.start()
+
+    def _serve(self, request: Request) -> Response:
+        """What a VM is answered: APIs, and none of localcloud's controls."""
+        if request.api == "_localcloud":
+            raise ApiError(404, "there is no such service")
+        return self._site.handle(request)
+
+    # The API
+
+    def handle(self, request: Request) -> Response | None:
+        """Answer what behaves; the rest is the generic server's."""
+        kind, verb = request.call.id.split(".")[1:3]
+        if kind not in ("regionInstanceGroupManagers", "regionAutoscalers"):
+            return None
+        if verb in ("insert", "patch", "update", "delete"):
+            if kind == "regionAutoscalers" and verb != "delete":
+                self._check_policy(request.call.body or {}, verb)
+            answer = self._site.default(request)
+            self._reload()
+            if kind == "regionInstanceGroupManagers" and verb != "delete":
+                self._take_target(request)
+            return answer
+        if verb in ("get", "list"):
+            return self._described(request, kind, self._site.default(request).json())
+        action = getattr(self, f"_do_{verb}", None)
+        return action(request, *self._group(request)) if action and kind == "regionInstanceGroupManagers" else None
+
+    @staticmethod
+    def _check_policy(body: Json, verb: str) -> None:
+        policy = body.get("autoscalingPolicy", {})
+        names = left_out(policy) if verb != "patch" or "customMetricUtilizations" in policy else ""
+        if names:
+            raise ApiError(501, f"localcloud does not emulate {names} of an autoscaler", field="autoscalingPolicy")
+
+    def _take_target(self, request: Request) -> None:
+        body = request.call.body or {}
+        name = self._site.full_name("compute", request.call.name)
+        with self._changing():
+            group = self.groups.get(name) or self.groups[f"{name}/{body['name']}"]
+            group.resize(int(body.get("targetSize", group.target)))
+
+    def _group(self, request: Request) -> tuple[str, Group]:
+        name = self._site.full_name("compute", request.call.name)
+        if name not in self.groups:
+            raise ApiError(404, f"The resource '{name.partition('/')[2]}' was not found.")
+        return name, self.groups[name]
+
+    def _described(self, request: Request, kind: str, answer: Json) -> Response:
+        add = self._summary if kind == "regionInstanceGroupManagers" else self._scaling
+        with self._lock:
+            for value in answer.get("items", [answer] if "name" in answer else []):
+                name = value["selfLink"].partition("/compute/v1/")[2]
+                value.update(add(f"compute/{name}"))
+        return Response.of(answer)
+
+    def _summary(self, name: str) -> Json:
+        link = f"https://www.googleapis.com/compute/v1/{name.removeprefix('compute/')}"
+        group = self.groups[name].summary()
+        return {**group, "instanceGroup": link.replace("/instanceGroupManagers/", "/instanceGroups/")}
+
+    def _scaling(self, name: str) -> Json:
+        scaler = self.autoscalers[name]
+        known = {} if scaler.recommended is None else {"recommendedSize": scaler.recommended}
+        return {"status": "ACTIVE", "statusDetails": scaler.status(), **known}
+
+    def _do_listManagedInstances(self, request: Request, name: str, group: Group) -> Response:  # noqa: N802
+        """Pages only where the group says PAGINATED."""
+        if request.call.params.get("filter"):
+            raise ApiError(501, "localcloud does not emulate the filter of listManagedInstances")
+        with self._lock:
+            found = [listed(vm, self._site.project) for vm in group.instances()]
+        if self._fields[name].get("listManagedInstancesResults") != "PAGINATED":
+            return Response.of({"managedInstances": found})
+        begin = int(request.call.params.get("pageToken") or 0)
+        end = begin + int(request.call.params.get("maxResults") or PAGE)
+        more = {"nextPageToken": str(end)} if end < len(found) else {}
+        return Response.of({"managedInstances": found[begin:end], **more})
+
+    def _do_listErrors(self, request: Request, name: str, group: Group) -> Response:  # noqa: N802
+        with self._lock:
+            found = [dict(each) for each in group.errors]
+        for each in found:
+            details = each["instanceActionDetails"]
+            vm = group.get(details["instance"])
+            zone = vm.zone if vm else "-"
+            each["instanceActionDetails"] = {
+                "action": details["action"],
+                "instance": f"{URL}/{self._site.project}/zones/{zone}/instances/{details['instance']}",
+                "version": {"instanceTemplate": details["version"]},
+            }
+        size = int(request.call.params.get("maxResults") or PAGE)
+        return Response.of({"items": found[::-1][:size]} if found else {})
+
+    def _do_deleteInstances(self, request: Request, name: str, group: Group) -> Response:  # noqa: N802
+        body = request.call.body or {}
+        names = self._names(group, body.get("instances", []))
+        with self._changing():
+            group.delete_instances(names, self._site.clock.now(), bool(body.get("skipInstancesOnValidationError")))
+        return self._site.finished(request, "deleteInstances")
+
+    def _do_recreateInstances(self, request: Request, name: str, group: Group) -> Response:  # noqa: N802
+        names = self._names(group, (request.call.body or {}).get("instances", []))
+        with self._changing():
+            group.recreate_instances(names, self._site.clock.now())
+        return self._site.finished(request, "recreateInstances")
+
+    def _do_resize(self, request: Request, name: str, group: Group) -> Response:
+        with self._changing():
+            group.resize(int(request.call.params["size"]))
+        return self._site.finished(request, "resize")
+
+    @staticmethod
+    def _names(group: Group, links: list[str]) -> list[str]:
+        """Names of instances; a link that is none, or of a zone that is not the group's, fails the call in any case."""
+        found = [INSTANCE.fullmatch(link) for link in links]
+        wrong = [link for link, match in zip(links, found, strict=True) if not match or match[1] not in group.zones]
+        if wrong:
+            raise ApiError(400, f"Invalid value for field 'instances': {wrong[0]!r}", field="instances")
+        return [match[2] for match in found if match]
+
+    # Groups and autoscalers as the resources say
+
+    def _reload(self) -> None:
+        with self._changing():
+            at = f"compute/projects/{self._site.project}/regions/-"
+            groups = dict(self._site.resources.list(f"{at}/instanceGroupManagers"))
+            for name in set(self.groups) - set(groups):
+                self.groups.pop(name).clear()
+            self._fields = dict(groups)
+            for name in set(groups) - set(self.groups):
+                self._new_group(name)
+            scalers = dict(self._site.resources.list(f"{at}/autoscalers"))
+            for name in set(self.autoscalers) - set(scalers):
+                del self.autoscalers[name]
+            self._fields |= scalers
+            for name in set(scalers) - set(self.autoscalers):
+                self._new_autoscaler(name)
+
+    def _new_group(self, name: str) -> None:
+        fleet = self.fleets[name] = Fleet(self._site, self.host, lambda vm: self._off(name, vm))
+        self.groups[name] = Group(
+            lambda: self._fields[name], self._template, self.capacity, fleet, timing=self.timing
+        )  # fmt: skip
+
+    def _new_autoscaler(self, name: str) -> None:
+        target = f"compute/{self._fields[name]['target'].partition('/compute/v1/')[2]}"
+        if target not in self.groups:
+            raise ApiError(400, f"The target {target} of the autoscaler does not exist", field="target")
+        policy: Callable[[], Json] = lambda: self._fields[name]["autoscalingPolicy"]  # noqa: E731
+        self.autoscalers[name] = Autoscaler(policy, self.groups[target], self._metric)
+
+    def _template(self, url: str) -> Json:
+        if url not in self._templates:
+            found = self._site.resources.get(f"compute/{url.partition('/compute/v1/')[2]}")
+            if found is None:
+                raise GroupError(f"the template {url} is gone")
+            self._templates[url] = found["properties"]
+        return self._templates[url]
+
+    def _metric(self, spec: Json, now: float) -> float | None:
+        monitoring = next((each for each in self._site.plugins if hasattr(each, "newest")), None)
+        if monitoring is None or "resource.type" not in spec.get("filter", ""):
+            return None
+        found = monitoring.newest(spec["metric"], spec["filter"], now)
+        return found[1] if found and now - found[0] <= FRESH_SECONDS else None
+
+    # Time
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Change a group; the clock's thread then looks at it at once."""
+        try:
+            with self._lock:
+                yield
+        except GroupError as error:
+            raise ApiError(400, str(error)) from None
+        finally:
+            self._wake.set()
+
+    def _off(self, group: str, vm: str) -> None:
+        with self._changing():
+            if group in self.groups:
+                self.groups[group].off(vm, self._site.clock.now())
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._wake.clear()
+            with self._lock:
+                now = self._site.clock.now()
+                for machine in [*self.autoscalers.values(), *self.groups.values()]:
+                    self._tick(machine, now)
+                next_at = min(
+                    (each.next_at() for each in [*self.autoscalers.values(), *self.groups.values()]), default=now
+                )
+            self._wake.wait(min(max(self._site.clock.real(next_at - now), 0.01), LOOK_SECONDS))
+
+    @staticmethod
+    def _tick(machine: Autoscaler | Group, now: float) -> None:
+        try:
+            if machine.next_at() <= now:
+                machine.tick(now)
+        except Exception:
+            traceback.print_exc()
+
+    # Controls
+
+    def _all(self) -> Iterator[tuple[str, Managed, Vm | None]]:
+        for name, group in self.groups.items():
+            for vm in group.instances():
+                yield name, vm, self.fleets[name].vms.get(vm.name)
+
+    def _list(self) -> Json:
+        """Every managed instance, with its containers' process ids."""
+        with self._lock:
+            found = [
+                {
+                    "group": name.rpartition("/")[2], "name": vm.name, "zone": vm.zone, "type": vm.machine_type,
+                    "spot": vm.spot, "status": vm.status, "action": vm.action, "preempted": vm.preempted,
+                    "problem": made.problem if made else "", "errors": [code for code, _ in vm.errors],
+                    "journal": str(self.host.state / "journals" / f"{vm.name}.log"),
+                    "containers": {key: each.process.pid for key, each in list(made.docker.containers.items())
+                                   if each.process and each.process.poll() is None} if made else {},
+                }
+                for name, vm, made in self._all()
+            ]  # fmt: skip
+            sizes = {name.rpartition("/")[2]: group.target for name, group in self.groups.items()}
+        return {"instances": found, "targets": sizes}
+
+    def _preempt(self, wanted: Json) -> Json:
+        """Spot takes a VM back: `{"instance": name}`, or any one that runs."""
+        with self._changing():
+            running = [
+                (name, vm) for name, vm, _ in self._all() if vm.spot and vm.status == "RUNNING" and not vm.terminating
+            ]
+            chosen = [each for each in running if wanted.get("instance") in (None, each[1].name)]
+            if not chosen:
+                raise ApiError(400, f"no running Spot machine {wanted.get('instance') or ''}")
+            name, vm = random.choice(chosen)
+            self.groups[name].preempt(vm.name, self._site.clock.now())
+        return {"instance": vm.name}
+
+    def _limit(self, wanted: Json) -> Json:
+        """At most `limit` machines (null: as many as are wanted) of a `market` (spot, standard), `zone` or family."""
+        markets = {"spot": True, "standard": False, None: None}
+        with self._changing():
+            self.capacity.limits = []
+            if wanted.get("limit") is not None:
+                self.capacity.limits = [Limit(
+                    int(wanted["limit"]), QUOTA if wanted.get("quota") else STOCKOUT, markets[wanted.get("market")],
+                    wanted.get("zone", ""), wanted.get("machine_type", ""),
+                )]  # fmt: skip
+        return {"limits": len(self.capacity.limits)}
+
+    def _kill(self, wanted: Json) -> Json:
+        """SIGKILL to the containers of a VM: `{"instance": name}`."""
+        with self._lock:
+            made = next((made for _, vm, made in self._all() if vm.name == wanted["instance"]), None)
+        running = list(made.docker.containers.items()) if made else []
+        killed = [name for name, each in running if each.process and each.process.poll() is None]
+        for name, each in running:
+            if name in killed and each.process:
+                each.process.kill()
+        return {"killed": killed}
+
+    def _settings(self, wanted: Json) -> Json:
+        """Change `boot`, `retry`, `spot_off`, `standard_off` (seconds), or `environment` of containers to come."""
+        for name, value in wanted.items():
+            if name == "environment":
+                self.host.settings = {str(key): str(each) for key, each in value.items()}
+            elif name in vars(self.timing):
+                setattr(self.timing, name, float(value))
+            else:
+                raise ValueError(f"no setting {name!r}: environment, {', '.join(vars(self.timing))}")
+        return {**vars(self.timing), "environment": self.host.settings}
+
+    def health(self) -> Json:
+        """What the daemon says of this part."""
+        with self._lock:
+            problems = {vm.name: made.problem for _, vm, made in self._all() if made and made.problem}
+        return {"vms": sum(len(fleet.vms) for fleet in self.fleets.values()), "vm_problems": problems,
+                "namespaces": namespaces.refusal(self.host.state) or True}  # fmt: skip
+
+    def stop(self) -> None:
+        """End every VM."""
+        self._stopped = True
+        self._wake.set()
+        self._thread.join(2)
+        with self._lock:
+            for group in self.groups.values():
+                group.clear()
+        for fleet in self.fleets.values():
+            fleet.join(5)
+        self.host.registry.close()
+        self.host.pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,291 @@
+"""Groups, autoscalers and VMs behind the Compute API, as a daemon serves them. Not proved: what Google's answers have
+beside the discovery document."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.gcp import seed, serve
+from localcloud.gcp.compute.api import Compute
+from localcloud.gcp.wire import ApiError
+from tests.localcloud.harness import until
+from tests.localcloud.test_gcp_vm import UNIT, cloud_config
+
+PROJECT = f"projects/{seed.PROJECT}"
+REGION = f"{PROJECT}/regions/{seed.REGION}"
+METRIC = "pubsub.googleapis.com/subscription/num_undelivered_messages"
+WORKS = """
+docker run --rm --name w --network host --entrypoint /bin/sh image -c \
+  'trap "exit 70" TERM; echo "works as $HOSTNAME $EXTRA"; while :; do sleep 0.05; done' > /run/lines 2>&1
+code=$?; cat /run/lines; echo "ended with $code"
+"""
+
+
+class Metric:
+    """Stands for Monitoring: a backlog that a test sets."""
+
+    apis = ("none",)
+
+    def __init__(self) -> None:
+        self.value: float | None = 0
+
+    def newest(self, metric: str, _filter: str, now: float) -> tuple[float, float] | None:
+        assert metric == METRIC
+        return None if self.value is None else (now - 120, self.value)
+
+
+class Made:
+    """A daemon with a worker's account, and the calls that a stack and a reconciler make."""
+
+    def __init__(self, state: Path) -> None:
+        # A minute of the cloud is a second here; a guest gets half a minute to stop.
+        options = ["--state", str(state), "--time-factor", "60", "--spot-off-seconds", "1800", "--boot-seconds", "1"]
+        self.daemon = serve.Daemon(serve.parse(options))
+        self.site = self.daemon.site
+        self.metric = Metric()
+        self.site.plugins.append(self.metric)
+        self.compute = next(each for each in self.site.plugins if isinstance(each, Compute))
+        self.count = 0
+        self.principal = self._owner()
+        self.call("iam", "POST", f"v1/{PROJECT}/serviceAccounts", {"accountId": "worker"})
+        self.account = f"worker@{seed.PROJECT}.iam.gserviceaccount.com"
+
+    def _owner(self) -> str:
+        bindings = self.site.resources.policy(f"cloudresourcemanager/{PROJECT}")["bindings"]
+        return next(each["members"][0] for each in bindings if each["role"] == "roles/owner")
+
+    def call(self, api: str, method: str, path: str, body: Any = None) -> Any:
+        return self.site.call(self.principal, api, method, path, body)
+
+    def control(self, name: str, **body: Any) -> Any:
+        return self.daemon.controls[f"compute/{name}"](body)
+
+    def template(self, script: str = WORKS, unit: str = UNIT) -> str:
+        self.count += 1
+        name = f"t-{self.count}"
+        properties = {
+            "machineType": "n2-standard-4",
+            "scheduling": {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False,
+                           "instanceTerminationAction": "STOP", "onHostMaintenance": "TERMINATE"},
+            "metadata": {"items": [{"key": "user-data", "value": cloud_config(script, unit)}]},
+            "serviceAccounts": [{"email": self.account, "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}],
+        }  # fmt: skip
+        self.call("compute", "POST", f"{REGION}/instanceTemplates", {"name": name, "properties": properties})
+        return f"{REGION}/instanceTemplates/{name}"
+
+    def group(self, size: int = 0, **fields: Any) -> str:
+        self.count += 1
+        name = f"g-{self.count}"
+        body = {
+            "name": name,
+            "baseInstanceName": name,
+            "targetSize": size,
+            "versions": [{"instanceTemplate": fields.pop("template", None) or self.template()}],
+            "distributionPolicy": {"targetShape": "BALANCED"},
+            "updatePolicy": {"type": "OPPORTUNISTIC", "instanceRedistributionType": "NONE"},
+            "instanceLifecyclePolicy": {"defaultActionOnFailure": "DO_NOTHING"},
+            **fields,
+        }
+        operation = self.call("compute", "POST", f"{REGION}/instanceGroupManagers", body)
+        assert operation["status"] == "DONE"
+        return f"{REGION}/instanceGroupManagers/{name}"
+
+    def autoscaler(self, group: str, **policy: Any) -> str:
+        metric = {
+            "metric": METRIC, "singleInstanceAssignment": 2,
+            "filter": 'resource.type = "pubsub_subscription" AND resource.labels.subscription_id = "s"',
+        }  # fmt: skip
+        body = {
+            "name": group.rpartition("/")[2],
+            "target": group,
+            "autoscalingPolicy": {"minNumReplicas": 0, "maxNumReplicas": 10, "mode": "ONLY_SCALE_OUT",
+                                  "stabilizationPeriodSec": 60, "customMetricUtilizations": [metric], **policy},
+        }  # fmt: skip
+        self.call("compute", "POST", f"{REGION}/autoscalers", body)
+        return f"{REGION}/autoscalers/{body['name']}"
+
+    def listed(self, group: str, query: str = "") -> list[dict[str, Any]]:
+        return self.call("compute", "POST", f"{group}/listManagedInstances{query}").get("managedInstances", [])
+
+    def running(self, group: str, count: int) -> list[dict[str, Any]]:
+        """The instances of a group once so many run and their containers work."""
+
+        def look() -> list[dict[str, Any]]:
+            working = [each["name"] for each in self.control("list")["instances"] if each["containers"]]
+            found = [each for each in self.listed(group) if each.get("instanceStatus") == "RUNNING"]
+            return found if len(found) == count and all(each["name"] in working for each in found) else []
+
+        return until(look, 90)
+
+    def one(self, name: str) -> dict[str, Any]:
+        return next(each for each in self.control("list")["instances"] if each["name"] == name)
+
+    def delete(self, group: str, names: list[str], **more: Any) -> Any:
+        zones = {each["name"]: each["instance"].partition("/zones/")[2] for each in self.listed(group)}
+        links = [f"zones/{zones[name]}" for name in names]
+        return self.call("compute", "POST", f"{group}/deleteInstances", {"instances": links, **more})
+
+    def gone(self, group: str) -> None:
+        """Remove a group, as a stack does."""
+        self.call("compute", "DELETE", group)
+        name = group.rpartition("/")[2]
+        assert not [each for each in self.control("list")["instances"] if each["group"] == name]
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Made]:
+    with tempfile.TemporaryDirectory(prefix="gcp-") as state:
+        site = Made(Path(state))
+        try:
+            yield site
+        finally:
+            site.daemon.stop()
+
+
+def test_from_a_backlog_to_machines_and_back_to_zero(made: Made) -> None:
+    made.metric.value = 0
+    group = made.group()
+    scaler = made.autoscaler(group)
+    until(lambda: made.call("compute", "GET", scaler).get("recommendedSize") == 0, 60)
+    made.metric.value = 3
+    first, second = made.running(group, 2)
+    assert made.call("compute", "GET", group)["targetSize"] == 2
+    assert {each["type"] for each in made.call("compute", "GET", scaler)["statusDetails"]} == {"MODE_ONLY_SCALE_OUT"}
+    made.metric.value = 0
+    until(lambda: made.call("compute", "GET", scaler)["recommendedSize"] == 0, 60)
+
+    made.control("preempt", instance=first["name"])
+    stopped = until(lambda: [e for e in made.listed(group) if e.get("instanceStatus") == "TERMINATED"], 60)
+    assert [each["name"] for each in stopped] == [first["name"]]
+    journal = Path(made.one(first["name"])["journal"]).read_text()
+    assert f"works as {first['name']}" in journal
+    assert "ended with 70" in journal, "the guest drained before it was cut off"
+    assert made.call("compute", "GET", group)["targetSize"] == 2, "a stopped machine stays wanted"
+
+    operation = made.delete(group, [first["name"], second["name"]], skipInstancesOnValidationError=True)
+    assert (operation["status"], operation["operationType"]) == ("DONE", "deleteInstances")
+    until(lambda: not made.listed(group), 60)
+    assert made.call("compute", "GET", group)["targetSize"] == 0
+    with pytest.raises(ApiError, match="already being used"):
+        made.call("compute", "DELETE", group)
+    made.call("compute", "DELETE", scaler)
+    made.gone(group)
+
+
+def test_the_mode_of_an_autoscaler_is_patched(made: Made) -> None:
+    group = made.group()
+    scaler = made.autoscaler(group, mode="OFF")
+    made.metric.value = 2
+    until(lambda: made.call("compute", "GET", scaler).get("recommendedSize") == 1, 60)
+    assert made.call("compute", "GET", group)["targetSize"] == 0
+    name = scaler.rpartition("/")[2]
+    patch = {"name": name, "autoscalingPolicy": {"mode": "ONLY_SCALE_OUT"}}
+    made.call("compute", "PATCH", f"{REGION}/autoscalers?autoscaler={name}", patch)
+    made.running(group, 1)
+    assert made.call("compute", "GET", scaler)["autoscalingPolicy"]["maxNumReplicas"] == 10
+    made.call("compute", "DELETE", scaler)
+    made.gone(group)
+
+
+def test_a_stockout_is_told_and_is_over(made: Made) -> None:
+    made.control("stockout", limit=1, market="spot")
+    group = made.group(3)
+    made.running(group, 1)
+    waiting = [each for each in made.listed(group) if each["currentAction"] == "CREATING"]
+    assert len(waiting) == 2
+    assert waiting[0]["lastAttempt"]["errors"]["errors"][0]["code"] == "ZONE_RESOURCE_POOL_EXHAUSTED"
+    errors = made.call("compute", "GET", f"{group}/listErrors")["items"]
+    assert {each["error"]["code"] for each in errors} == {"ZONE_RESOURCE_POOL_EXHAUSTED"}
+    assert errors[0]["instanceActionDetails"]["action"] == "CREATING"
+    made.control("stockout", limit=None)
+    made.running(group, 3)
+    made.gone(group)
+
+
+def test_a_killed_worker_ends_its_machine_through_the_script(made: Made) -> None:
+    group = made.group(1)
+    (vm,) = made.running(group, 1)
+    (pid,) = made.one(vm["name"])["containers"].values()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: made.listed(group)[0].get("instanceStatus") == "TERMINATED", 60)
+    assert "ended with 137" in Path(made.one(vm["name"])["journal"]).read_text()
+    made.gone(group)
+
+
+def test_pages_only_where_the_group_says_so(made: Made) -> None:
+    made.control("stockout", limit=0)
+    group = made.group(3, listManagedInstancesResults="PAGINATED")
+    until(lambda: len(made.listed(group)) == 3, 60)
+    assert len(made.listed(group, "?maxResults=2")) == 2
+    assert len(made.listed(group, "?maxResults=2&pageToken=2")) == 1
+    made.call("compute", "PATCH", group, {"listManagedInstancesResults": "PAGELESS"})
+    assert len(made.listed(group, "?maxResults=2")) == 3
+    made.call("compute", "POST", f"{group}/resize?size=1")
+    until(lambda: len(made.listed(group)) == 1, 60)
+    made.gone(group)
+    made.control("stockout", limit=None)
+
+
+@pytest.mark.parametrize(
+    ("link", "skip"),
+    [("nonsense", True), ("zones/mars-a/instances/x", True), (f"zones/{seed.REGION}-a/instances/x", False)],
+)
+def test_instances_that_are_none_fail_the_call(made: Made, link: str, skip: bool) -> None:
+    group = made.group()
+    body = {"instances": [link], "skipInstancesOnValidationError": skip}
+    with pytest.raises(ApiError) as refused:
+        made.call("compute", "POST", f"{group}/deleteInstances", body)
+    assert refused.value.code == 400
+    made.gone(group)
+
+
+def test_an_autoscaler_that_is_not_emulated_is_refused(made: Made) -> None:
+    group = made.group()
+    with pytest.raises(ApiError, match="cpuUtilization"):
+        made.autoscaler(group, cpuUtilization={"utilizationTarget": 0.5})
+    made.gone(group)
+
+
+def test_a_machine_reaches_the_apis_with_its_account_and_not_the_controls(made: Made) -> None:
+    made.control("settings", environment={"EXTRA": "given"})
+    group = made.group(1)
+    (vm,) = made.running(group, 1)
+    made.control("settings", environment={})
+    machine = next(
+        each for fleet in made.compute.fleets.values() for name, each in fleet.vms.items() if name == vm["name"]
+    )
+    token = machine._token()["access_token"]
+    assert made.site.tokens.principal(token) == f"serviceAccount:{made.account}"
+    url = f"{made.site.url}/compute/v1/{group}/listManagedInstances"
+    request = urllib.request.Request(url, b"", {"Authorization": f"Bearer {token}"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=60)
+    refused.value.close()
+    assert refused.value.code == 403, "a worker has no rights on Compute"
+    script = (
+        f"import os,urllib.request\nfor path in ('_localcloud/health', 'compute/v1/{REGION}/instanceGroupManagers'):\n"
+        " try: urllib.request.urlopen(os.environ['GOOGLE_BASE_URL'][:-7] + path)\n"
+        " except urllib.error.HTTPError as error: print(path, error.code)\n"
+    )
+    with tempfile.TemporaryFile() as output:
+        description = {"argv": ["python3", "-c", script], "mounts": []}
+        process, problem = machine.contain(None, description, {}, output.fileno())
+        assert (process.wait(60), problem) == (0, "")
+        output.seek(0)
+        assert output.read().decode().splitlines() == [
+            "_localcloud/health 404",
+            f"compute/v1/{REGION}/instanceGroupManagers 401",
+        ]
+    made.control("preempt", instance=vm["name"])
+    until(lambda: "works as" in Path(made.one(vm["name"])["journal"]).read_text(), 60)
+    assert f"works as {vm['name']} given" in Path(made.one(vm["name"])["journal"]).read_text()
+    made.gone(group)
