@@ -1,4 +1,4 @@
-"""The account's own stack: ``pulumi up`` in this folder once for each AWS account."""
+"""The stack of an AWS account or a Google Cloud project: ``pulumi up`` in this folder once for each."""
 
 import sys
 from pathlib import Path
@@ -8,15 +8,25 @@ import pulumi
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from components.aws.bootstrap import AwsBootstrap, AwsBootstrapArgs
+from components.gcp.bootstrap import GcpBootstrap, GcpBootstrapArgs
 
 config = pulumi.Config()
-account = AwsBootstrap(
-    "tidemill",
-    AwsBootstrapArgs(
-        service_linked_roles=config.require_object("serviceLinkedRoles"),
-        purge=config.get_bool("purge") or False,
-        tags={"tidemill:account": "bootstrap"},
-    ),
-)
-pulumi.export("backend_url", account.backend_url)
-pulumi.export("secrets_provider", account.secrets_provider)
+purge = config.get_bool("purge") or False
+if config.get("cloud") == "gcp":
+    home = GcpBootstrap(
+        "tidemill",
+        GcpBootstrapArgs(
+            services=config.require_object("services"), purge=purge, labels={"tidemill-account": "bootstrap"}
+        ),
+    )
+else:
+    home = AwsBootstrap(
+        "tidemill",
+        AwsBootstrapArgs(
+            service_linked_roles=config.require_object("serviceLinkedRoles"),
+            purge=purge,
+            tags={"tidemill:account": "bootstrap"},
+        ),
+    )
+pulumi.export("backend_url", home.backend_url)
+pulumi.export("secrets_provider", home.secrets_provider)

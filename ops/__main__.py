@@ -3,6 +3,7 @@
 import click
 
 from ops.preview import preview
+from ops.quotas import quotas
 
 
 @click.group()
@@ -11,6 +12,7 @@ def main() -> None:
 
 
 main.add_command(preview)
+main.add_command(quotas)
 
 if __name__ == "__main__":
     main(prog_name="python -m ops")

@@ -87,8 +87,7 @@ class GcpLogs(pulumi.ComponentResource):
         self.register_outputs({"bucket": self.bucket, "log": self.log, "archive": self.archive})
 
     def _bucket(self, name: str) -> pulumi.Output[str]:
-        agent = Member("logging", self._place.agent("gcp-sa-logging"))
-        key = key_name(self, self._args.kms_key, self._place, agent, self._args.labels, purge=self._args.purge)
+        key = self._key()
         cmek = None if key is None else gcp.logging.ProjectBucketConfigCmekSettingsArgs(kms_key_name=key)
         made = gcp.logging.ProjectBucketConfig(
             f"{name}-bucket",
@@ -102,6 +101,19 @@ class GcpLogs(pulumi.ComponentResource):
         return pulumi.Output.concat(
             "projects/", self._place.project, "/locations/", self._place.region, "/buckets/", made.bucket_id
         )
+
+    def _key(self) -> pulumi.Output[str] | None:
+        """The key, which admits the account that Cloud Logging has for keys in this project.
+
+        Source: https://cloud.google.com/logging/docs/routing/managed-encryption-storage
+        """
+        if self._args.kms_key is None:
+            return None
+        settings = gcp.logging.get_project_cmek_settings_output(
+            project=self._place.project, opts=pulumi.InvokeOptions(parent=self)
+        )
+        agent = Member("logging", pulumi.Output.concat("serviceAccount:", settings.service_account_id))
+        return key_name(self, self._args.kms_key, self._place, agent, self._args.labels, purge=self._args.purge)
 
     def _sink(self, what: str, destination: pulumi.Input[str], *, partitioned: bool = False) -> gcp.logging.ProjectSink:
         """A sink of the workers' lines; into a log bucket of the same project it needs no grant.

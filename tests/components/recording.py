@@ -43,6 +43,20 @@ _INVOKES: dict[str, dict[str, Any]] = {
         "id": "",
         "zone": "",
     },
+    "gcp:logging/getProjectCmekSettings:getProjectCmekSettings": {
+        "serviceAccountId": f"cmek-p{PROJECT_NUMBER}@gcp-sa-logging.iam.gserviceaccount.com",
+        "id": "",
+        "kmsKeyName": "",
+        "kmsKeyVersionName": "",
+        "name": "",
+        "project": PROJECT,
+    },
+    "gcp:storage/getProjectServiceAccount:getProjectServiceAccount": {
+        "emailAddress": f"service-{PROJECT_NUMBER}@gs-project-accounts.iam.gserviceaccount.com",
+        "id": "",
+        "member": "",
+        "project": PROJECT,
+    },
     "gcp:organizations/getProject:getProject": {"number": PROJECT_NUMBER, "projectId": PROJECT, "id": PROJECT},
 }
 
@@ -94,6 +108,10 @@ class Recorder(mocks.Mocks):
             outputs["arn"] += ":1"
         if args.typ == "gcp:serviceaccount/account:Account":
             outputs["email"] = f"{args.inputs['accountId']}@{PROJECT}.iam.gserviceaccount.com"
+        if args.typ == "gcp:logging/projectSink:ProjectSink":
+            outputs["writerIdentity"] = f"serviceAccount:{name}@gcp-sa-logging.iam.gserviceaccount.com"
+        if args.typ == "gcp:cloudfunctionsv2/function:Function":
+            outputs["serviceConfig"] = {**args.inputs["serviceConfig"], "uri": f"https://{name}.run.app"}
         if args.typ == "gcp:projects/iAMCustomRole:IAMCustomRole":
             outputs["name"] = f"projects/{PROJECT}/roles/{args.inputs['roleId']}"
         return f"{name}-id", outputs

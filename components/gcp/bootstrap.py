@@ -1,0 +1,105 @@
+"""What a Google Cloud project needs once, before the first team's stack."""
+
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.base import as_args, token
+from components.gcp.store import GcpStore, GcpStoreArgs
+
+SERVICES = (
+    "artifactregistry.googleapis.com",
+    "cloudbuild.googleapis.com",
+    "cloudfunctions.googleapis.com",
+    "cloudkms.googleapis.com",
+    "cloudresourcemanager.googleapis.com",
+    "cloudscheduler.googleapis.com",
+    "compute.googleapis.com",
+    "containerscanning.googleapis.com",
+    "iam.googleapis.com",
+    "logging.googleapis.com",
+    "monitoring.googleapis.com",
+    "pubsub.googleapis.com",
+    "run.googleapis.com",
+    "secretmanager.googleapis.com",
+    "serviceusage.googleapis.com",
+    "storage.googleapis.com",
+)
+"""Every API that a pipeline, its machines and its submitters call."""
+AGENTS = ("cloudfunctions.googleapis.com", "cloudscheduler.googleapis.com", "pubsub.googleapis.com")
+"""Services whose agent a stack grants something, or that act for it: a grant to one that is not there is refused.
+Source: https://cloud.google.com/iam/docs/create-service-agents"""
+
+
+@dataclass
+class GcpBootstrapArgs:
+    """Arguments of `GcpBootstrap`."""
+
+    services: list[str] = field(default_factory=lambda: list(SERVICES))
+    """APIs to enable; leave out those that somebody else manages. They stay enabled when this is destroyed."""
+    purge: bool = False
+    """Lift the protection, and delete the bucket with the state of every stack in it."""
+    labels: dict[str, str] | None = None
+    """Labels of everything that can carry labels."""
+
+
+class GcpBootstrap(pulumi.ComponentResource):
+    """A project's APIs and service agents, and a bucket and key for the state of the teams' stacks.
+
+    `python -m ops quotas --stack STACK` compares the project's quotas with what a stack's queues ask for.
+
+    Type token: ``tidemill:index:GcpBootstrap``.
+
+    Makes: an enabled API for each service, the service agents of Pub/Sub, Cloud Functions and Cloud Scheduler, and a
+    `GcpStore` with a key and versioning for the state.
+
+    Costs while idle: the key, about $0.06 a month for each version, and the state's storage. The Container Scanning
+    API bills each image that is pushed to the project, about $0.26.
+
+    Example:
+        ```python
+        project = GcpBootstrap("tidemill", GcpBootstrapArgs(labels={"owner": "ml-platform"}))
+        pulumi.export("backend_url", project.backend_url)
+        pulumi.export("secrets_provider", project.secrets_provider)
+        ```
+    """
+
+    backend_url: pulumi.Output[str]
+    """What `pulumi login` takes."""
+    secrets_provider: pulumi.Output[str]
+    """What `pulumi stack init --secrets-provider` takes."""
+
+    def __init__(self, name: str, args: GcpBootstrapArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(GcpBootstrapArgs, args)
+        super().__init__(token(GcpBootstrap), name, None, opts)
+        enabled = {service: self._enable(name, service) for service in args.services}
+        agents = [self._agent(name, service, enabled) for service in AGENTS]
+        # Asking for it makes the storage service's agent, which the key of the state bucket admits.
+        gcp.storage.get_project_service_account(opts=pulumi.InvokeOptions(parent=self))
+        store = GcpStore(
+            f"{name}-state",
+            GcpStoreArgs(kms_key="create", versioning=True, purge=args.purge, labels=args.labels),
+            pulumi.ResourceOptions(parent=self, depends_on=[*enabled.values(), *agents]),
+        )
+        assert store.kms_key is not None
+        self.backend_url = store.uri
+        self.secrets_provider = pulumi.Output.concat("gcpkms://", store.kms_key)
+        self.register_outputs({"backend_url": self.backend_url, "secrets_provider": self.secrets_provider})
+
+    def _enable(self, name: str, service: str) -> gcp.projects.Service:
+        return gcp.projects.Service(
+            f"{name}-{service.partition('.')[0]}",
+            service=service,
+            # Others of the project may use it: destroying this stack must not take it from them.
+            disable_on_destroy=False,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    def _agent(self, name: str, service: str, enabled: dict[str, gcp.projects.Service]) -> gcp.projects.ServiceIdentity:
+        needed = [enabled[service]] if service in enabled else []
+        return gcp.projects.ServiceIdentity(
+            f"{name}-{service.partition('.')[0]}-agent",
+            service=service,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=needed),
+        )

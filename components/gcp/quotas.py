@@ -1,0 +1,87 @@
+"""What a stack's queues ask of a region's quotas, and what of it the project does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from components import machines
+from components.config import Queue, Rung, StackConfig
+from components.gcp.instance_group import SYSTEM_GIB
+from components.machines import MachineType
+
+_OWN_QUOTA = {"n2": "N2_CPUS", "n2d": "N2D_CPUS", "c3": "C3_CPUS", "c3d": "C3D_CPUS"}
+"""Families that have a quota of their own; vCPUs of the others count as CPUS.
+Source: https://cloud.google.com/compute/resource-usage#cpu_quota"""
+_GPUS = {"g2": "NVIDIA_L4_GPUS", "n1-t4": "NVIDIA_T4_GPUS"}
+
+
+@dataclass(frozen=True)
+class Short:
+    """A quota that is smaller than what is asked for."""
+
+    metric: str
+    needed: int
+    limit: int
+    usage: int
+
+    def __str__(self) -> str:
+        free = f", {self.usage} of it in use" if self.usage else ""
+        return f"{self.metric}: the queues ask for up to {self.needed}, the project may have {self.limit}{free}"
+
+
+def needed(config: StackConfig) -> dict[str, int]:
+    """The most that each quota of the region is asked for, with every rung of every queue at its `max_cpus`.
+
+    Of a queue with several families each family's quota has to suffice by itself: the others may be sold out.
+    """
+    found: dict[str, int] = {}
+    public = config.network.create is None or config.network.create.egress == "public"
+    for queue in config.queues.values():
+        item = queue.item
+        types = machines.one_size(queue.machines.families, queue.machines.size, item.cpus, item.memory_mib, item.gpus)
+        for rung in queue.capacity:
+            for metric, amount in _of_rung(queue, rung, types, public and config.network.existing is None).items():
+                found[metric] = found.get(metric, 0) + amount
+    return found
+
+
+def _of_rung(queue: Queue, rung: Rung, types: Iterable[MachineType], public: bool) -> dict[str, int]:
+    count = max(1, rung.max_cpus // queue.machines.size)
+    disks = SYSTEM_GIB + queue.scratch_gib + (queue.gcp.extra_disk_gib or 0)
+    found = {"INSTANCES": count, "SSD_TOTAL_GB": count * disks}
+    if public:
+        found["IN_USE_ADDRESSES"] = count
+    for machine in types:
+        spot = rung.market == "spot"
+        cpus = "PREEMPTIBLE_CPUS" if spot else _OWN_QUOTA.get(machine.family, "CPUS")
+        found[cpus] = max(found.get(cpus, 0), count * machine.cpus)
+        if machine.gpus:
+            gpus = f"PREEMPTIBLE_{_GPUS[machine.family]}" if spot else _GPUS[machine.family]
+            found[gpus] = max(found.get(gpus, 0), count * machine.gpus)
+    return found
+
+
+def shortfalls(wanted: Mapping[str, int], region: Mapping[str, Any]) -> list[Short]:
+    """What a region's quotas do not suffice for; a quota that the region does not list limits nothing.
+
+    Spot machines use the standard quota where the project has no quota for preemptible ones.
+    Source: https://cloud.google.com/compute/docs/instances/spot#quotas
+
+    Args:
+        wanted: From `needed`.
+        region: A region as Compute Engine shows it: `quotas` is a list of `metric`, `limit` and `usage`.
+    """
+    quotas = {each["metric"]: each for each in region.get("quotas", [])}
+    asked: dict[str, int] = {}
+    for metric, amount in wanted.items():
+        standard = metric.removeprefix("PREEMPTIBLE_")
+        own = quotas.get(metric, {}).get("limit", 0)
+        name = metric if own or metric not in quotas else standard
+        asked[name] = asked.get(name, 0) + amount
+    return [
+        Short(metric, amount, int(quotas[metric]["limit"]), int(quotas[metric].get("usage", 0)))
+        for metric, amount in sorted(asked.items())
+        if metric in quotas and amount > quotas[metric]["limit"] >= 0
+    ]
