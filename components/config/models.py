@@ -163,8 +163,8 @@ class Logs(Model):
     )
     archive: Literal["bucket", "bigquery"] | None = Field(
         default=None,
-        description="`bucket`: copy every line to the job store under logs/, on AWS through Firehose. `bigquery`: to a "
-        "BigQuery dataset, GCP only. Billed by the GB, nothing idle.",
+        description="`bucket`: copy every line to a bucket, on AWS the job store (under logs/, through Firehose), on "
+        "GCP one of its own. `bigquery`: to a BigQuery dataset, GCP only. Billed by the GB, nothing idle.",
     )
 
 

@@ -157,7 +157,8 @@ class GcpReconciler(pulumi.ComponentResource):
             "queues": args.fleets,
         }
         return gcp.cloudfunctionsv2.Function(
-            f"{name}-function",
+            # A Cloud Run service of that name is made for it, with fewer than 50 characters.
+            f"{name}-run",
             location=self._place.region,
             description="Removes machines that have left, opens and closes the second rung",
             build_config=gcp.cloudfunctionsv2.FunctionBuildConfigArgs(

@@ -76,7 +76,9 @@ class GcpRegistry(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, protect=not args.purge),
         )
         self._location = place.region
-        self.repository = made.id
+        self.repository = pulumi.Output.concat(
+            "projects/", place.project, "/locations/", place.region, "/repositories/", made.repository_id
+        )
         self.url = pulumi.Output.concat(place.region, "-docker.pkg.dev/", place.project, "/", made.repository_id)
         self.register_outputs({"url": self.url, "repository": self.repository})
 

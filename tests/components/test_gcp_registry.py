@@ -68,7 +68,7 @@ def test_a_grant_is_on_the_repository_and_not_on_the_project(grant: str, name: s
     assert binding.inputs == {
         "location": "us-central1",
         "member": PULLER.principal,
-        "repository": "r-images-id",
+        "repository": "projects/vision-project/locations/us-central1/repositories/vision-dev",
         "role": role,
     }
 

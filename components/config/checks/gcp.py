@@ -28,6 +28,10 @@ LONGEST_QUEUE = 40
 """Team, environment and queue with their hyphens: what is left of Compute Engine's 63 for a suffix and auto-naming.
 Source: https://cloud.google.com/compute/docs/naming-resources"""
 
+LONGEST_PIPELINE = 26
+"""Team, hyphen and environment: what is left of a Cloud Run service's 49 for `-reconciler-run` and auto-naming.
+Source: https://cloud.google.com/run/docs/reference/rest/v2/projects.locations.services/create"""
+
 MOST_MACHINES = 2000
 """Machines of a regional group.
 Source: https://cloud.google.com/compute/docs/instance-groups/regional-migs"""
@@ -78,6 +82,13 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
 
 def _names(config: StackConfig) -> None:
     full = f"{config.team}-{config.environment}"
+    if len(full) > LONGEST_PIPELINE:
+        raise ConfigError(
+            key_path(["team"]),
+            shown(config.team),
+            f"team and environment of together {LONGEST_PIPELINE - 1} characters or less, these have {len(full) - 1}",
+            "Shorten one of them; Cloud Run limits the name of the reconciler's service that is made from them",
+        )
     for queue in config.queues:
         name = f"{full}-{queue}"
         if len(name) > LONGEST_QUEUE:

@@ -1,0 +1,170 @@
+"""A team's pipeline on GCP: which parts there are, and who is granted what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+
+from components.base import team_labels
+from components.config import Queue, StackConfig
+from components.describe import describe, gcp_queue
+from components.gcp.identity import GcpIdentity, GcpIdentityArgs
+from components.gcp.logs import GcpLogs, GcpLogsArgs
+from components.gcp.network import GcpNetwork, GcpNetworkArgs
+from components.gcp.place import GcpPlace
+from components.gcp.reconciler import GcpReconciler, GcpReconcilerArgs
+from components.gcp.registry import GcpRegistry, GcpRegistryArgs
+from components.gcp.store import GcpStore, GcpStoreArgs
+from components.gcp.worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
+from components.images import resolve
+
+
+class GcpParts:
+    """The parts of a pipeline on GCP, children of the pipeline.
+
+    Args:
+        name: the pipeline's name.
+        config: the stack's config, checked.
+        parent: the pipeline.
+    """
+
+    def __init__(self, name: str, config: StackConfig, parent: pulumi.ComponentResource) -> None:
+        self._config = config
+        self._child = pulumi.ResourceOptions(parent=parent)
+        self._labels = team_labels(config.team, config.environment)
+        place = GcpPlace(parent)
+        self._store = self._make_store(name)
+        self._logs = self._make_logs(name)
+        self._network = self._make_network(name)
+        self._registry = self._make_registry(name)
+        self._identity = GcpIdentity(
+            f"{name}-identity", GcpIdentityArgs(submitters=list(config.access.submitters)), self._child
+        )
+        self._pools = {key: self._make_pool(f"{name}-{key}", key, queue) for key, queue in config.queues.items()}
+        self._reconciler = self._make_reconciler(name)
+        self._grant_machines()
+        self._grant_submitters()
+        self._store.grant_fleet(self._reconciler.member)
+        self.descriptor = describe(
+            config,
+            region=place.region,
+            account=place.project,
+            store_uri=self._store.uri,
+            log_group=self._logs.bucket,
+            queues={key: gcp_queue(config.queues[key], pool, self._image(key)) for key, pool in self._pools.items()},
+        )
+        self.descriptor_uri = self._store.publish(pulumi.Output.json_dumps(self.descriptor, indent=2))
+        self.all: list[pulumi.Resource] = [
+            self._store,
+            self._logs,
+            self._network,
+            self._registry,
+            self._identity,
+            *self._pools.values(),
+            self._reconciler,
+        ]
+
+    def _make_store(self, name: str) -> GcpStore:
+        wanted = self._config.store
+        args = GcpStoreArgs(
+            expire_jobs_after_days=wanted.expire_jobs_after_days,
+            kms_key=wanted.kms_key,
+            versioning=wanted.versioning,
+            soft_delete_days=wanted.soft_delete_days,
+            purge=self._config.may_purge,
+            labels=self._labels,
+        )
+        return GcpStore(f"{name}-store", args, self._child)
+
+    def _make_logs(self, name: str) -> GcpLogs:
+        wanted = self._config.logs
+        args = GcpLogsArgs(
+            retention_days=wanted.retention_days,
+            kms_key=wanted.kms_key,
+            archive=wanted.archive,
+            purge=self._config.may_purge,
+            labels=self._labels,
+        )
+        return GcpLogs(f"{name}-logs", args, self._child)
+
+    def _make_network(self, name: str) -> GcpNetwork:
+        existing, new = self._config.network.existing, self._config.network.create
+        if existing is not None:
+            args = GcpNetworkArgs(network=existing.network, subnetwork=existing.subnetwork)
+        elif new is not None:
+            args = GcpNetworkArgs(egress=new.egress, cidr=new.cidr)
+        else:
+            args = GcpNetworkArgs()
+        return GcpNetwork(f"{name}-network", args, self._child)
+
+    def _make_registry(self, name: str) -> GcpRegistry:
+        wanted = self._config.registry
+        args = GcpRegistryArgs(
+            repository=name,
+            keep_images=wanted.keep_images,
+            expire_untagged_after_days=wanted.expire_untagged_after_days,
+            purge=self._config.may_purge,
+            labels=self._labels,
+        )
+        return GcpRegistry(f"{name}-registry", args, self._child)
+
+    def _image(self, queue: str) -> pulumi.Input[str]:
+        return resolve(self._config.queues[queue].images["default"], self._registry.url)
+
+    def _make_pool(self, name: str, key: str, queue: Queue) -> GcpWorkerPool:
+        worker = self._config.worker_image
+        args = GcpWorkerPoolArgs(
+            queue=key,
+            settings=queue.model_dump(),
+            image=self._image(key),
+            network=self._network.network,
+            subnetwork=self._network.subnetwork,
+            service_account_email=self._identity.email,
+            bucket=self._store.bucket,
+            external_address=self._network.external_addresses,
+            log=self._logs.log,
+            worker_image=resolve(worker, self._registry.url) if worker else None,
+            replace=self._config.may_replace,
+            purge=self._config.may_purge,
+            labels=self._labels,
+        )
+        return GcpWorkerPool(name, args, self._child)
+
+    def _make_reconciler(self, name: str) -> GcpReconciler:
+        args = GcpReconcilerArgs(
+            bucket=self._store.bucket,
+            fleets=[pool.fleet for pool in self._pools.values()],
+            log_bucket=self._logs.bucket,
+            labels=self._labels,
+        )
+        return GcpReconciler(f"{name}-reconciler", args, self._child)
+
+    def _grant_machines(self) -> None:
+        config, identity, worker = self._config, self._identity, self._identity.worker
+        queues = config.queues.values()
+        images = [queue.images["default"] for queue in queues]
+        self._store.grant_work(worker)
+        self._registry.grant_pull(worker)
+        for pool in self._pools.values():
+            pool.grant_work(worker)
+        identity.grant_data(worker, config.data.read, config.data.write)
+        identity.grant_secrets(worker, [secret for queue in queues for secret in queue.secrets.values()])
+        identity.grant_external_pull(worker, [*images, config.worker_image] if config.worker_image else images)
+
+    def _grant_submitters(self) -> None:
+        for member in self._identity.submitters:
+            self._store.grant_submit(member)
+            self._registry.grant_pull(member)
+            self._logs.grant_read(member)
+            for pool in self._pools.values():
+                pool.grant_submit(member)
+
+    def exports(self) -> dict[str, Any]:
+        """Outputs of a stack beside the descriptor, by name."""
+        return {
+            "registry_url": self._registry.url,
+            "worker_account": self._identity.email,
+            "log_bucket": self._logs.bucket,
+            "submitters": list(self._config.access.submitters),
+        }
