@@ -32,7 +32,7 @@ _MAIN = (
 )
 _RUNTIME = "python312"
 _TIMEOUT_SECONDS = 110
-_BUILD_ROLE = "roles/logging.logWriter"
+_IMAGE_DAYS = 7
 
 
 @dataclass
@@ -43,9 +43,6 @@ class GcpReconcilerArgs:
     """The `fleet` of every `GcpWorkerPool` that it looks after."""
     bucket: pulumi.Input[str]
     """Name of the job store's bucket: it reads error records there and leaves its report."""
-    repository: pulumi.Input[str] | None = None
-    """Full name of the Artifact Registry repository for the function's image,
-    ``projects/<project>/locations/<location>/repositories/<id>``; None for Google's own ``gcf-artifacts``."""
     log_bucket: pulumi.Input[str] | None = None
     """Full name of the log bucket that its lines go to; None leaves them in ``_Default``."""
     period_minutes: int = 2
@@ -65,7 +62,8 @@ class GcpReconciler(pulumi.ComponentResource):
 
     Makes: service accounts for the function, its build and its scheduler; a custom role with the function's permissions
     and its binding; the source as an object of the job store; the function (Cloud Functions, 2nd gen), which only the
-    scheduler's account may call and only from inside the project; a scheduler job; with `log_bucket` a log sink.
+    scheduler's account may call and only from inside the project, with a repository for its image; a scheduler job;
+    with `log_bucket` a log sink.
 
     Costs while idle: about 22,000 calls of a second a month, inside the free tiers of Cloud Run and Cloud Scheduler
     (three jobs an account); a few cents for the function's image.
@@ -148,7 +146,8 @@ class GcpReconciler(pulumi.ComponentResource):
             source=pulumi.AssetArchive({path: pulumi.StringAsset(text) for path, text in files.items()}),
             opts=self._child,
         )
-        builder, ready = self._builder()
+        repository = self._repository()
+        builder, ready = self._builder(repository)
         settings = {
             "project": self._place.project,
             "region": self._place.region,
@@ -165,7 +164,7 @@ class GcpReconciler(pulumi.ComponentResource):
                 runtime=_RUNTIME,
                 entry_point=ENTRY,
                 service_account=builder.name,
-                docker_repository=args.repository,
+                docker_repository=repository.id,
                 source=gcp.cloudfunctionsv2.FunctionBuildConfigSourceArgs(
                     storage_source=gcp.cloudfunctionsv2.FunctionBuildConfigSourceStorageSourceArgs(
                         bucket=args.bucket, object=uploaded.name
@@ -189,7 +188,38 @@ class GcpReconciler(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=ready),
         )
 
-    def _builder(self) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
+    def _repository(self) -> gcp.artifactregistry.Repository:
+        """Where builds put the function's image; the team's own repository lets no tag move, as a build does."""
+        policy = gcp.artifactregistry.RepositoryCleanupPolicyArgs
+        return gcp.artifactregistry.Repository(
+            f"{self.pulumi_resource_name}-images",
+            repository_id=f"{self._stem}-reconciler",
+            location=self._place.region,
+            format="DOCKER",
+            description="The reconciler's image, built by Cloud Functions",
+            cleanup_policies=[
+                policy(
+                    id="keep-newest",
+                    action="KEEP",
+                    most_recent_versions=gcp.artifactregistry.RepositoryCleanupPolicyMostRecentVersionsArgs(
+                        keep_count=2
+                    ),
+                ),
+                policy(
+                    id="delete-old",
+                    action="DELETE",
+                    condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
+                        tag_state="ANY", older_than=f"{_IMAGE_DAYS * 24 * 3600}s"
+                    ),
+                ),
+            ],
+            labels=self._args.labels,
+            opts=self._child,
+        )
+
+    def _builder(
+        self, repository: gcp.artifactregistry.Repository
+    ) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
         """An account for the build, instead of the project's default one, and its grants.
 
         Source: https://cloud.google.com/functions/docs/securing/build-custom-sa
@@ -204,24 +234,19 @@ class GcpReconciler(pulumi.ComponentResource):
             '")',
         )
         condition = gcp.projects.IAMMemberConditionArgs(title="function-sources", expression=expression)
-        grants: list[pulumi.Resource] = [
-            self._on_project("builder-logs", _BUILD_ROLE, member),
+        images = gcp.artifactregistry.RepositoryIamMember(
+            f"{self.pulumi_resource_name}-builder-images",
+            location=repository.location,
+            repository=repository.name,
+            role="roles/artifactregistry.writer",
+            member=member.principal,
+            opts=self._child,
+        )
+        return account, [
+            images,
+            self._on_project("builder-logs", "roles/logging.logWriter", member),
             self._on_project("builder-sources", "roles/storage.objectViewer", member, condition),
         ]
-        if self._args.repository is not None:
-            parts = pulumi.Output.from_input(self._args.repository).apply(lambda full: full.split("/"))
-            grants.append(
-                gcp.artifactregistry.RepositoryIamMember(
-                    f"{self.pulumi_resource_name}-builder-images",
-                    project=parts[1],
-                    location=parts[3],
-                    repository=parts[5],
-                    role="roles/artifactregistry.writer",
-                    member=member.principal,
-                    opts=self._child,
-                )
-            )
-        return account, grants
 
     def _call_it(self, name: str, function: gcp.cloudfunctionsv2.Function) -> None:
         account = self._account("scheduler", "calls the reconciler")
