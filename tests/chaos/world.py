@@ -263,8 +263,10 @@ class World:
             report.check(good, f"item {outcome.index}: {key} holds {said}")
             winner = records[number, chunk].header.attempt
             if attempt != winner:
-                folder = f"{names.progress(ledger.job, number, chunk)}/{attempt}."
-                lines = b"".join(self.bucket.objects[name] for name in self.bucket.keys(folder)).splitlines()
+                # Of this round, or of one before it that this one went on with.
+                folders = [f"{names.progress(ledger.job, r, chunk)}/{attempt}." for r in range(number + 1)]
+                parts = [name for folder in folders for name in self.bucket.keys(folder)]
+                lines = b"".join(self.bucket.objects[name] for name in parts).splitlines()
                 taken = {Outcome.parse(line).index: Outcome.parse(line) for line in lines}
                 same = outcome.index in taken and taken[outcome.index].output == outcome.output
                 report.check(same, f"item {outcome.index} names {attempt}; {winner} won and knew nothing of it")

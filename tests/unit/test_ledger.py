@@ -198,6 +198,32 @@ class TestProgress:
         ledger.write_progress(0, 1, "a1", 0, [outcome(3)])
         assert ledger.progress(1, 1) == {}
 
+    def test_a_round_goes_on_with_what_lost_rounds_have_finished(self, ledger):
+        ledger.write_progress(0, 1, "a1", 0, [outcome(3, output="first")])
+        ledger.write_round(Round(round=1, arrays=[RoundArray(name="b", chunks=[1, 2])]))
+        ledger.write_round(Round(round=2, arrays=[RoundArray(name="c", chunks=[0])]))
+        ledger.write_round(Round(round=3, arrays=[RoundArray(name="d", chunks=[1])]))
+        assert sorted(ledger.carried_over(1, 1)) == [3]
+        ledger.write_progress(1, 1, "a2", 0, [outcome(3, output="second"), outcome(4)])
+        found = ledger.carried_over(3, 1)
+        assert (sorted(found), found[3].output) == ([3, 4], "second")
+        assert ledger.carried_over(0, 1) == ledger.carried_over(2, 0) == {}
+
+    @pytest.mark.parametrize("other", [{"code": "b" * 64}, {"image": "other"}, {"items": {1: [3]}}])
+    def test_what_other_code_another_image_or_a_choice_of_items_made_is_not_taken_over(self, ledger, other):
+        ledger.write_progress(0, 1, "a1", 0, [outcome(3)])
+        ledger.write_round(Round(round=1, arrays=[RoundArray(name="b", chunks=[1])], **other))
+        assert ledger.carried_over(1, 1) == {}
+
+    def test_a_retry_begins_anew_and_what_is_lost_of_it_goes_on_with_it(self, ledger):
+        ledger.write_progress(0, 1, "a1", 0, [outcome(3, output="old"), outcome(4, output="old")])
+        ledger.commit(0, 1, "a1", outcomes_of(1, failed=[3, 4]))
+        retry(ledger, 1, {1: [3, 4]}, {1: 2})
+        assert ledger.carried_over(1, 1) == {}
+        ledger.write_progress(1, 1, "a2", 0, [outcome(4, output="new")])
+        retry(ledger, 2, {1: [3, 4]}, {1: 2})
+        assert {index: o.output for index, o in ledger.carried_over(2, 1).items()} == {4: "new"}
+
 
 class TestCounts:
     def test_of_a_job_under_way(self, ledger):

@@ -300,6 +300,26 @@ class TestGoingOn:
         assert [o.status for o in here.outcomes()] == ["succeeded", "succeeded"]
         assert len(here.ledger.rounds()) == 2
 
+    def test_a_resumed_chunk_goes_on_where_it_was(self, here):
+        gate, marks = here.folder / "gate", here.folder / "marks"
+        wait = f"test {{index}} -lt 10 || until [ -e {gate} ]; do sleep 0.05; done"
+        program = ["--", "sh", "-c", f"{wait}; echo {{index}} >> {marks}"]
+        run = here.start("--workers", "1", "--chunk-size", "30", "--items", here.items(30), *program)
+        until(lambda: list(here.store.glob("jobs/*/r0/progress/0/*")), "progress", SECONDS)
+        run.kill()
+        run.communicate(timeout=SECONDS)
+        finished = set(here.ledger.progress(0, 0))
+        gate.touch()
+        where = ["--pipeline", f"file://{here.store}/pipeline.json"]
+        job = here.ledger.job
+        here.type("cancel", job, *where)
+        assert json.loads(here.type("resume", job, *where, "--json").stdout)["items"] == 30
+        assert here.run("--job", job).returncode == 0
+        times = Counter(int(words[0]) for words in here.marks())
+        assert set(times) == set(range(30))
+        assert {times[index] for index in finished} == {1}
+        assert [o.status for o in here.outcomes()] == ["succeeded"] * 30
+
     def test_a_submitted_and_a_cancelled_job_are_run(self, here):
         assert here.run("a", "--", "true").returncode == 0
         where = ["--pipeline", f"file://{here.store}/pipeline.json"]

@@ -148,6 +148,25 @@ class Ledger:
                 found.setdefault(outcome.index, outcome)
         return found
 
+    def carried_over(self, number: int, chunk: int) -> dict[int, Outcome]:
+        """By item: what earlier rounds have finished of a chunk that a round goes on with.
+
+        A round goes on with the one before it that enqueued the chunk when that one never committed it (so it was lost
+        or cancelled: a retry is of committed chunks only) and ran the same items with the same code and image.
+        """
+        found: dict[int, Outcome] = {}
+        if number == 0:
+            return found
+        rounds = self._rounds if len(self._rounds) > number else self.rounds()
+        for earlier in reversed(rounds[:number]):
+            if not earlier.has(chunk):
+                continue
+            same = earlier.runs_as(rounds[number], chunk)
+            if not same or self.store.exists(names.done(self.job, earlier.round, chunk)):
+                break
+            found = self.progress(earlier.round, chunk) | found
+        return found
+
     def write_progress(self, number: int, chunk: int, attempt: str, part: int, outcomes: Iterable[Outcome]) -> None:
         """Write what an attempt has finished since its last part."""
         self.store.put(f"{names.progress(self.job, number, chunk)}/{attempt}.{part}.jsonl", encode_lines(outcomes))

@@ -74,6 +74,15 @@ class Round(BaseModel):
         """Chunks that were enqueued."""
         return sum(array.size for array in self.arrays)
 
+    def has(self, chunk: int) -> bool:
+        """Whether a chunk is part of it."""
+        return any(chunk in array.all() for array in self.arrays)
+
+    def runs_as(self, other: Round, chunk: int) -> bool:
+        """Whether it runs a chunk as another round does: the same items, with the same code and image."""
+        items = [(round_.items or {}).get(chunk) for round_ in (self, other)]
+        return items[0] == items[1] and (self.code, self.image) == (other.code, other.image)
+
     def size(self, chunk: int, index: ManifestIndex) -> int:
         """How many items of a chunk this round runs."""
         some = self.items.get(chunk) if self.items else None

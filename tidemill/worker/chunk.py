@@ -76,6 +76,7 @@ class ChunkRun:
         self.in_flight: set[int] = set()
         self.settled = False
         """Whether a record stands in the store."""
+        self._twins: list[Lease] = []
         self.batches = 0
         """How many slots run items of it."""
         self._round = job.round.round
@@ -90,6 +91,27 @@ class ChunkRun:
         """Asked which items run in slots."""
         self._pace = SAVE_SECONDS if job.ledger.store.is_object_store else SAVE_SECONDS_LOCAL
         self._save_at = time.monotonic() + self._pace
+
+    # ---- the lease ----------------------------------------------------------------------------------------------
+
+    def also(self, twin: Lease) -> None:
+        """The chunk was delivered here a second time, while it is worked on: one does the work for both."""
+        self._twins.append(twin)
+
+    def extend(self) -> None:
+        """Hold it longer."""
+        for lease in (self.lease, *self._twins):
+            lease.extend()
+
+    def ack(self) -> None:
+        """It is done, or is not to be done."""
+        for lease in (self.lease, *self._twins):
+            lease.ack()
+
+    def release(self) -> None:
+        """Somebody else may have it at once."""
+        for lease in (self.lease, *self._twins):
+            lease.release()
 
     @property
     def complete(self) -> bool:
@@ -111,8 +133,9 @@ class ChunkRun:
             return
         items = self._items()
         self._past = ledger.past(self._round, self.number)
+        self._outcomes = ledger.carried_over(self._round, self.number)
         if self._past.attempts:
-            self._outcomes = ledger.progress(self._round, self.number)
+            self._outcomes |= ledger.progress(self._round, self.number)
         self._outcomes.update({o.index: o for o in self._poisoned(items)})
         self.pending.extend(item for item in items if item.index not in self._outcomes)
         self._marker = ledger.marker(
