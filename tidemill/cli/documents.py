@@ -157,7 +157,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "jobs": ("The newest jobs.", within("jobs", of(JobRow), list_of=True)(EMPTY)),
         "results": ("Each line: the outcome of an item.", of(Outcome)),
         "failures": ("Failed items by what they said, the largest group first.", of(Failures)),
-        "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, ("aws",)), list_of=True)(EMPTY)),
+        "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, ("aws", "gcp")), list_of=True)(EMPTY)),
         "use": ("The contexts.", of(Contexts)),
         "doctor": ("What was looked at.", of(Checked)),
         "error": ("Any verb that fails.", of(Failed)),

@@ -75,7 +75,8 @@ def command(
 def record(line: LogLine) -> dict[str, object]:
     """A line as JSON: `at`, `message`, and what the worker wrote around it."""
     at = datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds")
-    return {"at": at, **(line.fields or {"message": line.message})}
+    # A worker that writes to a file puts the time into its lines itself.
+    return {"at": at} | (line.fields or {"message": line.message}) | {"at": at}
 
 
 def plain(line: LogLine, times: bool = False) -> str:

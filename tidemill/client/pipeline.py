@@ -266,7 +266,7 @@ class QueueInfo:
             "accepting": self.state.accepting,
             "running": self.state.running,
             "state": self.state.detail,
-            **self.queue.model_dump(mode="json", exclude={"aws"}),
+            **self.queue.model_dump(mode="json", exclude={"aws", "gcp"}),
         }
 
 
