@@ -87,7 +87,7 @@ class AwsParts:
     def _make_network(self, name: str) -> AwsNetwork:
         existing, new = self._config.network.existing, self._config.network.create
         if existing is not None:
-            args = AwsNetworkArgs(vpc_id=existing.vpc_id, subnet_ids=list(existing.subnet_ids), tags=self._tags)
+            args = AwsNetworkArgs(vpc_id=existing.vpc_id, subnet_ids=[*(existing.subnet_ids or [])], tags=self._tags)
         elif new is not None:
             args = AwsNetworkArgs(
                 zones=new.zones,

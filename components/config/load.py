@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,12 @@ from components.config.models import StackConfig
 from components.config.queue_models import Queue
 
 PROJECT = "tidemill"
+_GCP_PLACE = {
+    "gcp:project": ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"),
+    "gcp:region": ("GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION"),
+}
+"""Keys of Pulumi's provider, and the variables that it takes instead.
+Source: https://www.pulumi.com/registry/packages/gcp/installation-configuration/"""
 _TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image")
 
 
@@ -72,8 +79,9 @@ def from_pulumi() -> StackConfig:
         ConfigError: the first thing that is wrong, as one line.
     """
     values: dict[str, Any] = {}
+    given = {**runtime.get_config_env(), **runtime.CONFIG.get()}
     # Config() answers only keys that it is asked for, and an unknown key must be seen: the environment has them all.
-    for key, text in {**runtime.get_config_env(), **runtime.CONFIG.get()}.items():
+    for key, text in given.items():
         project, _, name = key.partition(":")
         if project != PROJECT:
             continue
@@ -85,7 +93,22 @@ def from_pulumi() -> StackConfig:
                 f"Set it again without --secret; secrets belong into Secrets Manager, their ARNs into {PROJECT}:queues",
             )
         values[name] = text if name in _TEXTS else _from_json(name, text)
-    return parse(values)
+    config = parse(values)
+    if config.cloud == "gcp":
+        _place(given)
+    return config
+
+
+def _place(given: Mapping[str, str]) -> None:
+    """Without project and region the provider would fail at the first resource, with words about credentials."""
+    for key, variables in _GCP_PLACE.items():
+        if not given.get(key) and not any(os.environ.get(name) for name in variables):
+            raise ConfigError(
+                key,
+                "nothing",
+                f"the {key.partition(':')[2]} of the pipeline",
+                f"`pulumi config set {key} ...`, or set {variables[0]}",
+            )
 
 
 def from_file(path: Path) -> StackConfig:

@@ -217,6 +217,26 @@ def test_a_wrong_config_is_one_line_and_makes_nothing():
     assert recorder.resources == []
 
 
+VARIABLES = {
+    "gcp:project": ["GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"],
+    "gcp:region": ["GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION"],
+}
+
+
+@pytest.mark.parametrize("key", VARIABLES)
+def test_a_stack_without_a_place_is_refused_before_anything_is_asked(key: str, monkeypatch: pytest.MonkeyPatch):
+    for names in VARIABLES.values():
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+    values = {name: value for name, value in settings("demo-gcp").items() if name != key}
+    recorder = Recorder()
+    with pytest.raises(pulumi.RunError, match=rf"^{key}: nothing is refused\. Allowed: the \w+ of the pipeline"):
+        run_program(values, recorder=recorder)
+    assert recorder.resources == []
+    monkeypatch.setenv(VARIABLES[key][0], "elsewhere")
+    assert run_program(values).one("Pipeline")
+
+
 def test_what_a_config_does_not_reach_is_said_in_the_preview(monkeypatch: pytest.MonkeyPatch):
     said: list[str] = []
     monkeypatch.setattr("pulumi.log.warn", lambda text, *_, **__: said.append(text))

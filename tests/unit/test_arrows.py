@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # package -> what its modules may not import. Prefixes of dotted names; the longest matching package decides.
 FORBIDDEN = {
-    "tidemill": ["components", "localcloud", "ops", "policy", "pulumi", "pulumi_aws", "pulumi_policy"],
+    "tidemill": ["components", "localcloud", "ops", "policy", "pulumi", "pulumi_aws", "pulumi_gcp", "pulumi_policy"],
     "tidemill.descriptor": ["tidemill"],
     "tidemill.store": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
     "tidemill.manifest": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
@@ -19,9 +19,13 @@ FORBIDDEN = {
     "tidemill.backends": ["tidemill.worker", "tidemill.cli", "tidemill.client"],
     "tidemill.client": ["tidemill.worker", "tidemill.cli"],
     "components": ["localcloud", "ops", "policy", "tidemill"],
+    # A stack loads its own cloud's SDK alone.
+    "components.aws": ["components.gcp", "pulumi_gcp"],
+    "components.gcp": ["components.aws", "pulumi_aws"],
+    "components.config": ["components.aws", "components.gcp", "pulumi_aws", "pulumi_gcp"],
     "policy": ["components", "localcloud", "ops", "tidemill"],
     "ops": ["policy", "tidemill"],
-    "localcloud": ["components", "ops", "policy", "tidemill", "pulumi_aws"],
+    "localcloud": ["components", "ops", "policy", "tidemill", "pulumi_aws", "pulumi_gcp"],
 }
 # The one contract that both halves share.
 ALLOWED = {"components": ["tidemill.descriptor"]}
@@ -75,6 +79,7 @@ def test_the_check_sees_a_wrong_import() -> None:
     assert violations("tidemill.worker.loop", {"tidemill.client.Pipeline"}) == ["tidemill.client.Pipeline"]
     assert violations("localcloud.cloud", {"tidemill.descriptor"}) == ["tidemill.descriptor"]
     assert violations("components.aws.store", {"tidemill.descriptor.Descriptor"}) == []
+    assert violations("components.gcp.store", {"components.aws.key", "pulumi_gcp"}) == ["components.aws.key"]
 
 
 def test_the_worker_and_help_load_no_cloud_sdk() -> None:

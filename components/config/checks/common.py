@@ -91,7 +91,7 @@ def check_key(path: Sequence[str], model: BaseModel, pattern: re.Pattern[str], a
 
 
 def check_families(path: Path, queue: Queue, cloud: str, table: str) -> None:
-    """Every family is known, all are of one architecture, and GPU machines are for GPU items alone."""
+    """Every family is in the cloud's table."""
     known = machines.families(cloud)
     for index, family in enumerate(queue.machines.families):
         if family not in known:
