@@ -173,6 +173,7 @@ class _Monitor(mocks.MockMonitor):
             "retain": request.retainOnDelete,
             "on_error": hooks,
             "dependencies": list(request.dependencies),
+            "ignore_changes": list(request.ignoreChanges),
         }
         self._recorder.resources.append(Made(request.type, request.name, inputs, answer.urn, options))
         return answer
