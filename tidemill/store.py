@@ -347,6 +347,8 @@ def _s3(uri: str, region: str | None, user_login: bool) -> S3Store:
 
 def _gcs(uri: str, user_login: bool) -> GCSStore:
     options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
+    if os.environ.get("GOOGLE_BASE_URL", "").startswith("http://"):
+        options["client_options"]["allow_http"] = True
     if user_login:
         options["credential_provider"] = _google_login(uri)
     return GCSStore.from_url(uri, **options)
