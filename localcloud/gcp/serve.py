@@ -39,7 +39,12 @@ from localcloud.gcp.wire import ApiError, Request, Response, Served, listen
 PLUGINS: tuple[str, ...] = (
     "localcloud.gcp.storage:Storage",
     "localcloud.gcp.pubsub.plugin:PubSubPlugin",
+    "localcloud.gcp.monitoring:Monitoring",
+    "localcloud.gcp.logs:Logs",
     "localcloud.gcp.compute.api:Compute",
+    "localcloud.gcp.functions.plugin:Functions",
+    "localcloud.gcp.functions.plugin:Invocations",
+    "localcloud.gcp.functions.scheduler:Scheduler",
 )
 """`module:Class` of every service that behaves, in the order in which they are asked and started."""
 STOP_SECONDS = 8.0

@@ -93,7 +93,8 @@ class UnitFile:
 
     @property
     def environment(self) -> dict[str, str]:
-        return dict(word.partition("=")[::2] for word in self.words("Environment"))
+        pairs = (word.partition("=") for word in self.words("Environment"))
+        return {name: value for name, _, value in pairs}
 
     def commands(self, key: str, environment: dict[str, str]) -> list[Command]:
         """The lines of an Exec key, `$NAME` (as words) and `${NAME}` (in a word) put in."""

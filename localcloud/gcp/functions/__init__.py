@@ -1,0 +1,1 @@
+"""Cloud Functions whose source runs as a process, and the scheduler that calls them."""

@@ -1,0 +1,124 @@
+"""One version of a function: its source unpacked, and a process that serves it from its first call on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from localcloud.gcp.compute.metadata import Metadata
+from localcloud.gcp.wire import Response, Served, listen
+
+START_SECONDS = 60.0
+
+
+class BuildError(Exception):
+    """The source is none."""
+
+
+class Process:
+    """A function.
+
+    Args:
+        folder: For its source; emptied.
+        archive: The zip with `main.py` at its root.
+        entry: Name of the function in it.
+        environment: All of its variables but those that this class adds.
+        metadata: What it is told of itself, and tokens of its account.
+
+    Raises:
+        BuildError: The archive has no main.py that can be compiled.
+    """
+
+    def __init__(
+        self, folder: Path, archive: bytes, entry: str, environment: Mapping[str, str], metadata: Metadata
+    ) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        try:
+            with zipfile.ZipFile(io.BytesIO(archive)) as source:
+                source.extractall(folder)
+            text = (folder / "main.py").read_text()
+            compile(text, "main.py", "exec")
+        except (zipfile.BadZipFile, OSError, SyntaxError, ValueError) as error:
+            raise BuildError(f"Build failed: {error}") from None
+        self._folder, self._entry, self._environment = folder, entry, dict(environment)
+        self._metadata = metadata
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._served: Served | None = None
+        self._port = 0
+
+    def call(self, method: str, body: bytes, seconds: float, spawn: Callable[..., Any]) -> Response:
+        """Call it, one call at a time; after so many seconds it is ended, and the answer is 504.
+
+        Args:
+            method: Of HTTP.
+            body: Of the request.
+            seconds: Of the wall clock.
+            spawn: Runs a function in a thread that lives on: a process ends with the thread that started it.
+        """
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._start(spawn)
+            request = urllib.request.Request(f"http://127.0.0.1:{self._port}/", body, method=method)
+            try:
+                with urllib.request.urlopen(request, timeout=seconds) as answer:
+                    return Response(answer.status, answer.read(), {"Content-Type": answer.headers.get_content_type()})
+            except urllib.error.HTTPError as error:
+                with error:
+                    return Response(error.code, error.read())
+            except OSError:
+                self._end()
+                return Response(504, b"upstream request timeout")
+
+    def _start(self, spawn: Callable[..., Any]) -> None:
+        """Start it and wait until it listens. It fails as a container that does not listen on its port."""
+        if self._served is None:
+            with listen() as own:
+                self._served = Served(own, self._metadata.handle)
+        with listen() as probe:
+            self._port = probe.getsockname()[1]
+        environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": "/tmp",
+            "PYTHONUNBUFFERED": "1",
+            "GCE_METADATA_HOST": f"127.0.0.1:{self._served.port}",
+            "GCE_METADATA_IP": f"127.0.0.1:{self._served.port}",
+            **self._environment,
+        }
+        die = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        command = [*die, sys.executable, str(Path(__file__).parent / "runtime.py"), str(self._port), self._entry]
+        with (self._folder.parent / f"{self._folder.name}.log").open("ab") as log:
+            self._process = spawn(
+                subprocess.Popen, command, cwd=self._folder, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, start_new_session=True,
+            )  # fmt: skip
+        end = time.monotonic() + START_SECONDS
+        while self._process is not None and self._process.poll() is None and time.monotonic() < end:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
+                return
+            time.sleep(0.05)
+
+    def _end(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+
+    def close(self) -> None:
+        """End it."""
+        self._end()
+        self._metadata.close()
+        if self._served:
+            self._served.close()

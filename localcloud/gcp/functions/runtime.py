@@ -1,0 +1,68 @@
+"""Serves a function's entry point. Run as a script in the folder of its source; arguments: port, entry point.
+
+The standard library is all it imports itself. One call at a time, as a function with a concurrency of 1 has it.
+What a function prints goes where this script's output goes, as does the traceback of one that raises: it answers 500.
+"""
+
+import importlib
+import json
+import os
+import sys
+import traceback
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+
+class Request:
+    """What an entry point is given."""
+
+    def __init__(self, method: str, headers: dict[str, str], data: bytes) -> None:
+        self.method, self.headers, self.data = method, headers, data
+
+    def get_json(self, silent: bool = False) -> object:
+        """The body's JSON, None when it is none."""
+        try:
+            return json.loads(self.data)
+        except ValueError:
+            if silent:
+                return None
+            raise
+
+
+def answer(result: object) -> tuple[bytes, int, dict[str, str]]:
+    """Body, status and headers of what an entry point returned: a body, or a tuple with status and headers."""
+    parts = result if isinstance(result, tuple) else (result,)
+    body, status, headers = (*parts, 200, {})[:3] if len(parts) == 1 else (*parts, {})[:3]
+    if isinstance(body, dict | list):
+        body = json.dumps(body)
+    return body.encode() if isinstance(body, str) else body, status, dict(headers)
+
+
+def main() -> None:
+    """Import the source, then serve until the process is ended."""
+    sys.path.insert(0, os.getcwd())
+    entry = getattr(importlib.import_module("main"), sys.argv[2])
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            try:
+                body, status, headers = answer(entry(Request(self.command, dict(self.headers.items()), data)))
+            except Exception:
+                traceback.print_exc()
+                body, status, headers = b"Internal Server Error", 500, {}
+            sys.stdout.flush()
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            """Calls are the caller's to log."""
+
+    HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+
+
+main()

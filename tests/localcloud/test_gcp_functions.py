@@ -1,0 +1,272 @@
+"""Functions as processes, and the scheduler that calls them. Not proved: Google's build, and what Cloud Run adds."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+import textwrap
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.gcp import seed, serve
+from localcloud.gcp.functions.cron import Cron
+from localcloud.gcp.functions.scheduler import Scheduler
+from localcloud.gcp.wire import ApiError, Request
+from tests.localcloud.harness import until
+
+PROJECT = f"projects/{seed.PROJECT}"
+PLACE = f"{PROJECT}/locations/{seed.REGION}"
+SOURCE = """
+import json, os, urllib.request
+
+calls = 0
+
+def metadata(path):
+    request = urllib.request.Request(
+        f"http://{os.environ['GCE_METADATA_HOST']}/computeMetadata/v1/{path}", headers={"Metadata-Flavor": "Google"})
+    return urllib.request.urlopen(request, timeout=30).read().decode()
+
+def entry(request):
+    global calls
+    calls += 1
+    print(json.dumps({"message": "called", "calls": calls}))
+    if request.data == b"raise":
+        raise RuntimeError("on purpose")
+    if request.data == b"refuse":
+        return "no", 500, {}
+    account = "instance/service-accounts/default"
+    return {"calls": calls, "given": os.environ["GIVEN"], "leaks": os.environ.get("LEAKS"),
+            "email": metadata(account + "/email"), "token": json.loads(metadata(account + "/token"))["access_token"]}
+"""
+
+
+def zipped(**files: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name.replace("_py", ".py"), textwrap.dedent(text))
+    return content.getvalue()
+
+
+class Made:
+    """A daemon with accounts and a bucket for sources. An hour of the cloud is three seconds here."""
+
+    def __init__(self, state: Path) -> None:
+        self.daemon = serve.Daemon(serve.parse(["--state", str(state), "--time-factor", "1200"]))
+        self.site = self.daemon.site
+        bindings = self.site.resources.policy(f"cloudresourcemanager/{PROJECT}")["bindings"]
+        self.owner = next(each["members"][0] for each in bindings if each["role"] == "roles/owner")
+        for account in ("function", "caller", "stranger"):
+            self.call("iam", "POST", f"v1/{PROJECT}/serviceAccounts", {"accountId": account})
+        self.call("storage", "POST", f"storage/v1/b?project={seed.PROJECT}", {"name": "sources-of-functions"})
+
+    def email(self, account: str) -> str:
+        return f"{account}@{seed.PROJECT}.iam.gserviceaccount.com"
+
+    def call(self, api: str, method: str, path: str, body: Any = None) -> Any:
+        return self.site.call(self.owner, api, method, path, body)
+
+    def upload(self, name: str, archive: bytes) -> None:
+        query = {"uploadType": ["media"], "name": [f"{name}.zip"]}
+        headers = {"content-type": "application/zip"}
+        path = "upload/storage/v1/b/sources-of-functions/o"
+        self.site.serve(Request("storage", "POST", path, query, headers, archive, self.owner))
+
+    def deploy(self, name: str, archive: bytes, account: str = "function") -> str:
+        """Deploy a function and let the caller call it; its address."""
+        query = {"uploadType": ["media"], "name": [f"{name}.zip"]}
+        path = "upload/storage/v1/b/sources-of-functions/o"
+        self.site.serve(
+            Request("storage", "POST", path, query, {"content-type": "application/zip"}, archive, self.owner)
+        )
+        body = {
+            "buildConfig": {"runtime": "python312", "entryPoint": "entry", "source": {
+                "storageSource": {"bucket": "sources-of-functions", "object": f"{name}.zip"}}},
+            "serviceConfig": {"serviceAccountEmail": self.email(account), "timeoutSeconds": 60,
+                              "environmentVariables": {"GIVEN": "value"}},
+        }  # fmt: skip
+        done = self.call("cloudfunctions", "POST", f"v2/{PLACE}/functions?functionId={name}", body)
+        assert done["done"]
+        function = self.call("cloudfunctions", "GET", f"v2/{PLACE}/functions/{name}")
+        assert (function["state"], done["response"]["url"]) == ("ACTIVE", function["url"])
+        assert function["serviceConfig"]["environmentVariables"] == {"GIVEN": "value"}
+        binding = {"role": "roles/run.invoker", "members": [f"serviceAccount:{self.email('caller')}"]}
+        policy = {"policy": {"bindings": [binding]}}
+        self.call("run", "POST", f"v2/{PLACE}/services/{name}:setIamPolicy", policy)
+        return function["serviceConfig"]["uri"]
+
+    def ask(self, uri: str, account: str, body: bytes = b"") -> tuple[int, str]:
+        """Call a function as an account, over HTTP."""
+        headers = {}
+        if account:
+            token = self.site.tokens.issue(f"serviceAccount:{self.email(account)}")["access_token"]
+            headers["Authorization"] = f"Bearer {token}"
+        try:
+            with urllib.request.urlopen(urllib.request.Request(uri, body, headers), timeout=60) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def job(self, name: str, uri: str, account: str = "caller", **more: Any) -> str:
+        body = {
+            "name": f"{PLACE}/jobs/{name}", "schedule": "*/2 * * * *", "timeZone": "Etc/UTC",
+            "httpTarget": {"uri": uri, "httpMethod": "POST", "oidcToken": {"serviceAccountEmail": self.email(account)}},
+            **more,
+        }  # fmt: skip
+        self.call("cloudscheduler", "POST", f"v1/{PLACE}/jobs", body)
+        return f"v1/{PLACE}/jobs/{name}"
+
+    def printed(self, name: str) -> list[dict[str, Any]]:
+        log = self.site.state / "functions" / f"{name}.log"
+        lines = log.read_text().splitlines(keepends=True) if log.exists() else []
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Made]:
+    with tempfile.TemporaryDirectory(prefix="functions-") as state:
+        site = Made(Path(state))
+        try:
+            yield site
+        finally:
+            site.daemon.stop()
+
+
+@pytest.fixture(scope="module")
+def uri(made: Made) -> str:
+    return made.deploy("reconciler", zipped(main_py=SOURCE))
+
+
+def test_a_function_runs_with_its_own_environment_and_account(
+    made: Made, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAKS", "yes")
+    status, text = made.ask(uri, "caller")
+    seen = json.loads(text)
+    assert status == 200
+    assert (seen["given"], seen["leaks"], seen["email"]) == ("value", None, made.email("function"))
+    assert made.site.tokens.principal(seen["token"]) == f"serviceAccount:{made.email('function')}"
+    assert json.loads(made.ask(uri, "caller")[1])["calls"] == seen["calls"] + 1, "the process is kept"
+    assert made.printed("reconciler")[0]["message"] == "called"
+
+
+@pytest.mark.parametrize(("account", "status"), [("", 401), ("stranger", 403), ("function", 403)])
+def test_only_who_may_invoke_it_calls_it(made: Made, uri: str, account: str, status: int) -> None:
+    before = len(made.printed("reconciler"))
+    assert made.ask(uri, account)[0] == status
+    assert len(made.printed("reconciler")) == before
+
+
+def test_a_function_that_raises_answers_500_and_goes_on(made: Made, uri: str) -> None:
+    assert made.ask(uri, "caller", b"raise") == (500, "Internal Server Error")
+    assert made.ask(uri, "caller", b"refuse") == (500, "no")
+    assert made.ask(uri, "caller")[0] == 200
+    assert "RuntimeError: on purpose" in (made.site.state / "functions" / "reconciler.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("archive", "account"),
+    [(b"no zip", "function"), (zipped(other_py="x = 1"), "function"), (zipped(main_py="def"), "function"),
+     (zipped(main_py="x = 1"), "nobody")],
+)  # fmt: skip
+def test_a_source_that_cannot_be_built_is_not_deployed(made: Made, archive: bytes, account: str) -> None:
+    with pytest.raises(ApiError, match="Could not build or deploy"):
+        made.deploy("broken", archive, account)
+    with pytest.raises(ApiError, match="not found"):
+        made.call("cloudfunctions", "GET", f"v2/{PLACE}/functions/broken")
+
+
+def test_an_entry_point_that_does_not_exist_is_seen_at_the_first_call(made: Made) -> None:
+    uri = made.deploy("empty", zipped(main_py="x = 1"))
+    assert made.ask(uri, "caller")[0] == 504
+
+
+def test_a_new_source_replaces_the_process_and_a_deletion_ends_it(made: Made) -> None:
+    uri = made.deploy("other", zipped(main_py="def entry(request): return 'one'"))
+    assert made.ask(uri, "caller") == (200, "one")
+    made.upload("second", zipped(main_py="def entry(request): return 'two', 200"))
+    source = {"storageSource": {"bucket": "sources-of-functions", "object": "second.zip"}}
+    patch = {"buildConfig": {"runtime": "python312", "entryPoint": "entry", "source": source}}
+    made.call("cloudfunctions", "PATCH", f"v2/{PLACE}/functions/other?updateMask=buildConfig", patch)
+    assert made.ask(uri, "caller") == (200, "two")
+    made.call("cloudfunctions", "DELETE", f"v2/{PLACE}/functions/other")
+    assert made.ask(uri, "caller")[0] in (403, 404)
+
+
+# The scheduler
+
+
+def test_a_job_is_called_at_its_minutes_and_not_while_the_scheduler_is_stopped(made: Made) -> None:
+    uri = made.deploy("scheduled", zipped(main_py=SOURCE))
+    job = made.job("often", uri)
+    scheduler = next(each for each in made.site.plugins if isinstance(each, Scheduler))
+    until(lambda: len(made.printed("scheduled")) >= 3, 60)
+    state = made.call("cloudscheduler", "GET", job)
+    assert (state["state"], state.get("status", {})) == ("ENABLED", {})
+    made.daemon.controls["scheduler/pause"]({"paused": True})
+    began = made.site.clock.now()
+    settled = until(lambda: not scheduler._running and len(made.printed("scheduled")), 60)
+    until(lambda: made.site.clock.now() > began + 3600, 60)
+    assert len(made.printed("scheduled")) <= settled + 1, "at most the call that was on its way"
+    assert made.daemon.controls["scheduler/run"]({"job": "often"}) == {"often": {}}
+    count = len(made.printed("scheduled"))
+    made.call("cloudscheduler", "POST", f"{job}:run", {})
+    until(lambda: len(made.printed("scheduled")) == count + 1, 60)
+    made.call("cloudscheduler", "POST", f"{job}:pause", {})
+    made.daemon.controls["scheduler/pause"]({"paused": False})
+    assert made.call("cloudscheduler", "GET", job)["state"] == "PAUSED"
+    began = made.site.clock.now()
+    until(lambda: made.site.clock.now() > began + 600, 60)
+    assert len(made.printed("scheduled")) == count + 1
+    made.call("cloudscheduler", "DELETE", job)
+
+
+def test_a_job_says_how_its_last_call_ended(made: Made, uri: str) -> None:
+    made.daemon.controls["scheduler/pause"]({"paused": True})
+    made.job("forbidden", uri, "stranger")
+    made.job("gone", f"{made.site.url}/a.run.app/{seed.REGION}/none")
+    made.job("nobody", uri, "nobody")
+    ended = made.daemon.controls["scheduler/run"]({})
+    assert {name: status.get("code") for name, status in ended.items()} == {"forbidden": 7, "gone": 7, "nobody": 16}
+    for name in ended:
+        made.call("cloudscheduler", "DELETE", f"v1/{PLACE}/jobs/{name}")
+    made.daemon.controls["scheduler/pause"]({"paused": False})
+
+
+@pytest.mark.parametrize(
+    "more", [{"schedule": "every day"}, {"timeZone": "Europe/Vienna"}, {"retryConfig": {"retryCount": 2}}]
+)
+def test_a_job_that_is_not_known_is_refused(made: Made, uri: str, more: dict[str, Any]) -> None:
+    with pytest.raises(ApiError):
+        made.job("wrong", uri, **more)
+
+
+@pytest.mark.parametrize(
+    ("text", "due", "not_due"),
+    [
+        ("*/2 * * * *", 28_000_000, 28_000_001),
+        ("5 0 * * *", 24 * 60 * 7 + 5, 24 * 60 * 7 + 65),
+        ("0 0 1 * *", 0, 24 * 60),
+        ("0 0 * * 4", 0, 24 * 60),
+        ("0 0 2 * 4", 0, 24 * 60 * 2),
+        ("0-10/5,30 * * * *", 10, 11),
+        ("0 0 * 1 7", 24 * 60 * 3, 24 * 60 * 2),
+    ],
+)
+def test_cron(text: str, due: int, not_due: int) -> None:
+    assert Cron(text).matches(due), "minutes since 1 January 1970, a Thursday"
+    assert not Cron(text).matches(not_due)
+
+
+@pytest.mark.parametrize("text", ["* * * *", "60 * * * *", "a * * * *", "5-1 * * * *", "*/0 * * * *", "* 24 * * *"])
+def test_what_is_no_cron_expression(text: str) -> None:
+    with pytest.raises(ValueError, match=r"schedule|between"):
+        Cron(text)
