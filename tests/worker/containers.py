@@ -23,7 +23,7 @@ from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.manifest import write_manifest
 from tidemill.store import Store
 
-SECONDS = 40
+SECONDS = 90
 """The longest that any worker of these tests may take."""
 
 
@@ -144,7 +144,7 @@ def ran(worker: subprocess.Popen[bytes]) -> Ran:
     return Ran(worker.returncode, [json.loads(line) for line in out.splitlines()])
 
 
-def until(condition: Any, what: str, seconds: float = 20) -> Any:
+def until(condition: Any, what: str, seconds: float = 60) -> Any:
     """Wait for a condition."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

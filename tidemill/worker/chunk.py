@@ -143,7 +143,8 @@ class ChunkRun:
         )
         if self._heartbeat:
             self._marker.beats(HEARTBEAT_SECONDS)
-        self._mark({item.index for item in islice(self.pending, slots)})
+        # A careful attempt names each further item before it starts.
+        self._mark({item.index for item in islice(self.pending, 1 if self._past.careful else slots)})
 
     def _items(self) -> list[Item]:
         items = read_chunk(self.job.ledger.store, self.job.id, self.number)
@@ -173,6 +174,15 @@ class ChunkRun:
         return any(outcome.status == "succeeded" for outcome in self._outcomes.values())
 
     # ---- items --------------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether another item may start. One that was running when a worker died runs beside no other of the chunk:
+        if it was the cause it shall take no neighbour with it, for whom that would count as a death too."""
+        if not self.pending or not self.in_flight:
+            return bool(self.pending)
+        suspects = self._past.deaths.keys()
+        return self.pending[0].index not in suspects and self.in_flight.isdisjoint(suspects)
 
     def take(self) -> Item:
         """The next item, now in flight."""

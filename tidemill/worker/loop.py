@@ -179,6 +179,11 @@ class Worker:
             say("a chunk of a cancelled job is not run", job=lease.job, lease=lease.attempt)
             return
         job = self._job(lease)
+        number = lease.chunk(job.round)
+        if twin := next((one for one in self._chunks if one.job is job and one.number == number), None):
+            say("the chunk is here already", job=job.id, chunk=number, lease=twin.lease.attempt)
+            twin.also(lease)
+            return
         if not self._lasts(job.spec.timeout_seconds):
             say("this machine does not last as long as an item may take", job=job.id, lease=lease.attempt)
             lease.release()
@@ -247,7 +252,7 @@ class Worker:
         if not chunk.complete or chunk not in self._chunks:
             return
         commit = chunk.commit()
-        chunk.lease.ack()
+        chunk.ack()
         self._chunks.remove(chunk)
         self._settled = True
         how = "chunk committed" if commit.won else "the chunk was committed by another attempt"
@@ -269,11 +274,11 @@ class Worker:
         for chunk in [chunk for chunk in self._chunks if not chunk.batches]:
             if chunk.job.stop.raised:
                 chunk.left("cancelled")
-                chunk.lease.ack()
+                chunk.ack()
             elif chunk.pending and not self._lasts(chunk.job.spec.timeout_seconds):
                 chunk.save()
                 chunk.left("released")
-                chunk.lease.release()
+                chunk.release()
             else:
                 continue
             self._chunks.remove(chunk)
@@ -287,7 +292,7 @@ class Worker:
         self._let_go()
         for chunk in self._chunks:
             chunk.save_if_due()
-            chunk.lease.extend()
+            chunk.extend()
         if now >= self._cancel_at + CANCEL_SECONDS:
             for job in {chunk.job for chunk in self._chunks} if self._cancel_at else ():
                 if not job.stop.raised and job.ledger.is_cancelled(job.round.round):
@@ -316,14 +321,14 @@ class Worker:
                 continue
             assert self._room is not None
             item, side_by_side = chunk.job.spec.resources, self._room.count(chunk.job.spec.resources)
-            while chunk.pending and not self._stop and (slot := self._room.take(chunk.job.key, item)):
+            while chunk.ready and not self._stop and (slot := self._room.take(chunk.job.key, item)):
                 slot.chunk, slot.current = chunk, None
                 tasks = [self._task(chunk, one) for one in chunk.take_some(self._batch_size(chunk, side_by_side))]
                 chunk.batches += 1
                 self._pool.submit(self._run_batch, chunk, tasks, slot)
             for one in islice(chunk.pending, side_by_side if chunk.job.spec.stages_input else 0):
                 self._runners.prefetch(self._task(chunk, one))
-            if chunk.pending:
+            if chunk.ready:
                 return
 
     def _batch_size(self, chunk: ChunkRun, slots: int) -> int:
@@ -400,6 +405,7 @@ class Worker:
         if not self._stop:
             return
         say("stopping", why=self._stop.why.value if self._stop.why else "")
+        self._source.end()
         self._cancelled = self._is_cancelled()
         for chunk in self._chunks:
             # First the marker, then what is done: the machine may be gone before the programs have ended.
@@ -410,7 +416,7 @@ class Worker:
             self._handle(min(TICK_SECONDS, deadline - time.monotonic()))
         for chunk in self._chunks:
             chunk.save()
-            chunk.lease.release()
+            chunk.release()
 
     def _is_cancelled(self) -> bool:
         """Whether the job is cancelled. The cloud ends the containers of such a job by a signal, which is no drain."""
@@ -424,7 +430,7 @@ class Worker:
         for chunk in self._chunks:
             try:
                 chunk.left(how)
-                chunk.lease.release()
+                chunk.release()
             except StoreError:
                 continue
 

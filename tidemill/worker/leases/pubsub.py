@@ -106,8 +106,9 @@ class PubSubLeases:
         return self._ended and not self._pulling
 
     def end(self) -> None:
-        """Pull nothing more."""
+        """Pull nothing more, and end a pull that waits: it would be given what is given back."""
         self._ended = True
+        self._subscription.abort()
 
     def lease(self, wait_seconds: float) -> PubSubLease | None:
         """The next chunk, or None when there is none now.
@@ -126,19 +127,20 @@ class PubSubLeases:
         except queue.Empty:
             return None
         self._pulling = False
+        if self._ended:
+            if isinstance(answer, dict):
+                self._holder.release(answer["ackId"])
+            return None
         if isinstance(answer, PubSubError):
             self._failed(answer)
             return None
         self._failures = 0
-        if self._ended:
-            if answer is not None:
-                self._holder.release(answer["ackId"])
-            return None
         return self._opened(answer)
 
     def close(self) -> None:
         """Give everything back: what is held, and what a pull that is still under way may bring."""
-        self._ended = self._closed = True
+        self._closed = True
+        self.end()
         self._holder.close(CLOSE_SECONDS)
 
     def _may_pull(self) -> bool:

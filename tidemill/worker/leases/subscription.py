@@ -10,9 +10,12 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 ENDPOINT = "https://pubsub.googleapis.com/"
@@ -50,6 +53,9 @@ class Subscription:
     def __init__(self, name: str, token: Token | None, endpoint: str = ENDPOINT) -> None:
         self.name, self._token = name, token
         self._url = f"{endpoint}v1/{name}"
+        self._pulls = _Connections()
+        self._puller = urllib.request.build_opener(_Http(self._pulls), _Https(self._pulls))
+        self._caller = urllib.request.build_opener()
 
     @classmethod
     def of(cls, name: str, token: Token | None, env: Mapping[str, str] = os.environ) -> Subscription:
@@ -70,6 +76,10 @@ class Subscription:
         if received and not received[0].get("ackId"):
             raise PubSubError(f"pull on {self.name}: a message without ackId")
         return received[0] if received else None
+
+    def abort(self) -> None:
+        """End a pull that waits: what is given back from now on must not come to it."""
+        self._pulls.end()
 
     def extend(self, ack_ids: Sequence[str], seconds: int) -> None:
         """Hold messages until so many seconds from now; 0 gives them back at once.
@@ -104,7 +114,8 @@ class Subscription:
     def _post(self, verb: str, body: Mapping[str, Any], seconds: float, *, fresh: bool) -> dict[str, Any]:
         headers = {"Content-Type": "application/json", **self._login(fresh)}
         request = urllib.request.Request(f"{self._url}:{verb}", json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=seconds) as answer:
+        opener = self._puller if verb == "pull" else self._caller
+        with opener.open(request, timeout=seconds) as answer:
             return json.loads(answer.read() or b"{}")
 
     def _login(self, fresh: bool) -> dict[str, str]:
@@ -114,6 +125,59 @@ class Subscription:
             return {"Authorization": f"Bearer {self._token(fresh=fresh)}"}
         except (OSError, ValueError, KeyError) as error:
             raise PubSubError(f"this machine's account gives no access token: {error}") from None
+
+
+class _Connections:
+    """Connections of pulls, which another thread may end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: list[socket.socket] = []
+        self._ended = False
+
+    def opened(self, connected: socket.socket) -> None:
+        with self._lock:
+            # One at a time: those before are closed.
+            self._open = [connected]
+            if self._ended:
+                raise ConnectionAbortedError("no pull is wanted any more")
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+            for one in self._open:
+                with suppress(OSError):
+                    # The socket's own, not TLS's: that is in use in the other thread.
+                    socket.socket.shutdown(one, socket.SHUT_RDWR)
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, connections: _Connections) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_noted(http.client.HTTPConnection, self._connections), req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, connections: _Connections) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_noted(http.client.HTTPSConnection, self._connections), req)
+
+
+def _noted(kind: type[http.client.HTTPConnection], connections: _Connections) -> Any:
+    """A kind of connection that notes its socket."""
+
+    class Noted(kind):
+        def connect(self) -> None:
+            super().connect()
+            connections.opened(self.sock)
+
+    return Noted
 
 
 def _said(error: urllib.error.HTTPError) -> str:

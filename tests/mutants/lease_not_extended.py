@@ -1,0 +1,14 @@
+"""Mutant: a lease is held as long as the subscription gives it, and not longer. Starts the ordinary worker."""
+
+import runpy
+
+from tidemill.worker.leases import holder
+
+
+def apply() -> None:
+    holder.Holder.hold = lambda self, ack_id: None  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    apply()
+    runpy.run_module("tidemill.worker", run_name="__main__")

@@ -1,0 +1,19 @@
+"""The ordinary worker, hasty: what takes minutes takes a moment. Only its intervals are changed."""
+
+import runpy
+
+from tidemill.worker import loop
+from tidemill.worker.leases import holder, pubsub
+
+
+def apply() -> None:
+    holder.EXTEND_SECONDS = 0.05
+    holder.AGAIN_SECONDS = 0.05
+    pubsub.REFUSED_SECONDS = pubsub.UNREACHABLE_SECONDS = 0.5
+    pubsub.LONGEST_PAUSE = 0.1
+    loop.CANCEL_SECONDS = 0.1
+
+
+if __name__ == "__main__":
+    apply()
+    runpy.run_module("tidemill.worker", run_name="__main__")
