@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from ops.processes import end_session
 from ops.project import ROOT, STACKS
 
@@ -24,12 +26,19 @@ def ops(*arguments: str, timeout: float = 120) -> tuple[int, str]:
     return process.returncode, output
 
 
-def test_a_preview_prints_the_diff_and_leaves_the_repository_alone():
-    path = STACKS / "Pulumi.vision-dev.yaml"
+@pytest.mark.parametrize(
+    ("stack", "part"),
+    [
+        ("vision-dev", "aws:batch/computeEnvironment:ComputeEnvironment: (create)"),
+        ("vision-gcp-dev", "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager: (create)"),
+    ],
+)
+def test_a_preview_prints_the_diff_and_leaves_the_repository_alone(stack, part):
+    path = STACKS / f"Pulumi.{stack}.yaml"
     before = path.read_bytes()
-    code, output = ops("preview", "--stack", "vision-dev")
+    code, output = ops("preview", "--stack", stack)
     assert code == 0, output
-    assert "aws:batch/computeEnvironment:ComputeEnvironment: (create)" in output
+    assert part in output
     assert "to create" in output
     assert path.read_bytes() == before
 
