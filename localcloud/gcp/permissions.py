@@ -21,9 +21,9 @@ EXCEPTIONS = {
     "pubsub.subscriptions.modifyAckDeadline": "pubsub.subscriptions.consume",
     "pubsub.subscriptions.seek": "pubsub.subscriptions.consume",
     "pubsub.subscriptions.modifyPushConfig": "pubsub.subscriptions.update",
-    "logging.entries.write": "logging.logEntries.create",
-    "logging.entries.list": "logging.logEntries.list",
     "logging.entries.tail": "logging.logEntries.list",
+    "artifactregistry.dockerImages.get": "artifactregistry.dockerimages.get",
+    "artifactregistry.dockerImages.list": "artifactregistry.dockerimages.list",
     "cloudscheduler.jobs.resume": "cloudscheduler.jobs.enable",
     "compute.instanceGroupManagers.listManagedInstances": "compute.instanceGroupManagers.get",
     "compute.instanceGroupManagers.listErrors": "compute.instanceGroupManagers.get",
@@ -39,13 +39,15 @@ GROUP_UPDATES = re.compile(r"compute\.instanceGroupManagers\.(\w+Instances|resiz
 LOGGING = {"metrics": "logMetrics"}
 PUBLIC = {"testIamPermissions", "queryTestablePermissions"}
 """Verbs that answer whoever asks: https://cloud.google.com/iam/docs/testing-permissions"""
+WITHIN = {"logging.entries.list", "logging.entries.write"}
+"""Asked by the plug-in, for each resource that the body names."""
 ON_PARENT = {"list", "create", "insert", "createAsync", "aggregatedList"}
 
 
 def permission(call: Call) -> str:
     """The permission that a call asks for, empty for what everybody may."""
     service, *parts, verb = call.id.split(".")
-    if verb in PUBLIC:
+    if verb in PUBLIC or call.id in WITHIN:
         return ""
     kind = next((part for part in reversed(parts) if part not in SCOPES), parts[-1] if parts else "projects")
     if service == "compute" and not kind.endswith("Operations"):

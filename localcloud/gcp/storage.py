@@ -184,6 +184,9 @@ class Storage:
 
     def _multipart(self, request: Request, bucket: str, name: str) -> Response:
         self._check(request, "create", bucket, name)
+        part = f"storage/projects/_/buckets/{bucket}/objects/{name}"
+        verb = "abort" if request.method == "DELETE" else "create"
+        self._site.policy.check(request.principal, f"storage.multipartUploads.{verb}", part)
         place, upload = f"<Bucket>{bucket}</Bucket><Key>{escape(name)}</Key>", request.query.get("uploadId", [""])[0]
         if "uploads" in request.query:
             began = f"{place}<UploadId>{self.objects.begin()}</UploadId>"

@@ -1,0 +1,219 @@
+"""Cloud Logging: entries go through the project's sinks into log buckets and are read back through views.
+
+Sinks and their exclusions, the project's exclusions and log-based metrics are the resources that the stack made.
+"""
+
+from __future__ import annotations
+
+import base64
+import bisect
+import itertools
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from localcloud.gcp.filters import matches, parse
+from localcloud.gcp.wire import ApiError, Request, Response
+
+if TYPE_CHECKING:
+    from localcloud.gcp.serve import Site
+
+Entry = dict[str, Any]
+Key = tuple[float, str, str]
+"""(timestamp, insertId, logName): entries that have all of them the same are one."""
+DESTINATION = "logging.googleapis.com/"
+LOG = re.compile(r"projects/([^/]+)/logs/[\w%.-]{1,511}")
+VIEW = re.compile(r"(projects/[^/]+/locations/[^/]+/buckets/[^/]+)/views/([^/]+)")
+EVERY_BUCKETS = ("_AllLogs", "_Default")
+"""https://cloud.google.com/logging/docs/logs-views: each log bucket has `_AllLogs`."""
+PAGE, DEFAULT_PAGE = 1000, 50
+DAY = 86400.0
+
+
+class LogBucket:
+    """The entries of one log bucket in the order of their keys."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self._entries: dict[Key, tuple[float, Entry]] = {}
+
+    def put(self, key: Key, received: float, entry: Entry) -> None:
+        """Keep an entry, once."""
+        if key not in self._entries:
+            bisect.insort(self.keys, key)
+        self._entries[key] = received, entry
+
+    def read(self, after: Key | None, backwards: bool, since: float) -> Iterator[tuple[Key, Entry]]:
+        """What comes after a key, in either direction, and was received since then."""
+        keys = self.keys[::-1] if backwards else self.keys
+        if after is not None and backwards:
+            keys = self.keys[: bisect.bisect_left(self.keys, after)][::-1]
+        elif after is not None:
+            keys = self.keys[bisect.bisect_right(self.keys, after) :]
+        for key in keys:
+            received, entry = self._entries[key]
+            if received >= since:
+                yield key, entry
+
+
+class Logs:
+    """The plug-in."""
+
+    apis = ("logging",)
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._buckets: dict[str, LogBucket] = {}
+        self._counted: Counter[str] = Counter()
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self.controls = {"logs": self.control}
+
+    def control(self, _: dict[str, Any]) -> dict[str, Any]:
+        """How many entries each bucket was given, and how many each log-based metric counted."""
+        with self._lock:
+            kept = {name: len(bucket.keys) for name, bucket in self._buckets.items()}
+            return {"buckets": kept, "metrics": dict(self._counted)}
+
+    def handle(self, request: Request) -> Response | None:
+        """Entries are written and listed here; filters of what sinks and metrics are made of are checked."""
+        call = request.call
+        if call.id == "logging.entries.write":
+            return self._write(request)
+        if call.id == "logging.entries.list":
+            return self._list(request)
+        if call.body and call.method.verb in ("create", "update", "patch"):
+            for held in (call.body, *call.body.get("exclusions", [])):
+                parse(held.get("filter", ""))
+        return None
+
+    def _write(self, request: Request) -> Response:
+        body, now = request.call.body, self._site.clock.now()
+        entries = [self._completed(entry, body, now) for entry in body.get("entries", [])]
+        for name in {LOG.fullmatch(entry["logName"])[1] for entry in entries}:  # pyright: ignore[reportOptionalSubscript]
+            project = f"cloudresourcemanager/projects/{name}"
+            self._site.policy.check(request.principal, "logging.logEntries.create", project)
+        if not body.get("dryRun"):
+            routes = self._routes()
+            declared = self._site.resources.list(f"logging/projects/{self._site.project}/metrics")
+            metrics = [(each["name"], each["filter"]) for _, each in declared if not each.get("disabled")]
+            with self._lock:
+                for entry in entries:
+                    self._keep(entry, routes, now)
+                    self._counted.update(name for name, wanted in metrics if matches(wanted, entry))
+        return Response.of({})
+
+    def _completed(self, entry: Entry, body: Entry, now: float) -> Entry:
+        """An entry with the request's defaults, or refused."""
+        given = {key: body[key] for key in ("logName", "resource") if key in body}
+        entry = {"insertId": f"localcloud{next(self._numbers):012}", "timestamp": _iso(now), **given, **entry}
+        if labels := {**body.get("labels", {}), **entry.get("labels", {})}:
+            entry["labels"] = labels
+        if not LOG.fullmatch(entry.get("logName", "")):
+            raise ApiError(400, f"Invalid log name {entry.get('logName', '')!r}.", field="logName")
+        if "type" not in entry.get("resource", {}):
+            raise ApiError(400, "A monitored resource is required.", field="resource")
+        if sum(kind in entry for kind in ("textPayload", "jsonPayload", "protoPayload")) > 1:
+            raise ApiError(400, "An entry has at most one payload.", field="entries")
+        _epoch(entry["timestamp"])
+        return {**entry, "receiveTimestamp": _iso(now)}
+
+    def _routes(self) -> list[tuple[str, str, list[str]]]:
+        """(bucket, filter, filters of exclusions) of every sink into a log bucket that exists, `_Default` included."""
+        base = f"logging/projects/{self._site.project}"
+        own = [
+            each["filter"] for _, each in self._site.resources.list(f"{base}/exclusions") if not each.get("disabled")
+        ]
+        routes = [(f"projects/{self._site.project}/locations/global/buckets/_Default", "", own)]
+        for _, sink in self._site.resources.list(f"{base}/sinks"):
+            bucket = sink["destination"].removeprefix(DESTINATION)
+            if sink.get("disabled") or bucket == sink["destination"] or not self._exists(bucket):
+                continue
+            excluded = [each["filter"] for each in sink.get("exclusions", []) if not each.get("disabled")]
+            routes.append((bucket, sink.get("filter", ""), excluded))
+        return routes
+
+    def _exists(self, bucket: str) -> bool:
+        return self._site.resources.get(f"logging/{bucket}") is not None
+
+    def _keep(self, entry: Entry, routes: list[tuple[str, str, list[str]]], now: float) -> None:
+        key = (_epoch(entry["timestamp"]), entry["insertId"], entry["logName"])
+        for bucket, wanted, excluded in routes:
+            if matches(wanted, entry) and not any(matches(each, entry) for each in excluded):
+                self._buckets.setdefault(bucket, LogBucket()).put(key, now, entry)
+
+    def _list(self, request: Request) -> Response:
+        body = request.call.body
+        order, wanted = body.get("orderBy") or "timestamp asc", body.get("filter", "")
+        if order not in ("timestamp asc", "timestamp desc"):
+            raise ApiError(400, f"orderBy {order!r} is neither 'timestamp asc' nor 'timestamp desc'.", field="orderBy")
+        size = int(body.get("pageSize") or DEFAULT_PAGE)
+        if size <= 0:
+            raise ApiError(400, "pageSize is negative.", field="pageSize")
+        parse(wanted)
+        after = tuple(json.loads(base64.urlsafe_b64decode(body["pageToken"]))) if body.get("pageToken") else None
+        views = [view for name in body.get("resourceNames", []) for view in self._views(request, name)]
+        if not views:
+            raise ApiError(400, "resourceNames is empty.", field="resourceNames")
+        with self._lock:
+            found = self._found(views, wanted, after, order.endswith("desc"))
+            page = list(itertools.islice(found, min(size, PAGE) + 1))
+        answer: Entry = {"entries": [entry for _, entry in page[: min(size, PAGE)]]} if page else {}
+        if len(page) > min(size, PAGE):
+            answer["nextPageToken"] = base64.urlsafe_b64encode(json.dumps(page[-2][0]).encode()).decode()
+        return Response.of(answer)
+
+    def _views(self, request: Request, name: str) -> list[tuple[str, str]]:
+        """(bucket, filter) of what a resource name means, once its reader may read it."""
+        if found := VIEW.fullmatch(name):
+            self._site.policy.check(request.principal, "logging.views.access", f"logging/{name}")
+            view = self._site.resources.get(f"logging/{name}") or {}
+            if not self._exists(found[1]) or (found[2] not in EVERY_BUCKETS and not view):
+                raise ApiError(404, f"{name} does not exist")
+            return [(found[1], view.get("filter", ""))]
+        if not re.fullmatch(r"projects/[^/]+", name):
+            raise ApiError(501, f"localcloud reads entries of projects and of views, not of {name!r}")
+        self._site.policy.check(request.principal, "logging.logEntries.list", f"cloudresourcemanager/{name}")
+        with self._lock:
+            return [(bucket, "") for bucket in self._buckets if bucket.startswith(f"{name}/")]
+
+    def _found(
+        self, views: list[tuple[str, str]], wanted: str, after: Key | None, backwards: bool
+    ) -> Iterator[tuple[Key, Entry]]:
+        """The entries of several views in order, each once, as long as its bucket keeps them."""
+        now, last = self._site.clock.now(), None
+        sources = []
+        for name, own in views:
+            days = (self._site.resources.get(f"logging/{name}") or {}).get("retentionDays", 30)
+            entries = self._buckets.get(name, LogBucket()).read(after, backwards, now - float(days) * DAY)
+            sources.append(_passing(entries, own))
+        # two entries with one key are one entry: what is compared is the key alone
+        for key, entry in _passing(_merged(sources, backwards), wanted):
+            if key != last:
+                last = key
+                yield key, entry
+
+
+def _passing(entries: Iterator[tuple[Key, Entry]], wanted: str) -> Iterator[tuple[Key, Entry]]:
+    return (pair for pair in entries if matches(wanted, pair[1]))
+
+
+def _merged(sources: list[Iterator[tuple[Key, Entry]]], backwards: bool) -> Iterator[tuple[Key, Entry]]:
+    if len(sources) == 1:
+        return sources[0]
+    return iter(sorted(itertools.chain(*sources), key=lambda pair: pair[0], reverse=backwards))
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _epoch(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise ApiError(400, f"{text!r} is no time.", field="timestamp") from None

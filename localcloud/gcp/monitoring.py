@@ -1,0 +1,175 @@
+"""Cloud Monitoring of subscriptions: sampled now and then, visible late, with gaps on request.
+
+The numbers are those of https://cloud.google.com/monitoring/api/metrics_gcp_p_z: "Sampled every 60 seconds. After
+sampling, data is not visible for up to 120 seconds."
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from localcloud.gcp import filters
+from localcloud.gcp.wire import ApiError, Request, Response
+
+if TYPE_CHECKING:
+    from localcloud.gcp.serve import Site
+
+Value = dict[str, Any]
+METRICS = {
+    "pubsub.googleapis.com/subscription/num_undelivered_messages": "unacked",
+    "pubsub.googleapis.com/subscription/oldest_unacked_message_age": "oldest_unacked_seconds",
+}
+KEPT = 24 * 3600
+PAGE = 100_000
+
+
+class Samples:
+    """What was sampled of each series, and what of it can be seen when.
+
+    Args:
+        delay: Seconds until a sample is visible.
+    """
+
+    def __init__(self, delay: float) -> None:
+        self._delay = delay
+        self._series: dict[tuple[str, str, str], deque[tuple[float, int]]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, at: float, metric: str, project: str, subscription: str, value: float) -> None:
+        """Keep one sample."""
+        with self._lock:
+            kept = self._series.setdefault((metric, project, subscription), deque())
+            kept.append((at, int(value)))
+            while kept[0][0] < at - KEPT:
+                kept.popleft()
+
+    def visible(self, wanted: str, now: float) -> Iterator[tuple[Value, list[tuple[float, int]]]]:
+        """The series that a filter names with their points, oldest first.
+
+        Raises:
+            ApiError: 400: the filter compares with another operator than `=`, or is not understood.
+        """
+        terms = filters.parse(wanted)
+        if any(term.op != "=" or term.negated for term in terms):
+            raise ApiError(400, "localcloud's Monitoring knows filters of `=` and AND alone.", field="filter")
+        with self._lock:
+            held = [(key, list(points)) for key, points in self._series.items()]
+        for (metric, project, subscription), points in held:
+            labels = {"project_id": project, "subscription_id": subscription}
+            series = {"metric": {"type": metric}, "resource": {"type": "pubsub_subscription", "labels": labels}}
+            # the short names `metric.label.x` and `resource.label.x` are Monitoring's as well
+            known = {**series, "resource": {**series["resource"], "label": labels}, "project": project}
+            if all(term.field(known) == term.value for term in terms):
+                yield series, [(at, value) for at, value in points if at <= now - self._delay]
+
+    def newest(self, metric: str, wanted: str, now: float) -> tuple[float, float] | None:
+        """(when it was sampled, value) of the newest visible point, several series added up; None without any."""
+        points = [points[-1] for series, points in self.visible(wanted, now)
+                  if points and series["metric"]["type"] == metric]  # fmt: skip
+        return (max(at for at, _ in points), float(sum(value for _, value in points))) if points else None
+
+
+class Backlog(Protocol):
+    """Who knows how many messages each subscription holds."""
+
+    def backlog(self) -> dict[str, dict[str, float]]: ...
+
+
+class Monitoring:
+    """The plug-in; it samples by itself."""
+
+    apis = ("monitoring",)
+    options: ClassVar = {
+        "metric_period": (60.0, "seconds of the cloud's clock between two samples"),
+        "metric_delay": (120.0, "seconds of the cloud's clock until a sample is visible"),
+    }
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.samples = Samples(site.options.metric_delay)
+        self.newest = self.samples.newest
+        self.controls = {"metric-gap": self.gap}
+        self._gap_until = 0.0
+        self._sampling = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def gap(self, wanted: dict[str, Any]) -> dict[str, float]:
+        """Sample nothing for `{"seconds": n}` of the cloud's clock; 0 ends the gap."""
+        with self._sampling:
+            self._gap_until = self._site.clock.now() + float(wanted["seconds"])
+        return {"until": self._gap_until}
+
+    def stop(self) -> None:
+        """End sampling."""
+        self._ended.set()
+        self._thread.join(timeout=2)
+
+    def _run(self) -> None:
+        clock, period = self._site.clock, self._site.options.metric_period
+        at = clock.now()
+        while not clock.wait(self._ended, at - clock.now()):
+            try:
+                with self._sampling:
+                    if clock.now() >= self._gap_until:
+                        self.sample()
+            except Exception:
+                traceback.print_exc(file=sys.stderr)  # a gap, as when the real one fails
+            at = max(at + period, clock.now())
+
+    def sample(self) -> None:
+        """Take one sample of every subscription."""
+        backlogs = [plugin.backlog() for plugin in self._site.plugins if hasattr(plugin, "backlog")]
+        at = self._site.clock.now()
+        for name, state in [pair for each in backlogs for pair in each.items()]:
+            _, project, _, subscription = name.split("/")
+            for metric, key in METRICS.items():
+                self.samples.add(at, metric, project, subscription, state[key])
+
+    def handle(self, request: Request) -> Response | None:
+        """Only `timeSeries.list` is answered here."""
+        if request.call.id != "monitoring.projects.timeSeries.list":
+            return None
+        params = request.call.params
+        wanted = params["filter"]
+        if not any(term.path == ("metric", "type") for term in filters.parse(wanted)):
+            raise ApiError(400, "The filter must name a single metric type.", field="filter")
+        left_out = [name for name in params if name.startswith(("aggregation", "secondaryAggregation"))]
+        if left_out:
+            raise ApiError(501, f"localcloud's Monitoring does not know {', '.join(sorted(left_out))}")
+        if "interval.endTime" not in params:
+            raise ApiError(400, "The interval has no end.", field="interval.endTime")
+        end = _epoch(params["interval.endTime"])
+        start = _epoch(params.get("interval.startTime", params["interval.endTime"]))
+        found, skip = [], int(params.get("pageToken") or 0)
+        size = min(int(params.get("pageSize") or PAGE), PAGE)
+        for series, points in self.samples.visible(wanted, self._site.clock.now()):
+            # newest first; an interval is open at its start: (start, end]
+            within = [
+                _point(*point) for point in reversed(points) if start < point[0] <= end or start == point[0] == end
+            ]
+            if within:
+                found.append({**series, "metricKind": "GAUGE", "valueType": "INT64", "points": within})
+        answer: Value = {"timeSeries": found[skip : skip + size]} if found else {}
+        if skip + size < len(found):
+            answer["nextPageToken"] = str(skip + size)
+        return Response.of(answer)
+
+
+def _point(at: float, value: int) -> Value:
+    time = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return {"interval": {"startTime": time, "endTime": time}, "value": {"int64Value": str(value)}}
+
+
+def _epoch(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise ApiError(400, f"{text!r} is no time.", field="interval") from None
