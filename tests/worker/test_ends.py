@@ -170,6 +170,21 @@ class TestDeath:
         assert outcomes[2].reason == "poison"
         assert job.ledger.failed_chunks(0) == {0: 1}
 
+    def test_the_neighbour_of_an_item_that_kills_its_workers_is_not_blamed_with_it(self, team):
+        running = team.root / "running"
+        killer = f"2) echo $$ > {running}; exec sleep 60"
+        neighbour = f"3) sleep 0.3; while [ -e {running} ]; do sleep 0.05; done"
+        job = team.job(["a", "b", "c", "d", "e"], sh(f"case {{index}} in {killer} ;; {neighbour} ;; esac"), slots=2)
+        deaths, worker = 0, job.start()
+        while self.item_or_end(worker, running):
+            # The neighbour is in flight by now, if it may be.
+            until(lambda: job.ledger.past(0, 0).attempts == deaths + 1, "the marker")
+            self.kill(job, worker, running)
+            deaths += 1
+            worker = job.start(delivery=deaths + 1)
+        assert ran(worker).code == WorkerExit.DONE
+        assert [o.reason for o in job.outcomes()] == [None, None, "poison", None, None]
+
     def test_what_was_finished_a_second_before_is_not_run_again(self, team):
         running, log = team.root / "running", team.root / "log"
         block = f"echo $$ > {running}; exec sleep 60"
