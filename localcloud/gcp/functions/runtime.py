@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 
 class Request:
@@ -28,13 +29,13 @@ class Request:
             raise
 
 
-def answer(result: object) -> tuple[bytes, int, dict[str, str]]:
+def answer(result: Any) -> tuple[bytes, int, dict[str, str]]:
     """Body, status and headers of what an entry point returned: a body, or a tuple with status and headers."""
     parts = result if isinstance(result, tuple) else (result,)
-    body, status, headers = (*parts, 200, {})[:3] if len(parts) == 1 else (*parts, {})[:3]
-    if isinstance(body, dict | list):
-        body = json.dumps(body)
-    return body.encode() if isinstance(body, str) else body, status, dict(headers)
+    body = json.dumps(parts[0]) if isinstance(parts[0], dict | list) else parts[0]
+    status = parts[1] if len(parts) > 1 else 200
+    headers = dict(parts[2]) if len(parts) > 2 else {}
+    return body.encode() if isinstance(body, str) else body, status, headers
 
 
 def main() -> None:
@@ -59,7 +60,7 @@ def main() -> None:
 
         do_GET = do_POST  # noqa: N815
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             """Calls are the caller's to log."""
 
     HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
