@@ -63,7 +63,7 @@ def run_chunk(pipeline: Pipeline, job: str, number: int, chunk: int, fail: Colle
     ledger.commit(number, chunk, "a", [outcome(item.index, item.uri, item.index in fail) for item in items])
 
 
-class DyingError(Exception):
+class DyingError(BaseException):
     """The submitter dies."""
 
 

@@ -3,6 +3,7 @@
 What this cannot prove: how a cloud acts (see tests/unit/every_cloud.py).
 """
 
+import itertools
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ import jsonschema
 import pytest
 
 from tests.unit.client_fakes import uris
-from tests.unit.every_cloud import CLOUDS, WORLDS, DyingError
+from tests.unit.every_cloud import CLOUDS, WORLDS, DyingError, GcpWorld
 from tidemill.cli import run
 from tidemill.client import deliveries
 from tidemill.client import pipeline as pipeline_module
@@ -309,6 +310,64 @@ def test_dead_letters_of_a_cancelled_job_stay(world):
     assert len(world.google.messages[f"{world.subscription}-dead"]) == 2
     assert job.resume().chunks == 2
     assert world.google.messages[f"{world.subscription}-dead"] == []
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_submit_that_dies_at_any_step_is_finished_and_repeats_one_request_at_most(
+    cloud, tmp_path, monkeypatch, after
+):
+    """A step is a write to the store or a publish request; the submitter dies just before or just after it."""
+    monkeypatch.setattr("tidemill.backends.gcp_pubsub.IN_FLIGHT", 1)
+    monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
+    twice = set()
+    for step in itertools.count(1):
+        world = GcpWorld(tmp_path / str(step), monkeypatch)
+        world.pipeline.backend.array_chunks = 2
+        steps = Steps(world, step, after)
+        try:
+            submit(world, items=5, chunk_size=1)
+            break
+        except DyingError:
+            steps.dead = True
+        job = submit(world, items=5, chunk_size=1)
+        delivered = world.delivered(job.id)
+        assert set(delivered) == {(0, chunk) for chunk in range(5)}, steps.seen
+        repeated = {chunk for (_, chunk), count in delivered.items() if count > 1}
+        assert repeated in (set(), {0, 1}, {2, 3}, {4}), steps.seen
+        # Only an answered request without a record is made again.
+        assert bool(repeated) == (after == (steps.seen[-1] == "publish") and "publish" in steps.seen[-2:]), steps.seen
+        twice |= repeated
+        world.work(job.id)
+        assert (job.status().state, job.status().succeeded) == ("finished", 5)
+    assert steps.seen.count("publish") == 3
+    assert twice == set(range(5))
+
+
+class Steps:
+    """Counts writes and publish requests of a world, and has the submitter die at one of them."""
+
+    def __init__(self, world, at, after):
+        self.seen, self.dead, self._at, self._after = [], False, at, after
+        store, google = world.pipeline.store, world.google
+        for name in ("put", "create"):
+            setattr(store, name, self._step(getattr(store, name), lambda name, data: name.split("/")[2:3]))
+        google.send = self._step(google.send, lambda request, **_: ["publish"] if "publish" in request.url else [])
+
+    def _step(self, call, words):
+        def step(*arguments, **named):
+            said = words(*arguments, **named)
+            if self.dead or not said:
+                return call(*arguments, **named)
+            self.seen += said
+            dies = len(self.seen) == self._at
+            if dies and not self._after:
+                raise DyingError
+            answer = call(*arguments, **named)
+            if dies:
+                raise DyingError
+            return answer
+
+        return step
 
 
 def test_chunks_that_a_worker_has_begun_run_and_the_others_wait(world):
