@@ -19,7 +19,6 @@ PERMISSIONS = (
     "compute.autoscalers.update",
     "compute.instanceGroupManagers.get",
     "compute.instanceGroupManagers.update",
-    "compute.instanceGroupManagers.use",
     "monitoring.timeSeries.list",
 )
 """Everything that it needs of the project. Instance groups take no binding of their own and no condition, so this holds

@@ -1,0 +1,166 @@
+"""Log bucket and project bootstrap. Recording mocks: they prove what is asked for, not that Google accepts it."""
+
+import runpy
+from functools import partial
+from typing import Any
+
+import pytest
+
+from components.config import ConfigError
+from components.gcp.bootstrap import SERVICES, GcpBootstrap, GcpBootstrapArgs
+from components.gcp.logs import GcpLogs, GcpLogsArgs
+from components.gcp.member import Member
+from tests.components.recording import GCP_REGION, PROJECT, PROJECT_NUMBER, Recorder, run
+from tests.components.stacks import ROOT
+
+BUCKET = f"projects/{PROJECT}/locations/{GCP_REGION}/buckets/v-logs"
+LOG = f"projects/{PROJECT}/logs/tidemill-v-logs"
+
+
+def logs(**settings: Any) -> Recorder:
+    return run(lambda: GcpLogs("v-logs", GcpLogsArgs(**settings)))
+
+
+def test_lines_are_kept_for_as_long_as_is_told_and_once():
+    made = logs(retention_days=30)
+    assert made.counts() == {
+        "GcpLogs": 1,
+        "logging.Metric": 1,
+        "logging.ProjectBucketConfig": 1,
+        "logging.ProjectExclusion": 1,
+        "logging.ProjectSink": 1,
+    }
+    bucket = made.one("logging.ProjectBucketConfig")
+    assert bucket.inputs == {
+        "project": PROJECT, "location": GCP_REGION, "bucketId": "v-logs", "retentionDays": 30
+    }  # fmt: skip
+    assert bucket.options["protect"] is True
+    sink = made.one("logging.ProjectSink").inputs
+    assert sink["destination"] == f"logging.googleapis.com/{BUCKET}"
+    assert sink["filter"] == f'logName = "{LOG}"'
+    assert made.one("logging.ProjectExclusion").inputs["filter"] == sink["filter"]
+
+
+def test_noise_is_stored_nowhere():
+    sink = logs(exclude={"chatter": 'jsonPayload.message = "x"'}, archive="bucket")
+    for each in sink.of("logging.ProjectSink"):
+        assert each.inputs["exclusions"] == [
+            {"name": "chatter", "filter": 'jsonPayload.message = "x"'},
+            {"name": "debug", "filter": 'jsonPayload.level = "debug"'},
+        ]
+
+
+def test_failed_items_are_counted():
+    """The fields are those that the metric filter on AWS goes by."""
+    metric = logs().one("logging.Metric").inputs
+    assert metric["filter"] == f'logName = "{LOG}" AND jsonPayload.event = "item" AND jsonPayload.status = "failed"'
+    assert metric["metricDescriptor"] == {"metricKind": "DELTA", "valueType": "INT64", "unit": "1"}
+
+
+def test_names_that_others_use():
+    found: list[Any] = []
+
+    def program() -> None:
+        made = GcpLogs("v-logs", GcpLogsArgs())
+        made.bucket.apply(found.append)
+        made.log.apply(found.append)
+
+    run(program)
+    assert set(found) == {BUCKET, LOG}
+
+
+def test_reading_the_lines_of_this_bucket_alone():
+    def program() -> None:
+        GcpLogs("v-logs", GcpLogsArgs()).grant_read(Member("human", "user:a@example.com"))
+
+    granted = run(program).one("projects.IAMMember").inputs
+    assert granted["role"] == "roles/logging.viewAccessor"
+    assert granted["condition"]["expression"] == f'resource.name == "{BUCKET}/views/_AllLogs"'
+
+
+def test_an_archive_in_a_bucket():
+    made = logs(archive="bucket")
+    bucket = made.one("storage.Bucket")
+    assert (bucket.inputs["publicAccessPrevention"], bucket.inputs["uniformBucketLevelAccess"]) == ("enforced", True)
+    assert (bucket.options["protect"], bucket.options["retain"]) == (True, True)
+    sink = made.one("logging.ProjectSink", "v-logs-archive")
+    assert sink.inputs["destination"] == "storage.googleapis.com/v-logs-archive-1a2b3c4"
+    assert sink.inputs["uniqueWriterIdentity"] is True
+    assert made.one("storage.BucketIAMMember").inputs == {
+        "bucket": "v-logs-archive-1a2b3c4",
+        "role": "roles/storage.objectCreator",
+        "member": "serviceAccount:v-logs-archive@gcp-sa-logging.iam.gserviceaccount.com",
+    }
+
+
+def test_an_archive_in_bigquery():
+    made = logs(archive="bigquery", purge=True)
+    dataset = made.one("bigquery.Dataset")
+    assert dataset.inputs["datasetId"] == "v_logs"
+    assert (dataset.inputs["deleteContentsOnDestroy"], dataset.options["protect"]) == (True, False)
+    sink = made.one("logging.ProjectSink", "v-logs-archive").inputs
+    assert sink["destination"] == f"bigquery.googleapis.com/projects/{PROJECT}/datasets/v_logs"
+    assert sink["bigqueryOptions"] == {"usePartitionedTables": True}
+    granted = made.one("bigquery.DatasetIamMember").inputs
+    assert (granted["role"], granted["datasetId"]) == ("roles/bigquery.dataEditor", "v_logs")
+    assert granted["member"] == "serviceAccount:v-logs-archive@gcp-sa-logging.iam.gserviceaccount.com"
+
+
+def test_a_key_admits_the_account_that_logging_has_for_keys():
+    made = logs(kms_key="create")
+    admitted = made.one("kms.CryptoKeyIAMMember").inputs
+    assert admitted["member"] == f"serviceAccount:cmek-p{PROJECT_NUMBER}@gcp-sa-logging.iam.gserviceaccount.com"
+    assert made.one("logging.ProjectBucketConfig").inputs["cmekSettings"] == {"kmsKeyName": "v-logs-key-id"}
+    assert not logs().of("kms.CryptoKey")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"retention_days": 0}, "tidemill:logs.retention_days: 0 is refused"),
+        ({"archive": "tape"}, 'tidemill:logs.archive: "tape" is refused'),
+        ({"kms_key": "arn:aws:kms:us-west-2:123456789012:key/1"}, "tidemill:logs.kms_key: .* is refused"),
+    ],
+)
+def test_logs_alone_refuse_what_a_stack_would(settings, words):
+    with pytest.raises(ConfigError, match=words):
+        logs(**settings)
+
+
+def test_a_project_gets_its_apis_its_agents_and_a_place_for_state():
+    made = run(lambda: GcpBootstrap("t", GcpBootstrapArgs(labels={"owner": "ml-platform"})))
+    enabled = made.of("projects.Service")
+    assert {each.inputs["service"] for each in enabled} == set(SERVICES)
+    assert all(each.inputs["disableOnDestroy"] is False for each in enabled)
+    agents = made.of("projects.ServiceIdentity")
+    assert {each.inputs["service"].partition(".")[0] for each in agents} == {
+        "cloudfunctions", "cloudscheduler", "pubsub"
+    }  # fmt: skip
+    bucket = made.one("storage.Bucket")
+    assert bucket.options["protect"] is True
+    assert bucket.inputs["versioning"] == {"enabled": True}
+    assert bucket.inputs["encryption"] == {"defaultKmsKeyName": "t-state-key-id"}
+
+
+def test_an_agent_waits_for_its_api():
+    made = run(lambda: GcpBootstrap("t", GcpBootstrapArgs()))
+    pubsub = made.one("projects.ServiceIdentity", "t-pubsub-agent")
+    assert pubsub.options["dependencies"] == [made.one("projects.Service", "t-pubsub").urn]
+
+
+def test_apis_that_somebody_else_manages_are_left_out():
+    made = run(lambda: GcpBootstrap("t", GcpBootstrapArgs(services=["compute.googleapis.com"], purge=True)))
+    assert [each.name for each in made.of("projects.Service")] == ["t-compute"]
+    assert made.one("storage.Bucket").options["protect"] is False
+
+
+@pytest.mark.parametrize(("cloud", "made"), [("aws", "AwsBootstrap"), ("gcp", "GcpBootstrap")])
+def test_the_program_in_bootstrap_makes_either(cloud, made):
+    # The mocks' project is called tidemill.
+    config = {
+        "tidemill:cloud": cloud,
+        "tidemill:services": '["compute.googleapis.com"]',
+        "tidemill:serviceLinkedRoles": '["batch.amazonaws.com"]',
+    }
+    program = partial(runpy.run_path, str(ROOT / "bootstrap" / "__main__.py"), run_name="__main__")
+    assert run(program, config=config).one(made)
