@@ -156,6 +156,12 @@ def test_a_function_runs_with_its_own_environment_and_account(
     assert made.site.tokens.principal(seen["token"]) == f"serviceAccount:{made.email('function')}"
     assert json.loads(made.ask(uri, "caller")[1])["calls"] == seen["calls"] + 1, "the process is kept"
     assert made.printed("reconciler")[0]["message"] == "called"
+    wanted = {"resourceNames": [PROJECT], "filter": 'resource.labels.service_name = "reconciler"'}
+    entry = made.call("logging", "POST", "v2/entries:list", wanted)["entries"][0]
+    assert (entry["jsonPayload"], entry["resource"]["type"]) == (
+        {"message": "called", "calls": 1},
+        "cloud_run_revision",
+    )
 
 
 @pytest.mark.parametrize(("account", "status"), [("", 401), ("stranger", 403), ("function", 403)])

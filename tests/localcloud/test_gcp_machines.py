@@ -52,7 +52,7 @@ class Made:
         self.daemon = serve.Daemon(serve.parse(options))
         self.site = self.daemon.site
         self.metric = Metric()
-        self.site.plugins.append(self.metric)
+        self.site.plugins.insert(0, self.metric)
         self.compute = next(each for each in self.site.plugins if isinstance(each, Compute))
         self.count = 0
         self.principal = self._owner()

@@ -5,6 +5,7 @@ Its address is `<daemon>/a.run.app/<location>/<name>`; who calls it needs `run.r
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,25 @@ class Functions:
         if process is None or function is None:
             return Response(404, b"Page not found")
         seconds = min(float(function.get("serviceConfig", {}).get("timeoutSeconds", 60)), LONGEST_SECONDS)
-        return process.call(request.method, request.body, seconds, lambda *a, **b: self._pool.submit(*a, **b).result())
+        answer = process.call(
+            request.method, request.body, seconds, lambda *a, **b: self._pool.submit(*a, **b).result()
+        )
+        self._keep_lines(short, location, process.lines())
+        return answer
+
+    def _spawn(self, *arguments: Any, **named: Any) -> Any:
+        return self._pool.submit(*arguments, **named).result()
+
+    def _keep_lines(self, short: str, location: str, lines: list[str]) -> None:
+        """What it printed goes to Cloud Logging: a line that is a JSON object as jsonPayload."""
+        labels = {"project_id": self._site.project, "location": location, "service_name": short}
+        entries = [{
+            "logName": f"projects/{self._site.project}/logs/run.googleapis.com%2Fstdout",
+            "resource": {"type": "cloud_run_revision", "labels": labels},
+            **_payload(line),
+        } for line in lines]  # fmt: skip
+        if entries:
+            self._site.call(self._owner(), "logging", "POST", "v2/entries:write", {"entries": entries})
 
     def _close(self, name: str) -> None:
         with self._lock:
@@ -149,6 +168,18 @@ class Invocations:
 def service_name(project: str, location: str, short: str) -> str:
     """Full name of the Cloud Run service behind a function."""
     return f"run/projects/{project}/locations/{location}/services/{short}"
+
+
+def _payload(line: str) -> Json:
+    """https://cloud.google.com/run/docs/logging#container-logs"""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        return {"textPayload": line}
+    severity = {"severity": value.pop("severity")} if isinstance(value.get("severity"), str) else {}
+    return {"jsonPayload": value, **severity}
 
 
 def _deployed(function: Json, uri: str, service: Json) -> None:

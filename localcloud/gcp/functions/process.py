@@ -56,6 +56,8 @@ class Process:
         self._folder, self._entry, self._environment = folder, entry, dict(environment)
         self._metadata = metadata
         self._lock = threading.Lock()
+        self._log = folder.parent / f"{folder.name}.log"
+        self._read = self._log.stat().st_size if self._log.exists() else 0
         self._process: subprocess.Popen[bytes] | None = None
         self._served: Served | None = None
         self._port = 0
@@ -100,7 +102,7 @@ class Process:
         }
         die = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         command = [*die, sys.executable, str(Path(__file__).parent / "runtime.py"), str(self._port), self._entry]
-        with (self._folder.parent / f"{self._folder.name}.log").open("ab") as log:
+        with self._log.open("ab") as log:
             self._process = spawn(
                 subprocess.Popen, command, cwd=self._folder, env=environment, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, start_new_session=True,
@@ -110,6 +112,15 @@ class Process:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
                 return
             time.sleep(0.05)
+
+    def lines(self) -> list[str]:
+        """The whole lines that it has printed since the last time."""
+        with self._lock:
+            with self._log.open("rb") as log:
+                log.seek(self._read)
+                whole = log.read().rpartition(b"\n")
+            self._read += len(whole[0]) + len(whole[1])
+        return whole[0].decode(errors="replace").splitlines()
 
     def _end(self) -> None:
         if self._process:
