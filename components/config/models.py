@@ -91,7 +91,9 @@ class Network(Model):
 
 
 class Data(Model):
-    """Buckets other than the job store that this team's jobs may use."""
+    """Buckets other than the job store that this team's jobs may use. On GCP they are granted one by one, so they must
+    be there before the stack, and the deployer must be allowed to set their IAM policies.
+    """
 
     read: Annotated[list[DataUri], AfterValidator(unique)] = Field(default=[], description="What jobs may read.")
     write: Annotated[list[DataUri], AfterValidator(unique)] = Field(

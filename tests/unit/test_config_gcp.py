@@ -1,6 +1,8 @@
 """A config on GCP: its defaults, its machines, and what a preview says of it."""
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from components import machines
 from components.config import gcp_queue, parse
 from components.config.notes import notes
+from components.gcp import refresh_machines
 
 IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
 
@@ -110,3 +113,44 @@ def test_capacity_that_no_number_of_machines_fills_is_said():
 
 def test_aws_has_nothing_to_note():
     assert notes(parse({"team": "t", "environment": "e", "queues": {"q": {"images": {"default": IMAGE}}}})) == []
+
+
+def described() -> list[dict[str, Any]]:
+    """The committed table as Compute Engine would describe it, and what a refresh has to leave out."""
+    rows = [row for row in json.loads(machines.GCP_TABLE.read_text())["machines"] if "attach" not in row]
+    types = [
+        {
+            "name": row["type"],
+            "guestCpus": row["cpus"],
+            "memoryMb": row["memory_mib"],
+            "architecture": "X86_64",
+            **({"accelerators": [{"guestAcceleratorCount": row["gpus"]}]} if row["gpus"] else {}),
+        }
+        for row in rows
+    ]
+    shared = {"name": "e2-standard-99", "guestCpus": 2, "memoryMb": 4096, "isSharedCpu": True}
+    others = [{"name": name, "guestCpus": 8, "memoryMb": 1} for name in ("c3-standard-8-lssd", "e2-micro", "m3-x-1")]
+    return [*reversed(types), *types, shared, *others]
+
+
+def test_a_refresh_writes_the_same_table(tmp_path: Path):
+    path = tmp_path / "machines.json"
+    count = refresh_machines.write(described(), "a test", path)
+    assert json.loads(path.read_text())["machines"] == json.loads(machines.GCP_TABLE.read_text())["machines"]
+    assert count == len(json.loads(path.read_text())["machines"])
+
+
+def test_every_page_of_the_answer_is_read():
+    asked: list[str] = []
+
+    class Session:
+        def get(self, url: str, params: dict[str, Any], timeout: float):
+            asked.append(params["pageToken"])
+            zone = {"machineTypes": [{"name": f"n2-standard-{len(asked)}"}]}
+            more = {"nextPageToken": "more"} if len(asked) == 1 else {}
+            body = {"items": {"zones/a": zone, "zones/b": {"warning": {}}}, **more}
+            return SimpleNamespace(raise_for_status=lambda: None, json=lambda: body)
+
+    session: Any = Session()
+    assert [each["name"] for each in refresh_machines.ask(session, "p")] == ["n2-standard-1", "n2-standard-2"]
+    assert asked == ["", "more"]
