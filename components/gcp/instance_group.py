@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ that left because there was nothing to do.
 Source: https://cloud.google.com/compute/docs/autoscaler/understanding-autoscaler-decisions"""
 BOOT_SECONDS = 120
 EXTRA_DISK = "extra"
+IN_USE_PAUSE_SECONDS = 10
+IN_USE_TRIES = 12
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 """What an account may do is for IAM to say, not for scopes.
@@ -98,8 +101,32 @@ def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> g
             "google-logging-enabled": "false",
         },
         labels=fleet.labels,
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=fleet.after),
+        opts=pulumi.ResourceOptions(
+            parent=parent,
+            depends_on=fleet.after,
+            hooks=pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{name}-in-use", wait_for_group)]),
+        ),
     )
+
+
+async def wait_for_group(args: pulumi.ErrorHookArgs) -> bool:
+    """Whether the engine should delete a replaced template again: yes, after a pause, while its group still uses it.
+
+    The group has been given the new one just before.
+    Source: https://github.com/hashicorp/terraform-provider-google/issues/1448
+    """
+    latest = args.errors[0] if args.errors else ""
+    if args.failed_operation != "delete" or "already being used" not in latest:
+        return False
+    if len(args.errors) > IN_USE_TRIES:
+        pulumi.log.error(
+            f"{args.id} is still in use by its group, which has a new template already, and nothing is lost: run "
+            "`pulumi up` again when the machines that were made from it have left; it then deletes it."
+        )
+        return False
+    pulumi.log.info(f"{args.name}: its group has not let go of it yet, deleting again in {IN_USE_PAUSE_SECONDS} s")
+    await asyncio.sleep(IN_USE_PAUSE_SECONDS)
+    return True
 
 
 def _accelerators(machine: MachineType) -> list[gcp.compute.RegionInstanceTemplateGuestAcceleratorArgs] | None:

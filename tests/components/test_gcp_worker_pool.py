@@ -1,11 +1,14 @@
 """A queue and its machines on GCP. Recording mocks: they prove what is asked for, not that Google accepts it."""
 
+import asyncio
 import json
 from typing import Any
 
+import pulumi
 import pytest
 
 from components.config import ConfigError
+from components.gcp import instance_group
 from components.gcp.member import Member
 from components.gcp.worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
 from tests.components.recording import PROJECT_NUMBER, Recorder, run
@@ -276,6 +279,31 @@ def test_a_new_template_replaces_no_group():
     assert template(before) != template(after)
     same = "compute.RegionInstanceGroupManager"
     assert before.one(same).inputs == after.one(same).inputs
+
+
+def hook(*errors: str, operation: str = "delete") -> pulumi.ErrorHookArgs:
+    return pulumi.ErrorHookArgs(
+        urn="u", id="t-1", name="t", type="gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+        failed_operation=operation, errors=list(errors),
+    )  # fmt: skip
+
+
+def test_a_template_that_its_group_still_uses_is_deleted_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(instance_group, "IN_USE_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(pulumi.log, "info", lambda _: None)
+    (used,) = pool().one("compute.RegionInstanceTemplate").options["on_error"]
+    assert used == "q-spot-in-use"
+    in_use = (
+        "Error 400: The instance_template resource 'x' is already being used by 'y', resourceInUseByAnotherResource"
+    )
+    ask = instance_group.wait_for_group
+    assert asyncio.run(ask(hook(in_use))) is True
+    assert asyncio.run(ask(hook("Error 403: denied", in_use))) is False
+    assert asyncio.run(ask(hook(in_use, operation="create"))) is False
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "error", said.append)
+    assert asyncio.run(ask(hook(*[in_use] * 13))) is False
+    assert "nothing is lost" in said[0]
 
 
 def test_what_a_worker_may_do_with_the_queue():
