@@ -30,7 +30,7 @@ EVERYTHING = "*"
 def roles() -> dict[str, frozenset[str]]:
     """The permissions of the predefined roles (`roles.yaml`)."""
     table = yaml.load((Path(__file__).parent / "roles.yaml").read_text(), yaml.CSafeLoader)
-    return {name: frozenset(row["permissions"]) for name, row in table.items()}
+    return {name: frozenset(permissions) for name, permissions in table.items()}
 
 
 class Policy:

@@ -44,6 +44,9 @@ def fill(site: Site) -> None:
         "state": "ACTIVE", "lifecycleState": "ACTIVE", "displayName": PROJECT, "labels": {}})  # fmt: skip
     put(f"iam/{base}/serviceAccounts/{DEPLOYER}", {"name": f"{base}/serviceAccounts/{DEPLOYER}", "email": DEPLOYER})
     bindings = [{"role": "roles/owner", "members": [f"serviceAccount:{DEPLOYER}"]}]
+    for service, role in (("pubsub", "pubsub.serviceAgent"), ("cloudscheduler", "cloudscheduler.serviceAgent")):
+        member = f"serviceAccount:{agent(f'{service}.googleapis.com')}"
+        bindings.append({"role": f"roles/{role}", "members": [member]})
     for service in AGENTS:
         name = f"projects/{NUMBER}/services/{service}"
         config = {"name": service, "title": service}
@@ -60,6 +63,8 @@ def fill(site: Site) -> None:
         for zone in zones:
             put(f"compute/{base}/zones/{zone}", {"kind": "compute#zone", "name": zone, "status": "UP",
                 "region": f"{at}/regions/{region}", "selfLink": f"{at}/zones/{zone}"})  # fmt: skip
+    put(f"storage/{base}/serviceAccount", {"kind": "storage#serviceAccount",
+        "email_address": agent("storage.googleapis.com")})  # fmt: skip
     for bucket, days in (("_Default", 30), ("_Required", 400)):
         name = f"{base}/locations/global/buckets/{bucket}"
         put(f"logging/{name}", {"name": name, "retentionDays": days, "lifecycleState": "ACTIVE"})

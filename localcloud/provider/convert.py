@@ -77,9 +77,10 @@ def to_api(value: Any, shape: Any, path: str, names: dict[str, str]) -> Any:
     if shape.type_name == "any":
         return value
     if shape.type_name == "map":
-        if isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):
-            # the SDK's list of named objects where the cloud has a map
-            value = {item["name"]: {key: part for key, part in item.items() if key != "name"} for item in value}
+        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+            # the SDK's list of named objects where the cloud has a map; an `id` stays in the object as well
+            plain = [{key: part for key, part in item.items() if key != "name"} for item in value]
+            value = {item.get("name", item.get("id")): rest for item, rest in zip(value, plain, strict=True)}
         if not isinstance(value, dict):
             raise RefusedError(path, f"expected a map, got {value!r}")
         return {key: to_api(item, shape.value, f"{path}.{key}", names) for key, item in value.items()}
@@ -127,7 +128,8 @@ def _scalar(value: Any, shape: Any, path: str) -> Any:
         elif kind in ("double", "float"):
             value = float(value)
         elif kind == "boolean":
-            value = {"true": True, "false": False}[str(value).lower()]
+            words = {"true": True, "false": False, **shape.metadata.get("words", {})}
+            value = words[str(value).lower()]
         elif kind == "blob":
             return value.encode() if isinstance(value, str) else value
         elif kind == "string" and not isinstance(value, str):

@@ -204,6 +204,8 @@ class Resource:
         if self.row.kind.tags[1] in changed:
             for step in self.row.tags:
                 self._run(step, context, timeout)
+        stale = old.keys() - inputs.keys()
+        context["out"] = {key: value for key, value in context["out"].items() if key not in stale}
         kept = {key: value for key, value in state.items() if key not in old}
         return self.overlaid({**kept, **self._outputs(context)}, inputs)
 
@@ -343,7 +345,7 @@ class Resource:
 
     def _described(self, data: dict[str, Any], context: dict[str, Any]) -> Props:
         """The properties in what was read."""
-        names = {theirs: name for name, theirs in self.row.names.items()}
+        names = {theirs: name.rpartition(".")[2] for name, theirs in self.row.names.items()}
         found: Props = {}
         for key, path in self.row.out.items():
             if path.startswith("="):

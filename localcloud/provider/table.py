@@ -65,6 +65,9 @@ class Row:
     autoname: dict[str, Any] | None = None
     wait: dict[str, Any] | None = None
     gone: dict[str, Any] | None = None
+    first: dict[str, Any] = field(default_factory=dict)  # what a creation's body says where nothing is given
+    at: str = ""  # where it lies, a text as in templates: an id gives its words back
+    nested: list[str] = field(default_factory=list)  # parts of an input that the cloud fills in: unknown in a preview
 
     @property
     def taggable(self) -> bool:

@@ -1,0 +1,60 @@
+"""The functions (invokes) that our programs call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localcloud.provider.convert import RefusedError, nearest
+from localcloud.provider.table import UnknownTypeError
+
+from .calls import Calls
+
+
+def invoke(token: str, args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    """The answer of one function.
+
+    Raises:
+        UnknownTypeError: a function that is not here; RefusedError: an argument that it does not know.
+    """
+    found = FUNCTIONS.get(token)
+    if found is None:
+        raise UnknownTypeError(f"function '{token}' is not known to localcloud{nearest(token, FUNCTIONS)}")
+    function, known = found
+    for key in args:
+        if key not in known:
+            raise RefusedError(key, f"no such argument of {token}{nearest(key, known)}")
+    return function({key: value for key, value in args.items() if value is not None}, calls)
+
+
+def _client(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    """Without a token, which an output would keep."""
+    place = {"project": calls.project, "region": calls.region, "zone": "", "accessToken": "", "defaultLabels": {}}
+    return {"id": f"projects/{calls.project}/regions/{calls.region}/zones/", **place}
+
+
+def _project(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    name = args.get("projectId") or calls.project
+    found = calls.request("cloudresourcemanager", "GET", f"v1/projects/{name}")
+    answer = {"id": f"projects/{name}", "projectId": name, "number": found["projectNumber"]}
+    return {**answer, "name": found.get("name", ""), "labels": found.get("labels", {}), "effectiveLabels": {}}
+
+
+def _storage_agent(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    name = args.get("project") or calls.project
+    email = calls.request("storage", "GET", f"storage/v1/projects/{name}/serviceAccount")["email_address"]
+    return {"id": email, "project": name, "emailAddress": email, "member": f"serviceAccount:{email}"}
+
+
+def _zones(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    project, region = args.get("project") or calls.project, args.get("region") or calls.region
+    found = calls.request("compute", "GET", f"compute/v1/projects/{project}/zones").get("items", [])
+    names = sorted(zone["name"] for zone in found if zone["region"].endswith(f"/{region}"))
+    return {"id": f"projects/{project}/regions/{region}", "project": project, "region": region, "names": names}
+
+
+FUNCTIONS: dict[str, Any] = {
+    "gcp:organizations/getClientConfig:getClientConfig": (_client, ()),
+    "gcp:organizations/getProject:getProject": (_project, ("projectId",)),
+    "gcp:storage/getProjectServiceAccount:getProjectServiceAccount": (_storage_agent, ("project",)),
+    "gcp:compute/getZones:getZones": (_zones, ("project", "region")),
+}

@@ -1,0 +1,54 @@
+"""`pulumi-resource-gcp`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from localcloud.provider.server import Servicer, serve
+
+from . import invokes
+from .calls import Calls
+from .kind import GCP
+from .resources import Resource
+
+
+class GcpProvider:
+    """Google, as the shared server wants to know it."""
+
+    kind = GCP
+    version = "9.37.1"
+    config = frozenset(
+        {"project", "region", "zone", "defaultLabels", "version", "userProjectOverride", "billingProject"}
+        | {"addPulumiAttributionLabel", "disableGlobalProjectWarning", "skipRegionValidation"}
+    )
+    default_tags = "defaultLabels"
+    errors = Calls.errors
+
+    def configure(self, settings: dict[str, Any]) -> Calls:
+        """Calls in the configured project and region.
+
+        Raises:
+            ValueError: one of them is not set.
+        """
+        found = {}
+        for key, names in (("project", ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT")), ("region", ("GOOGLE_REGION",))):
+            found[key] = settings.get(key) or next(filter(None, map(os.environ.get, names)), None)
+            if not found[key]:
+                raise ValueError(f"gcp:{key} is not set: pulumi config set gcp:{key} …")
+        return Calls(**found)
+
+    def invoke(self, token: str, args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+        """See `invokes`."""
+        return invokes.invoke(token, args, calls)
+
+
+class GcpServicer(Servicer):
+    """The shared server with Google's resources."""
+
+    resource = Resource
+
+
+def main() -> None:
+    """Serve until the engine ends this process."""
+    serve(GcpServicer(GcpProvider()))

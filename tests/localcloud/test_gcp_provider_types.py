@@ -1,0 +1,319 @@
+"""Every GCP type's life against localcloud's daemon: it cannot prove what Google answers, only that it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from localcloud.cloud import GcpCloud
+from localcloud.gcp.provider import invokes
+from localcloud.gcp.provider.calls import Calls, GoogleError
+from localcloud.gcp.provider.kind import GCP
+from localcloud.gcp.provider.resources import Resource
+from localcloud.provider import resources
+
+pytestmark = pytest.mark.xdist_group("localcloud-gcp-provider")
+REGION = "us-central1"
+ERRORS, WARNINGS = "severity >= ERROR", "severity >= WARNING"
+IMAGE = "projects/cos-cloud/global/images/family/cos-stable"
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calls]:
+    """Calls as the provider makes them, with the environment of a running localcloud."""
+    with pytest.MonkeyPatch.context() as patch, GcpCloud(tmp_path_factory.mktemp("cloud")) as cloud:
+        for key, value in cloud.settings.items():
+            if key.startswith(("GOOGLE_", "CLOUDSDK_")):
+                patch.setenv(key, value)
+        yield Calls(cloud.project, REGION)
+
+
+class Life:
+    """One resource, as the engine would lead it."""
+
+    def __init__(self, calls: Calls, token: str, called: str, /, **inputs: Any) -> None:
+        self.row = GCP.row(token)
+        self.resource = Resource(self.row, calls, inputs.get("region"))
+        self.inputs = self.checked(called, inputs, {})
+        self.id, self.outputs = self.resource.create(self.inputs, 30)
+
+    def checked(self, called: str, inputs: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+        found = resources.check(self.row, called, old, inputs, b"seed")
+        if self.row.labels:
+            found["effectiveLabels"] = {"by": "test", **(found.get("labels") or {})}
+        return found
+
+    def refreshed(self) -> dict[str, Any]:
+        """The inputs after a refresh."""
+        found = self.resource.read(self.id, self.outputs, self.inputs, {"by": "test"})
+        assert found is not None
+        return found[1]
+
+    def changes(self, **inputs: Any) -> dict[str, Any]:
+        """The outputs after an update to these inputs."""
+        new = self.checked(
+            "x", {**{k: v for k, v in self.inputs.items() if k != "effectiveLabels"}, **inputs}, self.inputs
+        )
+        new = {key: value for key, value in new.items() if value is not None}
+        assert not [path for path, (_, replaces) in resources.diff(self.row, self.inputs, new).items() if replaces]
+        self.outputs = self.resource.update(self.id, self.inputs, self.outputs, new, 30)
+        self.inputs = new
+        return self.outputs
+
+    def ends(self) -> None:
+        """Delete it, twice, and see that it is gone."""
+        self.resource.delete(self.id, self.outputs, 30)
+        assert self.resource.read(self.id, self.outputs, self.inputs, {}) is None
+        self.resource.delete(self.id, self.outputs, 30)
+
+
+CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("gcp:pubsub/topic:Topic", {"labels": {"a": "b"}}, {"labels": {"a": "c"}, "messageRetentionDuration": "86400s"}),
+    (
+        "gcp:compute/network:Network",
+        {"autoCreateSubnetworks": False, "routingMode": "REGIONAL"},
+        {"routingMode": "GLOBAL"},
+    ),
+    (
+        "gcp:storage/bucket:Bucket",
+        {
+            "location": REGION,
+            "uniformBucketLevelAccess": True,
+            "publicAccessPrevention": "enforced",
+            "softDeletePolicy": {"retentionDurationSeconds": 604800},
+            "lifecycleRules": [{"action": {"type": "Delete"}, "condition": {"age": 9, "withState": "LIVE"}}],
+            "labels": {"a": "b"},
+        },
+        {"lifecycleRules": None, "versioning": {"enabled": True}},
+    ),
+    (
+        "gcp:artifactregistry/repository:Repository",
+        {
+            "repositoryId": "images",
+            "location": REGION,
+            "format": "DOCKER",
+            "dockerConfig": {"immutableTags": True},
+            "cleanupPolicies": [{"id": "keep", "action": "KEEP", "mostRecentVersions": {"keepCount": 3}}],
+        },
+        {"cleanupPolicyDryRun": True, "labels": {"x": "y"}},
+    ),
+    ("gcp:serviceaccount/account:Account", {"accountId": "worker-1"}, {"displayName": "another"}),
+    (
+        "gcp:projects/iAMCustomRole:IAMCustomRole",
+        {"roleId": "mine", "title": "t", "permissions": ["a.b.c", "d.e.f"]},
+        {"permissions": ["d.e.f"]},
+    ),
+    (
+        "gcp:logging/projectBucketConfig:ProjectBucketConfig",
+        {"project": "localcloud-project", "location": REGION, "bucketId": "lines", "retentionDays": 7},
+        {"retentionDays": 8},
+    ),
+    (
+        "gcp:logging/projectSink:ProjectSink",
+        {
+            "destination": "storage.googleapis.com/b",
+            "filter": ERRORS,
+            "exclusions": [{"name": "noise", "filter": WARNINGS}],
+        },
+        {"filter": WARNINGS},
+    ),
+    ("gcp:logging/projectExclusion:ProjectExclusion", {"filter": ERRORS}, {"filter": WARNINGS}),
+    (
+        "gcp:logging/metric:Metric",
+        {"filter": ERRORS, "metricDescriptor": {"metricKind": "DELTA", "valueType": "INT64", "unit": "1"}},
+        {"filter": WARNINGS},
+    ),
+    ("gcp:bigquery/dataset:Dataset", {"datasetId": "lines", "location": "US"}, {"description": "d"}),
+    (
+        "gcp:cloudscheduler/job:Job",
+        {"region": REGION, "schedule": "*/2 * * * *", "httpTarget": {"uri": "http://x/", "httpMethod": "POST"}},
+        {"schedule": "* * * * *"},
+    ),
+    ("gcp:projects/service:Service", {"service": "pubsub.googleapis.com", "disableOnDestroy": True}, {}),
+    ("gcp:secretmanager/secret:Secret", {"secretId": "token", "replication": {"auto": {}}}, {"labels": {"a": "b"}}),
+]
+
+
+@pytest.mark.parametrize(("token", "inputs", "changed"), CASES, ids=[case[0].rpartition(":")[2] for case in CASES])
+def test_a_life(calls: Calls, token: str, inputs: dict[str, Any], changed: dict[str, Any]) -> None:
+    life = Life(calls, token, "main", **inputs)
+    assert resources.diff(life.row, life.inputs, life.refreshed()) == {}
+    imported = life.resource.read(life.id, {}, {}, {"by": "test"})
+    assert imported is not None
+    assert all(imported[1][key] for key in life.row.required if key not in ("replication", "project"))
+    if changed:
+        outputs = life.changes(**changed)
+        assert {key: outputs.get(key) for key in changed} == changed
+        assert resources.diff(life.row, life.inputs, life.refreshed()) == {}
+    life.ends()
+
+
+def test_a_fleet(calls: Calls) -> None:
+    network = Life(calls, "gcp:compute/network:Network", "fleet", autoCreateSubnetworks=False)
+    router = Life(calls, "gcp:compute/router:Router", "fleet", network=network.id, region=REGION)
+    subnet = Life(
+        calls, "gcp:compute/subnetwork:Subnetwork", "f", network=network.id, region=REGION, ipCidrRange="10.0.0.0/16"
+    )
+    assert subnet.outputs["network"] == network.id, "a reference stays in the program's own words"
+    nat = Life(
+        calls,
+        "gcp:compute/routerNat:RouterNat",
+        "nat",
+        router=router.outputs["name"],
+        region=REGION,
+        natIpAllocateOption="AUTO_ONLY",
+        sourceSubnetworkIpRangesToNat="LIST_OF_SUBNETWORKS",
+        subnetworks=[{"name": subnet.id, "sourceIpRangesToNats": ["ALL_IP_RANGES"]}],
+    )
+    wall = Life(
+        calls,
+        "gcp:compute/firewall:Firewall",
+        "wall",
+        network=network.id,
+        direction="INGRESS",
+        denies=[{"protocol": "all"}],
+        sourceRanges=["0.0.0.0/0"],
+    )
+    template = Life(
+        calls,
+        "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+        "machine",
+        region=REGION,
+        machineType="n2-standard-16",
+        disks=[{"sourceImage": IMAGE, "boot": True, "autoDelete": True, "diskSizeGb": 50}],
+        networkInterfaces=[{"subnetwork": subnet.id}],
+        metadata={"user-data": "#cloud-config\n"},
+        labels={"team": "a"},
+    )
+    group = Life(
+        calls,
+        "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
+        "group",
+        region=REGION,
+        baseInstanceName="m",
+        versions=[{"instanceTemplate": template.id}],
+        updatePolicy={"type": "OPPORTUNISTIC", "minimalAction": "NONE", "instanceRedistributionType": "NONE"},
+        instanceLifecyclePolicy={"defaultActionOnFailure": "DO_NOTHING"},
+        distributionPolicyTargetShape="BALANCED",
+    )
+    metric = {"name": "m", "filter": "f", "singleInstanceAssignment": 16}
+    policy = {"minReplicas": 0, "maxReplicas": 4, "mode": "OFF", "metrics": [metric]}
+    scaler = Life(
+        calls,
+        "gcp:compute/regionAutoscaler:RegionAutoscaler",
+        "s",
+        region=REGION,
+        target=group.id,
+        autoscalingPolicy=policy,
+    )
+    for life in (network, router, subnet, nat, wall, template, group, scaler):
+        assert resources.diff(life.row, life.inputs, life.refreshed()) == {}, life.row.token
+    with pytest.raises(GoogleError, match="is already being used by"):
+        template.resource.delete(template.id, template.outputs, 30)
+    path = f"projects/{calls.project}/regions/{REGION}/autoscalers?autoscaler={scaler.outputs['name']}"
+    calls.request("compute", "PATCH", f"compute/v1/{path}", None, {"autoscalingPolicy": {"mode": "ONLY_SCALE_OUT"}})
+    assert scaler.refreshed()["autoscalingPolicy"] == {**policy, "mode": "ONLY_SCALE_OUT"}, "the rest was left alone"
+    nat.changes(maxPortsPerVm=4096)
+    for life in (scaler, group, template, wall, nat, subnet, router, network):
+        life.ends()
+
+
+def test_members_of_one_policy_do_not_meet(calls: Calls) -> None:
+    bucket = Life(calls, "gcp:storage/bucket:Bucket", "shared", location=REGION)
+    account = Life(calls, "gcp:serviceaccount/account:Account", "a", accountId="member-1")
+    member = account.outputs["member"]
+    where = 'resource.name.startsWith("projects/_/buckets/b/objects/jobs/")'
+    condition = {"title": "jobs", "expression": where}
+    token = "gcp:storage/bucketIAMMember:BucketIAMMember"
+    same: dict[str, Any] = {"bucket": bucket.outputs["name"], "role": "roles/storage.objectUser", "member": member}
+    plain = Life(calls, token, "plain", **{**same, "role": "roles/storage.objectViewer"})
+    conditional = Life(calls, token, "conditional", **same, condition=condition)
+    assert conditional.refreshed() == conditional.inputs
+    plain.ends()
+    assert conditional.refreshed() == conditional.inputs
+    with pytest.raises(GoogleError, match="Condition expression"):
+        Life(calls, token, "broken", **same, condition={"title": "x", "expression": "resource.labels.a == 'b'"})
+    with pytest.raises(GoogleError, match="does not exist"):
+        Life(calls, token, "nobody", **{**same, "member": member.replace("member-1", "nobody")})
+    conditional.ends()
+    bucket.ends()
+
+
+def test_members_of_every_kind(calls: Calls) -> None:
+    account = Life(calls, "gcp:serviceaccount/account:Account", "a", accountId="grantee")
+    topic = Life(calls, "gcp:pubsub/topic:Topic", "t")
+    subscription = Life(
+        calls, "gcp:pubsub/subscription:Subscription", "s", topic=topic.id, expirationPolicy={"ttl": ""}
+    )
+    repository = Life(
+        calls, "gcp:artifactregistry/repository:Repository", "r", repositoryId="r", location=REGION, format="DOCKER"
+    )
+    ring = Life(calls, "gcp:kms/keyRing:KeyRing", "ring", location=REGION)
+    key = Life(calls, "gcp:kms/cryptoKey:CryptoKey", "key", keyRing=ring.id, rotationPeriod="7776000s")
+    data = Life(calls, "gcp:bigquery/dataset:Dataset", "d", datasetId="grants")
+    secret = Life(calls, "gcp:secretmanager/secret:Secret", "s", secretId="hf", replication={"auto": {}})
+    services = f"v2/projects/{calls.project}/locations/{REGION}/services"
+    calls.request("run", "POST", services, {"serviceId": "f"}, {"template": {}})
+    place = {"location": REGION}
+    for token, role, where in (
+        ("gcp:pubsub/topicIAMMember:TopicIAMMember", "pubsub.publisher", {"topic": topic.outputs["name"]}),
+        (
+            "gcp:pubsub/subscriptionIAMMember:SubscriptionIAMMember",
+            "pubsub.subscriber",
+            {"subscription": subscription.outputs["name"]},
+        ),
+        (
+            "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
+            "artifactregistry.reader",
+            {"repository": repository.id, **place},
+        ),
+        (
+            "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember",
+            "cloudkms.cryptoKeyEncrypterDecrypter",
+            {"cryptoKeyId": key.id},
+        ),
+        ("gcp:bigquery/datasetIamMember:DatasetIamMember", "bigquery.dataEditor", {"datasetId": "grants"}),
+        ("gcp:secretmanager/secretIamMember:SecretIamMember", "secretmanager.secretAccessor", {"secretId": "hf"}),
+        (
+            "gcp:cloudrunv2/serviceIamMember:ServiceIamMember",
+            "run.invoker",
+            {"name": "f", **place},
+        ),
+        ("gcp:projects/iAMMember:IAMMember", "logging.logWriter", {"project": calls.project}),
+        (
+            "gcp:serviceaccount/iAMMember:IAMMember",
+            "iam.serviceAccountUser",
+            {"serviceAccountId": account.outputs["name"]},
+        ),
+    ):
+        member = account.outputs["member"]
+        grant = Life(calls, token, "grant", role=f"roles/{role}", member=member, **where)
+        assert grant.refreshed() == grant.inputs, token
+        grant.ends()
+    for life in (secret, data, repository, subscription, topic, account):
+        life.ends()
+
+
+def test_an_object_and_a_bucket_that_is_not_empty(calls: Calls) -> None:
+    bucket = Life(calls, "gcp:storage/bucket:Bucket", "full", location=REGION, forceDestroy=True)
+    name = bucket.outputs["name"]
+    token = "gcp:storage/bucketObject:BucketObject"
+    thing = Life(calls, token, "o", bucket=name, name="a/b.json", content="{}", contentType="application/json")
+    assert thing.outputs["generation"]
+    assert thing.refreshed() == thing.inputs
+    thing.changes(content="[]")
+    Life(calls, token, "kept", bucket=name, name="c", content="x")
+    thing.ends()
+    bucket.ends()
+
+
+def test_functions(calls: Calls) -> None:
+    found = invokes.invoke("gcp:organizations/getProject:getProject", {}, calls)
+    assert (found["projectId"], found["number"]) == (calls.project, "123456789012")
+    client = invokes.invoke("gcp:organizations/getClientConfig:getClientConfig", {}, calls)
+    assert (client["project"], client["region"]) == (calls.project, REGION)
+    assert "us-central1-a" in invokes.invoke("gcp:compute/getZones:getZones", {}, calls)["names"]
+    agent = invokes.invoke("gcp:storage/getProjectServiceAccount:getProjectServiceAccount", {}, calls)
+    assert agent["emailAddress"].startswith("service-123456789012@")
