@@ -320,6 +320,7 @@ def test_a_submit_that_dies_at_any_step_is_finished_and_repeats_one_request_at_m
     monkeypatch.setattr("tidemill.backends.gcp_pubsub.IN_FLIGHT", 1)
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
     twice = set()
+    steps = None
     for step in itertools.count(1):
         world = GcpWorld(tmp_path / str(step), monkeypatch)
         world.pipeline.backend.array_chunks = 2
@@ -339,6 +340,7 @@ def test_a_submit_that_dies_at_any_step_is_finished_and_repeats_one_request_at_m
         twice |= repeated
         world.work(job.id)
         assert (job.status().state, job.status().succeeded) == ("finished", 5)
+    assert steps
     assert steps.seen.count("publish") == 3
     assert twice == set(range(5))
 

@@ -81,6 +81,8 @@ def submit(pipeline: Pipeline, asked: Submission, say: Callable[[str], None]) ->
     check_packages(pipeline, draft, packed)
     for remark in remarks(draft):
         say(remark)
+    if draft.slots > 1 and pipeline.descriptor.cloud == "gcp":
+        say("slots has no effect on GCP: a machine runs as many items side by side as fit.")
     spool = _read_through(pipeline, asked, draft, say)
     plan = plan_chunks(spool.count, asked.place.fleet_slots, asked.item_seconds, asked.chunk_size)
     _check_machines(pipeline, asked.place, say)
