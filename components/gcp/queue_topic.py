@@ -63,6 +63,10 @@ def _subscription(
     labels: Mapping[str, pulumi.Input[str]] | None,
     opts: pulumi.ResourceOptions,
 ) -> gcp.pubsub.Subscription:
+    # What a drained worker gives back soon goes to another one. Dead letters that somebody has looked at and given back
+    # must be there at once for the next look: without a policy they are.
+    # Source: https://cloud.google.com/pubsub/docs/handling-failures#exponential_backoff
+    pause = gcp.pubsub.SubscriptionRetryPolicyArgs(minimum_backoff="10s", maximum_backoff="60s")
     return gcp.pubsub.Subscription(
         name,
         topic=topic.id,
@@ -70,8 +74,7 @@ def _subscription(
         message_retention_duration=f"{KEPT_SECONDS}s",
         expiration_policy=gcp.pubsub.SubscriptionExpirationPolicyArgs(ttl=_NEVER),
         dead_letter_policy=dead,
-        # What a drained worker gives back soon goes to another one.
-        retry_policy=gcp.pubsub.SubscriptionRetryPolicyArgs(minimum_backoff="10s", maximum_backoff="60s"),
+        retry_policy=pause if dead else None,
         labels=labels,
         opts=opts,
     )
