@@ -1,6 +1,7 @@
 """localcloud's Pub/Sub: Google's fake behind our front, asked over REST as the worker and the client do."""
 
 import base64
+import http.client
 import json
 import subprocess
 import sys
@@ -342,6 +343,34 @@ def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_
         call("DELETE", sub)
         with pytest.raises(ApiError, match="not found"):
             call("POST", f"{sub}:pull", {"maxMessages": 1})
+    finally:
+        daemon.stop()
+
+
+def test_a_message_does_not_go_to_a_client_that_has_left(tmp_path: Path) -> None:
+    daemon = Daemon(parse(["--state", str(tmp_path)]))
+    site, sub = daemon.site, "projects/localcloud-project/subscriptions/s"
+    topic = "projects/localcloud-project/topics/t"
+
+    def pull_by(connection: http.client.HTTPConnection) -> None:
+        headers = {"Authorization": f"Bearer {site.tokens.issue(OWNER)['access_token']}"}
+        connection.request("POST", f"/pubsub/v1/{sub}:pull", b'{"maxMessages": 1}', headers)
+
+    try:
+        site.call(OWNER, "pubsub", "PUT", f"v1/{topic}", {})
+        site.call(OWNER, "pubsub", "PUT", f"v1/{sub}", {"topic": topic, "ackDeadlineSeconds": 600})
+        leaving, staying = (http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=SECONDS) for _ in range(2))
+        pull_by(leaving)
+        leaving.close()
+        pull_by(staying)
+        site.call(OWNER, "pubsub", "POST", f"v1/{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]})
+        end, answer = time.monotonic() + SECONDS, b"{}"
+        while answer == b"{}" and time.monotonic() < end:  # its wait may end before the message comes back
+            answer = staying.getresponse().read()
+            if answer == b"{}":
+                pull_by(staying)
+        assert json.loads(answer)["receivedMessages"][0]["message"]["attributes"] == {"a": "b"}
+        staying.close()
     finally:
         daemon.stop()
 

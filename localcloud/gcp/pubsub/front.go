@@ -291,12 +291,17 @@ func (f *Front) wake() {
 	f.arrived = make(chan struct{})
 }
 
-type keepDeadLetters struct{}
+type keepDeadLetters struct{} // in a context: these stay where they are
+type pullWait struct{}        // in a context: another time to wait than the front's
 
 // Pull waits for at least one message, for as long as the front was told.
 func (f *Front) Pull(ctx context.Context, request *pb.PullRequest) (*pb.PullResponse, error) {
 	request = clone(request)
-	end := time.Now().Add(f.wait)
+	wait := f.wait
+	if given, ok := ctx.Value(pullWait{}).(time.Duration); ok {
+		wait = given
+	}
+	end := time.Now().Add(wait)
 	if request.ReturnImmediately {
 		end = time.Now()
 	}

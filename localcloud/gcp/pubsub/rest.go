@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"time"
 
 	pb "cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
@@ -16,8 +17,11 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// KeepDeadLetters is a pull's header, with any value: the service may not forward what was tried too often.
-const KeepDeadLetters = "X-Keep-Dead-Letters"
+// Headers of a pull: the service may not forward what was tried too often; how long it waits, on the real clock.
+const (
+	KeepDeadLetters = "X-Keep-Dead-Letters"
+	PullWait        = "X-Pull-Wait"
+)
 
 // Rest is the API of https://pubsub.googleapis.com/$discovery/rest?version=v1, and below /_control what tests turn.
 type Rest struct{ front *Front }
@@ -66,6 +70,9 @@ func (r *Rest) answer(request *http.Request, body []byte) (any, error) {
 	ctx := request.Context()
 	if request.Header.Get(KeepDeadLetters) != "" {
 		ctx = context.WithValue(ctx, keepDeadLetters{}, true)
+	}
+	if wait, err := time.ParseDuration(request.Header.Get(PullWait)); err == nil {
+		ctx = context.WithValue(ctx, pullWait{}, wait)
 	}
 	answer, err := r.call(ctx, method, found, body)
 	if err == nil && r.front.fails(method, true) {
