@@ -63,6 +63,8 @@ class Gce:
     """How many were given out; only the last is good."""
     pulls: int = 0
     empty_pulls: int = 0
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    """What was written to the log, each with its log and resource."""
 
     def __post_init__(self) -> None:
         self.changed = threading.Condition()
@@ -130,6 +132,7 @@ class Gce:
             "TIDEMILL_RECLAIM_POLL_SECONDS": "0.1",
             "GCE_METADATA_HOST": base,
             "CLOUDSDK_API_ENDPOINT_OVERRIDES_PUBSUB": f"http://{base}/pubsub/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"http://{base}/logging/",
             **extra,
         }
 
@@ -206,6 +209,17 @@ class Gce:
                 message.nacks += 1
         return {}
 
+    def logged(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """A write to the log. One that fails may have been heard all the same."""
+        with self.changed:
+            common = {"log": body["logName"], "resource": body["resource"]}
+            known = {entry["insertId"] for entry in self.entries}
+            self.entries += [{**common, **entry} for entry in body["entries"] if entry["insertId"] not in known]
+            if self.failures.get("write"):
+                self.failures["write"] -= 1
+                return _error(503, "try again")
+            return 200, {}
+
     def asked(self, path: str, query: dict[str, list[str]]) -> tuple[int, str, str]:
         """A question to the metadata server: code, text, etag."""
         with self.changed:
@@ -213,6 +227,8 @@ class Gce:
                 self.tokens += 1
                 token = {"access_token": f"token-{self.tokens}", "expires_in": 3600, "token_type": "Bearer"}
                 return 200, json.dumps(token), ""
+            if path in _PLACE:
+                return 200, _PLACE[path], ""
             if path != "instance/preempted":
                 return 404, "", ""
             if query.get("wait_for_change") == ["true"]:
@@ -222,6 +238,9 @@ class Gce:
 
     def _etag(self) -> str:
         return f"e{int(self.preempted)}"
+
+
+_PLACE = {"instance/name": "cpu-spot-x1", "instance/zone": "projects/123/zones/us-central1-b"}
 
 
 def _error(code: int, message: str) -> tuple[int, dict[str, Any]]:
@@ -244,6 +263,8 @@ def _handler(gce: Gce) -> type[BaseHTTPRequestHandler]:
             name, _, verb = self.path.partition(":")
             if self.headers.get("Authorization") != f"Bearer token-{gce.tokens}":
                 code, answer = _error(401, "the token is not valid")
+            elif self.path == "/logging/v2/entries:write":
+                code, answer = gce.logged(body)
             elif name != f"/pubsub/v1/{SUBSCRIPTION}":
                 code, answer = _error(404, "Resource not found")
             else:

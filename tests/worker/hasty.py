@@ -2,7 +2,7 @@
 
 import runpy
 
-from tidemill.worker import loop
+from tidemill.worker import cloud_log, loop
 from tidemill.worker.leases import holder, pubsub
 
 
@@ -12,6 +12,8 @@ def apply() -> None:
     pubsub.REFUSED_SECONDS = pubsub.UNREACHABLE_SECONDS = 0.5
     pubsub.LONGEST_PAUSE = 0.1
     loop.CANCEL_SECONDS = 0.1
+    cloud_log.PAUSE_SECONDS = 0.05
+    cloud_log.CLOSE_SECONDS = 1.0
 
 
 if __name__ == "__main__":

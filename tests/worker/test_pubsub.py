@@ -4,6 +4,7 @@ tests' (`gce.py`): what Google's answer beyond the fields that they have is not 
 from __future__ import annotations
 
 import hashlib
+import json
 import signal
 
 import pytest
@@ -251,3 +252,32 @@ class TestEnds:
         assert ended.code == WorkerExit.STOPPED
         assert next(iter(setting)) in ended.messages(level="error")[0]
         assert gce.pulls == 0
+
+
+class TestLog:
+    def test_lines_become_entries(self, team, gce):
+        gce.failures["write"] = 1
+        job = team.job(["a", "b"], sh("echo out {index}; echo err {index} >&2; exit {index}"), resources=SMALL)
+        gce.publish(job)
+        ended = gce.run(HASTY, TIDEMILL_LOG="projects/p-1/logs/tidemill", TIDEMILL_QUEUE="cpu")
+        assert ended.code == WorkerExit.DONE
+        # What was written twice is one entry; and what stdout has, the log has.
+        assert [entry["jsonPayload"] for entry in gce.entries] == ended.lines
+        labels = {"project_id": "p-1", "location": "us-central1-b", "namespace": "cpu", "node_id": "cpu-spot-x1"}
+        assert {json.dumps(entry["resource"]) for entry in gce.entries} == {
+            json.dumps({"type": "generic_node", "labels": labels})
+        }
+        said = [e["jsonPayload"] for e in gce.entries if e["jsonPayload"].get("item") == 1]
+        assert {"out 1", "err 1"} <= {line["message"] for line in said}
+        assert {entry["log"] for entry in gce.entries} == {"projects/p-1/logs/tidemill"}
+        failed = next(e for e in gce.entries if e["jsonPayload"].get("event") == "item")
+        assert failed["severity"] == "WARNING"
+
+    def test_a_log_that_takes_nothing_stops_nobody(self, team, gce):
+        gce.failures["write"] = 10_000
+        job = team.job(["a"], ["true"])
+        gce.publish(job)
+        ended = gce.run(HASTY, TIDEMILL_LOG="projects/p-1/logs/tidemill")
+        assert ended.code == WorkerExit.DONE
+        assert [o.status for o in job.outcomes()] == ["succeeded"]
+        assert len(ended.messages(level="warning")) == 1

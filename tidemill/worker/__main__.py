@@ -8,7 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tidemill.descriptor import WorkerExit
 from tidemill.errors import CallerError, StoreError
@@ -20,13 +22,16 @@ from tidemill.worker.leases import LeaseSource
 from tidemill.worker.leases.array import ArrayLeases
 from tidemill.worker.loop import Worker
 from tidemill.worker.metadata import Metadata
-from tidemill.worker.output import say
+from tidemill.worker.output import also_to, say
 from tidemill.worker.reclaim import Watch
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import Settings, child_environment
 from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop, Why
+
+if TYPE_CHECKING:
+    from tidemill.worker.metadata.gce import GceMetadata
 
 DOOMED_SECONDS = 180.0
 """How long a worker that was started on a machine of AWS with a notice waits to be ended with it. To exit would bring
@@ -53,24 +58,25 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
 
     signal.signal(signal.SIGTERM, ended)
     signal.signal(signal.SIGINT, ended)
-    try:
-        settings = Settings.read(env)
-        place = _on_gcp(settings, settings.subscription, env) if settings.subscription else _on_aws(settings, env)
-        watch = Watch(place.metadata, stop, settings.poll_seconds)
-        watch.start()
-        if stop:
-            return _doomed(stop, told, settings)
-        code = _work(settings, place, stop, env)
-        watch.close()
-    except CallerError as error:
-        say(str(error), "error")
-        return WorkerExit.STOPPED
-    except (StoreError, OSError) as error:
-        say(str(error), "error")
-        return WorkerExit.STORE_UNAVAILABLE
-    if watch.notice and code is WorkerExit.RECLAIMED and not settings.subscription:
-        _until_not_placeable(stop, told, watch.notice.until_not_placeable(settings.drain_seconds))
-    return code
+    with ExitStack() as at_the_end:
+        try:
+            settings = Settings.read(env)
+            place = _on_gcp(settings, env, at_the_end) if settings.subscription else _on_aws(settings, env)
+            watch = Watch(place.metadata, stop, settings.poll_seconds)
+            watch.start()
+            if stop:
+                return _doomed(stop, told, settings)
+            code = _work(settings, place, stop, env)
+            watch.close()
+        except CallerError as error:
+            say(str(error), "error")
+            return WorkerExit.STOPPED
+        except (StoreError, OSError) as error:
+            say(str(error), "error")
+            return WorkerExit.STORE_UNAVAILABLE
+        if watch.notice and code is WorkerExit.RECLAIMED and not settings.subscription:
+            _until_not_placeable(stop, told, watch.notice.until_not_placeable(settings.drain_seconds))
+        return code
 
 
 def _on_aws(settings: Settings, env: Mapping[str, str]) -> _Place:
@@ -80,17 +86,39 @@ def _on_aws(settings: Settings, env: Mapping[str, str]) -> _Place:
     return _Place(Ec2Metadata(settings.metadata) if settings.metadata else None, ArrayLeases(env))
 
 
-def _on_gcp(settings: Settings, subscription: str, env: Mapping[str, str]) -> _Place:
+def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -> _Place:
     """A machine that serves a subscription until it has been idle for long enough."""
     from tidemill.worker.leases.pubsub import PubSubLeases
     from tidemill.worker.leases.subscription import Subscription
     from tidemill.worker.metadata.gce import GceMetadata
 
     metadata = GceMetadata.of(env)
+    if settings.log:
+        at_the_end.callback(_log_to(settings, settings.log, metadata, env))
     left = None if settings.machine_until is None else settings.machine_until - time.time()
     idle = Idle(settings.idle_seconds, time.monotonic, None if left is None else time.monotonic() + left)
-    leases = PubSubLeases(Subscription.of(subscription, metadata.token if metadata else None, env), idle)
-    return _Place(metadata, leases, idle.may_lease)
+    subscription = Subscription.of(settings.subscription or "", metadata.token if metadata else None, env)
+    return _Place(metadata, PubSubLeases(subscription, idle), idle.may_lease)
+
+
+def _log_to(settings: Settings, log: str, metadata: GceMetadata | None, env: Mapping[str, str]) -> Callable[[], None]:
+    """Have lines written to Cloud Logging too; what is returned writes the last of them."""
+    from tidemill.worker.cloud_log import CloudLog, resource_of
+    from tidemill.worker.google_api import Api, endpoint_of
+
+    try:
+        name, zone = metadata.place() if metadata else ("", "")
+    except OSError:
+        name, zone = "", ""
+    resource = resource_of(log.split("/")[1], settings.queue, name, zone)
+    written = CloudLog(Api(endpoint_of("logging", env), metadata.token if metadata else None), log, resource)
+    also_to(written.write)
+
+    def close() -> None:
+        also_to(None)
+        written.close()
+
+    return close
 
 
 def _work(settings: Settings, place: _Place, stop: Stop, env: Mapping[str, str]) -> WorkerExit:

@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import IO, Any
 
 ITEM_BYTES = 1024 * 1024
@@ -16,6 +17,8 @@ _lock = threading.Lock()
 
 
 _file: IO[bytes] | None = None
+Sink = Callable[[list[tuple[dict[str, Any], int]]], None]
+_sink: Sink | None = None
 
 
 def write_to(file: IO[bytes]) -> None:
@@ -24,14 +27,23 @@ def write_to(file: IO[bytes]) -> None:
     _file = file
 
 
+def also_to(sink: Sink | None) -> None:
+    """Hand every line to a sink too, with its size in bytes; None for no longer. It must not wait."""
+    global _sink  # noqa: PLW0603 a process has one log
+    _sink = sink
+
+
 def emit(lines: list[dict[str, Any]]) -> None:
     """Write JSON lines in one piece."""
     stamp = {} if _file is None else {"at": round(time.time(), 3)}
-    data = "".join(json.dumps(stamp | line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
+    texts = [json.dumps(stamp | line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines]
+    data = "".join(texts)
     with _lock:
         file = _file or sys.stdout.buffer
         file.write(data.encode("utf-8", "replace"))
         file.flush()
+        if _sink is not None:
+            _sink([(line, len(text)) for line, text in zip(lines, texts, strict=True)])
 
 
 def say(message: str, level: str = "info", **fields: Any) -> None:

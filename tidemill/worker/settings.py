@@ -50,6 +50,10 @@ class Settings:
     """How long a machine that serves a subscription stays without work (`TIDEMILL_IDLE_SECONDS`)."""
     machine_until: float | None = None
     """When its age ends, in seconds since the epoch (`TIDEMILL_MACHINE_UNTIL`); None when it has no limit."""
+    log: str | None = None
+    """Log of Cloud Logging that lines go to beside stdout (`TIDEMILL_LOG`)."""
+    queue: str = ""
+    """The queue's name, for the log's entries (`TIDEMILL_QUEUE`)."""
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> Settings:
@@ -63,7 +67,7 @@ class Settings:
             raise CallerError.about("TIDEMILL_STORE", store, "the URI of a job store", "Set it in the job definition.")
         _check_version(env.get("TIDEMILL_MIN_WORKER"))
         has_metadata = env.get("AWS_EC2_METADATA_DISABLED", "").lower() != "true"
-        subscription = _subscription(env)
+        subscription = _name(env, "TIDEMILL_SUBSCRIPTION", "projects/<project>/subscriptions/<id>")
         return cls(
             store=store,
             region=env.get("TIDEMILL_REGION") or None,
@@ -77,6 +81,8 @@ class Settings:
             subscription=subscription,
             idle_seconds=_seconds(env, "TIDEMILL_IDLE_SECONDS", 600, at_most=86_400),
             machine_until=_until(env),
+            log=_name(env, "TIDEMILL_LOG", "projects/<project>/logs/<id>"),
+            queue=env.get("TIDEMILL_QUEUE", ""),
         )
 
 
@@ -98,11 +104,11 @@ def _slots(env: Mapping[str, str]) -> bool:
     return slots == "machine"
 
 
-def _subscription(env: Mapping[str, str]) -> str | None:
-    name = env.get("TIDEMILL_SUBSCRIPTION")
-    if name is not None and not re.fullmatch(r"projects/[^/\s]+/subscriptions/[^/\s]+", name):
-        allowed = "projects/<project>/subscriptions/<id>"
-        raise CallerError.about("TIDEMILL_SUBSCRIPTION", name, allowed, "The stack sets it; run `pulumi up`.")
+def _name(env: Mapping[str, str], variable: str, form: str) -> str | None:
+    """A full name of Google's, such as the stack sets."""
+    name = env.get(variable)
+    if name is not None and not re.fullmatch(re.sub(r"<\w+>", r"[^/\\s]+", form), name):
+        raise CallerError.about(variable, name, form, "The stack sets it; run `pulumi up`.")
     return name
 
 

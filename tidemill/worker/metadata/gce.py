@@ -93,6 +93,15 @@ class GceMetadata:
                 self._token_until = time.monotonic() + float(given.get("expires_in", 0)) - TOKEN_LEFT_SECONDS
             return self._token
 
+    def place(self) -> tuple[str, str]:
+        """The machine's name and zone.
+
+        Raises:
+            OSError: Nobody answers.
+        """
+        name, zone = (self._read(f"instance/{what}", TIMEOUT_SECONDS, {}).text for what in ("name", "zone"))
+        return name, zone.rpartition("/")[2]
+
     def _read(self, path: str, timeout: float, query: Mapping[str, object]) -> _Value:
         url = self._base + path + (f"?{urlencode(query)}" if query else "")
         request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
