@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from tests.unit.client_fakes import uris
-from tests.unit.every_cloud import CLOUDS, WORLDS, DyingError, GcpWorld
+from tests.unit.every_cloud import CLOUDS, WORLDS, DyingError, GcpWorld, run_chunk
 from tidemill.cli import run
 from tidemill.client import deliveries
 from tidemill.client import pipeline as pipeline_module
@@ -343,6 +343,18 @@ def test_a_submit_that_dies_at_any_step_is_finished_and_repeats_one_request_at_m
     assert steps
     assert steps.seen.count("publish") == 3
     assert twice == set(range(5))
+
+
+def test_what_was_published_without_a_record_is_published_again_although_some_of_it_is_done(world, tmp_path):
+    """Else nobody would know of the rest, and after a while it would be taken for lost."""
+    job = submit(world, chunk_size=1)
+    run_chunk(world.pipeline, job.id, 0, 3, ())
+    for record in (tmp_path / "store" / "jobs" / job.id / "published").iterdir():
+        record.unlink()
+    assert submit(world, chunk_size=1).enqueued == 1
+    assert set(world.delivered(job.id).values()) == {2}
+    world.work(job.id)
+    assert (job.status().state, job.status().succeeded) == ("finished", 10)
 
 
 class Steps:

@@ -75,7 +75,8 @@ def enqueue(pipeline: Pipeline, spec: JobSpec, round_: Round) -> int:
     """
     ledger, backend, queue = Ledger(pipeline.store, spec.job), pipeline.backend, queue_of(pipeline, spec)
     prefix = f"{spec.job}-r{round_.round}-a"
-    missing = _missing(ledger, round_, {state.name for state in backend.describe(queue, prefix)})
+    known = {state.name for state in backend.describe(queue, prefix)}
+    missing = _missing(ledger, round_, known, forgets=backend.sees_children)
     if not missing:
         return 0
     hashes = {
@@ -89,16 +90,16 @@ def enqueue(pipeline: Pipeline, spec: JobSpec, round_: Round) -> int:
     return len(arrays)
 
 
-def _missing(ledger: Ledger, round_: Round, known: set[str]) -> list[tuple[int, RoundArray]]:
+def _missing(ledger: Ledger, round_: Round, known: set[str], *, forgets: bool) -> list[tuple[int, RoundArray]]:
     """Arrays of a round that were never enqueued, each with its number.
 
-    The cloud forgets an array only after it has ended, and then there are records of it, or a later round has taken
-    over what it lost.
+    A cloud that `forgets` an array does so only after it has ended, and then there are records of it, or a later round
+    has taken over what it lost. Where the store itself remembers, what it does not is enqueued.
     """
     missing = [(k, array) for k, array in enumerate(round_.arrays) if array.name not in known]
     if not missing:
         return []
-    seen = ledger.done_chunks(round_.round)
+    seen = ledger.done_chunks(round_.round) if forgets else set[int]()
     for later in ledger.rounds()[round_.round + 1 :]:
         seen.update(chunk for array in later.arrays for chunk in array.all())
     return [(k, array) for k, array in missing if seen.isdisjoint(array.all())]
