@@ -4,8 +4,10 @@ and Docker, and what Container-Optimized OS adds."""
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
+import subprocess
 import tempfile
 import textwrap
 import threading
@@ -24,6 +26,8 @@ from localcloud.gcp.compute.vm import REGISTRIES, Host, Vm
 from localcloud.gcp.wire import Request, Response
 from localcloud.machines.images import Registry
 from tests.localcloud.harness import until
+from worker_image.oci import Layout
+from worker_image.tools import architecture, crane
 
 ACCOUNT = "worker@p.iam.gserviceaccount.com"
 UNIT = """
@@ -179,6 +183,42 @@ def test_an_image_that_may_not_be_pulled(site: Site) -> None:
     assert 'Permission "artifactregistry.repositories.downloadArtifacts" denied' in lines
     assert "first: 1" in lines
     assert "second: 1" in lines
+
+
+def test_an_image_of_the_project_s_registry(site: Site, tmp_path: Path) -> None:
+    """Pulled by tag, looked into with create and cp, and run from its entry point."""
+    (tmp_path / "main.go").write_text(
+        'package main\nimport ("fmt"; "os")\n'
+        'func main() { fmt.Println("says", os.Args[1:], os.Getenv("A")); os.Exit(4) }\n'
+    )
+    env = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
+    build = ["go", "build", "-trimpath", "-o", str(tmp_path / "program"), str(tmp_path / "main.go")]
+    subprocess.run(build, env=env, check=True, timeout=300)
+    (tmp_path / "note").write_text("noted\n")
+    layout = Layout(tmp_path / "layout")
+    files = {"program": tmp_path / "program", "tree/deep/note": tmp_path / "note"}
+    layout.write(files, architecture(), {"Entrypoint": ["/program"], "Cmd": ["by default"], "Env": ["A=image"]})
+    push = [str(crane()), "push", str(layout.folder), f"{site.host.registry.address()}/p/r/i:v1"]
+    subprocess.run(push, check=True, timeout=120, capture_output=True)
+    script = """
+    docker-credential-gcr configure-docker --registries=us-central1-docker.pkg.dev
+    image=us-central1-docker.pkg.dev/p/r/i
+    docker pull $image:v2; echo "missing: $?"; docker run --network host $image:v2; echo "missing: $?"
+    docker pull --quiet $image:v1 && docker create --name c $image:v1
+    docker create --name c $image:v1; echo "twice: $?"
+    mkdir /var/lib/tree && docker cp c:/tree/. /var/lib/tree && cat /var/lib/tree/deep/note
+    docker cp c:/none/. /var/lib/tree; echo "nothing: $?"
+    docker rm --force c; docker rm c; echo "gone: $?"
+    docker run --rm --network host $image:v1; echo "default: $?"
+    docker run --rm --network host --env A=mine $image:v1 given; echo "given: $?"
+    docker run --rm --network host --entrypoint /none $image:v1; echo "no program: $?"
+    """
+    lines = site.ended(site.vm(cloud_config(script)))
+    assert "manifest unknown" in lines
+    assert re.findall(r"(?:missing|twice|nothing|gone|default|given|no program): \d+", lines) == [
+        "missing: 1", "missing: 125", "twice: 1", "nothing: 1", "gone: 1", "default: 4", "given: 4", "no program: 127",
+    ]  # fmt: skip
+    assert re.findall("noted|says .*", lines) == ["noted", "says [by default] image", "says [given] mine"]
 
 
 LOOP = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -121,7 +120,10 @@ class Docker:
             raise DockerError(f"localcloud's docker does not know {verb!r}: {', '.join(sorted(TAKES))}", 125)
         options = read(verb, argv[1:])
         if verb == "run":
-            return self._run(options, env, output, signals)
+            try:
+                return self._run(options, env, output, signals)
+            except DockerError as error:
+                raise DockerError(str(error), 125 if error.code == 1 else error.code) from None
         text = getattr(self, f"_{verb}")(options)
         if text:
             os.write(output, f"{text}\n".encode())
@@ -138,11 +140,16 @@ class Docker:
         return options.words[0]
 
     def _create(self, options: Options) -> str:
-        with contextlib.suppress(DockerError):
-            self._find(options.one("name"))
-            raise DockerError(f'Conflict. The container name "/{options.one("name")}" is already in use')
-        self.containers[options.one("name") or uuid.uuid4().hex] = Container(self._image(options.words[0]))
-        return uuid.uuid4().hex
+        identity = uuid.uuid4().hex
+        self._named(options.one("name") or identity[:12], Container(self._image(options.words[0])))
+        return identity
+
+    def _named(self, name: str, container: Container) -> Container:
+        with self._lock:
+            if name in self.containers:
+                raise DockerError(f'Conflict. The container name "/{name}" is already in use by another.')
+            self.containers[name] = container
+        return container
 
     def _find(self, name: str) -> Container:
         if name not in self.containers:
@@ -204,10 +211,7 @@ class Docker:
         name = options.one("name") or uuid.uuid4().hex[:12]
         image = self._image(options.words[0])
         description = self._describe(options, image)
-        with self._lock:
-            if name in self.containers:
-                raise DockerError(f'Conflict. The container name "/{name}" is already in use', 125)
-            container = self.containers[name] = Container(image)
+        container = self._named(name, Container(image))
         try:
             process, problem = self._machine.contain(image, description, self._environment(options, env), output)
             if problem:
