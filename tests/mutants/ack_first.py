@@ -1,8 +1,9 @@
-"""Mutant: a chunk is acknowledged before its record is in the store. Starts the ordinary worker."""
+"""Mutant: a chunk is acknowledged before its record is in the store. Starts the worker."""
 
 import runpy
 import time
 
+from tests.worker import hasty
 from tidemill.ledger import Commit
 from tidemill.worker.chunk import ChunkRun
 
@@ -24,5 +25,6 @@ def apply() -> None:
 
 
 if __name__ == "__main__":
+    hasty.apply()
     apply()
     runpy.run_module("tidemill.worker", run_name="__main__")

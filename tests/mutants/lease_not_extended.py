@@ -1,7 +1,8 @@
-"""Mutant: a lease is held as long as the subscription gives it, and not longer. Starts the ordinary worker."""
+"""Mutant: a lease is held as long as the subscription gives it, and not longer. Starts the worker."""
 
 import runpy
 
+from tests.worker import hasty
 from tidemill.worker.leases import holder
 
 
@@ -10,5 +11,6 @@ def apply() -> None:
 
 
 if __name__ == "__main__":
+    hasty.apply()
     apply()
     runpy.run_module("tidemill.worker", run_name="__main__")

@@ -21,6 +21,7 @@ from tests.worker.containers import Ran, Team, TeamJob, ran
 
 ROOT = Path(__file__).parents[2]
 SUBSCRIPTION = "projects/p-1/subscriptions/cpu"
+HASTY = "tests.worker.hasty"
 OWN_DEADLINE = 10
 """The subscription's, in seconds: the shortest that Pub/Sub takes."""
 
@@ -136,7 +137,7 @@ class Gce:
             **extra,
         }
 
-    def start(self, module: str = "tidemill.worker", **extra: str) -> subprocess.Popen[bytes]:
+    def start(self, module: str = HASTY, **extra: str) -> subprocess.Popen[bytes]:
         """Start a machine's worker, or a mutant of it."""
         worker = subprocess.Popen(
             [sys.executable, "-m", module],
@@ -149,7 +150,7 @@ class Gce:
         self.team.workers.append(worker)
         return worker
 
-    def run(self, module: str = "tidemill.worker", **extra: str) -> Ran:
+    def run(self, module: str = HASTY, **extra: str) -> Ran:
         """Run a machine's worker until it leaves."""
         return ran(self.start(module, **extra))
 

@@ -11,6 +11,7 @@ def apply() -> None:
     holder.AGAIN_SECONDS = 0.05
     pubsub.REFUSED_SECONDS = pubsub.UNREACHABLE_SECONDS = 0.5
     pubsub.LONGEST_PAUSE = 0.1
+    pubsub.EMPTY_SECONDS = 0.05
     loop.CANCEL_SECONDS = 0.1
     cloud_log.PAUSE_SECONDS = 0.05
     cloud_log.CLOSE_SECONDS = 1.0

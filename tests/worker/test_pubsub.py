@@ -16,7 +16,6 @@ from tidemill.ledger import names
 
 SMALL = {"cpus": 0.5, "memory_mib": 64}
 """At least two of such items run side by side on any machine that runs tests."""
-HASTY = "tests.worker.hasty"
 
 
 @pytest.fixture
@@ -99,7 +98,7 @@ class TestLeases:
         """python-pubsub 593: its client lets go of a message after an hour."""
         job = team.job(["a"], waits(team))
         message = gce.publish(job)
-        worker = gce.start(HASTY)
+        worker = gce.start()
         pid_of(team)
         while gce.now < 3 * 3600:
             seen = message.extended
@@ -160,7 +159,7 @@ class TestLeases:
         gce.failures["pull"] = 2
         job = team.job(["a"], ["true"])
         message = gce.publish(job)
-        assert gce.run(HASTY).code == WorkerExit.DONE
+        assert gce.run().code == WorkerExit.DONE
         assert message.acked
 
 
@@ -208,7 +207,7 @@ class TestEnds:
         cancelled = team.job(["a", "b"], sh(f"echo $$ > {team.root}/cancelled; exec sleep 60"), 1, resources=SMALL)
         other = team.job(["a"], waits(team), resources=SMALL)
         messages = [gce.publish(cancelled), gce.publish(other)]
-        worker = gce.start(HASTY)
+        worker = gce.start()
         pid_of(team)
         victim = int(until(lambda: (f := team.root / "cancelled").exists() and f.read_text().strip(), "the other"))
         cancelled.ledger.cancel()
@@ -231,7 +230,7 @@ class TestEnds:
     )
     def test_a_subscription_that_cannot_be_used_is_an_error(self, team, gce, answer, named):
         gce.change(refuses=answer)
-        ended = gce.run(HASTY, TIDEMILL_IDLE_SECONDS="60")
+        ended = gce.run(TIDEMILL_IDLE_SECONDS="60")
         assert ended.code == WorkerExit.STOPPED
         said = ended.messages(level="error")
         assert len(said) == 1
@@ -259,7 +258,7 @@ class TestLog:
         gce.failures["write"] = 1
         job = team.job(["a", "b"], sh("echo out {index}; echo err {index} >&2; exit {index}"), resources=SMALL)
         gce.publish(job)
-        ended = gce.run(HASTY, TIDEMILL_LOG="projects/p-1/logs/tidemill", TIDEMILL_QUEUE="cpu")
+        ended = gce.run(TIDEMILL_LOG="projects/p-1/logs/tidemill", TIDEMILL_QUEUE="cpu")
         assert ended.code == WorkerExit.DONE
         # What was written twice is one entry; and what stdout has, the log has.
         assert [entry["jsonPayload"] for entry in gce.entries] == ended.lines
@@ -277,7 +276,7 @@ class TestLog:
         gce.failures["write"] = 10_000
         job = team.job(["a"], ["true"])
         gce.publish(job)
-        ended = gce.run(HASTY, TIDEMILL_LOG="projects/p-1/logs/tidemill")
+        ended = gce.run(TIDEMILL_LOG="projects/p-1/logs/tidemill")
         assert ended.code == WorkerExit.DONE
         assert [o.status for o in job.outcomes()] == ["succeeded"]
         assert len(ended.messages(level="warning")) == 1

@@ -27,6 +27,8 @@ REFUSED_SECONDS = 120.0
 (https://cloud.google.com/iam/docs/access-change-propagation)."""
 UNREACHABLE_SECONDS = 600.0
 """How long a subscription that does not answer is borne by a machine without work."""
+EMPTY_SECONDS = 1.0
+"""Between the beginnings of two pulls of which the first brought nothing: Pub/Sub need not hold it."""
 LONGEST_PAUSE = 30.0
 CLOSE_SECONDS = 10.0
 """For giving everything back, at the end."""
@@ -96,7 +98,7 @@ class PubSubLeases:
         self._pulling = False
         self._ended = self._closed = False
         self._failures = 0
-        self._failing_since = self._pull_at = 0.0
+        self._failing_since = self._pull_at = self._asked_at = 0.0
         threading.Thread(target=self._pull, name="pull", daemon=True).start()
 
     @property
@@ -120,7 +122,7 @@ class PubSubLeases:
             if not self._may_pull():
                 time.sleep(min(wait_seconds, max(0.0, self._pull_at - time.monotonic())))
                 return None
-            self._pulling = True
+            self._pulling, self._asked_at = True, time.monotonic()
             self._asked.put(None)
         try:
             answer = self._answers.get(timeout=wait_seconds) if wait_seconds > 0 else self._answers.get_nowait()
@@ -152,6 +154,7 @@ class PubSubLeases:
     def _opened(self, received: dict[str, Any] | None) -> PubSubLease | None:
         self._idle.pulled(empty=received is None)
         if received is None:
+            self._pull_at = self._asked_at + EMPTY_SECONDS
             if self._holder.held:
                 self._idle.busy()
             elif self._idle.leave():
