@@ -1,7 +1,6 @@
 """Cloud Monitoring of subscriptions: sampled now and then, visible late, with gaps on request.
 
-The numbers are those of https://cloud.google.com/monitoring/api/metrics_gcp_p_z: "Sampled every 60 seconds. After
-sampling, data is not visible for up to 120 seconds."
+How often and how late: https://cloud.google.com/monitoring/api/metrics_gcp_p_z#gcp-pubsub
 """
 
 from __future__ import annotations
