@@ -384,13 +384,16 @@ class Steps:
         return step
 
 
-def test_chunks_that_a_worker_has_begun_run_and_the_others_wait(world):
+def test_chunks_that_a_worker_holds_run_and_the_others_wait(world):
     job = submit(world)
     ledger = Ledger(world.pipeline.store, job.id)
     ledger.marker(0, 2, "a", 1, {}).write([6])
     status = job.status()
     assert (status.state, status.chunks.running, status.chunks.waiting) == ("running", 1, 3)
     assert (status.chunks.total, status.chunks.done) == (4, 0)
+    world.google.now += 400
+    world.pipeline.queues()  # any answer tells the time
+    assert (job.status().state, job.status().chunks.running) == ("waiting", 0)
 
 
 def test_a_chunk_that_vanished_is_found_by_the_empty_backlog_and_enqueued_again(world):

@@ -35,8 +35,6 @@ REQUEST_BYTES = 4 * 1024 * 1024
 IN_FLIGHT = 4
 LOOK_SECONDS = 30.0
 """How long what Monitoring and the dead letters said is believed: both lag more than that."""
-HEARTBEAT_SECONDS = 300.0
-"""A worker writes something of a chunk that it holds once a minute; one that has within this time still has it."""
 LEAST_RETENTION_SECONDS = 600.0
 
 _PREFIX = re.compile(r"^(?P<job>[a-z][a-z0-9-]*-[0-9a-f]{8})-r(?:(?P<round>\d+)-a(?:\d+)?)?$")
@@ -188,13 +186,7 @@ class GcpPubSub:
 
     def _done_or_alive(self, ledger: Ledger, number: int) -> set[int]:
         """Chunks of a round that are done, or of which a worker has written something lately."""
-        fresh, found = self.now() - HEARTBEAT_SECONDS, ledger.done_chunks(number)
-        for kind in ("attempts", "progress"):
-            folder = names.of_round(ledger.job, number, kind)
-            for entry in self._store.entries(folder):
-                if entry.modified > fresh:
-                    found.add(int(entry.name[len(folder) + 1 :].partition("/")[0]))
-        return found
+        return ledger.beating_chunks(number, self.now()) | ledger.done_chunks(number)
 
     def _ledger(self, job: str) -> Ledger:
         return self._ledgers.setdefault(job, Ledger(self._store, job))

@@ -179,16 +179,14 @@ def reconcile(
 
 
 def from_store(pipeline: Pipeline, spec: JobSpec, seen: Deliveries, look: Look) -> Deliveries:
-    """Deliveries of a queue that does not count children: what a worker has begun runs, everything else waits.
-
-    A chunk that was begun and released, and that no other worker has yet, counts as running.
-    """
+    """Deliveries of a queue that does not count children: what a worker has written of lately runs, the rest waits."""
     if look.counts.cancelled:
         return replace(seen, outstanding=False)
     ledger, open_ = Ledger(pipeline.store, spec.job), look.waiting.difference(seen.lost)
     newest = newest_rounds(look)
-    begun = {number: ledger.begun_chunks(number) for number in {newest[chunk] for chunk in open_ if chunk in newest}}
-    running = sum(chunk in begun.get(newest.get(chunk, -1), ()) for chunk in open_)
+    rounds, now = {newest[chunk] for chunk in open_ if chunk in newest}, pipeline.backend.now()
+    held = {number: ledger.beating_chunks(number, now) for number in rounds}
+    running = sum(chunk in held.get(newest.get(chunk, -1), ()) for chunk in open_)
     letters = pipeline.backend.dead_letters(queue_of(pipeline, spec), spec.job)
     dead = {letter.chunk for letter in letters if newest.get(letter.chunk) == letter.round}.intersection(seen.lost)
     states = {"running": running, "waiting": len(open_) - running}

@@ -26,6 +26,8 @@ from tidemill.store import Store
 
 START_FAILURES = 5
 """Runs of the user's code that never started, without a success, after which the job cancels itself."""
+ALIVE_SECONDS = 300.0
+"""A worker writes of a chunk that it holds once a minute; one that has not for this long holds it no more."""
 _PARALLEL = 16
 _ROUNDS_AT_ONCE = 4
 
@@ -275,10 +277,18 @@ class Ledger:
             shards = pool.map(lambda shard: list(self.store.list(f"{folder}/{shard}")), names.SHARDS)
             return {names.chunk_of_done(name) for shard in shards for name in shard}
 
-    def begun_chunks(self, number: int) -> set[int]:
-        """Chunks that a worker has leased in a round, done ones among them, by a listing of folders."""
-        found = self.store.folders(names.of_round(self.job, number, "attempts"))
-        return {int(folder.rstrip("/").rpartition("/")[2]) for folder in found}
+    def beating_chunks(self, number: int, now: float) -> set[int]:
+        """Chunks of a round that a worker holds, or held a few minutes ago, by a listing of names.
+
+        Only where leases have to be extended does a worker write its marker again once a minute.
+
+        Args:
+            number: The round.
+            now: Seconds since the epoch, by the store's clock.
+        """
+        folder = names.of_round(self.job, number, "attempts")
+        fresh = (entry.name for entry in self.store.entries(folder) if entry.modified > now - ALIVE_SECONDS)
+        return {int(name[len(folder) + 1 :].partition("/")[0]) for name in fresh}
 
     def failed_chunks(self, number: int) -> dict[int, int]:
         """By chunk: how many items failed in a round, where any did."""
