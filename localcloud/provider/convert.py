@@ -167,12 +167,18 @@ def check_pattern(value: str, pattern: str, path: str) -> None:
         raise RefusedError(path, f"{value!r} does not match {pattern}")
 
 
-def from_api(value: Any, names: dict[str, str]) -> Any:
-    """Convert an answer to property names and JSON's types; `names` maps the cloud's nested names to properties."""
+def from_api(value: Any, names: dict[str, str], capital: bool = True) -> Any:
+    """Convert an answer to property names and JSON's types.
+
+    Args:
+        names: The cloud's nested names to properties.
+        capital: The cloud's names begin with a capital, which a property's does not.
+    """
     if isinstance(value, dict):
-        return {names.get(key, key[:1].lower() + key[1:]): from_api(item, names) for key, item in value.items()}
+        plain = {key: key[:1].lower() + key[1:] if capital else key for key in value}
+        return {names.get(key, plain[key]): from_api(item, names, capital) for key, item in value.items()}
     if isinstance(value, list):
-        return [from_api(item, names) for item in value]
+        return [from_api(item, names, capital) for item in value]
     if isinstance(value, datetime.datetime):
         return value.isoformat()
     if isinstance(value, bytes):

@@ -354,7 +354,7 @@ class Resource:
                 document = jmespath.search(path[1:], data)
                 found[key] = json.dumps(document) if isinstance(document, dict) else document
             else:
-                found[key] = from_api(jmespath.search(path, data), names)
+                found[key] = from_api(jmespath.search(path, data), names, self.row.kind.capital)
         if self.row.taggable:
             found[self.row.kind.tags[1]] = tag_map(jmespath.search(self.row.tags_at, data))
         return {key: value for key, value in found.items() if value is not None}

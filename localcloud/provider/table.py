@@ -176,6 +176,7 @@ class Kind:
         words: What templates may use besides WORDS, such as `account`.
         common: Inputs that every type has.
         tags: The input of a resource's own tags, and the one with the default tags too.
+        capital: Whether the cloud's own names begin with a capital.
     """
 
     prefix: str
@@ -183,6 +184,7 @@ class Kind:
     words: frozenset[str] = frozenset()
     common: frozenset[str] = frozenset()
     tags: tuple[str, str] = ("tags", "tagsAll")
+    capital: bool = True
 
     def shape(self, service: str, operation: str) -> Any:
         """What an operation takes, as a structure of `convert`."""

@@ -132,6 +132,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"schedule": "* * * * *"},
     ),
     ("gcp:projects/service:Service", {"service": "pubsub.googleapis.com", "disableOnDestroy": True}, {}),
+    (
+        "gcp:secretmanager/secret:Secret",
+        {"secretId": "other", "replication": {"auto": {}}, "annotations": {"Team": "A"}},
+        {"annotations": {"Team": "B"}},
+    ),
     ("gcp:secretmanager/secret:Secret", {"secretId": "token", "replication": {"auto": {}}}, {"labels": {"a": "b"}}),
 ]
 

@@ -65,6 +65,7 @@ class Gcp(Kind):
     words = frozenset({"project", "number"})
     common = frozenset({"project"})
     tags = ("labels", "effectiveLabels")
+    capital = False
 
     def shape(self, service: str, operation: str) -> Shape:
         """What an operation takes, by the method's parameters and the resource in its body."""
