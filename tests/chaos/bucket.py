@@ -21,6 +21,8 @@ NAME = "store"
 BEFORE = ("500", "503", "drop", "hang-drop")
 AFTER = ("500-after", "drop-after", "hang", "hang-drop-after")
 FAULTS = {"PUT": (*BEFORE, *AFTER), "GET": (*BEFORE, "hang"), "HEAD": (*BEFORE, "hang")}
+KINDS = ("409", "500", "500-after", "drop", "drop-after", "hang", "hang-drop-after")
+"""Every record is written by a conditional create. The first ones meet these, one each, whatever the seed draws."""
 ONCE = re.compile(r"/done/|/rounds/|/job\.json$")
 """Objects that never change once they are there."""
 _NAMES = {"500": "InternalError", "503": "SlowDown", "409": "ConditionalRequestConflict"}
@@ -49,6 +51,7 @@ class Bucket:
         self.on_write: Callable[[str], None] = lambda key: None
         self.outage_until = 0.0
         self._asked: Counter[tuple[str, str]] = Counter()
+        self._owed = list(KINDS)
         self._lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"bucket": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -89,7 +92,9 @@ class Bucket:
             self._asked[method, key] += 1
             dice = random.Random(f"{self.seed} {method} {key} {self._asked[method, key]}")
             fault = None
-            if dice.random() < self.rate:
+            if self._owed and conditional and "/done/" in key and self._asked[method, key] == 1:
+                fault = self._owed.pop(0)
+            elif dice.random() < self.rate:
                 fault = dice.choice(FAULTS[method])
             elif conditional and dice.random() < 4 * self.rate:
                 fault = "409"

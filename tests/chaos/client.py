@@ -24,7 +24,15 @@ def open_pipeline(folder: Path) -> Pipeline:
 def submit(folder: Path, asked: dict[str, Any]) -> Job:
     items = [f"item-{index}" for index in range(asked["items"])]
     return open_pipeline(folder).submit(
-        asked["command"], items, name="chaos", chunk_size=asked["chunk_size"], attempts=2, timeout_seconds=30
+        asked["command"],
+        items,
+        function=asked["function"],
+        name="chaos",
+        chunk_size=asked["chunk_size"],
+        code=asked["code"],
+        slots=asked["slots"],
+        attempts=2,
+        timeout_seconds=60,
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tests.chaos import client
-from tests.chaos.batch import Batch, marked
+from tests.chaos.batch import ELEVEN, Batch, marked
 from tests.chaos.bucket import NAME, Bucket
 from tidemill.client import job as looks
 from tidemill.client.job import Job
@@ -25,12 +25,39 @@ PROGRAM = """#!/bin/sh
 # $1: the item's index; $2: its output folder. {version}
 set -e
 case $1 in
+{gated}) until [ -e {gate} ]; do sleep 0.05; done ;;
 {killer}) kill -9 $PPID; sleep 20 ;;
 {filler}) cat /dev/zero > full 2>/dev/null || sleep 0.3; exit 4 ;;
 {slow}) sleep 0.7 ;;
 {broken}) echo "item $1 is broken" >&2; exit 3 ;;
 esac
 echo "{version} $1" > "$2/result" || exit 28
+"""
+MODULE = """
+import os, signal, time
+
+def work(index, output):
+    # {version}
+    if index == {gated}:
+        while not os.path.exists({gate!r}):
+            time.sleep(0.05)
+    if index == {killer}:
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(20)
+    if index == {filler}:
+        try:
+            with open("full", "wb") as file:
+                while True:
+                    file.write(bytes(1 << 20))
+        except OSError:
+            time.sleep(0.3)
+        raise SystemExit(4)
+    if index == {slow}:
+        time.sleep(0.7)
+    if index in {broken}:
+        raise SystemExit(3)
+    with open(output + "/result", "w") as file:
+        file.write("{version} %d" % index)
 """
 FULL = 28
 KILL_POINTS = ("/manifest/", "/job.json", "/rounds/0.json")
@@ -47,6 +74,10 @@ class Size:
     workers: int = 8
     fault_rate: float = 0.03
     scratch_mib: int = 32
+    slots: int = 2
+    """Items side by side in a container."""
+    function: bool = False
+    """Whether items are calls of a function, instead of programs."""
     seconds: float = 120.0
 
     @property
@@ -82,14 +113,17 @@ class World:
     def __init__(self, folder: Path, size: Size) -> None:
         self.folder, self.size = folder, size
         self.bucket = Bucket(size.seed, size.fault_rate)
-        self.program = folder / "program.sh"
+        self.code = folder / "code"
+        self.gate = folder / "gate"
         self.kill_points: tuple[str, ...] = KILL_POINTS
         self.before_cancel: dict[int, Outcome] = {}
         chunk, third = size.chunk_size, size.chunks // 3
         self.killer = chunk + chunk // 2
         self.filler = (third + 1) * chunk + 1
         self.slow = (2 * third) * chunk
-        self.broken = set(range(7, size.items, 97)) - {self.killer, self.filler, self.slow}
+        self.gated = size.items - 1
+        """It runs until the job was cancelled, so that there is something to cancel."""
+        self.broken = set(range(7, size.items, 97)) - {self.killer, self.filler, self.slow, self.gated}
         self.batch = Batch(
             folder / "queue",
             self.bucket,
@@ -97,40 +131,44 @@ class World:
             size.seed,
             slots=size.workers,
             victim=self.slow // chunk,
-            calm=frozenset({self.killer // chunk}),
+            calm=frozenset({self.killer // chunk, self.gated // chunk}),
         )
 
-    def write_program(self, version: str) -> None:
-        """The program of the image: in its second version nothing is wrong but one item."""
+    def write_code(self, version: str) -> Path:
+        """The code of the job: in its second version nothing is wrong but one item."""
         first = version == "v1"
-        broken = self.broken if first else {min(self.broken)}
-        self.program.write_text(
-            PROGRAM.format(
-                version=version,
-                killer=self.killer if first else "none",
-                filler=self.filler if first else "none",
-                slow=self.slow,
-                broken="|".join(map(str, sorted(broken))),
-            )
-        )
-        self.program.chmod(0o755)
+        broken = sorted(self.broken) if first else [min(self.broken)]
+        values = {
+            "version": version,
+            "gated": self.gated,
+            "gate": str(self.gate),
+            "killer": self.killer if first else "-1",
+            "filler": self.filler if first else "-1",
+            "slow": self.slow,
+        }
+        self.code.mkdir(exist_ok=True)
+        program = self.code / "program.sh"
+        program.write_text(PROGRAM.format(**values, broken="|".join(map(str, broken))))
+        program.chmod(0o755)
+        (self.code / "module.py").write_text(MODULE.format(**values, broken=broken))
+        return self.code
 
     # ---- the run ------------------------------------------------------------------------------------------------
 
     def run(self) -> Report:
         """Everything, once."""
         report, started = Report(), time.monotonic()
-        self.write_program("v1")
+        self.write_code("v1")
         before = {key: os.environ.get(key) for key in self.bucket.environment}
         os.environ.update(self.bucket.environment)
         try:
             with self.bucket.running(), self.batch.running(self.size.scratch_mib):
                 job = self.submit_and_die()
                 self.cancel_and_resume(job)
+                self.gate.touch()
                 self.finish(job)
                 first = list(Ledger(job._pipeline.store, job.id).outcomes())
                 self.check_first(report, first)
-                self.write_program("v2")
                 self.retry(job)
                 self.finish(job)
                 self.until(lambda: self.batch.idle, "the last containers end")
@@ -151,7 +189,10 @@ class World:
             "folder": str(self.batch.folder),
             "items": self.size.items,
             "chunk_size": self.size.chunk_size,
-            "command": [str(self.program), "{index}", "{output}"],
+            "command": None if self.size.function else ["{code}/program.sh", "{index}", "{output}"],
+            "function": "module:work" if self.size.function else None,
+            "code": str(self.code),
+            "slots": self.size.slots,
         }
         order.write_text(json.dumps(asked))
         for point in self.kill_points:
@@ -186,8 +227,8 @@ class World:
         assert status.state == "finished", status
 
     def retry(self, job: Job) -> None:
-        """Run what failed again, with the program as it is now."""
-        job.retry()
+        """Run what failed again, with mended code."""
+        job.retry(code=self.write_code("v2"))
 
     def until(self, condition: Callable[[], object], what: str) -> None:
         end = time.monotonic() + self.size.seconds
@@ -237,7 +278,8 @@ class World:
         counts = ledger.counts()
         told = (counts.succeeded, counts.failed, counts.remaining)
         report.check(told == (self.size.items - len(failed), len(failed), 0), f"status says {told}")
-        report.check(counts.reclaims >= 11, f"only {counts.reclaims} reclaims were counted")
+        least = ELEVEN if self.batch.victim >= 0 else 0
+        report.check(counts.reclaims >= least, f"only {counts.reclaims} reclaims were counted")
         self.check_attempts(report, ledger, outcomes)
         prefixes = (f"jobs/{job.id}/", f"out/{job.id}/")
         outside = [key for key in self.bucket.writes if not key.startswith(prefixes) and key != PROBE]

@@ -39,14 +39,14 @@ class GpuUse(NamedTuple):
 
 
 class _Gpu(NamedTuple):
-    index: str
+    number: str
     uuid: str
     memory_mib: float | None
     percent: float | None
 
     def is_one_of(self, names: Sequence[str]) -> bool:
         """Whether it is named, as CUDA reads names: an index, or the beginning of a UUID."""
-        return any(name == self.index or (name.startswith("GPU-") and self.uuid.startswith(name)) for name in names)
+        return any(name == self.number or (name.startswith("GPU-") and self.uuid.startswith(name)) for name in names)
 
 
 class Window:
