@@ -26,14 +26,15 @@ def refused(call: Any, **params: Any) -> str:
 
 
 def test_a_compute_environment_is_creating_then_valid(cloud: Account) -> None:
-    made = cloud.environment(wait=False)
-    assert cloud.status_of(made) == "CREATING"
-    assert "must be VALID" in refused(
-        cloud.batch.create_job_queue,
-        jobQueueName="early",
-        priority=1,
-        computeEnvironmentOrder=[{"order": 1, "computeEnvironment": made}],
-    )
+    with cloud.still():
+        made = cloud.environment(wait=False)
+        assert cloud.status_of(made) == "CREATING"
+        assert "must be VALID" in refused(
+            cloud.batch.create_job_queue,
+            jobQueueName="early",
+            priority=1,
+            computeEnvironmentOrder=[{"order": 1, "computeEnvironment": made}],
+        )
     until(lambda: cloud.status_of(made) == "VALID")
 
 
@@ -88,27 +89,23 @@ def test_deleting_needs_disabled_and_no_relation(cloud: Account) -> None:
     queue = cloud.queue(environment)
     delete = cloud.batch.delete_compute_environment
     assert "must be DISABLED" in refused(delete, computeEnvironment=environment)
-    cloud.batch.update_compute_environment(computeEnvironment=environment, state="DISABLED")
-    assert "being modified" in refused(delete, computeEnvironment=environment)
+    with cloud.still():
+        cloud.batch.update_compute_environment(computeEnvironment=environment, state="DISABLED")
+        assert "being modified" in refused(delete, computeEnvironment=environment)
     until(lambda: cloud.status_of(environment) == "VALID")
     found = "Cannot delete, found existing JobQueue relationship"
     assert found in refused(delete, computeEnvironment=environment)
 
     order = [{"order": 1, "computeEnvironment": other}]
-    cloud.batch.update_job_queue(jobQueue=queue, computeEnvironmentOrder=order)
-    assert cloud.queue_status(queue) == "UPDATING"
-    until(lambda: cloud.queue_status(queue) == "VALID")
-    assert found in refused(delete, computeEnvironment=environment), "the relation lingers after the queue has moved"
-
-    def deleted() -> bool:
-        try:
-            delete(computeEnvironment=environment)
-        except ClientError:
-            return False
-        return True
-
-    until(deleted)
-    assert cloud.status_of(environment) == "DELETING"
+    with cloud.lingering():
+        with cloud.still():
+            cloud.batch.update_job_queue(jobQueue=queue, computeEnvironmentOrder=order)
+            assert cloud.queue_status(queue) == "UPDATING"
+        until(lambda: cloud.queue_status(queue) == "VALID")
+        assert found in refused(delete, computeEnvironment=environment), "it lingers after the queue has moved"
+    with cloud.still():
+        delete(computeEnvironment=environment)
+        assert cloud.status_of(environment) == "DELETING"
     until(lambda: cloud.status_of(environment) is None)
 
 
@@ -116,8 +113,9 @@ def test_deleting_the_queue_ends_the_relation_at_once(cloud: Account) -> None:
     environment = cloud.environment()
     queue = cloud.queue(environment)
     assert "must be DISABLED" in refused(cloud.batch.delete_job_queue, jobQueue=queue)
-    cloud.batch.update_job_queue(jobQueue=queue, state="DISABLED")
-    assert "being modified" in refused(cloud.batch.delete_job_queue, jobQueue=queue)
+    with cloud.still():
+        cloud.batch.update_job_queue(jobQueue=queue, state="DISABLED")
+        assert "being modified" in refused(cloud.batch.delete_job_queue, jobQueue=queue)
     until(lambda: cloud.queue_status(queue) == "VALID")
     cloud.batch.update_compute_environment(computeEnvironment=environment, state="DISABLED")
     until(lambda: cloud.status_of(environment) == "VALID")

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
@@ -25,6 +25,7 @@ EXCEEDING = {"BEST_FIT_PROGRESSIVE", "SPOT_CAPACITY_OPTIMIZED", "SPOT_PRICE_CAPA
 """Strategies with which an environment's infrastructure can be updated in place:
 https://docs.aws.amazon.com/batch/latest/userguide/updating-compute-environments.html"""
 FAIR_LEFT_OUT = ("computeReservation", "shareDistribution")
+Found = TypeVar("Found")
 SCALING = {"minvCpus", "maxvCpus", "desiredvCpus"}
 
 
@@ -110,10 +111,7 @@ class Catalog:
     # Compute environments
 
     def environment(self, name: str, region: str) -> Environment:
-        found = self.environments.get(name if name.startswith("arn:") else arn(region, "compute-environment", name))
-        if found is None:
-            raise BatchError(f"Compute Environment {name} does not exist")
-        return found
+        return _known(self.environments, _identity("compute-environment", name, region), f"Compute Environment {name}")
 
     def create_compute_environment(self, p: Json, region: str) -> Json:
         name = valid_name(p["computeEnvironmentName"], "computeEnvironmentName")
@@ -226,10 +224,7 @@ class Catalog:
     # Job queues
 
     def queue(self, name: str, region: str) -> Queue:
-        found = self.queues.get(name if name.startswith("arn:") else arn(region, "job-queue", name))
-        if found is None:
-            raise BatchError(f"Job queue {name} does not exist")
-        return found
+        return _known(self.queues, _identity("job-queue", name, region), f"Job queue {name}")
 
     def create_job_queue(self, p: Json, region: str) -> Json:
         name = valid_name(p["jobQueueName"], "jobQueueName")
@@ -320,9 +315,7 @@ class Catalog:
     # Scheduling policies
 
     def _policy(self, identity: str) -> Json:
-        if identity not in self.policies:
-            raise BatchError(f"Scheduling policy {identity} does not exist")
-        return self.policies[identity]
+        return _known(self.policies, identity, f"Scheduling policy {identity}")
 
     def create_scheduling_policy(self, p: Json, region: str) -> Json:
         identity = arn(region, "scheduling-policy", valid_name(p["name"], "name"))
@@ -364,8 +357,19 @@ class Catalog:
         return page("jobQueues", _chosen(every, "job-queue", p, "jobQueues", region), p)
 
 
+def _identity(kind: str, name: str, region: str) -> str:
+    """The ARN of what is named by its ARN or by its name."""
+    return name if name.startswith("arn:") else arn(region, kind, name)
+
+
+def _known(every: dict[str, Found], identity: str, what: str) -> Found:
+    if identity not in every:
+        raise BatchError(f"{what} does not exist")
+    return every[identity]
+
+
 def _chosen(every: dict[str, Json], kind: str, p: Json, key: str, region: str) -> list[Json]:
-    wanted = [each if each.startswith("arn:") else arn(region, kind, each) for each in p.get(key) or []]
+    wanted = [_identity(kind, each, region) for each in p.get(key) or []]
     if wanted:
         return [every[each] for each in wanted if each in every]
     return [detail for identity, detail in every.items() if f":{region}:" in identity]
