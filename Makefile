@@ -1,4 +1,4 @@
-# make demo          the main job, start to finish, on localcloud    (KEEP=1 leaves it up)
+# make demo          the main job, start to finish, on localcloud    (CLOUD=gcp on a GCP, KEEP=1 leaves it up)
 # make test          lint and all tests
 # make test-images   the worker in images that have another C library or none   (needs apt)
 # make worker        builds the worker's image; PUSH=REGISTRY pushes it
@@ -11,6 +11,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 JOBS ?= 2
 STACK ?= vision-dev
+CLOUD ?= aws
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Activated environments of the caller must not leak into ours.
@@ -34,7 +35,7 @@ engine: $(INSTALLED)
 	@$(BIN)/python -m localcloud engine
 
 demo: engine
-	@$(BIN)/python -m examples.photo_tiles.demo $(if $(KEEP),--keep)
+	@$(BIN)/python -m examples.photo_tiles.demo --cloud $(CLOUD) $(if $(KEEP),--keep)
 
 test: lint engine
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/images tests

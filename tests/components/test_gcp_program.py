@@ -15,6 +15,8 @@ from tidemill.descriptor import Descriptor
 IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
 AUTO_NAMING = len("-1a2b3c4")
 
+SUBMITTER = "serviceAccount:photographer@localcloud-project.iam.gserviceaccount.com"
+
 
 @pytest.fixture(scope="module", params=GCP_STACKS)
 def stack(request: pytest.FixtureRequest) -> tuple[str, Recorder]:
@@ -107,7 +109,7 @@ def test_machines_run_as_that_account(stack):
 
 def test_a_submitter_publishes_looks_and_writes_jobs_and_nothing_else():
     recorder = run_stack("demo-gcp")
-    held = [made for made in recorder.resources if made.inputs.get("member") == "user:demo@example.com"]
+    held = [made for made in recorder.resources if made.inputs.get("member") == SUBMITTER]
     granted = sorted((made.kind, made.inputs["role"].rpartition("/")[2]) for made in held)
     assert granted == [
         ("artifactregistry.RepositoryIamMember", "artifactregistry.reader"),
@@ -118,6 +120,7 @@ def test_a_submitter_publishes_looks_and_writes_jobs_and_nothing_else():
         ("pubsub.SubscriptionIAMMember", "pubsub.viewer"),
         ("pubsub.TopicIAMMember", "pubsub.publisher"),
         ("pubsub.TopicIAMMember", "pubsub.viewer"),
+        ("storage.BucketIAMMember", "storage.legacyBucketReader"),
         ("storage.BucketIAMMember", "storage.objectUser"),
         ("storage.BucketIAMMember", "storage.objectViewer"),
     ]
@@ -200,7 +203,7 @@ def test_what_a_stack_exports(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pulumi, "export", exported.__setitem__)
     run_stack("demo-gcp")
     assert set(exported) == {"log_bucket", "pipeline", "pipeline_uri", "registry_url", "submitters", "worker_account"}
-    assert exported["submitters"] == ["user:demo@example.com"]
+    assert exported["submitters"] == [SUBMITTER]
 
 
 def test_a_preview_makes_the_same_resources(stack):
