@@ -117,10 +117,12 @@ class GcpStore(pulumi.ComponentResource):
 
     def grant_work(self, member: Member) -> None:
         """Let a member do what machines do: read and write ``jobs/``, ``out/`` and ``fleet/``, and no descriptor."""
+        self._list(member)
         self._grant("work", member, _WRITE, ["jobs/", "out/", "fleet/"])
 
     def grant_submit(self, member: Member) -> None:
         """Let a member submit: write ``jobs/``, read ``out/``, ``fleet/`` and the descriptor."""
+        self._list(member)
         self._grant("submit", member, _WRITE, ["jobs/"])
         self._grant("look", member, _READ, ["out/", "fleet/"], [DESCRIPTOR_NAME])
 
@@ -134,6 +136,19 @@ class GcpStore(pulumi.ComponentResource):
             f"{self.pulumi_resource_name}-read-{member.name}",
             bucket=self.bucket,
             role=_READ,
+            member=member.principal,
+            opts=self._child,
+        )
+
+    def _list(self, member: Member) -> None:
+        """Let a member see the names of all objects: without it an object that is not there is a 403, not a 404.
+
+        Source: https://cloud.google.com/storage/docs/access-control/iam-permissions (storage.objects.list)
+        """
+        gcp.storage.BucketIAMMember(
+            f"{self.pulumi_resource_name}-list-{member.name}",
+            bucket=self.bucket,
+            role="roles/storage.legacyBucketReader",
             member=member.principal,
             opts=self._child,
         )

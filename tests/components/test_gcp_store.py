@@ -119,16 +119,23 @@ def test_the_descriptor_is_an_object_of_its_own():
     ],
 )
 def test_a_grant_is_bound_to_its_prefixes(grant: str, expected: dict[str, tuple[str, str]]):
-    bindings = granted(grant).of("storage.BucketIAMMember")
+    bindings = [b for b in granted(grant).of("storage.BucketIAMMember") if "condition" in b.inputs]
     assert {b.name: (b.inputs["role"], b.inputs["condition"]["expression"]) for b in bindings} == expected
     assert {(b.inputs["bucket"], b.inputs["member"]) for b in bindings} == {(BUCKET, SOMEBODY.principal)}
+
+
+@pytest.mark.parametrize(("grant", "sees"), [("grant_work", 1), ("grant_submit", 1), ("grant_fleet", 0)])
+def test_who_asks_for_what_may_be_absent_sees_all_names(grant: str, sees: int):
+    """Otherwise Cloud Storage answers 403 for an object that is not there, a job's tombstone for one."""
+    bindings = [b for b in granted(grant).of("storage.BucketIAMMember") if "condition" not in b.inputs]
+    assert [b.inputs["role"] for b in bindings] == ["roles/storage.legacyBucketReader"] * sees
 
 
 def test_nobody_is_granted_the_descriptors_place_to_write():
     """The deployer alone writes it, by its own rights on the project."""
     for grant in ("grant_work", "grant_fleet", "grant_submit"):
         for binding in granted(grant).of("storage.BucketIAMMember"):
-            if binding.inputs["role"] != "roles/storage.objectViewer":
+            if binding.inputs["role"] == "roles/storage.objectUser":
                 assert "pipeline.json" not in binding.inputs["condition"]["expression"]
                 assert f'"{OBJECTS}"' not in binding.inputs["condition"]["expression"]
 
@@ -136,7 +143,8 @@ def test_nobody_is_granted_the_descriptors_place_to_write():
 def test_a_condition_holds_no_more_operators_than_iam_takes():
     for grant in ("grant_work", "grant_submit"):
         for binding in granted(grant).of("storage.BucketIAMMember"):
-            assert binding.inputs["condition"]["expression"].count("||") <= 12
+            if "condition" in binding.inputs:
+                assert binding.inputs["condition"]["expression"].count("||") <= 12
 
 
 def test_everything_may_be_read_without_a_condition():
