@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -18,6 +20,7 @@ from localcloud.gcp import seed, serve
 from localcloud.gcp.compute.api import Compute
 from localcloud.gcp.wire import ApiError
 from tests.localcloud.harness import until
+from tests.localcloud.test_children import sleeping
 from tests.localcloud.test_gcp_vm import UNIT, cloud_config
 
 PROJECT = f"projects/{seed.PROJECT}"
@@ -253,6 +256,57 @@ def test_an_autoscaler_that_is_not_emulated_is_refused(made: Made) -> None:
     with pytest.raises(ApiError, match="cpuUtilization"):
         made.autoscaler(group, cpuUtilization={"utilizationTarget": 0.5})
     made.gone(group)
+
+
+def test_what_names_something_that_is_not_there_is_refused_and_not_kept(made: Made) -> None:
+    with pytest.raises(ApiError, match="no such instance template"):
+        made.group(template=f"{REGION}/instanceTemplates/none")
+    group = made.group()
+    with pytest.raises(ApiError, match="no such instance template"):
+        made.call("compute", "PATCH", group, {"versions": [{"instanceTemplate": f"{REGION}/instanceTemplates/none"}]})
+    with pytest.raises(ApiError, match="does not exist"):
+        made.autoscaler(f"{REGION}/instanceGroupManagers/none")
+    kept = [name for name in made.site.resources.names("compute/") if name.endswith("/none")]
+    assert kept == []
+    versions = made.call("compute", "GET", group)["versions"]
+    assert "none" not in str(versions)
+    made.gone(group)
+
+
+def test_a_new_template_is_for_machines_to_come(made: Made) -> None:
+    group = made.group(1)
+    (old,) = made.running(group, 1)
+    made.call("compute", "PATCH", group, {"versions": [{"instanceTemplate": made.template()}]})
+    made.call("compute", "POST", f"{group}/resize?size=2")
+    versions = {each["name"]: each["version"]["instanceTemplate"] for each in made.running(group, 2)}
+    assert len(set(versions.values())) == 2
+    assert versions[old["name"]] == old["version"]["instanceTemplate"]
+    made.gone(group)
+
+
+def test_nothing_outlives_a_daemon_that_is_killed(tmp_path: Path) -> None:
+    program = f"""
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from tests.localcloud.harness import until
+from tests.localcloud.test_children import sleeping
+from tests.localcloud.test_gcp_vm import Site, cloud_config
+site = Site(Path({str(tmp_path)!r}))
+vm = site.vm(cloud_config("docker run --rm --network host --entrypoint sleep image 4646"))
+until(lambda: [each for each in vm.docker.containers.values() if each.process], 60)
+print(vm._holder.process.pid, flush=True)
+time.sleep(120)
+"""
+    daemon = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert daemon.stdout
+        holder = int(daemon.stdout.readline())
+        until(lambda: len(sleeping(4646)) == 1, 60)
+    finally:
+        daemon.kill()
+        daemon.wait(60)
+    until(lambda: not sleeping(4646) and not Path(f"/proc/{holder}").exists(), 60)
 
 
 def test_a_machine_reaches_the_apis_with_its_account_and_not_the_controls(made: Made) -> None:

@@ -34,7 +34,7 @@ PAGE = 500
 class Compute:
     """The plug-in."""
 
-    apis = ("compute",)
+    apis = ("compute", "artifactregistry")
     options: ClassVar = {
         "boot_seconds": (20.0, "from the room that was found to RUNNING, on the cloud's clock"),
         "retry_seconds": (60.0, "between two tries to create a machine, on the cloud's clock"),
@@ -79,21 +79,48 @@ class Compute:
 
     def handle(self, request: Request) -> Response | None:
         """Answer what behaves; the rest is the generic server's."""
+        if request.api == "artifactregistry":
+            return self._docker_image(request) if request.call.id.endswith(".dockerImages.get") else None
         kind, verb = request.call.id.split(".")[1:3]
         if kind not in ("regionInstanceGroupManagers", "regionAutoscalers"):
             return None
         if verb in ("insert", "patch", "update", "delete"):
-            if kind == "regionAutoscalers" and verb != "delete":
-                self._check_policy(request.call.body or {}, verb)
-            answer = self._site.default(request)
-            self._reload()
-            if kind == "regionInstanceGroupManagers" and verb != "delete":
-                self._take_target(request)
-            return answer
+            return self._change(request, kind, verb)
         if verb in ("get", "list"):
             return self._described(request, kind, self._site.default(request).json())
         action = getattr(self, f"_do_{verb}", None)
         return action(request, *self._group(request)) if action and kind == "regionInstanceGroupManagers" else None
+
+    def _docker_image(self, request: Request) -> Response:
+        """An image that machines can pull; what stands for this machine's root is there under every name."""
+        _, project, _, location, _, repository, _, image = request.call.name.split("/", 7)
+        if not self._site.resources.get(f"artifactregistry/{request.call.name.rpartition('/dockerImages/')[0]}"):
+            raise ApiError(404, "Requested entity was not found.")
+        uri = f"{location}-docker.pkg.dev/{project}/{repository}/{image}"
+        try:
+            self.host.registry.pinned(uri)
+        except PullError as error:
+            raise ApiError(404, str(error)) from None
+        return Response.of({"name": request.call.name, "uri": uri})
+
+    def _change(self, request: Request, kind: str, verb: str) -> Response:
+        body = request.call.body or {}
+        if kind == "regionAutoscalers" and verb != "delete":
+            self._check_policy(body, verb)
+        name = self._site.full_name("compute", request.call.name)
+        name += f"/{body['name']}" if verb == "insert" and "name" in body else ""
+        before = self._site.resources.get(name)
+        answer = self._site.default(request)
+        try:
+            self._reload()
+        except ApiError:
+            self._site.resources.put(name, before) if before else self._site.resources.delete(name)
+            self._reload()
+            raise
+        if kind == "regionInstanceGroupManagers" and verb != "delete":
+            with self._changing():
+                self.groups[name].resize(int(body.get("targetSize", self.groups[name].target)))
+        return answer
 
     @staticmethod
     def _check_policy(body: Json, verb: str) -> None:
@@ -101,13 +128,6 @@ class Compute:
         names = left_out(policy) if verb != "patch" or "customMetricUtilizations" in policy else ""
         if names:
             raise ApiError(501, f"localcloud does not emulate {names} of an autoscaler", field="autoscalingPolicy")
-
-    def _take_target(self, request: Request) -> None:
-        body = request.call.body or {}
-        name = self._site.full_name("compute", request.call.name)
-        with self._changing():
-            group = self.groups.get(name) or self.groups[f"{name}/{body['name']}"]
-            group.resize(int(body.get("targetSize", group.target)))
 
     def _group(self, request: Request) -> tuple[str, Group]:
         name = self._site.full_name("compute", request.call.name)
@@ -197,8 +217,11 @@ class Compute:
             for name in set(self.groups) - set(groups):
                 self.groups.pop(name).clear()
             self._fields = dict(groups)
-            for name in set(groups) - set(self.groups):
-                self._new_group(name)
+            for name, fields in groups.items():
+                for version in fields.get("versions") or [fields]:
+                    self._template(version.get("instanceTemplate", ""))
+                if name not in self.groups:
+                    self._new_group(name)
             scalers = dict(self._site.resources.list(f"{at}/autoscalers"))
             for name in set(self.autoscalers) - set(scalers):
                 del self.autoscalers[name]
@@ -223,7 +246,7 @@ class Compute:
         if url not in self._templates:
             found = self._site.resources.get(f"compute/{url.partition('/compute/v1/')[2]}")
             if found is None:
-                raise GroupError(f"the template {url} is gone")
+                raise GroupError(f"The resource '{url}' was not found: no such instance template")
             self._templates[url] = found["properties"]
         return self._templates[url]
 
