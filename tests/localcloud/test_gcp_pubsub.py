@@ -165,6 +165,25 @@ def test_a_lease_that_is_not_extended_ends_and_one_that_is_lasts_for_hours() -> 
         assert unacked(pubsub) == 0
 
 
+def test_a_retry_policy_keeps_a_returned_message_back_for_longer_each_time() -> None:
+    clock = Clock(60.0)
+    with PubSub(clock, pull_wait=0.5 * clock.factor) as pubsub:
+        prepared(pubsub)
+        policy = {"retryPolicy": {"minimumBackoff": "30s", "maximumBackoff": "90s"}}
+        pubsub.json("PATCH", f"v1/{SUB}", {"subscription": policy, "updateMask": "retryPolicy"})
+        publish(pubsub, {"n": "1"})
+        received = one(pubsub)
+        for least in (30, 60, 90, 90):
+            returned = clock.now()
+            deadline(pubsub, received["ackId"], 0)
+            received = one(pubsub)
+            assert clock.now() - returned >= least
+        assert received["deliveryAttempt"] == 5
+        policy["retryPolicy"]["maximumBackoff"] = "601s"
+        wrong = {"subscription": policy, "updateMask": "retryPolicy"}
+        assert "backoff" in refused(lambda: pubsub.json("PATCH", f"v1/{SUB}", wrong))
+
+
 def test_a_message_lasts_for_its_declared_retention_which_is_more_than_pstest_keeps() -> None:
     clock = Clock(10 * DAY)  # ten days a second
     with PubSub(clock, pull_wait=0.01 * clock.factor) as pubsub:

@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	maxMessages = 1000     // in a publish: https://cloud.google.com/pubsub/quotas#resource_limits
-	maxPublish  = 10 << 20 // bytes in a publish: the same page
-	again       = ":again" // marks the ack id of a duplicate delivery
+	maxMessages = 1000              // in a publish: https://cloud.google.com/pubsub/quotas#resource_limits
+	maxPublish  = 10 << 20          // bytes in a publish: the same page
+	maxPause    = 600 * time.Second // discovery: RetryPolicy
+	again       = ":again"          // marks the ack id of a duplicate delivery
 )
 
 // Front is Google's fake with what it lacks. pstest drops what was not delivered for ten minutes, takes at most seven
@@ -49,6 +50,7 @@ type message struct {
 	published time.Time
 	ackID     string // the last one given; empty once it was returned
 	attempts  int32
+	pausedTo  time.Time // by the subscription's retry policy
 }
 
 // Mishaps are what goes wrong on request.
@@ -205,6 +207,14 @@ func (f *Front) deliver(ctx context.Context, sub *subscription, received *pb.Rec
 		f.drop(ctx, sub, received)
 		return nil
 	}
+	if held.attempts > 0 && held.ackID != "" { // pstest offers it again: its deadline has passed
+		f.pause(sub, held)
+	}
+	if left := held.pausedTo.Sub(f.now()); left > 0 {
+		f.GServer.ModifyAckDeadline(ctx, &pb.ModifyAckDeadlineRequest{Subscription: sub.declared.Name,
+			AckIds: []string{received.AckId}, AckDeadlineSeconds: int32(min(left, maxPause)/time.Second) + 1})
+		return nil
+	}
 	copied := clone(received)
 	copied.Message.PublishTime = timestamppb.New(held.published)
 	if policy != nil && held.attempts >= policy.MaxDeliveryAttempts && ctx.Value(keepDeadLetters{}) == nil {
@@ -227,6 +237,24 @@ func (f *Front) deliver(ctx context.Context, sub *subscription, received *pb.Rec
 		f.counters.Duplicated++
 	}
 	return copied
+}
+
+// pause ends a lease and keeps the message back for as long as the retry policy says, where there is one.
+func (f *Front) pause(sub *subscription, held *message) {
+	held.ackID = ""
+	policy := sub.declared.RetryPolicy
+	if policy == nil {
+		return
+	}
+	least, most := 10*time.Second, maxPause
+	if policy.MinimumBackoff != nil {
+		least = policy.MinimumBackoff.AsDuration()
+	}
+	if policy.MaximumBackoff != nil {
+		most = policy.MaximumBackoff.AsDuration()
+	}
+	pause := least << min(held.attempts-1, 10)
+	held.pausedTo = f.now().Add(min(pause, most))
 }
 
 func (f *Front) expired(sub *subscription, held *message) bool {
@@ -322,7 +350,7 @@ func (f *Front) ModifyAckDeadline(ctx context.Context, request *pb.ModifyAckDead
 func (f *Front) returned(sub *subscription, ids []string) {
 	for _, id := range ids {
 		if _, held := sub.leased(id); held != nil {
-			held.ackID = ""
+			f.pause(sub, held)
 			f.counters.Returned++
 		}
 	}

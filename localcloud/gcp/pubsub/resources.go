@@ -75,6 +75,8 @@ func (f *Front) complete(declared *pb.Subscription) error {
 		return status.Errorf(codes.InvalidArgument, "messageRetentionDuration %s is not in 10m..744h", retention)
 	case declared.Filter != "":
 		return status.Error(codes.Unimplemented, "localcloud has no filters of subscriptions")
+	case badPause(declared.RetryPolicy.GetMinimumBackoff()) || badPause(declared.RetryPolicy.GetMaximumBackoff()):
+		return status.Error(codes.InvalidArgument, "a backoff of retryPolicy is not in 0s..600s")
 	case policy == nil:
 		return nil
 	case !f.topics[policy.DeadLetterTopic]:
@@ -85,6 +87,10 @@ func (f *Front) complete(declared *pb.Subscription) error {
 		return status.Errorf(codes.InvalidArgument, "maxDeliveryAttempts %d is not in 5..100", policy.MaxDeliveryAttempts)
 	}
 	return nil
+}
+
+func badPause(pause *durationpb.Duration) bool {
+	return pause.AsDuration() < 0 || pause.AsDuration() > maxPause
 }
 
 func forFake(declared *pb.Subscription) *pb.Subscription {
