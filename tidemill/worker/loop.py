@@ -276,6 +276,7 @@ class Worker:
                 chunk.left("cancelled")
                 chunk.ack()
             elif chunk.pending and not self._lasts(chunk.job.spec.timeout_seconds):
+                self._source.end()
                 chunk.save()
                 chunk.left("released")
                 chunk.release()

@@ -1,0 +1,365 @@
+"""The loop of a worker that serves many jobs, with programs that are not there: what a job may do to the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tidemill.descriptor import Resources, WorkerExit
+from tidemill.errors import StoreError
+from tidemill.job import JobSpec, build_spec
+from tidemill.ledger import Ledger, Outcome, Round, RoundArray, names
+from tidemill.ledger.attempts import is_alive, read_past
+from tidemill.ledger.ledger import START_FAILURES
+from tidemill.manifest import write_manifest
+from tidemill.store import Store
+from tidemill.worker import chunk as chunk_module
+from tidemill.worker.capacity import Capacity
+from tidemill.worker.chunk import HEARTBEAT_SECONDS, ChunkRun, Job
+from tidemill.worker.code import InstallError
+from tidemill.worker.loop import KEPT_JOBS, Worker
+from tidemill.worker.run_item import Task
+from tidemill.worker.scratch import Scratch
+from tidemill.worker.slots import Slot
+from tidemill.worker.stop import JobStop, Stop, Why
+
+
+class Lease:
+    """A lease that notes what becomes of it."""
+
+    def __init__(self, job: Submitted, number: int = 0, chunk: int = 0) -> None:
+        self.job, self.round, self._chunk = job.spec.job, number, chunk
+        self.job_sha256: str | None = job.job_sha256
+        self.round_sha256: str | None = job.rounds[number]
+        self.attempt, self.delivery = f"a1-{id(self):x}", 1
+        self.backend: dict[str, Any] = {}
+        self.ended: list[str] = []
+
+    def chunk(self, round_: Round) -> int:
+        return self._chunk
+
+    def extend(self) -> None:
+        pass
+
+    def ack(self) -> None:
+        self.ended.append("ack")
+
+    def release(self) -> None:
+        self.ended.append("release")
+
+
+class Source:
+    """Hands out leases; what is released comes again when the test wants so."""
+
+    many_jobs = True
+
+    def __init__(self, *leases: Lease, again: bool = False) -> None:
+        self.waiting = list(leases)
+        self.given: list[Lease] = []
+        self.stopped = self.closed = False
+        self._again = again
+
+    @property
+    def exhausted(self) -> bool:
+        if self._again and self.given and self.given[-1].ended[-1:] == ["release"]:
+            self.waiting.append(self.given.pop())
+        return self.stopped or not self.waiting
+
+    def lease(self, wait_seconds: float) -> Lease | None:
+        if not self.waiting:
+            return None
+        self.given.append(self.waiting.pop(0))
+        return self.given[-1]
+
+    def end(self) -> None:
+        self.stopped = True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Runs:
+    """Runs items by a function: the outcome's status, or None for an item that its job's end interrupts."""
+
+    def __init__(self, run: Callable[[Task], str | None] = lambda task: "succeeded") -> None:
+        self._run = run
+        self.ran: list[tuple[str, int]] = []
+
+    def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
+        for task in tasks:
+            slot.current = task.item.index
+            self.ran.append((task.job, task.item.index))
+            status = self._run(task)
+            if status is None:
+                return
+            reason = None if status == "succeeded" else status
+            slot.current = None
+            done(
+                Outcome(
+                    index=task.item.index,
+                    uri=task.item.uri,
+                    status="failed" if reason else "succeeded",
+                    reason=reason,
+                    attempts=1,
+                )
+            )
+
+    def close(self, slot: Slot) -> None:
+        pass
+
+    def prefetch(self, task: Task) -> None:
+        pass
+
+    def forget(self, task: Task) -> None:
+        pass
+
+
+class Submitted:
+    """A job in a store."""
+
+    def __init__(self, store: Store, items: int = 1, **spec: Any) -> None:
+        self.spec: JobSpec = build_spec(
+            **{
+                "name": "t",
+                "queue": "q",
+                "command": ["p"],
+                "chunk_size": 100,
+                "items_total": items,
+                "chunks_total": 1,
+                "attempts": 1,
+                **spec,
+            }
+        )
+        write_manifest(store, self.spec.job, [f"u{n}" for n in range(items)], 100)
+        self.ledger = Ledger(store, self.spec.job)
+        self.job_sha256 = self.ledger.write_spec(self.spec)
+        self.rounds: list[str] = []
+        self.another_round()
+
+    def another_round(self, **more: Any) -> int:
+        number = len(self.rounds)
+        arrays = [RoundArray(name=f"a{number}", first=0, count=1)]
+        self.rounds.append(self.ledger.write_round(Round(round=number, arrays=arrays, **more)))
+        return number
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store.open("memory://")
+
+
+@pytest.fixture
+def serve(store: Store, tmp_path: Path):
+    """Makes a worker of a machine with one CPU, and runs it."""
+    scratches = []
+
+    def make(source: Source, runs: Runs | None = None, **options: Any) -> Worker:
+        scratches.append(Scratch(tmp_path, f"w{len(scratches)}", None))
+        runners: Any = runs or Runs()
+        given = {"stop": Stop(), "capacity": Capacity(1.0, 4096), **options}
+        return Worker(store, source, runners, scratch=scratches[-1], base_env={}, **given)
+
+    yield make
+    for scratch in scratches:
+        scratch.close()
+
+
+class TestJobs:
+    def test_one_that_is_cancelled_is_acknowledged_and_the_next_runs(self, store: Store, serve: Any):
+        cancelled, other = Submitted(store), Submitted(store)
+        cancelled.ledger.cancel()
+        source, runs = Source(Lease(cancelled), Lease(other)), Runs()
+        assert serve(source, runs).run() is WorkerExit.DONE
+        assert [lease.ended for lease in source.given] == [["ack"], ["ack"]]
+        assert runs.ran == [(other.spec.job, 0)]
+        assert source.closed
+
+    def test_a_late_delivery_of_a_cancelled_round_is_not_run_after_a_resume(self, store: Store, serve: Any):
+        job = Submitted(store)
+        job.ledger.cancel()
+        resumed = job.another_round()
+        source, runs = Source(Lease(job, 0), Lease(job, resumed), Lease(job, 0)), Runs()
+        assert serve(source, runs).run() is WorkerExit.DONE
+        assert [lease.ended for lease in source.given] == [["ack"]] * 3
+        assert runs.ran == [(job.spec.job, 0)]
+        assert (job.ledger.done_chunks(0), job.ledger.done_chunks(resumed)) == (set(), {0})
+
+    def test_one_that_never_starts_ends_alone(self, store: Store, serve: Any):
+        broken, other = Submitted(store, START_FAILURES + 3), Submitted(store)
+        source = Source(Lease(broken), Lease(other))
+        runs = Runs(lambda task: "start" if task.job == broken.spec.job else "succeeded")
+        assert serve(source, runs).run() is WorkerExit.DONE
+        assert [lease.ended for lease in source.given] == [["ack"], ["ack"]]
+        assert broken.ledger.is_cancelled(0)
+        assert [job for job, _ in runs.ran] == [broken.spec.job] * START_FAILURES + [other.spec.job]
+        assert broken.ledger.done_chunks(0) == set()
+        assert not read_past(store, names.Place(broken.spec.job, 0, 0)).careful
+
+    def test_one_whose_packages_cannot_be_installed_ends_alone(self, store: Store, serve: Any):
+        broken = Submitted(store)
+        number = broken.another_round(code="0" * 64)
+        source, runs = Source(Lease(broken, number), again=True), Runs()
+
+        def ready(*_: Any) -> None:
+            raise InstallError("pip: no such package")
+
+        runs.codes = lambda store: SimpleNamespace(ready=ready)  # type: ignore[attr-defined]
+        assert serve(source, runs).run() is WorkerExit.DONE
+        assert source.given[-1].ended == ["release"] * (START_FAILURES - 1) + ["ack"]
+        assert broken.ledger.is_cancelled(number)
+
+    def test_cancelled_in_the_middle_its_items_end_and_others_go_on(
+        self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr("tidemill.worker.loop.CANCEL_SECONDS", 0.0)
+        cancelled, other = Submitted(store, 3), Submitted(store)
+        stop = Stop()
+
+        def run(task: Task) -> str | None:
+            if task.job == other.spec.job:
+                return "succeeded"
+            cancelled.ledger.cancel()
+            assert task.stop.wait(60)
+            return None
+
+        source, runs = Source(Lease(cancelled), Lease(other)), Runs(run)
+        assert serve(source, runs, stop=stop).run() is WorkerExit.DONE
+        assert not stop
+        assert [lease.ended for lease in source.given] == [["ack"], ["ack"]]
+        assert runs.ran == [(cancelled.spec.job, 0), (other.spec.job, 0)]
+
+    def test_finished_ones_are_forgotten(self, store: Store, serve: Any):
+        jobs = [Submitted(store) for _ in range(KEPT_JOBS + 5)]
+        source = Source(*(Lease(job) for job in jobs))
+        worker = serve(source)
+        assert worker.run() is WorkerExit.DONE
+        assert len(worker._jobs) <= KEPT_JOBS + 1
+        assert all(job.ledger.done_chunks(0) == {0} for job in jobs)
+
+    def test_a_store_out_of_reach_acknowledges_nothing(self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch):
+        job = Submitted(store)
+        store_of_nobody = Store.open("memory://")
+
+        def gone(*_: Any) -> None:
+            raise StoreError("LIST of memory://jobs failed: no such bucket")
+
+        monkeypatch.setattr(store_of_nobody, "page", gone)
+        source = Source(Lease(job))
+        worker = serve(source)
+        worker._store = store_of_nobody
+        assert worker.run() is WorkerExit.STORE_UNAVAILABLE
+        assert source.given[0].ended == []
+        # Which gives back what is held.
+        assert source.closed
+
+
+class TestTheMachinesEnd:
+    def test_an_item_that_may_outlast_the_machine_is_given_back(self, store: Store, serve: Any):
+        source, runs = Source(Lease(Submitted(store, timeout_seconds=7200))), Runs()
+        assert serve(source, runs, lasts=lambda seconds: seconds < 3600).run() is WorkerExit.DONE
+        assert (source.given[0].ended, source.stopped, runs.ran) == (["release"], True, [])
+
+    def test_in_the_middle_of_a_chunk_the_rest_is_given_back(self, store: Store, serve: Any):
+        job, left = Submitted(store, 3), [10_000.0]
+
+        def run(task: Task) -> str:
+            left[0] = 0.0
+            return "succeeded"
+
+        source, runs = Source(Lease(job)), Runs(run)
+        assert serve(source, runs, lasts=lambda seconds: seconds <= left[0]).run() is WorkerExit.DONE
+        assert (source.given[0].ended, source.stopped) == (["release"], True)
+        assert runs.ran == [(job.spec.job, 0)]
+        assert sorted(job.ledger.progress(0, 0)) == [0]
+        past = job.ledger.past(0, 0)
+        assert (past.careful, dict(past.deaths), dict(past.reclaims)) == (False, {}, {})
+
+
+class TestLeasingAhead:
+    @pytest.mark.parametrize(("seconds", "wants"), [(0.0, False), (0.01, True), (4.9, True), (600.0, False)])
+    def test_only_where_items_are_short(self, serve: Any, seconds: float, wants: bool):
+        worker = serve(Source())
+        assert worker._room.take("j", Resources())
+        worker._chunks = [SimpleNamespace(pending=[], job=SimpleNamespace(item_seconds=seconds))]
+        assert worker._wants_more() is wants
+
+    def test_a_free_slot_wants_a_chunk(self, serve: Any):
+        assert serve(Source())._wants_more()
+
+
+class TestHeartbeat:
+    def run_of(self, store: Store, *, heartbeat: bool) -> tuple[Submitted, ChunkRun, str]:
+        job = Submitted(store, 2)
+        lease = Lease(job)
+        run = ChunkRun(Job(store, lease), lease, heartbeat=heartbeat)
+        run.open(1)
+        return job, run, f"{names.attempts(names.Place(job.spec.job, 0, 0))}/{lease.attempt}"
+
+    def test_it_is_written_once_a_minute(self, store: Store, monkeypatch: pytest.MonkeyPatch):
+        now = [1000.0]
+        monkeypatch.setattr(chunk_module.time, "monotonic", lambda: now[0])
+        job, run, name = self.run_of(store, heartbeat=True)
+        run.take()
+        written: list[str] = []
+        put = store.put
+        monkeypatch.setattr(store, "put", lambda name, data: (written.append(name), put(name, data)))
+        for _ in range(10 * int(HEARTBEAT_SECONDS)):
+            now[0] += 1
+            run.save_if_due()
+        assert 8 <= written.count(name) <= 10
+        assert is_alive(json.loads(store.get(name)))
+        # Whoever gets the chunk meanwhile blames nobody.
+        past = job.ledger.past(0, 0)
+        assert (past.attempts, past.careful, dict(past.deaths)) == (1, False, {})
+
+    def test_without_it_a_marker_is_written_when_it_changes(self, store: Store, monkeypatch: pytest.MonkeyPatch):
+        now = [1000.0]
+        monkeypatch.setattr(chunk_module.time, "monotonic", lambda: now[0])
+        job, run, name = self.run_of(store, heartbeat=False)
+        run.take()
+        before = store.get(name)
+        for _ in range(100):
+            now[0] += 100
+            run.save_if_due()
+        assert store.get(name) == before
+        past = job.ledger.past(0, 0)
+        assert (past.careful, dict(past.deaths)) == (True, {0: 1})
+
+    @pytest.mark.parametrize(
+        ("marker", "alive"),
+        [
+            ({"beats": 60.0, "age": 0, "ended": None}, True),
+            ({"beats": 60.0, "age": 170, "ended": None}, True),
+            ({"beats": 60.0, "age": 190, "ended": None}, False),
+            ({"beats": 60.0, "age": -600, "ended": None}, True),
+            ({"beats": 60.0, "age": 0, "ended": "drained"}, False),
+            ({"age": 0, "ended": None}, False),
+        ],
+    )
+    def test_which_attempts_live(self, marker: dict[str, Any], alive: bool):
+        now = datetime(2026, 11, 21, tzinfo=UTC)
+        at = (now - timedelta(seconds=marker.pop("age"))).isoformat()
+        assert is_alive({**marker, "at": at}, now) is alive
+
+
+class TestJobStop:
+    def test_one_job_ends(self):
+        worker = Stop()
+        one, other = JobStop(worker), JobStop(worker)
+        assert not one.wait(0.01)
+        one(Why.CANCELLED)
+        assert (bool(one), one.raised, bool(other), bool(worker)) == (True, True, False, False)
+        assert one.wait(60)
+
+    def test_the_worker_ends_all(self):
+        worker = Stop()
+        one = JobStop(worker)
+        worker(Why.NOTICE)
+        assert (bool(one), one.raised) == (True, False)
+        assert one.wait(60)
