@@ -93,7 +93,7 @@ def test_a_failing_item_is_recorded_and_stops_nothing(team: Team, tmp_path: Path
 
 def test_a_cancelled_job_stops_and_its_remaining_items_are_not_run(team: Team, tmp_path: Path) -> None:
     items, _ = team.put_items("cancel", 200, tmp_path)
-    job = team.submit("cancel", items, "sh", "-c", "sleep 0.5; : > $TIDEMILL_OUTPUT/x", chunk_size=5)
+    job = team.submit("cancel", items, "sh", "-c", "sleep 1.5; : > $TIDEMILL_OUTPUT/x", chunk_size=2)
     await_that(lambda: done(team, job) > 0, "the first chunk is done")
     team.tidemill("cancel", job)
 

@@ -61,12 +61,13 @@ class TestReclaim:
 
     def test_the_worker_stays_until_the_host_is_not_placeable(self, team, machine):
         job = team.job(["a"], ["sleep", "60"])
-        worker = job.start(**{**machine.environment, "TIDEMILL_DRAIN_SECONDS": "5"})
+        worker = job.start(**{**machine.environment, "TIDEMILL_DRAIN_SECONDS": "120"})
         until(lambda: list(team.scratch.glob("workers/*/slot-*/work")), "the item")
         machine.notice = True
         until(lambda: drained(job), "the drain")
         with pytest.raises(Exception, match="timed out"):
             worker.wait(timeout=1.5)
+        worker.send_signal(signal.SIGTERM)
         assert ran(worker).code == WorkerExit.RECLAIMED
 
     def test_after_a_late_notice_it_does_not_stay_as_long(self, team, machine):
@@ -75,7 +76,7 @@ class TestReclaim:
         worker = job.start(**{**machine.environment, "TIDEMILL_DRAIN_SECONDS": "60"})
         until(lambda: list(team.scratch.glob("workers/*/slot-*/work")), "the item")
         machine.notice = True
-        assert worker.wait(timeout=30) == WorkerExit.RECLAIMED
+        assert worker.wait(timeout=90) == WorkerExit.RECLAIMED
 
     def test_on_a_doomed_machine_nothing_is_leased(self, team, machine):
         machine.notice = True
@@ -118,7 +119,7 @@ class TestReclaim:
         pid = int(until(lambda: running.exists() and running.read_text().strip(), "the second item"))
         try:
             machine.notice = True
-            until(lambda: drained(job) and job.ledger.progress(0, 0), "marker and progress", seconds=5)
+            until(lambda: drained(job) and job.ledger.progress(0, 0), "marker and progress", seconds=9)
             assert worker.poll() is None
             assert alive(pid)
         finally:
@@ -130,7 +131,7 @@ class TestDeath:
     def kill(self, job, worker, running: Path) -> None:
         pid = int(until(lambda: running.exists() and running.read_text().strip(), "the program"))
         worker.kill()
-        worker.communicate(timeout=10)
+        worker.communicate(timeout=60)
         end_process(pid)
         until(lambda: not alive(pid), "the program's end")
         running.unlink()
@@ -178,7 +179,7 @@ class TestDeath:
         deaths, worker = 0, job.start()
         while self.item_or_end(worker, running):
             # The neighbour is in flight by now, if it may be.
-            until(lambda: job.ledger.past(0, 0).attempts == deaths + 1, "the marker")
+            until(lambda deaths=deaths: job.ledger.past(0, 0).attempts == deaths + 1, "the marker")
             self.kill(job, worker, running)
             deaths += 1
             worker = job.start(delivery=deaths + 1)

@@ -192,7 +192,7 @@ class TestLimits:
         job.run()
         outcome = job.outcomes()[0]
         assert outcome.reason == "timeout"
-        assert 1 <= outcome.wall_seconds < 20
+        assert 1 <= outcome.wall_seconds < 50
         assert "1 s" in (outcome.error or "")
         assert not alive(int(pids.read_text()))
 
@@ -234,7 +234,7 @@ class TestLimits:
         finally:
             for pid in left:
                 end_process(pid)
-        assert all(o.status == "succeeded" and o.wall_seconds < 10 for o in job.outcomes())
+        assert all(o.status == "succeeded" and o.wall_seconds < 50 for o in job.outcomes())
 
 
 class TestLogs:
@@ -269,7 +269,7 @@ def test_items_run_side_by_side(team):
     worker = job.start()
     until(lambda: len(list(up.iterdir())) == 4, "four items side by side")
     gate.touch()
-    assert worker.wait(timeout=30) == WorkerExit.DONE
+    assert worker.wait(timeout=90) == WorkerExit.DONE
     assert len(job.outcomes()) == 6
 
 
@@ -285,7 +285,7 @@ def test_the_next_inputs_come_while_others_run(team, files):
     until(lambda: {"f 0.txt", "f 1.txt"} <= staged(), "the next input")
     assert "f 2.txt" not in staged()
     gate.touch()
-    assert worker.wait(timeout=30) == WorkerExit.DONE
+    assert worker.wait(timeout=90) == WorkerExit.DONE
     assert [job.outputs(o)["o"] for o in job.outcomes()] == [f"text {n}".encode() for n in range(7)]
 
 

@@ -49,7 +49,7 @@ def deaths_of(team, module: str, at_most: int) -> int:
             return death
         pid = int(until(pid_file.read_text, "the program"))
         worker.kill()
-        worker.communicate(timeout=10)
+        worker.communicate(timeout=60)
         end_process(pid)
         until(lambda pid=pid: not alive(pid), "the program's end")
         pid_file.unlink()
@@ -97,7 +97,7 @@ def runs_after_a_kill(team, module: str) -> list[str]:
     until(lambda: list((team.root / "store").glob(f"jobs/{job.spec.job}/r0/progress/0/*")), "progress")
     pid = int(until(lambda: running.exists() and running.read_text(), "the fourth item"))
     worker.kill()
-    worker.communicate(timeout=10)
+    worker.communicate(timeout=60)
     end_process(pid)
     gate.touch()
     assert ran(start(job, module, 2)).code == WorkerExit.DONE
