@@ -243,6 +243,15 @@ def test_repair_is_the_default_and_keeps_the_old_template() -> None:
     assert (vm.status, vm.template) == ("RUNNING", f"{URL}/two")
 
 
+def test_a_repair_can_be_told_to_take_the_new_template() -> None:
+    made = Made(instanceLifecyclePolicy={"defaultActionOnFailure": "REPAIR", "forceUpdateOnRepair": "YES"})
+    (vm,) = made.up(1)
+    made.fields["versions"] = [{"instanceTemplate": f"{URL}/two"}]
+    made.group.off(vm.name, made.now)
+    made.run(60)
+    assert (vm.status, vm.template) == ("RUNNING", f"{URL}/two")
+
+
 def test_a_notice_longer_than_nothing_delays_the_soft_off() -> None:
     made = Made()
     made.scheduling["preemptionNoticeDuration"] = {"seconds": "120"}

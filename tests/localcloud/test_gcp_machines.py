@@ -251,6 +251,20 @@ def test_instances_that_are_none_fail_the_call(made: Made, link: str, skip: bool
     made.gone(group)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"autoHealingPolicies": [{"initialDelaySec": 60}]},
+        {"standbyPolicy": {"mode": "SCALE_OUT_POOL"}},
+        {"targetSizePolicy": {"mode": "BULK"}},
+        {"versions": [{"name": "a"}, {"name": "b"}]},
+    ],
+)
+def test_a_group_that_is_not_emulated_is_refused(made: Made, fields: dict[str, Any]) -> None:
+    with pytest.raises(ApiError, match="does not emulate"):
+        made.group(**fields)
+
+
 def test_an_autoscaler_that_is_not_emulated_is_refused(made: Made) -> None:
     group = made.group()
     with pytest.raises(ApiError, match="cpuUtilization"):

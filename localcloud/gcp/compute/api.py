@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from localcloud.gcp.compute.autoscaler import Autoscaler, left_out
+from localcloud.gcp.compute.autoscaler import Autoscaler
+from localcloud.gcp.compute.autoscaler import left_out as left_out_of_autoscaler
 from localcloud.gcp.compute.capacity import QUOTA, STOCKOUT, Capacity, Limit
 from localcloud.gcp.compute.fleet import Fleet
 from localcloud.gcp.compute.group import Group, GroupError
+from localcloud.gcp.compute.group import left_out as left_out_of_group
 from localcloud.gcp.compute.managed import URL, Managed, Timing, listed
 from localcloud.gcp.compute.vm import REGISTRIES, Host, Vm
 from localcloud.gcp.wire import ApiError, Request, Response
@@ -34,7 +36,7 @@ PAGE = 500
 class Compute:
     """The plug-in."""
 
-    apis = ("compute", "artifactregistry")
+    apis = ("compute",)
     options: ClassVar = {
         "boot_seconds": (20.0, "from the room that was found to RUNNING, on the cloud's clock"),
         "retry_seconds": (60.0, "between two tries to create a machine, on the cloud's clock"),
@@ -79,8 +81,6 @@ class Compute:
 
     def handle(self, request: Request) -> Response | None:
         """Answer what behaves; the rest is the generic server's."""
-        if request.api == "artifactregistry":
-            return self._docker_image(request) if request.call.id.endswith(".dockerImages.get") else None
         kind, verb = request.call.id.split(".")[1:3]
         if kind not in ("regionInstanceGroupManagers", "regionAutoscalers"):
             return None
@@ -91,22 +91,10 @@ class Compute:
         action = getattr(self, f"_do_{verb}", None)
         return action(request, *self._group(request)) if action and kind == "regionInstanceGroupManagers" else None
 
-    def _docker_image(self, request: Request) -> Response:
-        """An image that machines can pull; what stands for this machine's root is there under every name."""
-        _, project, _, location, _, repository, _, image = request.call.name.split("/", 7)
-        if not self._site.resources.get(f"artifactregistry/{request.call.name.rpartition('/dockerImages/')[0]}"):
-            raise ApiError(404, "Requested entity was not found.")
-        uri = f"{location}-docker.pkg.dev/{project}/{repository}/{image}"
-        try:
-            self.host.registry.pinned(uri)
-        except PullError as error:
-            raise ApiError(404, str(error)) from None
-        return Response.of({"name": request.call.name, "uri": uri})
-
     def _change(self, request: Request, kind: str, verb: str) -> Response:
         body = request.call.body or {}
-        if kind == "regionAutoscalers" and verb != "delete":
-            self._check_policy(body, verb)
+        if verb != "delete":
+            self._refuse_left_out(kind, body, verb)
         name = self._site.full_name("compute", request.call.name)
         name += f"/{body['name']}" if verb == "insert" and "name" in body else ""
         before = self._site.resources.get(name)
@@ -123,11 +111,14 @@ class Compute:
         return answer
 
     @staticmethod
-    def _check_policy(body: Json, verb: str) -> None:
-        policy = body.get("autoscalingPolicy", {})
-        names = left_out(policy) if verb != "patch" or "customMetricUtilizations" in policy else ""
+    def _refuse_left_out(kind: str, body: Json, verb: str) -> None:
+        if kind == "regionInstanceGroupManagers":
+            names, field = left_out_of_group(body), ""
+        else:
+            policy, field = body.get("autoscalingPolicy", {}), "autoscalingPolicy"
+            names = left_out_of_autoscaler(policy) if verb != "patch" or "customMetricUtilizations" in policy else ""
         if names:
-            raise ApiError(501, f"localcloud does not emulate {names} of an autoscaler", field="autoscalingPolicy")
+            raise ApiError(501, f"localcloud does not emulate {names} of {kind}", field=field)
 
     def _group(self, request: Request) -> tuple[str, Group]:
         name = self._site.full_name("compute", request.call.name)

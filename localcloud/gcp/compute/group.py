@@ -24,6 +24,16 @@ class GroupError(Exception):
     """The call names what the group does not have."""
 
 
+def left_out(fields: Json) -> str:
+    """What of a group's fields is not emulated here; empty when it all is."""
+    names = ("autoHealingPolicies", "statefulPolicy", "allInstancesConfig", "targetPools", "targetStoppedSize",
+             "targetSuspendedSize", "resourcePolicies")  # fmt: skip
+    found = [name for name in names if fields.get(name)]
+    found += ["several versions"] if len(fields.get("versions", [])) > 1 else []
+    modes = {"standbyPolicy": "SCALE_OUT_POOL", "targetSizePolicy": "BULK"}
+    return ", ".join([*found, *(name for name, mode in modes.items() if fields.get(name, {}).get("mode") == mode)])
+
+
 class Group:
     """One group.
 
@@ -57,6 +67,7 @@ class Group:
         self._due: list[tuple[float, int, Managed]] = []
         self._order = itertools.count()
         self._changed = True
+        self._seen = ""
 
     # What others do to it
 
@@ -274,10 +285,14 @@ class Group:
             self._forget(vm)
         elif vm.action == "RECREATING":
             self._wake(vm, now)
-        elif self._fields().get("instanceLifecyclePolicy", {}).get("defaultActionOnFailure", "REPAIR") == "REPAIR":
-            self._recreate(vm, now, vm.template)
+        elif self._repair("defaultActionOnFailure", "REPAIR") == "REPAIR":
+            forced = self._repair("forceUpdateOnRepair", "NO") == "YES"
+            self._recreate(vm, now, self._current if forced else vm.template)
         elif not (by_cloud and vm.properties["scheduling"].get("instanceTerminationAction") == "DELETE"):
             vm.status = "TERMINATED"
+
+    def _repair(self, name: str, default: str) -> str:
+        return self._fields().get("instanceLifecyclePolicy", {}).get(name, default)
 
     def _vacate(self, vm: Managed) -> None:
         """There is no VM any more."""
@@ -297,13 +312,16 @@ class Group:
 
     def _update(self, now: float) -> None:
         """A PROACTIVE update replaces VMs of another template; what was not created yet takes the new one anyway."""
-        current = self._current
+        current, policy = self._current, self._fields().get("updatePolicy", {})
+        most = DISRUPTION.index(policy.get("mostDisruptiveAllowedAction", "REPLACE"))
+        proactive = policy.get("type") == "PROACTIVE" and most >= DISRUPTION.index("REPLACE")
+        if current == self._seen and not proactive:
+            return
+        self._seen = current
         old = [vm for vm in self._vms.values() if vm.template != current and not vm.leaving]
         for vm in [vm for vm in old if not vm.status and vm.action == "CREATING"]:
             vm.template = current
-        policy = self._fields().get("updatePolicy", {})
-        allowed = policy.get("mostDisruptiveAllowedAction", "REPLACE")
-        if policy.get("type") != "PROACTIVE" or DISRUPTION.index(allowed) < DISRUPTION.index("REPLACE"):
+        if not proactive:
             return
         old = [vm for vm in old if vm.status and vm.action == "NONE"]
         if not old:
