@@ -264,8 +264,6 @@ class GcpReconciler(pulumi.ComponentResource):
             schedule=f"*/{self._args.period_minutes} * * * *",
             time_zone="Etc/UTC",
             attempt_deadline=f"{_TIMEOUT_SECONDS + 10}s",
-            # The next run comes soon enough.
-            retry_config=gcp.cloudscheduler.JobRetryConfigArgs(retry_count=0),
             http_target=gcp.cloudscheduler.JobHttpTargetArgs(
                 http_method="POST",
                 uri=address,

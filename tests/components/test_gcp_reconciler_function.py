@@ -223,6 +223,13 @@ def test_errors_of_the_group_say_since_when_a_machine_cannot_be_created():
     assert google.report["queues"]["cpu"]["groups"]["spot"]["errors"] == ["QUOTA_EXCEEDED: none left"]
 
 
+def test_a_dry_market_that_nothing_is_wanted_of_is_not_reported():
+    google = Google()
+    google.errors["spot-m"] = [error("gone", "ZONE_RESOURCE_POOL_EXHAUSTED", google.now - 60)]
+    run(google)
+    assert google.report["queues"]["cpu"]["groups"]["spot"]["stockout"] is False
+
+
 def test_an_old_stockout_is_no_stockout():
     google = Google()
     google.samples = [[900] * 5]

@@ -139,7 +139,8 @@ def _shown(read: Reading, now: float, number: int) -> dict[str, Any]:
         "running": len(group.of("up")),
         "creating": len(group.of("absent")),
         "stopped": len(group.of("off")),
-        "stockout": group.dry(now),
+        # Only while it matters: a dry market that nothing is wanted of is no news.
+        "stockout": group.dry(now) and bool(group.of("absent")),
         "errors": read.errors,
     }
     return shown | ({"open": group.open} if number else {})
