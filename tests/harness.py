@@ -20,6 +20,7 @@ from ops.processes import end_session
 from ops.project import POLICY, ROOT, copy_project
 
 TIMEOUT_SECONDS = 180
+CLOUDS = ("aws:", "gcp:")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Run:
 
 def _step(event: Mapping[str, Any] | None) -> Step | None:
     metadata = (event or {}).get("metadata")
-    if not metadata or metadata["op"] in ("same", "read") or not metadata["type"].startswith("aws:"):
+    if not metadata or metadata["op"] in ("same", "read") or not metadata["type"].startswith(("aws:", "gcp:")):
         return None
     detailed = metadata.get("detailedDiff") or {}
     replaces = tuple(sorted(key for key, diff in detailed.items() if diff.get("diffKind", "").endswith("-replace")))
@@ -233,7 +234,7 @@ class Project:
     def resources(self, kind: str = "") -> list[dict[str, Any]]:
         """What stands in the state for a resource of a cloud, by how its type ends."""
         found = self.export()["deployment"].get("resources") or []
-        return [r for r in found if r["type"].startswith("aws:") and r["type"].endswith(kind)]
+        return [r for r in found if r["type"].startswith(CLOUDS) and r["type"].endswith(kind)]
 
     def run(self, *arguments: str, events: bool = False, timeout: float = TIMEOUT_SECONDS) -> Run:
         """Run `pulumi` to its end and return how it ended, whatever that was."""

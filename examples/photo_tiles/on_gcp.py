@@ -106,8 +106,14 @@ class Gcp:
         return {kind: sorted(name for name in more if name.startswith(f"{api}/")) for kind, api in KINDS.items()}
 
     def _names(self) -> set[str]:
-        found = {name for api in KINDS.values() for name in self.cloud.control("resources", prefix=f"{api}/")}
-        return {name for name in found if "/operations/" not in name}
+        found = {}
+        for api in KINDS.values():
+            found |= self.cloud.control("resources", prefix=f"{api}/")
+        # A role or a log bucket that was deleted is kept for days in which it could be brought back.
+        kept = {
+            name for name, it in found.items() if it.get("deleted") or it.get("lifecycleState") == "DELETE_REQUESTED"
+        }
+        return {name for name in found if "/operations/" not in name} - kept
 
     def _call(self, method: str, path: str, login: str | None = None, **more: Any) -> Any:
         login = login or self.cloud.settings["GOOGLE_APPLICATION_CREDENTIALS"]
