@@ -1,4 +1,4 @@
-"""The reconciler's function against answers of Google's shape. That Google answers so is from its reference, not tried."""
+"""The reconciler's function against answers of Google's shape. That Google answers so is from its reference."""
 
 import json
 import time
