@@ -20,20 +20,22 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}[a-z0-9]$
 
 
 class WorkerExit(IntEnum):
-    """Exit codes of a worker, as the retry rules of a queue read them.
+    """Exit codes of a worker, as the retry rules of a queue on AWS Batch and the unit of a machine on GCP read them.
 
     They sit above the codes that shells and signals use for other things (1 to 63 are common program errors,
-    126 and above belong to the shell). Every other code means that the worker itself broke, and is retried.
+    126 and above belong to the shell). Every other code means that the worker itself broke: Batch retries, a machine
+    starts it again within bounds.
     """
 
     DONE = 0
-    """The chunk's outcomes are committed, failed items included."""
+    """The chunk's outcomes are committed, failed items included. GCP: idle for long enough; the machine leaves."""
     RECLAIMED = 70
     """The machine is being taken back; the chunk was released. Retry elsewhere."""
     STORE_UNAVAILABLE = 71
     """The job store did not answer within its bounds; nothing was acknowledged. Retry."""
     STOPPED = 72
-    """The job is cancelled or cannot start. Retrying is useless."""
+    """The job is cancelled or cannot start. Retrying is useless. GCP: the machine's settings or subscription cannot be
+    used; no job ends a worker there."""
 
 
 class _Model(BaseModel):

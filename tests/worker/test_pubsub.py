@@ -22,6 +22,8 @@ SMALL = {"cpus": 0.5, "memory_mib": 64}
 def gce(team):
     with Gce(team).running() as gce:
         yield gce
+    # A worker that is killed leaves its programs: they end with the gate.
+    (team.root / "gate").touch()
 
 
 def sh(script: str) -> list[str]:
@@ -204,7 +206,12 @@ class TestEnds:
         assert [o.status for o in job.outcomes()] == ["succeeded"]
 
     def test_a_cancelled_job_ends_alone(self, team, gce):
-        cancelled = team.job(["a", "b"], sh(f"echo $$ > {team.root}/cancelled; exec sleep 60"), 1, resources=SMALL)
+        cancelled = team.job(
+            ["a", "b"],
+            sh(f"echo $$ > {team.root}/cancelled; until test -e {team.root}/gate; do sleep 0.05; done"),
+            1,
+            resources=SMALL,
+        )
         other = team.job(["a"], waits(team), resources=SMALL)
         messages = [gce.publish(cancelled), gce.publish(other)]
         worker = gce.start()
