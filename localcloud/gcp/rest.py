@@ -8,7 +8,7 @@ import secrets
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from localcloud.gcp import discovery, fields
+from localcloud.gcp import discovery, fields, seed
 from localcloud.gcp.discovery import Call
 from localcloud.gcp.schema import read_only
 from localcloud.gcp.wire import ApiError, Request, Response
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Value = dict[str, Any]
 VERBS = {"insert": "create", "createAsync": "create", "update": "patch", "updateAsync": "patch", "wait": "get",
-         "describe": "get"}  # fmt: skip
+         "describe": "get", "getCmekSettings": "get"}  # fmt: skip
 
 
 class Rest:
@@ -130,6 +130,15 @@ class Rest:
 
     def do_disable(self, request: Request, call: Call, name: str) -> Value:
         return self._state(call, name, "DISABLED")
+
+    def do_generateServiceIdentity(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
+        """The service's agent, which is there from the beginning."""
+        service = name.rpartition("/")[2]
+        email = seed.agent(service)
+        if not email:
+            raise ApiError(400, f"Service {service} has no identity.")
+        operation = {"name": f"operations/identity-{next(self._numbers)}", "done": True}
+        return {**operation, "response": {"email": email, "uniqueId": str(next(self._numbers))}}
 
     def do_pause(self, request: Request, call: Call, name: str) -> Value:
         return self._state(call, name, "PAUSED")

@@ -65,6 +65,8 @@ def fill(site: Site) -> None:
                 "region": f"{at}/regions/{region}", "selfLink": f"{at}/zones/{zone}"})  # fmt: skip
     put(f"storage/{base}/serviceAccount", {"kind": "storage#serviceAccount",
         "email_address": agent("storage.googleapis.com")})  # fmt: skip
+    put(f"logging/{base}/cmekSettings", {"name": f"{base}/cmekSettings",
+        "serviceAccountId": agent("logging.googleapis.com")})  # fmt: skip
     for bucket, days in (("_Default", 30), ("_Required", 400)):
         name = f"{base}/locations/global/buckets/{bucket}"
         put(f"logging/{name}", {"name": name, "retentionDays": days, "lifecycleState": "ACTIVE"})

@@ -41,6 +41,8 @@ PLUGINS: tuple[str, ...] = (
     "localcloud.gcp.pubsub.plugin:PubSubPlugin",
     "localcloud.gcp.monitoring:Monitoring",
     "localcloud.gcp.logs:Logs",
+    "localcloud.gcp.secrets:Secrets",
+    "localcloud.gcp.images:Images",
     "localcloud.gcp.compute.api:Compute",
     "localcloud.gcp.functions.plugin:Functions",
     "localcloud.gcp.functions.plugin:Invocations",

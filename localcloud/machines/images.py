@@ -75,6 +75,21 @@ class Registry:
         Raises:
             PullError: The repository has no such image, or it needs what is left out here.
         """
+        pinned = self.pinned(reference)
+        if pinned is None:
+            return None
+        with self._lock:
+            image = self._unpack(pinned, self._folder / pinned.rpartition(":")[2])
+        if image.config.get("User", "") not in ("", "0", "root", "0:0", "root:root"):
+            raise PullError(f"localcloud does not emulate the user {image.config['User']} of {reference}")
+        return image
+
+    def pinned(self, reference: str) -> str | None:
+        """The reference of an image here by its digest; None for one that stands for this machine's root.
+
+        Raises:
+            PullError: The repository has no such image.
+        """
         host, _, path = reference.partition("/")
         if self._process is None or not (host == self._address or self._hosts.fullmatch(host)):
             return None
@@ -84,12 +99,7 @@ class Registry:
         manifest = self._get(f"{found[1]}/manifests/{found[3] or found[2] or 'latest'}")
         if manifest is None:
             raise PullError(f"manifest for {reference} not found: manifest unknown: Requested image not found")
-        digest = hashlib.sha256(manifest).hexdigest()
-        with self._lock:
-            image = self._unpack(f"{self._address}/{found[1]}@sha256:{digest}", self._folder / digest)
-        if image.config.get("User", "") not in ("", "0", "root", "0:0", "root:root"):
-            raise PullError(f"localcloud does not emulate the user {image.config['User']} of {reference}")
-        return image
+        return f"{self._address}/{found[1]}@sha256:{hashlib.sha256(manifest).hexdigest()}"
 
     def _start(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

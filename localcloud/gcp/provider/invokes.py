@@ -45,6 +45,15 @@ def _storage_agent(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
     return {"id": email, "project": name, "emailAddress": email, "member": f"serviceAccount:{email}"}
 
 
+def _log_agent(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    """The account that encrypts log buckets.
+
+    Source: https://cloud.google.com/logging/docs/reference/v2/rest/v2/projects/getCmekSettings
+    """
+    found = calls.request("logging", "GET", f"v2/projects/{args['project']}/cmekSettings")
+    return {"id": found["name"], "project": args["project"], "kmsKeyName": "", "kmsKeyVersionName": "", **found}
+
+
 def _zones(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
     project, region = args.get("project") or calls.project, args.get("region") or calls.region
     found = calls.request("compute", "GET", f"compute/v1/projects/{project}/zones").get("items", [])
@@ -56,5 +65,6 @@ FUNCTIONS: dict[str, Any] = {
     "gcp:organizations/getClientConfig:getClientConfig": (_client, ()),
     "gcp:organizations/getProject:getProject": (_project, ("projectId",)),
     "gcp:storage/getProjectServiceAccount:getProjectServiceAccount": (_storage_agent, ("project",)),
+    "gcp:logging/getProjectCmekSettings:getProjectCmekSettings": (_log_agent, ("project", "kmsKeyName")),
     "gcp:compute/getZones:getZones": (_zones, ("project", "region")),
 }

@@ -1,0 +1,40 @@
+"""Artifact Registry: the images of a repository, as far as machines can pull them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from localcloud.gcp.compute.api import Compute
+from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.machines.images import PullError
+
+if TYPE_CHECKING:
+    from localcloud.gcp.serve import Site
+
+
+class Images:
+    """The plug-in."""
+
+    apis = ("artifactregistry",)
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def handle(self, request: Request) -> Response | None:
+        """An image by its digest. One that stands for this machine's root is there under every name.
+
+        Source: https://cloud.google.com/artifact-registry/docs/reference/rest/v1/projects.locations.repositories.dockerImages
+        """
+        if not request.call.id.endswith(".dockerImages.get"):
+            return None
+        repository, _, image = request.call.name.partition("/dockerImages/")
+        if not self._site.resources.get(self._site.full_name("artifactregistry", repository)):
+            raise ApiError(404, "Requested entity was not found.")
+        _, project, _, location, _, name = repository.split("/")
+        uri = f"{location}-docker.pkg.dev/{project}/{name}/{image}"
+        compute = next(plugin for plugin in self._site.plugins if isinstance(plugin, Compute))
+        try:
+            compute.host.registry.pinned(uri)
+        except PullError as error:
+            raise ApiError(404, str(error)) from None
+        return Response.of({"name": request.call.name, "uri": uri})

@@ -1,0 +1,59 @@
+"""Secret Manager: versions of a secret, their data, and `latest`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from localcloud.gcp.wire import ApiError, Request, Response
+
+if TYPE_CHECKING:
+    from localcloud.gcp.serve import Site
+
+
+class Secrets:
+    """The plug-in: what the generic server cannot know of a secret is its data."""
+
+    apis = ("secretmanager",)
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._data: dict[str, str] = {}
+
+    def handle(self, request: Request) -> Response | None:
+        """Add a version, or give its data back."""
+        action = {"addVersion": self._add, "access": self._access}.get(request.call.method.verb)
+        return Response.of(action(request)) if action else None
+
+    def _add(self, request: Request) -> dict[str, Any]:
+        name = self._site.full_name("secretmanager", request.call.name)
+        if self._site.resources.get(name) is None:
+            raise ApiError(404, f"Secret [{request.call.name}] not found.")
+        data = request.call.body["payload"].get("data", "")
+        try:
+            base64.b64decode(data, validate=True)
+        except binascii.Error as error:
+            raise ApiError(400, f"Invalid value at 'payload.data': {error}", field="payload.data") from None
+        version = f"{name}/versions/{len(self._site.resources.list(f'{name}/versions')) + 1}"
+        made = datetime.fromtimestamp(self._site.clock.now(), UTC).isoformat()
+        value = {"name": version.partition("/")[2], "createTime": made, "state": "ENABLED"}
+        self._data[version] = data
+        self._site.resources.put(version, value)
+        return value
+
+    def _access(self, request: Request) -> dict[str, Any]:
+        """Source: https://cloud.google.com/secret-manager/docs/reference/rest/v1/projects.secrets.versions/access"""
+        version = self._site.full_name("secretmanager", request.call.name)
+        secret, _, number = version.rpartition("/")
+        if number == "latest":
+            numbers = [int(name.rpartition("/")[2]) for name, _ in self._site.resources.list(secret)]
+            version = f"{secret}/{max(numbers, default=0)}"
+        found = self._site.resources.get(version)
+        if found is None:
+            raise ApiError(404, f"Secret Version [{request.call.name}] not found.")
+        if found["state"] != "ENABLED":
+            text = f"Secret Version [{found['name']}] is in {found['state']} state."
+            raise ApiError(400, text, "FAILED_PRECONDITION")
+        return {"name": found["name"], "payload": {"data": self._data[version]}}
