@@ -44,8 +44,8 @@ def binary() -> Path:
         if not program.exists():
             environment = {**os.environ, "GOFLAGS": "-mod=readonly", "GOWORK": "off", "CGO_ENABLED": "0"}
             partial = program.with_suffix(".part")
-            command = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(partial), "."]
-            engine.run_go("Pub/Sub", command, HERE, environment, "building (under two minutes, once)")
+            command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", str(partial), "."]
+            engine.run_go("Pub/Sub", command, HERE, environment, "building (about two minutes, once)")
             partial.rename(program)
     return program
 
