@@ -32,6 +32,9 @@ XML_CODES = {400: "InvalidArgument", 401: "AuthenticationRequired", 403: "Access
              500: "InternalError", 501: "NotImplemented"}  # fmt: skip
 """https://cloud.google.com/storage/docs/xml-api/reference-status"""
 PAGE = 1000
+XML_LIST = {"list-type", "prefix", "delimiter", "start-after", "continuation-token", "max-keys"}
+JSON_LIST = {"prefix", "delimiter", "maxResults", "pageToken", "fields", "alt", "prettyPrint"}
+CONDITIONS = {"if-match", "if-none-match", "x-goog-if-generation-match", "ifGenerationMatch"}
 META = "x-goog-meta-"
 FAULTS = {"409": "Conflict: the object was edited during the operation.", "412": "The conditions were not met.",
           "429": "The object exceeded the rate limit.", "500-after": "We encountered an internal error.",
@@ -101,6 +104,9 @@ class Storage:
             return _document(body, error.code)
 
     def _with_faults(self, request: Request, name: str, answer: Callable[[], Response]) -> Response:
+        asked = [key for key in (*request.headers, *request.query) if key.startswith(("if", "x-goog-if-"))]
+        if others := set(asked) - CONDITIONS:
+            raise ApiError(501, f"localcloud does not know the condition {', '.join(sorted(others))}")
         target = f"{request.method} {name}"
         with self._lock:
             fault = next((f for f in self._faults if f.left and f.match.search(target)), None)
@@ -207,7 +213,7 @@ class Storage:
         return _document(body, headers={"x-goog-generation": str(stored.generation)})
 
     def _xml_list(self, request: Request, bucket: str) -> Response:
-        asked = {key: values[0] for key, values in request.query.items()}
+        asked = _asked(request, XML_LIST)
         prefix = asked.get("prefix", "")
         self._check(request, "list", bucket, prefix=prefix)
         after = max(asked.get("start-after", ""), _untoken(asked.get("continuation-token", "")))
@@ -241,7 +247,7 @@ class Storage:
         return Response.of(_resource(bucket, stored))
 
     def _json_list(self, request: Request, bucket: str) -> Response:
-        asked = {key: values[0] for key, values in request.query.items()}
+        asked = _asked(request, JSON_LIST)
         prefix = asked.get("prefix", "")
         self._check(request, "list", bucket, prefix=prefix)
         limit = min(int(asked.get("maxResults") or PAGE), PAGE)
@@ -256,6 +262,13 @@ class Storage:
         if page.more:
             answer["nextPageToken"] = _token(page.more)
         return Response.of(answer)
+
+
+def _asked(request: Request, known: set[str]) -> dict[str, str]:
+    """The query's parameters, all of which must be known."""
+    if others := request.query.keys() - known:
+        raise ApiError(501, f"localcloud does not know {', '.join(sorted(others))} in a listing")
+    return {key: values[0] for key, values in request.query.items()}
 
 
 def _demanded(request: Request) -> int | None:
