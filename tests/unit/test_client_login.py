@@ -3,11 +3,14 @@
 import sys
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
 
 from tests.unit.client_fakes import descriptor
+from tidemill.backends import gcp_session
 from tidemill.client import Pipeline
 from tidemill.client import pipeline as pipeline_module
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
+from tidemill.store import Store
 
 PROFILES = {
     "keys": "aws_access_key_id = AKID\naws_secret_access_key = key\n",
@@ -127,3 +130,20 @@ def test_the_store_of_the_descriptor_is_opened_in_the_stacks_region(monkeypatch,
     monkeypatch.setattr(pipeline_module, "_open", open_store)
     assert Pipeline.load(f"file://{tmp_path}/pipeline.json").store == "s3://elsewhere"
     assert opened[-1] == ("s3://elsewhere", "us-west-2")
+
+
+def test_a_google_login_names_its_scope(monkeypatch):
+    """A service account's key gets no token without one."""
+    asked = []
+
+    def default(scopes=None):
+        asked.append(scopes)
+        return AnonymousCredentials(), "project"
+
+    monkeypatch.setattr("google.auth.default", default)
+    Store.open("gs://bucket", user_login=True)
+    gcp_session.default_credentials()
+    assert asked == [["https://www.googleapis.com/auth/cloud-platform"]] * 2
+    # A worker's own token comes from its machine: nothing of google-auth is asked.
+    Store.open("gs://bucket")
+    assert len(asked) == 2

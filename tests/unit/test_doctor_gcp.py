@@ -86,7 +86,7 @@ NO = {"message": "no"}
             dead_letters,
             "dead letters cpu",
             "warning",
-            "3 chunks of 2 jobs were delivered as often as they may be",
+            "3 chunks of 2 jobs, delivered as often as the queue allows",
             "tidemill retry tiles-0a1b2c3d --dead",
         ),
         (answer(403, NO, "pubsub"), "queue cpu", "fault", "topics.get is denied", "pulumi stack output submitters"),

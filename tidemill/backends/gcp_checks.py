@@ -117,7 +117,8 @@ class GcpChecks:
         if not count:
             return Finding(check, "ok", "none")
         worst = max(found, key=lambda job: len(found[job]))
-        said = f"{count} chunks of {len(found)} jobs were delivered as often as they may be"
+        chunks, jobs = f"{count} chunk{'s' * (count > 1)}", f"{len(found)} job{'s' * (len(found) > 1)}"
+        said = f"{chunks} of {jobs}, delivered as often as the queue allows"
         return Finding(check, "warning", said, f"tidemill retry {worst} --dead")
 
     def _backlog(self, check: str, gcp: GcpQueue) -> Finding:
