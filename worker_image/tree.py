@@ -24,8 +24,10 @@ from worker_image.tools import BuildError
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.txt"
-WHEELS = {"aws": ("certifi", "obstore", "pydantic", "zstandard")}
-"""By cloud: what a worker imports. What these need comes with them."""
+_IMPORTED = ("certifi", "obstore", "pydantic", "zstandard")
+WHEELS = {"aws": _IMPORTED, "gcp": _IMPORTED}
+"""By cloud: what a worker imports. What these need comes with them. Either cloud's worker asks its APIs by itself, so
+that the trees are the same to the last byte."""
 NOT_OURS = ("backends", "cli", "client")
 """Parts of `tidemill` that a worker never imports."""
 NO_STDLIB = (

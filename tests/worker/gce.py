@@ -62,6 +62,8 @@ class Gce:
     """By verb: how many calls are answered with 503 before one is taken."""
     tokens: int = 0
     """How many were given out; only the last is good."""
+    issue: Callable[[], str] | None = None
+    """Gives out another cloud's tokens instead."""
     pulls: int = 0
     empty_pulls: int = 0
     entries: list[dict[str, Any]] = field(default_factory=list)
@@ -226,8 +228,8 @@ class Gce:
         with self.changed:
             if path == "instance/service-accounts/default/token":
                 self.tokens += 1
-                token = {"access_token": f"token-{self.tokens}", "expires_in": 3600, "token_type": "Bearer"}
-                return 200, json.dumps(token), ""
+                text = self.issue() if self.issue else f"token-{self.tokens}"
+                return 200, json.dumps({"access_token": text, "expires_in": 3600, "token_type": "Bearer"}), ""
             if path in _PLACE:
                 return 200, _PLACE[path], ""
             if path != "instance/preempted":
