@@ -257,7 +257,7 @@ class Resource:
             result[tags] = own
             if not own and tags not in inputs:
                 del result[tags]
-        return {**state, **found, **result}, result
+        return self.overlaid({**state, **found}, result), result
 
     def preview(self, inputs: Props) -> Props:
         """The outputs of a resource that is not there yet: the inputs, and unknowns."""

@@ -1,0 +1,59 @@
+"""Calls of Google's APIs on localcloud, as the owner of its project."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any
+
+from localcloud.cloud import GcpCloud
+
+_TIMEOUT_SECONDS = 30
+_SETTINGS = ("/cmekSettings", "/serviceAccount")
+"""What a project has as soon as somebody asks for it."""
+
+
+class Google:
+    """A project of localcloud, asked as its owner and not through Pulumi's state."""
+
+    def __init__(self, cloud: GcpCloud) -> None:
+        self.cloud = cloud
+        self.project = cloud.project
+
+    def call(self, api: str, method: str, path: str, body: Any = None) -> Any:
+        """Call a method; the path is the API's own, ``{project}`` in it is filled in.
+
+        Raises:
+            urllib.error.HTTPError: It was refused.
+        """
+        owner = json.loads((self.cloud.state / "credentials.json").read_text())["client_email"]
+        token = self.cloud.control("token", principal=f"serviceAccount:{owner}")["access_token"]
+        request = urllib.request.Request(
+            self.cloud.env[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"] + path.format(project=self.project),
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
+            content = answer.read()
+        return json.loads(content) if content else None
+
+    def make_bucket(self, name: str) -> None:
+        """A bucket that is there before any stack, as a team's data is."""
+        uniform = {"uniformBucketLevelAccess": {"enabled": True}}
+        body = {"name": name, "location": "US-CENTRAL1", "iamConfiguration": uniform}
+        self.call("storage", "POST", "storage/v1/b?project={project}", body)
+
+    def make_secret(self, name: str) -> None:
+        """A secret that is there before any stack."""
+        body = {"replication": {"automatic": {}}}
+        self.call("secretmanager", "POST", f"v1/projects/{{project}}/secrets?secretId={name}", body)
+
+    def names(self) -> set[str]:
+        """Full names of everything that the project holds; what Google keeps for a while under `deleted` is gone."""
+        held = self.cloud.control("resources", prefix="")
+        return {name for name, content in held.items() if not name.endswith(_SETTINGS) and not _is_past(name, content)}
+
+
+def _is_past(name: str, content: Any) -> bool:
+    return "/operations/" in name or (isinstance(content, dict) and content.get("deleted") is True)

@@ -1,0 +1,132 @@
+"""The life of a stack on GCP: previews, up, no change, the open rung, a new template, destroy.
+
+The tests share one stack and run in this order. They show what the engine does with localcloud's provider, whose table
+of replacements is sourced; they do not show what Google itself would answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from localcloud.cloud import GcpCloud
+from tests.engine.google import Google
+from tests.harness import Project
+
+STACKS = ("demo-gcp", "vision-gcp-dev", "vision-gcp-prod")
+SCALERS = "compute/v1/projects/{project}/regions/us-central1/autoscalers"
+GROUPS = "compute/v1/projects/{project}/regions/us-central1/instanceGroupManagers"
+
+
+@pytest.fixture(scope="module")
+def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Google]:
+    """A project with what a team has before its first stack."""
+    with GcpCloud(tmp_path_factory.mktemp("localcloud")) as running:
+        google = Google(running)
+        google.make_bucket("raw-images")
+        google.make_bucket("features")
+        google.make_secret("hf-token")
+        yield google
+
+
+def copy_of(stack: str, google: Google, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = Project(tmp_path_factory.mktemp(stack), google.cloud.env, stack)
+    with project.config() as config:
+        config["gcp:project"] = google.project
+    return project
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_an_empty_project_previews_with_the_policy_pack(google, stack, tmp_path_factory):
+    project = copy_of(stack, google, tmp_path_factory)
+    run = project.preview("--diff").ok()
+    assert run.violations == []
+    assert {step.op for step in run.steps} == {"create"}
+    kinds = Counter(step.kind.rpartition(":")[2] for step in run.steps)
+    assert kinds["RegionInstanceGroupManager"] == kinds["RegionAutoscaler"] == kinds["RegionInstanceTemplate"] >= 1
+    assert kinds["Topic"] == kinds["Subscription"] >= 2
+    assert kinds["Function"] == 1
+    assert project.resources() == []
+
+
+@pytest.fixture(scope="module")
+def before(google) -> set[str]:
+    return google.names()
+
+
+@pytest.fixture(scope="module")
+def project(before, google, tmp_path_factory) -> Project:
+    project = copy_of("vision-gcp-dev", google, tmp_path_factory)
+    with project.config() as config:
+        cpu = config["tidemill:queues"]["cpu"]
+        cpu["capacity"] = [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 32}]
+        cpu["secrets"] = {"HF_TOKEN": f"projects/{google.project}/secrets/hf-token"}
+    run = project.up("--policy-pack", "policy").ok()
+    assert {step.op for step in run.steps} == {"create"}
+    assert run.violations == []
+    return project
+
+
+def scaler(google: Google, market: str) -> dict:
+    found = google.call("compute", "GET", SCALERS)["items"]
+    (wanted,) = [each for each in found if each["name"].startswith(f"vision-dev-cpu-{market}")]
+    return wanted
+
+
+def test_a_second_up_changes_nothing(project):
+    assert project.up("--expect-no-changes").ok().plan == []
+
+
+def test_an_idle_stack_wants_no_machine(project, google):
+    groups = google.call("compute", "GET", GROUPS)["items"]
+    assert len(groups) == 2
+    assert [group.get("targetSize", 0) for group in groups] == [0, 0]
+
+
+def test_the_second_rung_is_off_and_what_opens_it_is_left_alone(project, google):
+    """The reconciler's one change of what the stack declares: neither up nor refresh takes it back or shows it."""
+    assert scaler(google, "spot")["autoscalingPolicy"]["mode"] == "ONLY_SCALE_OUT"
+    closed = scaler(google, "on-demand")
+    assert closed["autoscalingPolicy"]["mode"] == "OFF"
+    opened = {"autoscalingPolicy": {"mode": "ONLY_SCALE_OUT"}}
+    google.call("compute", "PATCH", f"{SCALERS}?autoscaler={closed['name']}", opened)
+    assert project.refresh("--expect-no-changes").ok()
+    assert project.up("--expect-no-changes").ok().plan == []
+    still = scaler(google, "on-demand")["autoscalingPolicy"]
+    assert still == {**closed["autoscalingPolicy"], "mode": "ONLY_SCALE_OUT"}
+
+
+def test_more_scratch_is_a_new_template_that_groups_take_without_a_machine_being_touched(project, google):
+    groups = {group["name"]: group["id"] for group in google.call("compute", "GET", GROUPS)["items"]}
+    with project.config() as config:
+        config["tidemill:queues"]["cpu"]["scratch_gib"] = 120
+    run = project.up().ok()
+    done = Counter((step.op, step.kind.rpartition(":")[2]) for step in run.steps)
+    assert {step.kind.rpartition(":")[2] for step in run.steps if "replace" in step.op or "delete" in step.op} == {
+        "RegionInstanceTemplate"
+    }
+    assert done["update", "RegionInstanceGroupManager"] == 2
+    assert done["update", "BucketObject"] == 1
+    after = google.call("compute", "GET", GROUPS)["items"]
+    assert {group["name"]: group["id"] for group in after} == groups
+    assert {group["updatePolicy"]["type"] for group in after} == {"OPPORTUNISTIC"}
+
+
+def test_destroy_stops_while_purge_is_not_allowed_and_names_the_key(project, google):
+    there = google.names()
+    run = project.destroy().refused()
+    assert "protected" in run.text
+    assert "tidemill:allow" in run.text
+    assert google.names() == there
+
+
+def test_with_purge_a_plain_destroy_leaves_nothing(project, google, before):
+    with project.config() as config:
+        config["tidemill:allow"] = ["purge"]
+    run = project.up().ok()
+    assert not any("delete" in step.op or "replace" in step.op for step in run.steps)
+    project.destroy().ok()
+    assert project.resources() == []
+    assert sorted(google.names() - before) == []
