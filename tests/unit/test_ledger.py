@@ -1,5 +1,6 @@
 """The ledger over memory: rounds, commits, markers, poison, counts. Real interleavings of workers are not here."""
 
+import time
 from typing import Literal
 
 import obstore
@@ -12,7 +13,7 @@ from tidemill.errors import StoreError, StoreMissingError
 from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray, names
 from tidemill.ledger.attempts import POISON_ATTEMPTS
-from tidemill.ledger.ledger import START_FAILURES, TamperedError, UnreadableError
+from tidemill.ledger.ledger import ALIVE_SECONDS, START_FAILURES, TamperedError, UnreadableError
 from tidemill.manifest import write_manifest
 from tidemill.store import Store
 
@@ -373,3 +374,16 @@ def test_a_listing_in_parts_finds_every_name_in_few_requests(ledger, monkeypatch
     needed = -(-len(done) // 10) + -(-len(look.failed) // 10)
     # What cannot be spared: the first page of each of five folders; and a part begins a page.
     assert pages.requests <= 2 * needed + 9, (pages.requests, needed)
+
+
+def test_what_workers_hold_is_found_in_parts(monkeypatch):
+    """Some chunks have several attempts, some none."""
+    ledger = Ledger(Store.open("memory://"), "t-00000000")
+    ledger.write_round(Round(round=0, arrays=[RoundArray(name="a", count=300)]))
+    wanted = {chunk for chunk in range(300) if chunk % 3}
+    for chunk in wanted:
+        for attempt in range(1 + chunk % 4):
+            ledger.marker(0, chunk, f"a{attempt}-ffff", 1, {}).write([])
+    Pages(ledger.store, monkeypatch, size=10)
+    assert ledger.beating_chunks(0, time.time()) == wanted
+    assert ledger.beating_chunks(0, time.time() + ALIVE_SECONDS + 60) == set()

@@ -178,12 +178,11 @@ def reconcile(
     return Deliveries(states, lost, outstanding, given_up[lost[0]].why(lost[0], backend))
 
 
-def from_store(pipeline: Pipeline, spec: JobSpec, seen: Deliveries, look: Look) -> Deliveries:
+def from_store(pipeline: Pipeline, ledger: Ledger, spec: JobSpec, seen: Deliveries, look: Look) -> Deliveries:
     """Deliveries of a queue that does not count children: what a worker has written of lately runs, the rest waits."""
     if look.counts.cancelled:
         return replace(seen, outstanding=False)
-    ledger, open_ = Ledger(pipeline.store, spec.job), look.waiting.difference(seen.lost)
-    newest = newest_rounds(look)
+    open_, newest = look.waiting.difference(seen.lost), newest_rounds(look)
     rounds, now = {newest[chunk] for chunk in open_ if chunk in newest}, pipeline.backend.now()
     held = {number: ledger.beating_chunks(number, now) for number in rounds}
     running = sum(chunk in held.get(newest.get(chunk, -1), ()) for chunk in open_)

@@ -144,7 +144,7 @@ class Job:
         queue_of(self._pipeline, self.spec)
         deliveries = reconcile(self.spec, self._pipeline.backend, known, look)
         if not self._pipeline.backend.sees_children:
-            deliveries = from_store(self._pipeline, self.spec, deliveries, look)
+            deliveries = from_store(self._pipeline, self._ledger, self.spec, deliveries, look)
         active = deliveries.states.get("running", 0) + deliveries.states.get("starting", 0)
         state: State = "running" if active else "waiting"
         if look.counts.cancelled and not deliveries.outstanding:

@@ -18,7 +18,7 @@ from tidemill.errors import StoreError
 from tidemill.job import JobSpec
 from tidemill.ledger import names
 from tidemill.ledger.attempts import MarkerWriter, Past, read_past
-from tidemill.ledger.look import Counts, Look, combine, read_names
+from tidemill.ledger.look import Counts, Look, combine, in_parts, read_names
 from tidemill.ledger.records import Header, Outcome, Record, encode_lines, parse_lines
 from tidemill.ledger.rounds import Round
 from tidemill.manifest import ManifestIndex
@@ -287,7 +287,11 @@ class Ledger:
             now: Seconds since the epoch, by the store's clock.
         """
         folder = names.of_round(self.job, number, "attempts")
-        fresh = (entry.name for entry in self.store.entries(folder) if entry.modified > now - ALIVE_SECONDS)
+        # "~" sorts after whatever an attempt is called.
+        ends = (f"{folder}/{chunk}/~" for array in self.rounds()[number].arrays for chunk in array.all())
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            found = in_parts(self.store, folder, ends, pool)
+        fresh = (entry.name for entry in found if entry.modified > now - ALIVE_SECONDS)
         return {int(name[len(folder) + 1 :].partition("/")[0]) for name in fresh}
 
     def failed_chunks(self, number: int) -> dict[int, int]:

@@ -117,6 +117,18 @@ def read_names(store: Store, job: str, round_: Round, pool: ThreadPoolExecutor) 
     )
 
 
+def in_parts(store: Store, folder: str, possible: Iterable[str], pool: ThreadPoolExecutor) -> list[Entry]:
+    """Everything in a folder, long ones in parts side by side.
+
+    Args:
+        store: The job store.
+        folder: The folder.
+        possible: Names in it, or ones that sort after such names, the last of them after every name.
+        pool: Lists the parts.
+    """
+    return _rest(store, folder, store.page(folder), possible, pool)
+
+
 def _rest(
     store: Store, folder: str, first: list[Entry], possible: Iterable[str], pool: ThreadPoolExecutor
 ) -> list[Entry]:
