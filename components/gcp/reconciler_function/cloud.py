@@ -100,9 +100,10 @@ class Cloud:
         at = self.now()
         listed = list(self._pages("POST", f"instanceGroupManagers/{name}/listManagedInstances", "managedInstances"))
         stockouts = [_at(each) for each in errors if is_stockout(each.get("error", {}).get("code", ""))]
+        failing = _failing(errors)
         group = Group(
             market=wanted["market"],
-            machines=[_machine(each, _failing(errors), broken) for each in listed],
+            machines=[_machine(each, failing, broken) for each in listed],
             target=int(manager.get("targetSize", 0)),
             per_machine=float(wanted["per_machine"]),
             minimum=int(wanted["minimum"]),
