@@ -14,7 +14,7 @@ from tests.chaos.world import KILL_POINTS, Size, World
 
 @pytest.mark.timeout(240)
 def test_every_item_has_exactly_one_outcome_whatever_happens(tmp_path: Path) -> None:
-    world = World(tmp_path, Size(items=600, chunk_size=10))
+    world = World(tmp_path, Size(items=400, chunk_size=10))
     report = world.run()
     assert report.wrong == []
     # The run was as bad as it was meant to be.
@@ -27,7 +27,7 @@ def test_every_item_has_exactly_one_outcome_whatever_happens(tmp_path: Path) -> 
 
 @pytest.mark.timeout(240)
 def test_functions_live_through_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(tmp_path, Size(items=120, chunk_size=10, function=True))
+    world = World(tmp_path, Size(items=110, chunk_size=10, function=True))
     world.batch.victim = -1
     world.kill_points = ()
     monkeypatch.setattr(world, "cancel_and_resume", lambda job: None)

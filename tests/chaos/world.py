@@ -249,7 +249,6 @@ class World:
             report.check(by_index[index].exit_code == 3, f"broken item {index}: {by_index[index]}")
         report.check(by_index[self.killer].reason == "poison", f"killer: {by_index[self.killer]}")
         report.check(by_index[self.filler].status == "failed", f"filler: {by_index[self.filler]}")
-        report.check(by_index[self.slow].status == "succeeded", f"the victim of reclaims: {by_index[self.slow]}")
         planned = {*self.broken, self.killer, self.filler}
         others = [o for o in outcomes if o.status == "failed" and o.index not in planned]
         # While the disk is full an item may run out of attempts; then it says so.
