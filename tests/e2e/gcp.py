@@ -1,0 +1,151 @@
+"""A team with a provisioned pipeline on the emulated GCP, and what its members do with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from localcloud.cloud import GcpCloud
+from tests.engine.google import Google
+from tests.harness import Project
+
+DATA = "tidemill-demo-photos"
+PERSON = "photographer"
+TIME_FACTOR = 30
+"""The cloud's clock: its minute is two seconds, its hour two minutes. The workers' own clocks are the wall's."""
+IDLE_SECONDS = 5
+TIMEOUT_SECONDS = 240
+
+
+class Objects:
+    """Objects of the project, as its owner."""
+
+    def __init__(self, google: Google) -> None:
+        owner = json.loads((google.cloud.state / "credentials.json").read_text())["client_email"]
+        self._token = google.cloud.control("token", principal=f"serviceAccount:{owner}")["access_token"]
+        self._url = google.cloud.env["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"]
+
+    def put(self, bucket: str, name: str, body: bytes) -> None:
+        """Write an object."""
+        place = f"upload/storage/v1/b/{bucket}/o?uploadType=media&name={quote(name, safe='')}"
+        self._ask("POST", place, body)
+
+    def get(self, bucket: str, name: str) -> bytes:
+        """Read an object."""
+        return self._ask("GET", f"storage/v1/b/{bucket}/o/{quote(name, safe='')}?alt=media")
+
+    def _ask(self, method: str, place: str, body: bytes | None = None) -> bytes:
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/octet-stream"}
+        request = urllib.request.Request(self._url + place, body, headers, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.read()
+
+
+@dataclass(frozen=True)
+class GcpTeam:
+    """A pipeline that is up."""
+
+    google: Google
+    objects: Objects
+    project: Project
+    person: dict[str, str]
+    """Environment of a member who may submit and nothing else."""
+
+    @property
+    def cloud(self) -> GcpCloud:
+        return self.google.cloud
+
+    def tidemill(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> str:
+        """Run the CLI as the member and return what it printed to stdout."""
+        done = subprocess.run(
+            ["tidemill", *arguments],
+            env=self.person,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+        assert done.returncode in ok, f"{arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def put_items(self, prefix: str, count: int, folder: Path) -> tuple[Path, list[str]]:
+        """Put objects into the team's data. Returns the list of items and each object's SHA-256."""
+        digests = []
+        for index in range(count):
+            body = f"{prefix} {index}\n".encode()
+            digests.append(hashlib.sha256(body).hexdigest())
+            self.objects.put(DATA, f"{prefix}/{index:05d}", body)
+        items = folder / f"{prefix}.txt"
+        items.write_text("".join(f"gs://{DATA}/{prefix}/{index:05d}\n" for index in range(count)))
+        return items, digests
+
+    def submit(self, name: str, items: Path, *command: str, chunk_size: int = 10) -> str:
+        """Submit a job and return its id."""
+        options = ("--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", str(chunk_size), "--json")
+        return json.loads(self.tidemill("submit", *options, "--", *command))["job"]
+
+    def status(self, job: str) -> dict[str, Any]:
+        return json.loads(self.tidemill("status", job, "--json", ok=(0, 1)))
+
+    def done(self, job: str) -> int:
+        """How many items have an outcome."""
+        status = self.status(job)
+        return status["succeeded"] + status["failed"]
+
+    def results(self, job: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.tidemill("results", job, "--json").splitlines()]
+
+    def read(self, uri: str) -> bytes:
+        """An object of the team's."""
+        bucket, _, name = uri.removeprefix("gs://").partition("/")
+        return self.objects.get(bucket, name)
+
+    def machines(self) -> dict[str, Any]:
+        """Sizes that are wanted by group (`targets`), and what there is (`instances`)."""
+        return self.cloud.control("compute/list")
+
+    def at_rest(self) -> bool:
+        """Whether no machine is there, and none is wanted."""
+        found = self.machines()
+        return not found["instances"] and not any(found["targets"].values())
+
+
+def gcp_team_up(cloud: GcpCloud, folder: Path, queue: Mapping[str, Any] | None = None) -> GcpTeam:
+    """Bring the demo stack up.
+
+    Args:
+        cloud: Where.
+        folder: An empty folder for the project.
+        queue: Keys of the queue `cpu` that are set beside its own.
+    """
+    google = Google(cloud)
+    google.make_bucket(DATA)
+    google.call("iam", "POST", "v1/projects/{project}/serviceAccounts", {"accountId": PERSON})
+    project = Project(folder, cloud.env, "demo-gcp")
+    change(project, queue or {})
+    outputs = project.outputs()
+    login = folder / "login.json"
+    email = f"{PERSON}@{google.project}.iam.gserviceaccount.com"
+    login.write_text(json.dumps(cloud.control("credentials", email=email)))
+    cloud.control("compute/settings", environment={"TIDEMILL_IDLE_SECONDS": str(IDLE_SECONDS)})
+    person = {
+        **cloud.env,
+        "GOOGLE_APPLICATION_CREDENTIALS": str(login),
+        "TIDEMILL_PIPELINE": outputs["pipeline_uri"],
+    }
+    return GcpTeam(google, Objects(google), project, person)
+
+
+def change(project: Project, queue: Mapping[str, Any]) -> None:
+    """Apply other keys of the queue `cpu`."""
+    with project.config() as config:
+        config["tidemill:queues"]["cpu"].update(queue)
+    project.up().ok()

@@ -1,0 +1,125 @@
+"""A job on GCP whose machines are taken away, killed and never come loses nothing, and the fleet goes back to zero.
+
+The machines are namespaces of this one that run the rendered cloud-init; the group, its autoscaler and the late metric
+behave as docs/cloud-facts.md says. How often a real cloud does these things is not shown here. The tests share a team
+and run in this order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.cloud import GcpCloud
+from tests.e2e.gcp import TIME_FACTOR, GcpTeam, change, gcp_team_up
+from tests.e2e.team import await_that
+
+ITEMS = 2000
+WANTED, TO_BE_HAD = 50, 12
+pytestmark = pytest.mark.alone
+LONG = 420
+"""Seconds, for what takes one on a quiet machine: CI may be busy."""
+HASH = ("sh", "-c", 'sha256sum < "$1" > "$2/sum"; sleep 0.2', "sh", "{input}", "{output}")
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpTeam]:
+    """A team whose pipeline is up: a queue of 50 machines."""
+    with GcpCloud(tmp_path_factory.mktemp("localcloud"), time_factor=TIME_FACTOR) as cloud:
+        queue = {"capacity": [{"market": "spot", "max_cpus": 2 * WANTED}]}
+        yield gcp_team_up(cloud, tmp_path_factory.mktemp("demo-gcp"), queue)
+
+
+def busy_machine(team: GcpTeam) -> str:
+    """A machine whose worker runs."""
+
+    def one() -> str | None:
+        found = team.machines()["instances"]
+        return next((vm["name"] for vm in found if vm["containers"] and vm["status"] == "RUNNING"), None)
+
+    return await_that(one, "a worker runs", LONG)
+
+
+@pytest.mark.timeout(900)
+def test_2000_items_with_everything_that_goes_wrong(team: GcpTeam, tmp_path: Path) -> None:
+    """Duplicates, a stockout at 12 of 50 machines, preemptions, a killed worker, no reconciler for an hour."""
+    items, digests = team.put_items("survive", ITEMS, tmp_path)
+    team.cloud.control("pubsub", duplicates=0.05)
+    team.cloud.control("compute/stockout", limit=TO_BE_HAD)
+    job = team.submit("survive", items, *HASH)
+    team.cloud.control("scheduler/pause", paused=True)
+    paused = time.monotonic()
+
+    down = "the reconciler has not run since"
+    await_that(lambda: down in team.tidemill("status", job, ok=(0, 1)), "the status says that nobody reconciles", LONG)
+    for share in (1, 2, 3):
+        await_that(lambda share=share: team.done(job) >= ITEMS * share // 5, f"{share} fifths are done", LONG)
+        if share == 1:
+            team.cloud.control("compute/kill", instance=busy_machine(team))
+        team.cloud.control("compute/preempt", instance=None)
+    assert len([vm for vm in team.machines()["instances"] if vm["status"] == "RUNNING"]) <= TO_BE_HAD
+    assert down in team.tidemill("doctor", ok=(0, 1))
+    team.tidemill("wait", job)
+    hour = 3600 / TIME_FACTOR
+    await_that(lambda: time.monotonic() - paused > hour, "the reconciler was down for an hour", LONG)
+    # What is wanted and cannot be had stays wanted while nobody lowers it.
+    assert max(team.machines()["targets"].values()) > TO_BE_HAD
+    team.cloud.control("scheduler/pause", paused=False)
+
+    outcomes = team.results(job)
+    assert Counter(outcome["index"] for outcome in outcomes) == Counter(range(ITEMS))
+    assert {outcome["status"] for outcome in outcomes} == {"succeeded"}
+    for outcome in outcomes[:: ITEMS // 100]:
+        assert team.read(outcome["output"] + "sum").decode().split()[0] == digests[outcome["index"]]
+    # Neither a reclaim nor a dead worker is a failed attempt of an item.
+    assert {outcome["attempts"] for outcome in outcomes} == {1}
+    assert team.status(job)["reclaims"] >= 1
+    await_that(team.at_rest, "no machine is there or wanted", LONG)
+
+
+def test_a_job_that_comes_when_all_have_powered_off(team: GcpTeam, tmp_path: Path) -> None:
+    """It needs the reconciler once, because what is off counts in the group's size."""
+    team.cloud.control("compute/stockout", limit=None)
+    items, _ = team.put_items("again", 20, tmp_path)
+    first = team.submit("first", items, "true")
+    team.tidemill("wait", first)
+
+    def all_off() -> bool:
+        found = team.machines()["instances"]
+        return not any(vm["status"] in ("RUNNING", "PROVISIONING") for vm in found)
+
+    await_that(all_off, "every machine is off", LONG)
+    second = team.submit("second", items, "true")
+    team.tidemill("wait", second)
+    assert team.status(second)["succeeded"] == 20
+
+
+def test_a_cancelled_job_stops_and_the_next_one_runs(team: GcpTeam, tmp_path: Path) -> None:
+    items, _ = team.put_items("cancel", 300, tmp_path)
+    job = team.submit("cancel", items, "sh", "-c", "sleep 1; : > $TIDEMILL_OUTPUT/x", chunk_size=5)
+    await_that(lambda: team.done(job) > 0, "the first chunk is done", LONG)
+    team.tidemill("cancel", job)
+    few, _ = team.put_items("after", 4, tmp_path)
+    after = team.submit("after", few, "true")
+    team.tidemill("wait", after)
+    assert team.status(after)["succeeded"] == 4
+    assert team.done(job) < 300
+
+
+def test_a_machine_whose_image_cannot_be_pulled_says_so_and_goes(team: GcpTeam, tmp_path: Path) -> None:
+    await_that(team.at_rest, "no machine is there or wanted", LONG)
+    good = team.project.outputs()["pipeline"]["queues"]["cpu"]["images"]["default"]["ref"]
+    registry = team.project.outputs()["registry_url"]
+    change(team.project, {"images": {"default": f"{registry}/nothing@sha256:{64 * 'e'}"}})
+    try:
+        items, _ = team.put_items("unpullable", 2, tmp_path)
+        job = team.submit("unpullable", items, "true")
+        await_that(lambda: "pull" in team.tidemill("status", job, ok=(0, 1)), "the status tells of the image", LONG)
+        team.tidemill("cancel", job)
+        await_that(team.at_rest, "the machines are gone", LONG)
+    finally:
+        change(team.project, {"images": {"default": good}})
