@@ -33,13 +33,19 @@ REQUEST_MESSAGES = 1000
 REQUEST_BYTES = 4 * 1024 * 1024
 """Google's own emulators refuse more; a thousand of our messages have 0.4 MB."""
 IN_FLIGHT = 4
+LATE_SECONDS = 60.0
+"""An array's record is written after its messages were published: workers may have had them before."""
 LOOK_SECONDS = 30.0
 """How long what Monitoring and the dead letters said is believed: both lag more than that."""
 LEAST_RETENTION_SECONDS = 600.0
+WAIT_SECONDS = 300.0
+"""A job that waits for longer does not wait for its first machine's start."""
 
 _PREFIX = re.compile(r"^(?P<job>[a-z][a-z0-9-]*-[0-9a-f]{8})-r(?:(?P<round>\d+)-a(?:\d+)?)?$")
 _DELETED = "_deleted-topic_"
-_NO_ROUND = "the descriptor names no Pub/Sub topic for this queue. Ask the stack's owner to run `pulumi up`."
+_FORGOTTEN = "Pub/Sub has dropped it: it was not done within the subscription's retention"
+_WAITS = "a first machine comes one to four minutes after its message: the metric that it follows is late"
+_NO_TOPIC = "the descriptor names no Pub/Sub topic for this queue. Ask the stack's owner to run `pulumi up`."
 
 
 class GcpPubSub:
@@ -109,8 +115,9 @@ class GcpPubSub:
             number, k, size = names.parse_published(entry.name)
             name = f"{match['job']}-r{number}-a{k}"
             if match["round"] in (None, str(number)):
-                old = self._is_forgotten(queue, entry.modified)
-                found.append(ArrayState(name, name, size, {}, old, entry.modified, _forgotten(old)))
+                old, at = self._is_forgotten(queue, entry.modified), entry.modified
+                reason = _FORGOTTEN if old else _WAITS if self.now() - at < WAIT_SECONDS else None
+                found.append(ArrayState(name, name, size, {}, old, at, reason))
         return sorted(found, key=lambda state: (state.created_at, state.name))
 
     def _is_forgotten(self, queue: Queue, published_at: float) -> bool:
@@ -223,7 +230,7 @@ class GcpPubSub:
             return
         arrays = self._round(match["job"], int(match["round"])).arrays
         chunk = next(one.chunk(index) for one in arrays if one.name == array.name)
-        yield from self.logs(descriptor, {"job": match["job"], "chunk": chunk}, array.created_at)
+        yield from self.logs(descriptor, {"job": match["job"], "chunk": chunk}, array.created_at - LATE_SECONDS)
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
         """See `Backend.queue_states`: the topic takes jobs, its subscription hands them out."""
@@ -279,14 +286,10 @@ def _record(array: Array) -> str:
 
 def _of(queue: Queue) -> GcpQueue:
     if queue.gcp is None:
-        raise CloudError(_NO_ROUND)
+        raise CloudError(_NO_TOPIC)
     return queue.gcp
 
 
 def _said(letter: DeadLetter) -> str:
     times = f"{letter.deliveries} times" if letter.deliveries else "as often as it may be"
     return f"it was delivered {times} without a record, and is a dead letter now"
-
-
-def _forgotten(old: bool) -> str | None:
-    return "Pub/Sub has dropped it: it was not done within the subscription's retention" if old else None
