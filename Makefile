@@ -30,7 +30,7 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
-# The engine is built once a version, into the user's cache folder.
+# The engine and localcloud's Pub/Sub are built once a version, into the user's cache folder.
 engine: $(INSTALLED)
 	@$(BIN)/python -m localcloud engine
 

@@ -33,7 +33,8 @@ XML_CODES = {400: "InvalidArgument", 401: "AuthenticationRequired", 403: "Access
 """https://cloud.google.com/storage/docs/xml-api/reference-status"""
 PAGE = 1000
 XML_LIST = {"list-type", "prefix", "delimiter", "start-after", "continuation-token", "max-keys"}
-JSON_LIST = {"prefix", "delimiter", "maxResults", "pageToken", "fields", "alt", "prettyPrint"}
+JSON_LIST = {"prefix", "delimiter", "maxResults", "pageToken", "fields", "alt", "prettyPrint", "versions"}
+"""With `versions` or without: no generation is kept but the live one."""
 CONDITIONS = {"if-match", "if-none-match", "x-goog-if-generation-match", "ifGenerationMatch"}
 META = "x-goog-meta-"
 FAULTS = {"409": "Conflict: the object was edited during the operation.", "412": "The conditions were not met.",
@@ -141,7 +142,9 @@ class Storage:
 
     def _existing(self, request: Request, bucket: str, name: str, verb: str = "get") -> Stored:
         self._check(request, verb, bucket, name)
-        stored = self.objects.get(bucket, name)
+        stored, wanted = self.objects.get(bucket, name), request.query.get("generation")
+        if stored and wanted and wanted != [str(stored.generation)]:
+            stored = None
         if stored is None:  # who may not list is not told that there is none
             self._check(request, "list", bucket)
             raise ApiError(404, f"No such object: {bucket}/{name}")

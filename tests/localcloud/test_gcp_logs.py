@@ -166,7 +166,8 @@ def test_who_writes_and_reads_needs_the_permission_for_it(site: Site) -> None:
 
 def test_what_is_wrong_is_refused(site: Site) -> None:
     both = {"textPayload": "x", "jsonPayload": {"a": 1}}
-    for wrong in ({"logName": "lines"}, {"resource": {}}, {"timestamp": "noon"}, both):
+    wrongs: list[dict[str, Any]] = [{"logName": "lines"}, {"resource": {}}, {"timestamp": "noon"}, both]
+    for wrong in wrongs:
         with pytest.raises(ApiError) as error:
             write(site, {"n": 1}, **wrong)
         assert error.value.code == 400

@@ -173,6 +173,7 @@ def test_the_json_api_uploads_describes_lists_and_deletes(daemon: Daemon) -> Non
     for unknown in ("b/bucket/o?startOffset=a", "b/bucket/o/json%2Ftwo?ifMetagenerationMatch=1"):
         assert call(daemon, "GET", f"storage/v1/{unknown}")[0] == 501, "what is not known is not passed over"
     assert call(daemon, "DELETE", "storage/v1/b/bucket")[0] == 409
+    assert call(daemon, "DELETE", "storage/v1/b/bucket/o/json%2Ftwo?generation=1")[0] == 404
     assert call(daemon, "DELETE", "storage/v1/b/bucket/o/json%2Ftwo")[0] == 204
     assert call(daemon, "GET", "storage/v1/b/bucket/o/json%2Ftwo")[0] == 404
     assert call(daemon, "GET", "storage/v1/b/bucket")[0] == 200
