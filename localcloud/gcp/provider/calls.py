@@ -262,11 +262,11 @@ class Calls:
         return self.request("storage", "POST", f"upload/storage/v1/b/{bucket}/o", query, body, headers=head)
 
     def _empty(self, service: str, params: Props) -> Props:
-        """Delete every object of a bucket, the old versions too."""
+        """Delete every object of a bucket. Old versions are not kept here, so there are none to delete."""
         listing, delete = (discovery.method("storage", f"storage.objects.{verb}") for verb in ("list", "delete"))
-        while found := self.send(listing, f"{params['name']}/o", {"versions": True}).get("items"):
+        while found := self.send(listing, f"{params['name']}/o").get("items"):
             for item in found:
-                self.send(delete, f"{params['name']}/o/{item['name']}", {"generation": item["generation"]})
+                self.send(delete, f"{params['name']}/o/{item['name']}")
         return {}
 
 
