@@ -36,7 +36,8 @@ def remarks(spec: JobSpec) -> Iterator[str]:
     if not command:
         return
     text = " ".join(command)
-    if not any(f"{{{name}}}" in text or f"TIDEMILL_{name.upper()}" in text for name in PLACEHOLDERS):
+    named = any(f"{{{name}}}" in text or f"TIDEMILL_{name.upper()}" in text for name in PLACEHOLDERS)
+    if not named and "TIDEMILL_META" not in text:
         yield (
             "the command does not name its item ({input}, {uri} or {index}): every run gets the same arguments, and "
             "only TIDEMILL_URI in its environment differs."
