@@ -1,4 +1,4 @@
-"""The client against localcloud's GCP over HTTP, without a stack and without workers: about three seconds.
+"""The client against localcloud's GCP over HTTP, without a stack and without workers: about ten seconds.
 
 What this cannot prove: that Google refuses and answers alike; that workers run what is published (tests/e2e).
 """
@@ -6,6 +6,7 @@ What this cannot prove: that Google refuses and answers alike; that workers run 
 import json
 import os
 import time
+from collections import Counter
 
 import google.auth
 import google.auth.transport.requests
@@ -82,9 +83,10 @@ class Site:
 
     def pull(self):
         """Acknowledge ids and attributes of what is waiting."""
-        body = {"maxMessages": 100, "returnImmediately": True}
-        found = self.call("POST", f"pubsub/v1/{self.subscription}:pull", body).get("receivedMessages", [])
-        return {one["ackId"]: one["message"]["attributes"] for one in found}
+        body, held = {"maxMessages": 100, "returnImmediately": True}, {}
+        while found := self.call("POST", f"pubsub/v1/{self.subscription}:pull", body).get("receivedMessages"):
+            held |= {one["ackId"]: one["message"]["attributes"] for one in found}
+        return held
 
     def settle(self, verb, ids, **more):
         if ids:
@@ -138,6 +140,25 @@ def test_a_second_create_is_refused_and_the_first_is_known_as_ours(site):
     assert site.store.create("jobs/once", b"one").ours
     second = site.store.create("jobs/once", b"two")
     assert (second.ours, second.content) == (False, b"one")
+
+
+@pytest.mark.parametrize("answer", ["500-after", "drop-after", "409", "412"])
+def test_a_store_and_a_queue_that_lose_replies_cost_repeats_and_no_more(site, pipeline, answer):
+    """Writes that are done and answered otherwise, and a publish that is done and answered with 503."""
+    name = f"hostile-{answer.replace('-', '')}"
+    site.cloud.control("faults", match=f"PUT jobs/{name}-.*/(job|rounds/0).json", answer=answer, times=2)
+    site.cloud.control("pubsub", fail_after={"publish": 1})
+    items = [f"gs://team-store/raw/{n}" for n in range(3)]
+    job = pipeline.submit(COMMAND, items, name=name, chunk_size=1)
+    assert [fault["left"] for fault in site.cloud.control("faults")] == [0]
+    site.cloud.control("faults", clear=True)
+    site.cloud.control("pubsub", fail_after={})
+    held = site.pull()
+    # The one request was made twice: its first answer was lost.
+    assert Counter(one["chunk"] for one in held.values()) == {"0": 2, "1": 2, "2": 2}
+    site.settle("acknowledge", held)
+    assert pipeline.submit(COMMAND, items, name=name, chunk_size=1).enqueued == 0
+    assert (job.status().state, job.status().remaining, len(Ledger(site.store, job.id).rounds())) == ("waiting", 3, 1)
 
 
 def test_what_is_delivered_too_often_is_a_dead_letter_and_goes_back(site, pipeline, capsys):
