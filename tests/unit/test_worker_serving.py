@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from tidemill.descriptor import Resources, WorkerExit
 from tidemill.errors import StoreError
 from tidemill.job import JobSpec, build_spec
-from tidemill.ledger import Ledger, Outcome, Round, RoundArray, names
+from tidemill.ledger import Ledger, MarkerWriter, Outcome, Round, RoundArray, names
 from tidemill.ledger.attempts import is_alive, read_past
 from tidemill.ledger.ledger import START_FAILURES
 from tidemill.manifest import write_manifest
@@ -23,7 +24,8 @@ from tidemill.worker import chunk as chunk_module
 from tidemill.worker.capacity import Capacity
 from tidemill.worker.chunk import HEARTBEAT_SECONDS, ChunkRun, Job
 from tidemill.worker.code import InstallError
-from tidemill.worker.loop import KEPT_JOBS, Worker
+from tidemill.worker.jobs import KEPT_JOBS
+from tidemill.worker.loop import Worker
 from tidemill.worker.run_item import Task
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
@@ -59,17 +61,17 @@ class Source:
 
     many_jobs = True
 
-    def __init__(self, *leases: Lease, again: bool = False) -> None:
+    def __init__(self, *leases: Lease, again: bool = False, endless: bool = False) -> None:
         self.waiting = list(leases)
         self.given: list[Lease] = []
         self.stopped = self.closed = False
-        self._again = again
+        self._again, self._endless = again, endless
 
     @property
     def exhausted(self) -> bool:
         if self._again and self.given and self.given[-1].ended[-1:] == ["release"]:
             self.waiting.append(self.given.pop())
-        return self.stopped or not self.waiting
+        return self.stopped or not (self.waiting or self._endless)
 
     def lease(self, wait_seconds: float) -> Lease | None:
         if not self.waiting:
@@ -252,7 +254,7 @@ class TestJobs:
         monkeypatch.setattr(store_of_nobody, "page", gone)
         source = Source(Lease(job))
         worker = serve(source)
-        worker._store = store_of_nobody
+        worker._store = worker._jobs._store = store_of_nobody
         assert worker.run() is WorkerExit.STORE_UNAVAILABLE
         assert source.given[0].ended == []
         # Which gives back what is held.
@@ -279,6 +281,30 @@ class TestTheMachinesEnd:
         assert sorted(job.ledger.progress(0, 0)) == [0]
         past = job.ledger.past(0, 0)
         assert (past.careful, dict(past.deaths), dict(past.reclaims)) == (False, {}, {})
+
+
+class TestDrain:
+    def test_chunks_are_given_back_side_by_side(self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch):
+        """Thirty seconds are the same for a machine with one chunk and with many."""
+        jobs = [Submitted(store, resources={"cpus": 0.125, "memory_mib": 64}) for _ in range(8)]
+        stop, together, running = Stop(), threading.Barrier(8, timeout=60), threading.Barrier(8, timeout=60)
+        drained = MarkerWriter.drained
+
+        def meet(self: MarkerWriter, in_flight: Any) -> None:
+            together.wait()
+            drained(self, in_flight)
+
+        monkeypatch.setattr(MarkerWriter, "drained", meet)
+
+        def run(task: Task) -> None:
+            if running.wait() == 0:
+                stop(Why.NOTICE)
+            assert task.stop.wait(60)
+
+        source = Source(*(Lease(job) for job in jobs), endless=True)
+        assert serve(source, Runs(run), stop=stop).run() is WorkerExit.RECLAIMED
+        assert [lease.ended for lease in source.given] == [["release"]] * 8
+        assert [dict(job.ledger.past(0, 0).reclaims) for job in jobs] == [{0: 1}] * 8
 
 
 class TestLeasingAhead:

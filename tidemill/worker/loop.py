@@ -24,7 +24,8 @@ from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.ledger import TamperedError, UnreadableError
 from tidemill.store import Store
 from tidemill.worker.capacity import Capacity
-from tidemill.worker.chunk import ChunkRun, Job, key_of
+from tidemill.worker.chunk import ChunkRun, Job
+from tidemill.worker.jobs import Jobs
 from tidemill.worker.leases import Lease, LeaseSource
 from tidemill.worker.output import say
 from tidemill.worker.process import GRACE_SECONDS
@@ -46,9 +47,8 @@ LEASE_PAUSE = 0.2
 AHEAD_SECONDS = 5.0
 """With every slot taken, the next chunk is leased only when items are shorter than this: it would lie here while others
 have nothing to do."""
-KEPT_JOBS = 4
-"""Jobs without a chunk here that are remembered, because their next chunk may come at once."""
 MOST_THREADS = 1024
+DRAIN_THREADS = 16
 _END_SECONDS = GRACE_SECONDS + 10.0
 
 
@@ -81,12 +81,11 @@ class Worker:
         lasts: Callable[[float], bool] = lambda seconds: True,
     ) -> None:
         self._store, self._source, self._runners, self._scratch, self._stop = store, source, runners, scratch, stop
-        self._base_env = dict(base_env)
         self._lasts = lasts
         of = capacity or slots
         self._room = Room(of, self._slot, runners.close, WORKER_MIB) if of else None
         self._outcomes: deque[tuple[ChunkRun, Outcome]] = deque()
-        self._jobs: dict[object, Job] = {}
+        self._jobs = Jobs(store, runners, base_env, stop)
         self._chunks: list[ChunkRun] = []
         self._events: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
         # A thread is made when an item finds none free.
@@ -174,11 +173,11 @@ class Worker:
 
     def _open(self, lease: Lease) -> None:
         if Ledger(self._store, lease.job).is_cancelled(lease.round):
-            self._cancel(self._jobs.get(key_of(lease)))
+            self._cancel(self._jobs.find(lease))
             lease.ack() if self._source.many_jobs else lease.release()
             say("a chunk of a cancelled job is not run", job=lease.job, lease=lease.attempt)
             return
-        job = self._job(lease)
+        job = self._jobs.of(lease, {chunk.job.key for chunk in self._chunks})
         number = lease.chunk(job.round)
         if twin := next((one for one in self._chunks if one.job is job and one.number == number), None):
             say("the chunk is here already", job=job.id, chunk=number, lease=twin.lease.attempt)
@@ -207,45 +206,20 @@ class Worker:
         say("chunk leased", job=job.id, chunk=chunk.number, lease=lease.attempt, items=len(chunk.pending))
         self._settle(chunk)
 
-    def _job(self, lease: Lease) -> Job:
-        """What is known of the lease's job. Of jobs without a chunk here only the last few are remembered."""
-        key = key_of(lease)
-        job = self._jobs.pop(key, None) or Job(self._store, lease, self._stop)
-        if not job.stop.raised:
-            self._jobs[key] = job
-        at_work = {chunk.job.key for chunk in self._chunks}
-        for old in [other for other in self._jobs if other not in at_work][:-KEPT_JOBS]:
-            del self._jobs[old]
-        return job
-
     def _prepare(self, job: Job) -> bool:
         """Have the shipped code of a job on this machine; says whether it is. What went wrong is told to the job."""
-        from tidemill.worker.code import InstallError, StoppedError
+        from tidemill.worker.code import InstallError
 
-        number, env = job.round.round, {**self._base_env, **job.spec.env}
-        if not job.round.code:
-            job.env = env
-            return True
         try:
-            code = self._runners.codes(self._store).ready(job.id, job.round.code, job.spec, env)
-        except StoppedError:
-            return False
-        except TamperedError as error:
-            job.ledger.cancel("worker", str(error), number + 1)
-            raise
+            return self._jobs.prepare(job)
         except InstallError as error:
-            job.ledger.start_failed(number, str(error))
-            if job.ledger.is_cancelled(number):
-                say(str(error), "error", job=job.id)
-                self._cancel(job)
-            elif not self._source.many_jobs:
+            cancelled = job.ledger.is_cancelled(job.round.round)
+            if not cancelled and not self._source.many_jobs:
                 raise StoreError(str(error)) from None
-            else:
-                say(str(error), "warning", job=job.id)
+            say(str(error), "error", job=job.id)
+            if cancelled:
+                self._cancel(job)
             return False
-        job.spec = code.spec(job.spec)
-        job.env = code.environment(env)
-        return True
 
     def _settle(self, chunk: ChunkRun) -> None:
         """Commit and acknowledge a chunk whose items all have outcomes."""
@@ -267,7 +241,7 @@ class Worker:
         elif job and not job.stop.raised:
             say("the job is cancelled; its chunks are acknowledged", job=job.id)
             job.stop(Why.CANCELLED)
-            self._jobs.pop(job.key, None)
+            self._jobs.forget(job)
 
     def _let_go(self) -> None:
         """Let chunks go of which nothing runs or will run: of cancelled jobs, and what the machine does not outlast."""
@@ -408,21 +382,30 @@ class Worker:
         say("stopping", why=self._stop.why.value if self._stop.why else "")
         self._source.end()
         self._cancelled = self._is_cancelled()
-        for chunk in self._chunks:
-            # First the marker, then what is done: the machine may be gone before the programs have ended.
-            chunk.left("cancelled") if self._cancelled or chunk.job.stop.raised else chunk.drained()
-            chunk.save()
+        self._with_all(self._interrupted)
         deadline = time.monotonic() + _END_SECONDS
         while self._room and self._room.busy and time.monotonic() < deadline:
             self._handle(min(TICK_SECONDS, deadline - time.monotonic()))
-        for chunk in self._chunks:
-            chunk.save()
-            chunk.release()
+        self._with_all(self._let_go_of)
+
+    def _interrupted(self, chunk: ChunkRun) -> None:
+        """First the marker, then what is done: the machine may be gone before the programs have ended."""
+        chunk.left("cancelled") if self._cancelled or chunk.job.stop.raised else chunk.drained()
+        chunk.save()
+
+    def _let_go_of(self, chunk: ChunkRun) -> None:
+        chunk.save()
+        chunk.release()
+
+    def _with_all(self, do: Callable[[ChunkRun], None]) -> None:
+        """Do something with every chunk, side by side: a large machine has as little time left as a small one."""
+        with ThreadPoolExecutor(DRAIN_THREADS, thread_name_prefix="drain") as pool:
+            list(pool.map(do, list(self._chunks)))
 
     def _is_cancelled(self) -> bool:
         """Whether the job is cancelled. The cloud ends the containers of such a job by a signal, which is no drain."""
         if self._stop.why is Why.SIGNAL and not self._source.many_jobs:
-            return any(job.ledger.is_cancelled(job.round.round) for job in self._jobs.values())
+            return any(job.ledger.is_cancelled(job.round.round) for job in self._jobs)
         return self._stop.why is Why.CANCELLED
 
     def _abandon(self, how: str) -> None:

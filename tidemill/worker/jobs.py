@@ -1,0 +1,89 @@
+"""The jobs that a worker knows: read once, their code on this machine, forgotten when they have no chunk here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from tidemill.ledger.ledger import TamperedError
+from tidemill.store import Store
+from tidemill.worker.chunk import Job, key_of
+from tidemill.worker.leases import Lease
+from tidemill.worker.runners import Runners
+from tidemill.worker.stop import Stop
+
+KEPT_JOBS = 4
+"""Jobs without a chunk here that are remembered, because their next chunk may come at once."""
+
+
+class Jobs:
+    """The jobs that a worker knows.
+
+    Args:
+        store: The job store.
+        runners: Have shipped code on this machine.
+        base_env: What a program sees of the container's environment.
+        stop: The worker's flag.
+    """
+
+    def __init__(self, store: Store, runners: Runners, base_env: Mapping[str, str], stop: Stop) -> None:
+        self._store, self._runners, self._base_env, self._stop = store, runners, dict(base_env), stop
+        self._known: dict[object, Job] = {}
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._known.values())
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, lease: Lease) -> Job | None:
+        """The lease's job, if it is known."""
+        return self._known.get(key_of(lease))
+
+    def of(self, lease: Lease, at_work: Collection[object]) -> Job:
+        """The lease's job.
+
+        Args:
+            lease: Says which, and what it must hash to.
+            at_work: Keys of those that have a chunk here. Of the others the last few are kept.
+
+        Raises:
+            StoreError: It is not there, or is not what was enqueued.
+        """
+        key = key_of(lease)
+        job = self._known.pop(key, None) or Job(self._store, lease, self._stop)
+        self._known[key] = job
+        for old in [other for other in self._known if other not in at_work][:-KEPT_JOBS]:
+            del self._known[old]
+        return job
+
+    def forget(self, job: Job) -> None:
+        """It has ended."""
+        self._known.pop(job.key, None)
+
+    def prepare(self, job: Job) -> bool:
+        """Have the shipped code of a job on this machine; false when the worker was stopped meanwhile.
+
+        Raises:
+            InstallError: Its packages cannot be installed; the job has been told.
+            TamperedError: Its code is not what was submitted; the job is cancelled.
+            StoreError: The store did not answer, or the disk is full.
+        """
+        from tidemill.worker.code import InstallError, StoppedError
+
+        number, env = job.round.round, {**self._base_env, **job.spec.env}
+        if not job.round.code:
+            job.env = env
+            return True
+        try:
+            code = self._runners.codes(self._store).ready(job.id, job.round.code, job.spec, env)
+        except StoppedError:
+            return False
+        except TamperedError as error:
+            job.ledger.cancel("worker", str(error), number + 1)
+            raise
+        except InstallError as error:
+            job.ledger.start_failed(number, str(error))
+            raise
+        job.spec = code.spec(job.spec)
+        job.env = code.environment(env)
+        return True
