@@ -8,6 +8,8 @@ https://github.com/iann0036/iam-dataset (gcp/map.json of August 2026).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from localcloud.gcp.discovery import Call
 
@@ -36,6 +38,8 @@ EXCEPTIONS = {
 }
 GROUP_UPDATES = re.compile(r"compute\.instanceGroupManagers\.(\w+Instances|resize|set\w+)")
 """All of these ask for `compute.instanceGroupManagers.update`, deleteInstances included."""
+ALSO = {"compute.autoscalers.update": ["compute.autoscalers.get"]}
+RUNNING = {"instanceTemplates", "regionInstanceTemplates", "functions", "jobs"}
 LOGGING = {"metrics": "logMetrics"}
 PUBLIC = {"testIamPermissions", "queryTestablePermissions"}
 """Verbs that answer whoever asks: https://cloud.google.com/iam/docs/testing-permissions"""
@@ -58,6 +62,34 @@ def permission(call: Call) -> str:
     if plain not in EXCEPTIONS and GROUP_UPDATES.fullmatch(plain):
         return "compute.instanceGroupManagers.update"
     return EXCEPTIONS.get(plain) or f"{SERVICES.get(service, service)}.{kind}.{VERBS.get(verb, verb)}"
+
+
+def permissions(call: Call) -> list[str]:
+    """Every permission that a call asks for on its resource."""
+    first = permission(call)
+    return [first, *ALSO.get(first, ())] if first else []
+
+
+def acting(call: Call) -> set[str]:
+    """The accounts in whose name something will run once a call has made or changed it.
+
+    Source: https://cloud.google.com/iam/docs/service-accounts-actas
+    """
+    kind = call.id.split(".")[-2]
+    if kind not in RUNNING or VERBS.get(call.method.verb, call.method.verb) not in ("create", "update"):
+        return set()
+    return {name.rpartition("/")[2] for name in _accounts(call.body)}
+
+
+def _accounts(value: Any, key: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _accounts(item, name)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _accounts(item, key)
+    elif isinstance(value, str) and key in ("email", "serviceAccountEmail", "serviceAccount"):
+        yield value
 
 
 def resource(call: Call, full_name: str) -> str:

@@ -53,7 +53,7 @@ class Rest:
             found = [value for value in found if str(value.get(match[1])) == match[2]]
         start = int(call.params.get("pageToken") or 0)
         size = int(call.params.get("maxResults") or call.params.get("pageSize") or 500) or 500
-        page = {key: found[start : start + size]} if found else {}
+        page: Value = {key: found[start : start + size]} if found else {}
         if start + size < len(found):
             page["nextPageToken"] = str(start + size)
         return page

@@ -103,14 +103,17 @@ def scalar(spec: Spec, value: Any, path: str) -> Any:
         raise invalid(path, f"expected a number, got {value!r}")
     if "enum" in spec and value not in spec["enum"]:
         raise invalid(path, f"{value!r} is not one of {', '.join(spec['enum'])}")
-    if form == "google-duration" and not DURATION.fullmatch(value):
+    if kind != "string":
+        return value
+    text = str(value)
+    if form == "google-duration" and not DURATION.fullmatch(text):
         raise invalid(path, f"{value!r} is no duration in seconds such as '3.5s'")
     if form in ("google-datetime", "date-time"):
         try:
-            datetime.fromisoformat(value)
+            datetime.fromisoformat(text)
         except ValueError:
             raise invalid(path, f"{value!r} is no time of RFC 3339") from None
-    if "pattern" in spec and not re.fullmatch(spec["pattern"], value):
+    if "pattern" in spec and not re.fullmatch(spec["pattern"], text):
         raise invalid(path, f"{value!r} does not match {spec['pattern']}")
     return value
 

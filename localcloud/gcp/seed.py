@@ -16,6 +16,8 @@ QUOTAS = {"CPUS": 5000.0, "PREEMPTIBLE_CPUS": 5000.0, "N2_CPUS": 5000.0, "N2D_CP
           "IN_USE_ADDRESSES": 2000.0, "INSTANCES": 6000.0, "DISKS_TOTAL_GB": 204800.0, "SSD_TOTAL_GB": 204800.0,
           "NVIDIA_T4_GPUS": 64.0, "PREEMPTIBLE_NVIDIA_T4_GPUS": 64.0, "NVIDIA_L4_GPUS": 64.0,
           "PREEMPTIBLE_NVIDIA_L4_GPUS": 64.0}  # fmt: skip
+ALWAYS = {"serviceusage", "cloudresourcemanager", "iam", "storage"}
+"""APIs that can be called before anything is enabled; assumed."""
 COMPUTE = "https://www.googleapis.com/compute/v1"
 AGENTS = {"pubsub.googleapis.com": "gcp-sa-pubsub", "cloudscheduler.googleapis.com": "gcp-sa-cloudscheduler",
           "logging.googleapis.com": "gcp-sa-logging", "cloudfunctions.googleapis.com": "gcf-admin-robot",
@@ -24,7 +26,8 @@ AGENTS = {"pubsub.googleapis.com": "gcp-sa-pubsub", "cloudscheduler.googleapis.c
           "run.googleapis.com": "serverless-robot-prod", "eventarc.googleapis.com": "gcp-sa-eventarc",
           "bigquery.googleapis.com": "bigquery-encryption", "iam.googleapis.com": "", "monitoring.googleapis.com": "",
           "cloudresourcemanager.googleapis.com": "", "serviceusage.googleapis.com": "", "cloudkms.googleapis.com": "",
-          "cloudbuild.googleapis.com": "gcp-sa-cloudbuild", "iamcredentials.googleapis.com": ""}  # fmt: skip
+          "cloudbuild.googleapis.com": "gcp-sa-cloudbuild", "iamcredentials.googleapis.com": "",
+          "containerscanning.googleapis.com": "container-analysis"}  # fmt: skip
 """Service agents: https://cloud.google.com/iam/docs/service-agents"""
 
 
@@ -50,7 +53,9 @@ def fill(site: Site) -> None:
     for service in AGENTS:
         name = f"projects/{NUMBER}/services/{service}"
         config = {"name": service, "title": service}
-        put(f"serviceusage/{base}/services/{service}", {"name": name, "state": "ENABLED", "config": config})
+        on = site.options.apis == "enabled" or service.partition(".")[0] in ALWAYS
+        state = "ENABLED" if on else "DISABLED"
+        put(f"serviceusage/{base}/services/{service}", {"name": name, "state": state, "config": config})
     site.resources.set_policy(f"cloudresourcemanager/{base}", {"version": 1, "etag": "BwA=", "bindings": bindings})
     put(f"compute/{base}", {"kind": "compute#project", "name": PROJECT, "id": NUMBER, "quotas": []})
     for region, letters in ZONES.items():

@@ -95,14 +95,25 @@ class Site:
             if getattr(plugin, "raw", False) and (answer := plugin.handle(request)) is not None:
                 return answer
         request.call = discovery.understand(request)
-        wanted = permissions.permission(request.call)
-        if wanted:
-            full = self.full_name(request.api, request.call.name)
-            self.policy.check(request.principal, wanted, permissions.resource(request.call, full))
+        self._permit(request)
         for plugin in concerned:
             if not getattr(plugin, "raw", False) and (answer := plugin.handle(request)) is not None:
                 return answer
         return self.default(request)
+
+    def _permit(self, request: Request) -> None:
+        """Ask for what the method asks for, and for the accounts in whose name something will run."""
+        full = self.full_name(request.api, request.call.name)
+        for wanted in permissions.permissions(request.call):
+            self.policy.check(request.principal, wanted, permissions.resource(request.call, full))
+        for email in permissions.acting(request.call):
+            account = f"iam/projects/{self.project}/serviceAccounts/{email}"
+            self.policy.check(request.principal, "iam.serviceAccounts.actAs", account)
+        service = f"{request.api}.googleapis.com"
+        found = self.resources.get(f"serviceusage/projects/{self.project}/services/{service}") or {}
+        if found.get("state") != "ENABLED":
+            text = f"{service} has not been used in project {self.project} before or it is disabled."
+            raise ApiError(403, f"{text} Enable it and retry.")
 
     def default(self, request: Request) -> Response:
         """What the generic server answers to a request that was understood and permitted."""
@@ -194,6 +205,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--state", type=Path, required=True, help="folder of credentials and logs")
     parser.add_argument("--port", type=int, default=0, help="on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--time-factor", type=float, default=1.0, help="how fast the cloud's clock runs (1)")
+    parser.add_argument("--apis", choices=["enabled", "disabled"], default="enabled", help="of a new project (enabled)")
     parser.add_argument("--token-seconds", type=float, default=3600.0, help="how long a token is valid (3600)")
     for place in PLUGINS:
         module, _, name = place.partition(":")

@@ -75,11 +75,15 @@ def _half_made(error: resources.HalfMadeError) -> grpc.Status:
 class Provider(Protocol):
     """What one cloud's provider is."""
 
-    kind: Kind
     version: str  # of the SDK whose types the table describes
     config: frozenset[str]  # the known settings
     default_tags: str  # the setting of the default tags
     errors: tuple[type[Exception], ...]  # that its clients raise
+
+    @property
+    def kind(self) -> Kind:
+        """The table of its types."""
+        ...
 
     def configure(self, settings: dict[str, Any]) -> Any:
         """The clients.

@@ -131,7 +131,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"region": REGION, "schedule": "*/2 * * * *", "httpTarget": {"uri": "http://x/", "httpMethod": "POST"}},
         {"schedule": "* * * * *"},
     ),
-    ("gcp:projects/service:Service", {"service": "pubsub.googleapis.com", "disableOnDestroy": True}, {}),
+    ("gcp:projects/service:Service", {"service": "cloudbuild.googleapis.com", "disableOnDestroy": True}, {}),
     (
         "gcp:secretmanager/secret:Secret",
         {"secretId": "other", "replication": {"auto": {}}, "annotations": {"Team": "A"}},

@@ -13,6 +13,7 @@ from typing import Any
 
 import google.auth.transport.requests
 import pytest
+from google.auth.exceptions import RefreshError
 from google.oauth2 import service_account
 
 from localcloud.cloud import CloudError, GcpCloud
@@ -201,8 +202,38 @@ def test_a_login_with_a_file(cloud: GcpCloud, owner: Client, base: str) -> None:
     with pytest.raises(CloudError, match="there is no service account"):
         cloud.control("credentials", email="nobody@example.com")
     broken = service_account.Credentials.from_service_account_info({**file, "client_email": "x@y"}, scopes=scopes)
-    with pytest.raises(google.auth.exceptions.RefreshError, match="account not found"):
+    with pytest.raises(RefreshError, match="account not found"):
         broken.refresh(google.auth.transport.requests.Request())
+
+
+def test_who_makes_a_machine_must_be_let_act_as_its_account(owner: Client, cloud: GcpCloud, base: str) -> None:
+    emails = {name: f"{name}@{cloud.project}.iam.gserviceaccount.com" for name in ("maker", "machine")}
+    for name in emails:
+        owner("POST", f"iam/v1/{base}/serviceAccounts", {"accountId": name})
+    permitted = {"title": "t", "includedPermissions": ["compute.instanceTemplates.create"]}
+    owner("POST", f"iam/v1/{base}/roles", {"roleId": "maker", "role": permitted})
+    policy = owner("POST", f"cloudresourcemanager/v1/{base}:getIamPolicy", {})
+    member = f"serviceAccount:{emails['maker']}"
+    policy["bindings"].append({"role": f"{base}/roles/maker", "members": [member]})
+    owner("POST", f"cloudresourcemanager/v1/{base}:setIamPolicy", {"policy": policy})
+    maker = Client(cloud, member)
+    properties = {"machineType": "n2-standard-2", "serviceAccounts": [{"email": emails["machine"]}]}
+    at = f"compute/v1/{base}/global/instanceTemplates"
+    assert "iam.serviceAccounts.actAs" in maker("POST", at, {"name": "t", "properties": properties})["message"]
+    binding = {"role": "roles/iam.serviceAccountUser", "members": [member]}
+    account = f"iam/v1/{base}/serviceAccounts/{emails['machine']}"
+    owner("POST", f"{account}:setIamPolicy", {"policy": {"bindings": [binding]}})
+    assert maker("POST", at, {"name": "t", "properties": properties})["status"] == "DONE"
+
+
+def test_an_api_is_enabled_before_it_is_used(tmp_path: Path) -> None:
+    with GcpCloud(tmp_path, apis="disabled") as fresh:
+        owner = Client(fresh, f"serviceAccount:deployer@{fresh.project}.iam.gserviceaccount.com")
+        topic = f"pubsub/v1/projects/{fresh.project}/topics/t"
+        assert "is disabled" in owner("PUT", topic, {})["message"]
+        service = f"serviceusage/v1/projects/{fresh.project}/services/pubsub.googleapis.com"
+        assert owner("POST", f"{service}:enable", {})["done"] is True
+        assert owner("PUT", topic, {})["name"].endswith("/topics/t")
 
 
 def test_without_a_token_or_with_a_wrong_one(cloud: GcpCloud, base: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from localcloud.aws.provider import invokes, resources
-from localcloud.aws.provider.table import operation, row, rows
+from localcloud.aws.provider.table import operation_model, row, rows
 from localcloud.provider.convert import UNKNOWN, RefusedError, covers, from_api, to_api
 from localcloud.provider.table import Row, UnknownTypeError, fill
 
@@ -63,7 +63,7 @@ def test_row_fits_the_service_model(token: str) -> None:
     this = row(token)
     extra = [step["each"] for step in this.delete + this.update if "each" in step]
     for step in [*this.steps(), *this.read, *this.delete, *this.tags, *extra]:
-        model = operation(step.get("service", this.service), step["op"])
+        model = operation_model(step.get("service", this.service), step["op"])
         fill(step.get("params", {}), model.input_shape, {}, this.names)
 
 
@@ -308,7 +308,7 @@ def test_default_tags_lose_to_a_resources_own() -> None:
 
 
 def test_values_to_botocore_and_back() -> None:
-    shape = operation("batch", "create_compute_environment").input_shape.members["computeResources"]
+    shape = operation_model("batch", "create_compute_environment").input_shape.members["computeResources"]
     names = row(CE).names
     aws = to_api(RESOURCES, shape, "computeResources", names)
     assert aws["maxvCpus"] == 16

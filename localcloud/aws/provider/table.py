@@ -22,9 +22,9 @@ class Aws(Kind):
     words = frozenset({"region", "account", "partition", "location"})
     common = frozenset({"region"})
 
-    def shape(self, service: str, operation_name: str) -> Any:
+    def shape(self, service: str, operation: str) -> Any:
         """botocore's shape of a boto3 method's parameters."""
-        return operation(service, operation_name).input_shape
+        return operation_model(service, operation).input_shape
 
     def check(self, token: str, inputs: dict[str, Any]) -> None:
         """See `odd`."""
@@ -42,7 +42,7 @@ def models() -> botocore.session.Session:
 
 
 @functools.cache
-def operation(service: str, method: str) -> Any:
+def operation_model(service: str, method: str) -> Any:
     """botocore's model (OperationModel) of a boto3 method."""
     model: Any = models().get_service_model(service)
     name = next(name for name in model.operation_names if xform_name(name) == method)

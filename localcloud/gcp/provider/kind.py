@@ -35,7 +35,7 @@ class Shape:
             return "map" if "additionalProperties" in self._spec else "structure"
         if self._spec.get("format") in ("int64", "uint64"):
             return "long"
-        return {"array": "list", "number": "double"}.get(kind, kind)
+        return {"array": "list", "number": "double"}.get(kind) or kind
 
     @functools.cached_property
     def members(self) -> dict[str, Shape]:

@@ -38,9 +38,9 @@ class GcpProvider:
                 raise ValueError(f"gcp:{key} is not set: pulumi config set gcp:{key} …")
         return Calls(**found)
 
-    def invoke(self, token: str, args: dict[str, Any], calls: Calls) -> dict[str, Any]:
+    def invoke(self, token: str, args: dict[str, Any], clients: Calls) -> dict[str, Any]:
         """See `invokes`."""
-        return invokes.invoke(token, args, calls)
+        return invokes.invoke(token, args, clients)
 
 
 class GcpServicer(Servicer):
