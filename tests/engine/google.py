@@ -49,6 +49,10 @@ class Google:
         body = {"replication": {"automatic": {}}}
         self.call("secretmanager", "POST", f"v1/projects/{{project}}/secrets?secretId={name}", body)
 
+    def make_account(self, name: str) -> None:
+        """A service account that is there before any stack."""
+        self.call("iam", "POST", "v1/projects/{project}/serviceAccounts", {"accountId": name})
+
     def names(self) -> set[str]:
         """Full names of everything that the project holds; what Google keeps for a while under `deleted` is gone."""
         held = self.cloud.control("resources", prefix="")
