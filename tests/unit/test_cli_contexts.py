@@ -52,6 +52,16 @@ def test_a_uri_makes_a_context_and_a_name_uses_it(uris, capsys):
     ]
 
 
+def test_without_a_choice_it_is_the_store_that_a_local_run_left_in_this_folder(uris, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dev").rename(tmp_path / ".tidemill")
+    assert chosen(capsys, "--pipeline", uris["prod"]) == "prod"
+    assert chosen(capsys) == "dev"
+    run(["use", uris["prod"]])
+    capsys.readouterr()
+    assert chosen(capsys) == "prod"
+
+
 def test_the_option_stands_over_the_environment_and_that_over_the_context(uris, capsys, monkeypatch):
     run(["use", uris["dev"]])
     run(["use", uris["prod"], "--name", "other"])

@@ -159,7 +159,7 @@ def test_code_that_does_not_start_is_shown():
     """SkyPilot 9800: a worker that dies before its first chunk is shown."""
     target, _, job = submitted()
     Ledger(target.store, job.id).start_failed(0, "ModuleNotFoundError: No module named 'torch'")
-    assert job.status().note == "the program did not start 1 times: ModuleNotFoundError: No module named 'torch'"
+    assert job.status().note == "the program did not start once: ModuleNotFoundError: No module named 'torch'"
 
 
 def test_the_summary_adds_up_the_outcomes():

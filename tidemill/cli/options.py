@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from tidemill.client import Job, Pipeline
 
 PIPELINE = "TIDEMILL_PIPELINE"
+LOCAL = Path(".tidemill", "pipeline.json")
+"""Where `tidemill run` describes this machine, unless it is told otherwise."""
 
 
 def complete_pipeline(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
@@ -37,7 +40,8 @@ job_argument = click.argument("job", metavar="JOB")
 
 
 def pipeline_uri(pipeline: str | None) -> str:
-    """The pipeline to speak to: what was given (an option stands over the environment), else the context in use.
+    """The pipeline to speak to: what was given (an option stands over the environment), else the context in use, else
+    the store that `tidemill run` has made in this folder.
 
     Raises:
         UsageError: Neither.
@@ -49,6 +53,8 @@ def pipeline_uri(pipeline: str | None) -> str:
         return pipeline if "/" in pipeline else contexts.read().uri(pipeline)
     known = contexts.read()
     if known.current is None:
+        if LOCAL.exists():
+            return LOCAL.absolute().as_uri()
         raise click.UsageError(
             f"--pipeline is not given, {PIPELINE} is not set and no context is in use; give the URI of the stack's "
             "pipeline.json (`pulumi stack output pipeline_uri`, or ask the stack's owner) once: `tidemill use URI`."

@@ -14,6 +14,8 @@ import click
 from click.core import ParameterSource
 
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, what_runs
+from tidemill.cli.options import PIPELINE, pipeline_uri
+from tidemill.errors import CallerError
 
 if TYPE_CHECKING:
     from tidemill.backends.local import Desk, Origin
@@ -82,7 +84,6 @@ def command(
     asked = {} if job else asked_of(ctx, given, memory, interpreter)
     if job:
         check_alone(ctx)
-    from tidemill.errors import CallerError
     from tidemill.worker.capacity import Capacity
     from tidemill.worker.local import Keeper
 
@@ -216,8 +217,6 @@ def watch(keeper: Keeper, job: Job, on_status: Callable[[Status], None]) -> bool
 
 def locked(desk: Desk, job: str) -> IO[bytes]:
     """The job's lock."""
-    from tidemill.errors import CallerError
-
     lock = desk.lock(LOCK_SECONDS)
     if lock is None:
         raise CallerError(f"{job} is worked on by another `tidemill run`. Wait for its end, or choose another --name.")
@@ -233,15 +232,22 @@ def show(pipeline: Pipeline, job: Job, keeper: Keeper, status: Status, as_json: 
     if as_json:
         show_json(status.to_json() | {"summary": summary.to_json(), "pipeline": pipeline.descriptor.uri})
     else:
-        table = facts(status, summary) | {"pipeline": pipeline.descriptor.uri}
+        where = "" if leads_to(pipeline.descriptor.uri) else f" --pipeline {pipeline.descriptor.uri}"
+        table = facts(status, summary, where) | {"pipeline": pipeline.descriptor.uri}
         if keeper.died:
-            table["workers"] = (
-                f"{keeper.died} died: tidemill logs {job.id} --worker --pipeline {pipeline.descriptor.uri}"
-            )
+            table["workers"] = f"{keeper.died} died: tidemill logs {job.id} --worker{where}"
         if status.note:
             table["note"] = status.note
         show_facts(table)
     return status.exit_code
+
+
+def leads_to(uri: str) -> bool:
+    """Whether a verb that is typed here without --pipeline speaks to this one."""
+    try:
+        return pipeline_uri(os.environ.get(PIPELINE)) == uri
+    except (click.UsageError, CallerError):
+        return False
 
 
 # ---- what a cloud's user need not say ---------------------------------------------------------------------------

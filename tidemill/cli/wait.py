@@ -41,8 +41,8 @@ def command(job: str, no_repair: bool, poll: float, pipeline: str | None, as_jso
     return status.exit_code
 
 
-def facts(status: Status, summary: Summary) -> dict[str, object]:
-    """The table at the end of a job."""
+def facts(status: Status, summary: Summary, where: str = "") -> dict[str, object]:
+    """The table at the end of a job. `where` follows every command of it: ` --pipeline URI`, where that is needed."""
     table: dict[str, object] = {
         "job": status.job,
         "state": status.state,
@@ -61,5 +61,6 @@ def facts(status: Status, summary: Summary) -> dict[str, object]:
     if status.run_command:
         table["to go on"] = status.run_command
     if status.failed:
-        table["failures"] = f"tidemill failures {status.job}; `tidemill retry {status.job} --failed` runs them again"
+        again = f"`tidemill retry {status.job} --failed{where}` runs them again"
+        table["failures"] = f"tidemill failures {status.job}{where}; {again}"
     return table

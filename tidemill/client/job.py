@@ -203,7 +203,8 @@ class Job:
             return f"cancelled by {said.get('by') or 'somebody'}: {said.get('reason', '')}"
         if counts.start_failures:
             texts = self._ledger.start_failures(counts.rounds - 1) or [""]
-            return f"the program did not start {counts.start_failures} times: {texts[-1]}"
+            times = "once" if counts.start_failures == 1 else f"{counts.start_failures} times"
+            return f"the program did not start {times}: {texts[-1]}"
         if deliveries.lost:
             return deliveries.reason
         if state == "waiting":
