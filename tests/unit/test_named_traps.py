@@ -3,16 +3,20 @@ That the cloud behaves as the queue in memory does is not shown here; docs/cloud
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from tests.mutants import self_repair_off
 from tests.unit.client_fakes import FakeBackend, pipeline, uris
+from tests.unit.every_cloud import GcpWorld
 from tidemill.client import deliveries
 from tidemill.client.job import _Repairs
+from tidemill.client.reconciler import REPORT
 from tidemill.errors import CallerError
 from tidemill.job import build_spec
 from tidemill.worker.settings import Settings
@@ -115,6 +119,24 @@ def test_dsub_303_what_waits_for_a_quota_says_so(monkeypatch, reason):
     waits_with(backend, reason, monkeypatch)
     status = job.status()
     assert (status.state, status.note) == ("waiting", reason)
+
+
+@pytest.mark.parametrize("trouble", ["QUOTA_EXCEEDED: CPUS in europe-west1", None])
+def test_dsub_303_on_gcp_a_wait_says_what_keeps_machines_from_coming(tmp_path, monkeypatch, trouble):
+    world = GcpWorld(tmp_path, monkeypatch)
+    job = world.pipeline.submit(COMMAND, uris(2), queue="cpu", name="tiles", chunk_size=1)
+    group = {"target": 4, "running": 0, "stockout": trouble is None, "errors": [trouble] if trouble else []}
+    at = datetime.now(UTC).isoformat()
+    report = {"at": at, "period_seconds": 120, "queues": {"cpu": {"backlog": 2, "groups": {"spot": group}}}}
+    world.pipeline.store.put(REPORT, json.dumps(report).encode())
+    said = []
+
+    def look(status):
+        said.append(status.note)
+        world.work(job.id)
+
+    assert job.wait(poll_seconds=0.01, on_status=look).state == "finished"
+    assert said[0] == f"queue cpu, spot machines: {trouble or 'out of stock'} (0 of 4 run)"
 
 
 @pytest.mark.parametrize("key", ["attempts", "timeout_seconds", "slots", "chunk_size", "items_total", "chunks_total"])

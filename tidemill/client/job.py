@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tidemill.backends import ArrayState, LogLine
 from tidemill.client.consumption import Consumption, sample, suggestion
 from tidemill.client.deliveries import Deliveries, from_store, oldest_by_name, queue_of, reconcile
-from tidemill.client.fleet import fleet_words
+from tidemill.client.fleet import fleet_words, machine_words
 from tidemill.client.lines import Wanted, follow_lines
 from tidemill.client.rounds import Sent, resume, retry, retry_dead, send_again
 from tidemill.client.status import Chunks, State, Status, Summary, items_a_second, summarise
@@ -189,15 +189,16 @@ class Job:
             consumption=taken,
             suggestion=suggestion(taken) if taken else None,
             fleet_errors=fleet_words(self._pipeline, self.spec.queue) if fleet else [],
-            note=self._note(look, deliveries, state),
+            note=self._note(look, deliveries, state, fleet),
             run_command=self.run_command if state == "lost" else None,
             again=look.again,
         )
         ended, items = status.progress
         return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status
 
-    def _note(self, look: Look, deliveries: Deliveries, state: State) -> str | None:
-        """The most urgent thing that a person should know."""
+    def _note(self, look: Look, deliveries: Deliveries, state: State, fleet: bool) -> str | None:
+        """The most urgent thing that a person should know. What keeps machines from coming is said once: with the rest
+        of the `fleet`, where that is shown."""
         counts = look.counts
         if said := look.cancellation:
             return f"cancelled by {said.get('by') or 'somebody'}: {said.get('reason', '')}"
@@ -210,7 +211,10 @@ class Job:
         if state == "waiting":
             queues = self._pipeline.backend.queue_states({self.spec.queue: queue_of(self._pipeline, self.spec)})
             queue = queues[self.spec.queue]
-            return deliveries.reason if queue.running else f"queue {self.spec.queue!r} is {queue.detail}"
+            if not queue.running:
+                return f"queue {self.spec.queue!r} is {queue.detail}"
+            words = [] if fleet else machine_words(self._pipeline, self.spec.queue)
+            return words[0] if words else deliveries.reason
         return None
 
     def summary(self, status: Status | None = None) -> Summary:
