@@ -1,0 +1,171 @@
+"""Scale-in of a small fleet in virtual time: the reconciler's own decisions on a group and autoscaler of a few lines.
+
+In this model a machine stops when its worker has been idle, boots in 90 seconds, and the backlog is sampled each minute
+and seen two minutes late. That Compute Engine behaves so is assumed; localcloud and the benchmark `fleet` do more of
+it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+import pytest
+
+from components.gcp.reconciler_function import decide, main
+from components.gcp.reconciler_function.decide import Group, Machine, Queue, Sample
+from tests.components.test_gcp_reconciler_function import Google, listed, named, run
+from tests.mutants import running_is_idle, wanted_for_ever, work_arrives_late
+
+TICK = 10
+BOOT = 90
+IDLE = 300
+PERIOD = 120
+LATE = 120
+
+
+@dataclass
+class Vm:
+    name: str
+    booted_at: float = math.inf
+    busy_until: float = 0.0
+    idle_since: float = 0.0
+    status: str = ""
+
+
+@dataclass
+class Fleet:
+    """A queue of chunks and machines of one slot; the market has `places` machines and then none for ever."""
+
+    chunks: deque[float]
+    places: int
+    most: int
+    machines: dict[str, Vm] = field(default_factory=dict)
+    samples: deque[Sample] = field(default_factory=deque)
+    now: float = 0.0
+    made: int = 0
+    done: int = 0
+    came: int = 0
+    running_removed: int = 0
+
+    def run(self, until: float, down: tuple[float, float] = (-1, -1)) -> Fleet:
+        while self.now < until:
+            self.now += TICK
+            self._work()
+            if self.now % 60 == 0:
+                self.samples.append(Sample(self.now, self._backlog()))
+                self._autoscale()
+            if self.now % PERIOD == 0 and not down[0] <= self.now < down[1]:
+                self._reconcile()
+        return self
+
+    @property
+    def target(self) -> int:
+        return len(self.machines)
+
+    def _backlog(self) -> int:
+        return len(self.chunks) + sum(vm.busy_until > self.now for vm in self.machines.values())
+
+    def _visible(self) -> list[Sample]:
+        return [sample for sample in self.samples if sample.at <= self.now - LATE][-30:]
+
+    def _autoscale(self) -> None:
+        """ONLY_SCALE_OUT: to the largest backlog of the last minute, and never down."""
+        wanted = max((sample.value for sample in self._visible()[-2:]), default=0)
+        while self.target < min(wanted, self.most):
+            self.made += 1
+            self.machines[f"vm-{self.made:04}"] = Vm(f"vm-{self.made:04}")
+
+    def _work(self) -> None:
+        for vm in self.machines.values():
+            if not vm.status and self.came < self.places:
+                self.came += 1
+                vm.status, vm.booted_at, vm.idle_since = "RUNNING", self.now + BOOT, self.now + BOOT
+            if vm.status != "RUNNING" or self.now < max(vm.booted_at, vm.busy_until):
+                continue
+            if vm.busy_until:
+                self.done += 1
+                vm.busy_until, vm.idle_since = 0.0, self.now
+            if self.chunks:
+                vm.busy_until = self.now + self.chunks.popleft()
+            elif self.now - vm.idle_since >= IDLE:
+                vm.status = "TERMINATED"
+
+    def _reconcile(self) -> None:
+        shown = [
+            Machine(vm.name, vm.status, "NONE" if vm.status else "CREATING", stockout=not vm.status)
+            for vm in self.machines.values()
+        ]
+        group = Group("spot", shown, self.target)
+        for decision in decide.decide(Queue("cpu", [group], self._visible()), self.now):
+            for name in decision.machines:
+                vm = self.machines.pop(name)
+                self.running_removed += vm.status == "RUNNING"
+
+
+def drained(places: int, down: tuple[float, float] = (-1, -1)) -> Fleet:
+    """400 chunks of 4 to 8 minutes, a fleet of at most 50 machines, four hours."""
+    chunks = deque(240.0 + 60 * (number % 5) for number in range(400))
+    return Fleet(chunks, places=places, most=50).run(4 * 3600, down)
+
+
+@pytest.mark.parametrize("places", [12, 1000])
+def test_a_fleet_goes_back_to_zero_and_nothing_that_runs_is_removed(places):
+    fleet = drained(places)
+    assert (fleet.done, fleet.running_removed, fleet.target) == (400, 0, 0)
+
+
+def test_a_stockout_that_leaves_machines_wanted_for_ever(monkeypatch: pytest.MonkeyPatch):
+    """At 12 of 50; without the safeguard the other 38 stay wanted."""
+    monkeypatch.setattr(decide, "_never_there", decide._never_there)
+    assert drained(12).target == 0
+    wanted_for_ever.apply()
+    assert drained(12).target == 38
+
+
+def test_a_reconciler_that_was_down_for_an_hour():
+    fleet = drained(1000, down=(3600, 7200))
+    assert (fleet.done, fleet.running_removed, fleet.target) == (400, 0, 0)
+    # While it is down machines leave all the same, and are still wanted.
+    chunks = deque([300.0] * 20)
+    assert Fleet(chunks, places=1000, most=50).run(3 * 3600, down=(0, 10**9)).target == 20
+
+
+def test_a_job_after_all_machines_have_powered_off_starts_within_a_period_and_a_boot():
+    """The target size still counts them: nothing starts in their place before they are removed."""
+    fleet = Fleet(deque([300.0] * 10), places=1000, most=50)
+    while not (fleet.machines and all(vm.status == "TERMINATED" for vm in fleet.machines.values())):
+        fleet.run(fleet.now + TICK)
+    fleet.chunks.extend([60.0] * 10)
+    submitted, before = fleet.now, fleet.done
+    while fleet.done == before:
+        fleet.run(fleet.now + TICK)
+        assert fleet.now < submitted + 3600
+    started = fleet.now - 60
+    metric = 60 + LATE + 60  # a sample, until it is seen, until the autoscaler looks
+    assert started - submitted <= metric + PERIOD + BOOT + 2 * TICK
+
+
+def test_capacity_shrink_kills_busy_workers(monkeypatch: pytest.MonkeyPatch):
+    """Buildkite 1399; the mutant removes as the plain autoscaler does, without asking who works."""
+    monkeypatch.setattr(decide, "OFF", decide.OFF)
+    assert drained(1000).running_removed == 0
+    running_is_idle.apply()
+    assert drained(1000).running_removed > 0
+
+
+def test_idle_check_races_with_new_work(monkeypatch: pytest.MonkeyPatch):
+    """github-aws-runners 5085: a machine that was not there when the run looked, and is up when it acts."""
+    monkeypatch.setattr(main, "FRESH_READ_SECONDS", main.FRESH_READ_SECONDS)
+
+    def removed() -> list[str]:
+        google = Google()
+        google.slow = 30.0
+        google.machines["spot-m"] = [listed("late", action="CREATING")]
+        run(google)
+        return google.removed
+
+    assert removed() == []
+    work_arrives_late.apply()
+    assert removed() == named("late")

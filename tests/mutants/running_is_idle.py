@@ -1,0 +1,7 @@
+"""Mutant: the reconciler takes a machine that runs for one that has left."""
+
+from components.gcp.reconciler_function import decide
+
+
+def apply() -> None:
+    decide.OFF = decide.OFF | {"RUNNING"}
