@@ -96,6 +96,7 @@ def from_pulumi() -> StackConfig:
     config = parse(values)
     if config.cloud == "gcp":
         _place(given)
+        _same_region(config, given.get("gcp:region"))
     return config
 
 
@@ -109,6 +110,18 @@ def _place(given: Mapping[str, str]) -> None:
                 f"the {key.partition(':')[2]} of the pipeline",
                 f"`pulumi config set {key} ...`, or set {variables[0]}",
             )
+
+
+def _same_region(config: StackConfig, region: str | None) -> None:
+    """Machines start in the stack's region, so their subnetwork has to be there."""
+    existing = config.network.existing
+    if existing and existing.subnetwork and region and f"/regions/{region}/" not in existing.subnetwork:
+        raise ConfigError(
+            key_path(["network", "existing", "subnetwork"]),
+            json.dumps(existing.subnetwork),
+            f"a subnetwork in {region}, the stack's region",
+            "Name another subnetwork, or change gcp:region",
+        )
 
 
 def from_file(path: Path) -> StackConfig:

@@ -57,6 +57,8 @@ class GcpNetwork(pulumi.ComponentResource):
         super().__init__(token(GcpNetwork), name, None, opts)
         self._name_prefix = name
         self._opts = pulumi.ResourceOptions(parent=self)
+        if (args.network is None) != (args.subnetwork is None):
+            raise ValueError(f"{name}: network and subnetwork are named together, or neither is")
         if args.network is not None and args.subnetwork is not None:
             self.network = pulumi.Output.from_input(args.network)
             self.subnetwork = pulumi.Output.from_input(args.subnetwork)

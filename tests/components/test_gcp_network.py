@@ -75,6 +75,12 @@ def test_nothing_is_made_in_an_existing_network():
     assert component.external_addresses is False
 
 
+@pytest.mark.parametrize("one", ["network", "subnetwork"])
+def test_half_of_an_existing_network(one: str):
+    with pytest.raises(ValueError, match="n: network and subnetwork are named together, or neither is"):
+        network(**{one: "projects/p/global/networks/n"})
+
+
 def test_a_way_out_that_is_none():
     with pytest.raises(ConfigError, match=r"^tidemill:network.create.egress: \"none\" is refused"):
         network(egress="none")

@@ -265,6 +265,15 @@ def test_an_existing_network_is_used_as_it_is():
         assert not interface.get("accessConfigs")
 
 
+def test_a_subnetwork_of_another_region():
+    existing = {
+        "network": "projects/h/global/networks/n",
+        "subnetwork": "projects/h/regions/europe-west1/subnetworks/s",
+    }
+    with pytest.raises(pulumi.RunError, match=r"^tidemill:network.existing.subnetwork: .* a subnetwork in us-central1"):
+        run_stack("demo-gcp", network={"existing": existing})
+
+
 # https://cloud.google.com/compute/docs/naming-resources and the services' own references
 LONGEST = {
     "artifactregistry.Repository": 63,
