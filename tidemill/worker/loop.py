@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
@@ -411,12 +412,13 @@ class Worker:
     def _abandon(self, how: str) -> None:
         """The worker cannot go on: end the programs, and say what can still be said."""
         self._stop(Why.BROKEN)
-        for chunk in self._chunks:
-            try:
+
+        def give_up(chunk: ChunkRun) -> None:
+            with suppress(StoreError):
                 chunk.left(how)
-                chunk.release()
-            except StoreError:
-                continue
+            chunk.release()
+
+        self._with_all(give_up)
 
 
 def _why(outcome: Outcome) -> dict[str, object]:
