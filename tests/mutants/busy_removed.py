@@ -1,0 +1,14 @@
+"""Mutant: a machine that is up passes for one that never came, so that a fleet too large is made smaller."""
+
+from components.gcp.reconciler_function import decide
+
+STATE = decide.Machine.state
+
+
+def seen(self: decide.Machine) -> str:
+    found = STATE.__get__(self)
+    return "absent" if found == "up" else found
+
+
+def apply() -> None:
+    decide.Machine.state = property(seen)  # type: ignore[assignment,method-assign]

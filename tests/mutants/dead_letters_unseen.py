@@ -1,0 +1,13 @@
+"""Mutant: nobody looks at the dead letters."""
+
+from tidemill.backends import DeadLetter
+from tidemill.backends.gcp_pubsub import GcpPubSub
+from tidemill.descriptor import Queue
+
+
+def none(self: GcpPubSub, queue: Queue, job: str) -> list[DeadLetter]:
+    return []
+
+
+def apply() -> None:
+    GcpPubSub.dead_letters = none  # type: ignore[method-assign]

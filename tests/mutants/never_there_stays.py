@@ -1,0 +1,13 @@
+"""Mutant: machines that are wanted and never came stay wanted, as an autoscaler that only adds machines leaves them."""
+
+from typing import Any
+
+from components.gcp.reconciler_function import decide
+
+
+def nothing(*_: Any) -> list[decide.Decision]:
+    return []
+
+
+def apply() -> None:
+    decide._never_there = nothing

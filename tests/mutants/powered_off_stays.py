@@ -1,0 +1,13 @@
+"""Mutant: machines that have powered themselves off are left in their group."""
+
+from typing import Any
+
+from components.gcp.reconciler_function import decide
+
+
+def nothing(*_: Any) -> list[decide.Decision]:
+    return []
+
+
+def apply() -> None:
+    decide._powered_off = nothing

@@ -1,0 +1,13 @@
+"""Mutant: the On-Demand rung is not opened, however dry the Spot market is."""
+
+from typing import Any
+
+from components.gcp.reconciler_function import decide
+
+
+def nothing(*_: Any) -> list[decide.Decision]:
+    return []
+
+
+def apply() -> None:
+    decide._rung = nothing
