@@ -99,6 +99,12 @@ class Rest:
         self._site.resources.delete(name)
         return answer
 
+    def do_undelete(self, request: Request, call: Call, name: str) -> Value:
+        if not self._existing(name).pop("deleted", False):
+            raise ApiError(400, f"The resource '{name.partition('/')[2]}' is not deleted.", "FAILED_PRECONDITION")
+        self._site.resources.change(name, lambda value: value.pop("deleted"))
+        return self._existing(name)
+
     def do_getIamPolicy(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
         self._existing(name)
         return self._site.resources.policy(name)

@@ -99,7 +99,7 @@ def _structure(value: Any, shape: Any, path: str, names: dict[str, str]) -> dict
     result: dict[str, Any] = {}
     for key, item in value.items():
         plain = re.sub(r"\[\d+\]", "", f"{path}.{key}")
-        *above, last = (names.get(plain) or names.get(key, key)).split(".")
+        *above, last = str(names.get(plain) or names.get(key, key)).split(".")
         target, inner = result, shape
         for part in above:
             target, inner = target.setdefault(part, {}), inner.members[part]

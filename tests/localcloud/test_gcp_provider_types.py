@@ -314,6 +314,17 @@ def test_an_object_and_a_bucket_that_is_not_empty(calls: Calls) -> None:
     bucket.ends()
 
 
+def test_a_custom_role_can_be_made_again(calls: Calls) -> None:
+    token = "gcp:projects/iAMCustomRole:IAMCustomRole"
+    first = Life(calls, token, "r", roleId="again", title="one", permissions=["a.b.c"])
+    first.ends()
+    again = Life(calls, token, "r", roleId="again", title="two", permissions=["d.e.f"])
+    assert again.refreshed() == again.inputs
+    with pytest.raises(GoogleError, match="there already"):
+        Life(calls, token, "r", roleId="again", title="three", permissions=["d.e.f"])
+    again.ends()
+
+
 def test_functions(calls: Calls) -> None:
     found = invokes.invoke("gcp:organizations/getProject:getProject", {}, calls)
     assert (found["projectId"], found["number"]) == (calls.project, "123456789012")

@@ -141,6 +141,23 @@ class Calls:
             raise GoogleError(0, str(error.get("message") or error.get("errors")))
         return answer.get("response", answer)
 
+    def _createRole(self, service: str, params: Props) -> Props:  # noqa: N802
+        """Create a custom role; one of that id that was deleted a short time ago is taken back, as its id is not free.
+
+        Source: TF/resourcemanager/resource_google_project_iam_custom_role.go
+        """
+        try:
+            found = self._method(service, "get", {"name": params["name"]})
+        except GoogleError as error:
+            if error.code != 404:
+                raise
+            return self._method(service, "create", params)
+        if not found.get("deleted"):
+            raise GoogleError(409, f"{params['name']} is there already")
+        self._method(service, "undelete", {"name": params["name"], "body": {}})
+        mask = ",".join(params["body"])
+        return self._method(service, "patch", {"name": params["name"], "body": params["body"], "mask": mask})
+
     def _lock(self, name: str) -> threading.Lock:
         with self._guard:
             return self._locks.setdefault(name, threading.Lock())

@@ -79,6 +79,7 @@ class Gcp(Kind):
         elif operation == "upload":
             parts |= {"content": ANY, "source": ANY, "body": {"$ref": "Object"}}
         elif operation != "empty":
+            operation = "create" if operation == "createRole" else operation
             method = discovery.method(api, f"{service}.{operation}")
             schemas = method.document["schemas"]
             query = {k: v for k, v in method.spec.get("parameters", {}).items() if v["location"] == "query"}
@@ -137,6 +138,7 @@ class Gcp(Kind):
         else:
             operations = (_first(service, "insert", "create"), _first(service, "patch", "update"), "get", "delete")
         create, update, read, delete = operations
+        create = "createRole" if service == "iam.projects.roles" else create
         given = own | ({"body": body} if body else {})
         extra = {key: value for key, value in (("query", query), ("wrap", wrap)) if value}
         fields.setdefault("create", {"op": create, "params": given | extra})
