@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from tidemill.backends.checks import access_command, login_fault, open_checks
@@ -164,7 +165,9 @@ def reconciler_findings(pipeline: Pipeline) -> Iterator[Finding]:
             yield Finding("fleet", "warning", trouble, groups, owner=True)
         for rung in report.open_rungs(queue):
             yield Finding("fleet", "warning", rung, groups, owner=True)
-    # The answers of the checks before have told the cloud's clock.
+    # An answer of Google's tells the cloud's clock; what is wrong with it was said before.
+    with suppress(CloudError):
+        pipeline.queues()
     if late := report.late(pipeline.backend.now()):
         jobs = f"gcloud scheduler jobs list --project {project} --location {region}"
         yield Finding("reconciler", "fault", late[0], jobs, owner=True)
