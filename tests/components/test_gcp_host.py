@@ -235,7 +235,9 @@ def test_a_worker_that_refuses_its_settings_is_not_started_again(tmp_path: Path)
     record = machine.record or {}
     assert record["error"] == ('the worker cannot work with these settings (exit code 72)\na line\nthe "last" \\ line')
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", record["at"])
-    (upload,) = machine.calls("curl -fsS --retry 5 --retry-connrefused -H Authorization: Bearer t0ken -X POST")
+    (upload,) = machine.calls(
+        "curl -fsS --max-time 60 --retry 5 --retry-connrefused -H Authorization: Bearer t0ken -X POST"
+    )
     assert upload.endswith(
         "https://storage.googleapis.com/upload/storage/v1/b/store/o?uploadType=media"
         "&name=fleet%2Ferrors%2Fcpu-spot-x1y2.json"

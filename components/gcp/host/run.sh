@@ -11,16 +11,19 @@ EXTRA=/mnt/disks/extra
 METADATA=http://metadata.google.internal/computeMetadata/v1
 STARTS=5
 LASTING=60
+# What hangs is a failure: a machine that waits for ever is one that takes no work and does not leave.
+CALL=(curl -fsS --max-time 60 --retry 5 --retry-connrefused)
+FETCH=(timeout 1800)
 
 metadata() {
-  curl -fsS --retry 5 --retry-connrefused -H 'Metadata-Flavor: Google' "$METADATA/$1"
+  "${CALL[@]}" -H 'Metadata-Flavor: Google' "$METADATA/$1"
 }
 
 # A call to an API of Google as this machine's service account.
 call() {
   local token
   token=$(metadata instance/service-accounts/default/token | sed -n 's/.*"access_token" *: *"\([^"]*\)".*/\1/p')
-  curl -fsS --retry 5 --retry-connrefused -H "Authorization: Bearer $token" "$@"
+  "${CALL[@]}" -H "Authorization: Bearer $token" "$@"
 }
 
 # ---- steps: each is done once, and again after it failed -------------------------------------------------------------
@@ -32,7 +35,8 @@ folders() {
 }
 
 gpu_driver() {
-  cos-extensions install gpu && mount --bind /var/lib/nvidia /var/lib/nvidia && mount -o remount,exec /var/lib/nvidia
+  "${FETCH[@]}" cos-extensions install gpu &&
+    mount --bind /var/lib/nvidia /var/lib/nvidia && mount -o remount,exec /var/lib/nvidia
 }
 
 extra_disk() {
@@ -50,7 +54,7 @@ login() {
 
 # The worker's tree, out of its image; it appears as a whole or not at all.
 tree() {
-  docker pull --quiet "$1" || return 1
+  "${FETCH[@]}" docker pull --quiet "$1" || return 1
   docker rm --force tidemill-tree >/dev/null 2>&1
   docker create --name tidemill-tree "$1" || return 1
   rm -rf "$STATE/worker.part" && mkdir "$STATE/worker.part" || return 1
@@ -60,7 +64,7 @@ tree() {
 }
 
 image() {
-  docker pull --quiet "$IMAGE"
+  "${FETCH[@]}" docker pull --quiet "$IMAGE"
 }
 
 # A bucket as a folder: $1 image with gcsfuse, $2 name, $3 bucket, $4 mount options, $5 prefix if only that.
