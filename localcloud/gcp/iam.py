@@ -58,7 +58,7 @@ class Policy:
         """
         members = {principal, "allUsers", "allAuthenticatedUsers"} if principal else {"allUsers"}
         for level in self._levels(resource):
-            for binding in self._resources.policy(level)["bindings"]:
+            for binding in self._resources.bindings(level):
                 if members.isdisjoint(binding.get("members", [])):
                     continue
                 granted = self.permissions(binding["role"])

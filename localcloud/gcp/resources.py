@@ -15,7 +15,7 @@ Value = dict[str, Any]
 
 
 class Resources:
-    """Thread-safe; what goes in and comes out is copied."""
+    """Thread-safe; what goes in and comes out is copied, but for `bindings`."""
 
     def __init__(self) -> None:
         self._values: dict[str, Value] = {}
@@ -67,6 +67,10 @@ class Resources:
         """The IAM policy of a resource: `{"bindings": [...], "etag": ...}`."""
         with self.lock:
             return copy.deepcopy(self._policies.get(name) or {"version": 1, "etag": "ACAB", "bindings": []})
+
+    def bindings(self, name: str) -> list[Value]:
+        """The bindings of a resource's policy, to be read only: `set_policy` puts others in their place."""
+        return (self._policies.get(name) or {}).get("bindings", [])
 
     def set_policy(self, name: str, policy: Value) -> None:
         """Store a resource's policy."""
