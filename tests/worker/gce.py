@@ -61,7 +61,7 @@ class Gce:
     failures: dict[str, int] = field(default_factory=dict)
     """By verb: how many calls are answered with 503 before one is taken."""
     tokens: int = 0
-    """How many were given out; only the last is good."""
+    """How many were given out."""
     issue: Callable[[], str] | None = None
     """Gives out another cloud's tokens instead."""
     pulls: int = 0
@@ -264,7 +264,7 @@ def _handler(gce: Gce) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             name, _, verb = self.path.partition(":")
-            if self.headers.get("Authorization") != f"Bearer token-{gce.tokens}":
+            if self.headers.get("Authorization") not in [f"Bearer token-{n + 1}" for n in range(gce.tokens)]:
                 code, answer = _error(401, "the token is not valid")
             elif self.path == "/logging/v2/entries:write":
                 code, answer = gce.logged(body)

@@ -9,12 +9,13 @@ from tidemill.worker.leases import holder, pubsub
 def apply() -> None:
     holder.EXTEND_SECONDS = 0.05
     holder.AGAIN_SECONDS = 0.05
-    pubsub.REFUSED_SECONDS = pubsub.UNREACHABLE_SECONDS = 0.5
+    pubsub.REFUSED_SECONDS = 0.5
     pubsub.LONGEST_PAUSE = 0.1
     pubsub.EMPTY_SECONDS = 0.05
     loop.CANCEL_SECONDS = 0.1
     cloud_log.PAUSE_SECONDS = 0.05
-    cloud_log.CLOSE_SECONDS = 1.0
+    # What has its bounds is given more time here: the machine may be busy.
+    cloud_log.CLOSE_SECONDS = pubsub.CLOSE_SECONDS = 60.0
 
 
 if __name__ == "__main__":

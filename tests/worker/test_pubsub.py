@@ -278,12 +278,3 @@ class TestLog:
         assert {entry["log"] for entry in gce.entries} == {"projects/p-1/logs/tidemill"}
         failed = next(e for e in gce.entries if e["jsonPayload"].get("event") == "item")
         assert failed["severity"] == "WARNING"
-
-    def test_a_log_that_takes_nothing_stops_nobody(self, team, gce):
-        gce.failures["write"] = 10_000
-        job = team.job(["a"], ["true"])
-        gce.publish(job)
-        ended = gce.run(TIDEMILL_LOG="projects/p-1/logs/tidemill")
-        assert ended.code == WorkerExit.DONE
-        assert [o.status for o in job.outcomes()] == ["succeeded"]
-        assert len(ended.messages(level="warning")) == 1
