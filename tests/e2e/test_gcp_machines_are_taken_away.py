@@ -98,6 +98,24 @@ def test_a_job_that_comes_when_all_have_powered_off(team: GcpTeam, tmp_path: Pat
     assert team.status(second)["succeeded"] == 20
 
 
+def test_a_failing_item_is_recorded_and_its_lines_are_kept(team: GcpTeam, tmp_path: Path) -> None:
+    items, _ = team.put_items("failing", 6, tmp_path)
+    script = 'test "$1" != 5 || { echo "item five is broken" >&2; exit 3; }'
+    job = team.submit("failing", items, "sh", "-c", script, "sh", "{index}", chunk_size=3)
+    team.tidemill("wait", job, ok=(1,))
+    outcomes = {outcome["index"]: outcome for outcome in team.results(job)}
+    assert sorted(outcomes) == list(range(6))
+    assert [outcomes[index]["status"] for index in range(5)] == ["succeeded"] * 5
+    five = outcomes[5]
+    assert (five["reason"], five["exit_code"], five["attempts"]) == ("exit", 3, 3)
+    assert five["error"] == "item five is broken"
+
+    def all_lines() -> bool:
+        return team.tidemill("logs", job, "--item", "5").count("item five is broken") == 3
+
+    await_that(all_lines, "a line of each attempt is in the log bucket", LONG)
+
+
 def test_a_cancelled_job_stops_and_the_next_one_runs(team: GcpTeam, tmp_path: Path) -> None:
     items, _ = team.put_items("cancel", 300, tmp_path)
     job = team.submit("cancel", items, "sh", "-c", "sleep 1; : > $TIDEMILL_OUTPUT/x", chunk_size=5)

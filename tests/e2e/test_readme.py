@@ -1,6 +1,6 @@
-"""The README's commands, typed as they stand, on localcloud.
+"""The commands of the README and of docs/gcp.md, typed as they stand, on localcloud.
 
-Blocks without the `run` mark need a Docker daemon. What AWS itself would answer is not shown.
+Blocks without the `run` mark need a Docker daemon. What AWS and Google themselves would answer is not shown.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.cloud import Cloud
+from localcloud.cloud import Cloud, GcpCloud
 from ops.processes import end_session
 from ops.project import ROOT, copy_project
+from tests.e2e.gcp import TIME_FACTOR, Objects
+from tests.engine.google import Google
 from tests.engine.inventory import client, inventory
 
 README = (ROOT / "README.md").read_text()
+ON_GCP = (ROOT / "docs" / "gcp.md").read_text()
 RUN = re.compile(r"<!-- run -->\n```(console|python)\n(.*?)```", re.DOTALL)
 ITEMS = 12
 BUCKETS = ("raw-images", "features")
@@ -66,17 +69,26 @@ def type_in(commands: str, folder: Path, env: dict[str, str]) -> str:
     return text
 
 
-def test_the_commands_of_the_readme(cloud: Cloud, tmp_path: Path) -> None:
-    folder = tmp_path / "tidemill"
+def checkout(folder: Path, stack: str) -> None:
+    """The project as a person has it before a stack is made, in an empty folder."""
     folder.mkdir()
-    copy_project(folder, "vision-dev")
+    copy_project(folder, stack)
     (folder / "bootstrap").mkdir()
     for name in ("Pulumi.yaml", "__main__.py"):
         (folder / "bootstrap" / name).symlink_to(ROOT / "bootstrap" / name)
-    team_data(cloud, folder)
-    # A person's shell: a home of its own, no backend chosen yet; "yes" to what pulumi asks.
+
+
+def shell(cloud: Cloud | GcpCloud, home: Path) -> dict[str, str]:
+    """A person's environment: a home of its own, no backend chosen yet; "yes" to what pulumi asks."""
     env = {key: value for key, value in cloud.env.items() if key != "PULUMI_BACKEND_URL"}
-    env |= {"HOME": str(tmp_path), "PULUMI_SKIP_CONFIRMATIONS": "true", "NO_COLOR": "1"}
+    return env | {"HOME": str(home), "PULUMI_SKIP_CONFIRMATIONS": "true", "NO_COLOR": "1"}
+
+
+def test_the_commands_of_the_readme(cloud: Cloud, tmp_path: Path) -> None:
+    folder = tmp_path / "tidemill"
+    checkout(folder, "vision-dev")
+    team_data(cloud, folder)
+    env = shell(cloud, tmp_path)
 
     blocks = RUN.findall(README)
     assert [kind for kind, _ in blocks].count("console") == 5
@@ -90,6 +102,31 @@ def test_the_commands_of_the_readme(cloud: Cloud, tmp_path: Path) -> None:
     # What is left is the account's own: the state, its key, and the team's data.
     assert {name for name in left.pop("s3 Buckets") if not name.startswith("tidemill-state")} == set(BUCKETS)
     assert not {kind for kind in left if kind.startswith("batch")}
+
+
+def test_the_commands_for_gcp(tmp_path: Path) -> None:
+    """All but where the state lies: Pulumi's own clients of Cloud Storage and Cloud KMS reach Google alone."""
+    typed = ON_GCP.replace('pulumi login "$backend"', 'pulumi login "file://$PWD"')
+    typed = typed.replace(' --secrets-provider "$secrets"', "")
+    folder = tmp_path / "tidemill"
+    checkout(folder, "vision-gcp-dev")
+    with GcpCloud(tmp_path / "state", time_factor=TIME_FACTOR) as cloud:
+        google = Google(cloud)
+        objects = Objects(google)
+        for bucket in BUCKETS:
+            google.make_bucket(bucket)
+        for index in range(ITEMS):
+            objects.put("raw-images", f"{index}.jpg", str(index).encode())
+        (folder / "items.txt").write_text("".join(f"gs://raw-images/{index}.jpg\n" for index in range(ITEMS)))
+        blocks = RUN.findall(typed)
+        assert [kind for kind, _ in blocks] == ["console"] * 4
+        shown = type_in("\n".join(commands(kind, block) for kind, block in blocks), folder, shell(cloud, tmp_path))
+        groups = [name for name in google.names() if "/instanceGroupManagers/" in name]
+    assert f"{ITEMS}/{ITEMS} items" in shown
+    assert re.search(rf"succeeded +{ITEMS}", shown)
+    assert re.search(rf"^ *{ITEMS - 1} +succeeded", shown, re.MULTILINE), shown
+    assert "Traceback" not in shown
+    assert groups == []
 
 
 def test_the_two_commands_are_the_makefiles() -> None:
