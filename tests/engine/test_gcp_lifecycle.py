@@ -24,6 +24,8 @@ GROUPS = "compute/v1/projects/{project}/regions/us-central1/instanceGroupManager
 def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Google]:
     """A project with what a team has before its first stack."""
     with GcpCloud(tmp_path_factory.mktemp("localcloud")) as running:
+        # The reconciler would close the rung that a test opens, at whatever second its minute comes.
+        running.control("scheduler/pause", paused=True)
         google = Google(running)
         google.make_bucket("raw-images")
         google.make_bucket("features")
@@ -123,6 +125,8 @@ def test_destroy_stops_while_purge_is_not_allowed_and_names_the_key(project, goo
 
 
 def test_with_purge_a_plain_destroy_leaves_nothing(project, google, before):
+    bucket = project.outputs()["pipeline"]["store"].removeprefix("gs://")
+    google.put_object(bucket, "out/tiles-1/0/result.json", b"{}")
     with project.config() as config:
         config["tidemill:allow"] = ["purge"]
     run = project.up().ok()
