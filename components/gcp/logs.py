@@ -77,26 +77,31 @@ class GcpLogs(pulumi.ComponentResource):
         self._place = GcpPlace(self)
         self.log = pulumi.Output.concat("projects/", self._place.project, f"/logs/tidemill-{name}")
         self._filter = pulumi.Output.concat('logName = "', self.log, '"')
-        self.bucket = self._bucket(name)
+        self.bucket = self._bucket(name, self._exclusion(name))
         self._sink("lines", pulumi.Output.concat("logging.googleapis.com/", self.bucket))
-        self._exclusion(name)
         self._metric(name)
         self.archive = None
         if args.archive is not None:
             self.archive = self._to_storage(name) if args.archive == "bucket" else self._to_bigquery(name)
         self.register_outputs({"bucket": self.bucket, "log": self.log, "archive": self.archive})
 
-    def _bucket(self, name: str) -> pulumi.Output[str]:
+    def _bucket(self, name: str, exclusion: gcp.logging.ProjectExclusion) -> pulumi.Output[str]:
+        """The log bucket. Google keeps the id of a deleted one for 7 days, and nothing names one by itself: it takes
+        the random end of the exclusion's name, once.
+
+        Source: https://cloud.google.com/logging/docs/buckets#delete-bucket
+        """
+        end = exclusion.name.apply(lambda full: full.rpartition("-")[2])
         key = self._key()
         cmek = None if key is None else gcp.logging.ProjectBucketConfigCmekSettingsArgs(kms_key_name=key)
         made = gcp.logging.ProjectBucketConfig(
             f"{name}-bucket",
             project=self._place.project,
             location=self._place.region,
-            bucket_id=name,
+            bucket_id=pulumi.Output.concat(name, "-", end),
             retention_days=self._args.retention_days,
             cmek_settings=cmek,
-            opts=self._kept,
+            opts=pulumi.ResourceOptions(parent=self, protect=not self._args.purge, ignore_changes=["bucketId"]),
         )
         return pulumi.Output.concat(
             "projects/", self._place.project, "/locations/", self._place.region, "/buckets/", made.bucket_id
@@ -134,9 +139,9 @@ class GcpLogs(pulumi.ComponentResource):
             opts=self._child,
         )
 
-    def _exclusion(self, name: str) -> None:
+    def _exclusion(self, name: str) -> gcp.logging.ProjectExclusion:
         """Else every line is taken in, and billed, twice: `_Default` gets what other sinks get as well."""
-        gcp.logging.ProjectExclusion(
+        return gcp.logging.ProjectExclusion(
             f"{name}-default",
             description="Workers' lines have a bucket of their own",
             filter=self._filter,

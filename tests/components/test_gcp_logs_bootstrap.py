@@ -13,7 +13,7 @@ from components.gcp.member import Member
 from tests.components.recording import GCP_REGION, PROJECT, PROJECT_NUMBER, Recorder, run
 from tests.components.stacks import ROOT
 
-BUCKET = f"projects/{PROJECT}/locations/{GCP_REGION}/buckets/v-logs"
+BUCKET = f"projects/{PROJECT}/locations/{GCP_REGION}/buckets/v-logs-1a2b3c4"
 LOG = f"projects/{PROJECT}/logs/tidemill-v-logs"
 
 
@@ -32,9 +32,11 @@ def test_lines_are_kept_for_as_long_as_is_told_and_once():
     }
     bucket = made.one("logging.ProjectBucketConfig")
     assert bucket.inputs == {
-        "project": PROJECT, "location": GCP_REGION, "bucketId": "v-logs", "retentionDays": 30
+        "project": PROJECT, "location": GCP_REGION, "bucketId": "v-logs-1a2b3c4", "retentionDays": 30
     }  # fmt: skip
     assert bucket.options["protect"] is True
+    # The id of a deleted bucket is taken for days, so each has one of its own; and an id never changes.
+    assert bucket.options["ignore_changes"] == ["bucketId"]
     sink = made.one("logging.ProjectSink").inputs
     assert sink["destination"] == f"logging.googleapis.com/{BUCKET}"
     assert sink["filter"] == f'logName = "{LOG}"'

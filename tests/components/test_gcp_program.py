@@ -181,7 +181,7 @@ def test_the_descriptor_is_written_into_the_store():
     descriptor = descriptor_of(recorder)
     assert (descriptor.cloud, descriptor.account, descriptor.region) == ("gcp", PROJECT, "us-central1")
     assert descriptor.uri == "gs://demo-local-store-bucket-1a2b3c4/pipeline.json"
-    assert descriptor.log_group == f"projects/{PROJECT}/locations/us-central1/buckets/demo-local-logs"
+    assert descriptor.log_group == f"projects/{PROJECT}/locations/us-central1/buckets/demo-local-logs-1a2b3c4"
     cpu = descriptor.queues["cpu"]
     assert [(m.type, m.cpus, m.memory_mib) for m in cpu.machines] == [
         ("n2-highcpu-2", 2, 2048),
@@ -236,8 +236,36 @@ def test_a_stack_without_a_place_is_refused_before_anything_is_asked(key: str, m
     with pytest.raises(pulumi.RunError, match=rf"^{key}: nothing is refused\. Allowed: the \w+ of the pipeline"):
         run_program(values, recorder=recorder)
     assert recorder.resources == []
-    monkeypatch.setenv(VARIABLES[key][0], "elsewhere")
+    monkeypatch.setenv(VARIABLES[key][0], {"gcp:project": "elsewhere", "gcp:region": "europe-west1"}[key])
     assert run_program(values).one("Pipeline")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("gcp:project", "Vision Project", "the id of a project"),
+        ("gcp:project", "987654321098", "the id of a project"),
+        ("gcp:region", "us-central1-a", "no zone"),
+        ("gcp:region", "US", "a region"),
+    ],
+)
+def test_a_place_of_another_form_is_refused_before_anything_is_asked(key: str, value: str, allowed: str):
+    recorder = Recorder()
+    with pytest.raises(pulumi.RunError, match=rf'^{key}: "{value}" is refused\. Allowed: .*{allowed}'):
+        run_program(settings("demo-gcp") | {key: value}, recorder=recorder)
+    assert recorder.resources == []
+
+
+def test_a_project_that_cannot_be_read_ends_the_run_in_one_line(monkeypatch: pytest.MonkeyPatch):
+    def refuse(self: Recorder, args: pulumi.runtime.MockCallArgs):
+        if args.token == "gcp:organizations/getProject:getProject":
+            raise ValueError("invocation of getProject returned an error: 403: it is not\nyours.")
+        return plain(self, args)
+
+    plain = Recorder.call
+    monkeypatch.setattr(Recorder, "call", refuse)
+    with pytest.raises(pulumi.RunError, match=r'^gcp:project: "vision-project" cannot be read: 403: it is not yours\.'):
+        run_program(settings("demo-gcp"))
 
 
 def test_what_a_config_does_not_reach_is_said_in_the_preview(monkeypatch: pytest.MonkeyPatch):
