@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from localcloud import engine
+from localcloud.gcp import pubsub
 
 ROOT = Path(__file__).parent.parent
 REGION, GCP_REGION = "us-west-2", "us-central1"
@@ -92,6 +93,7 @@ class Localcloud:
         """
         self.state.mkdir(parents=True, exist_ok=True)
         engine.programs(self.state / "bin")
+        self._prepare()
         if self.pid:
             return self
         # An account starts empty: what the engine remembers of an earlier one is gone.
@@ -123,6 +125,9 @@ class Localcloud:
             time.sleep(0.05)
         (self.state / "pulumi").mkdir(exist_ok=True)
         return self
+
+    def _prepare(self) -> None:
+        """What takes long when it is done for the first time, before the daemon is waited for."""
 
     def healthy(self) -> bool:
         """Whether the daemon answers."""
@@ -231,6 +236,9 @@ class GcpCloud(Localcloud):
     daemon = "localcloud.gcp.serve"
     foreign = GOOGLE
     _unset = "PUBSUB_EMULATOR_HOST GOOGLE_OAUTH_ACCESS_TOKEN GOOGLE_CREDENTIALS GCE_METADATA_HOST"
+
+    def _prepare(self) -> None:
+        pubsub.binary()
 
     @property
     def project(self) -> str:
