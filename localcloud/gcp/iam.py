@@ -22,7 +22,9 @@ from localcloud.gcp.resources import Resources
 from localcloud.gcp.wire import ApiError
 
 Attributes = Mapping[str, str]
-TYPES = {"topics": "Topic", "subscriptions": "Subscription", "buckets": "Bucket", "objects": "Object"}
+TYPES = {"topics": "Topic", "subscriptions": "Subscription", "buckets": "Bucket", "objects": "Object",
+         "secrets": "Secret", "versions": "SecretVersion", "projects": "Project"}  # fmt: skip
+"""What conditions call a resource: https://cloud.google.com/iam/docs/conditions-resource-attributes"""
 EVERYTHING = "*"
 
 
@@ -131,11 +133,10 @@ class Policy:
         if "condition" not in binding:
             return True
         api, _, name = resource.partition("/")
-        kind = name.split("/")[-2] if "/objects/" not in name else "objects"
-        kind = TYPES.get(kind, kind.rstrip("s")[:1].upper() + kind.rstrip("s")[1:])
+        kind = "objects" if "/objects/" in name else ["", *name.split("/")][-2]
         values = {
             "resource.name": name,
-            "resource.type": f"{api}.googleapis.com/{kind}",
+            "resource.type": f"{api}.googleapis.com/{TYPES.get(kind, '')}",
             "resource.service": f"{api}.googleapis.com",
             "request.time": self._clock.now(),
             "api": attributes or {},

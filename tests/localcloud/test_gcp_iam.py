@@ -88,6 +88,14 @@ def test_a_condition_on_objects() -> None:
     assert not policy.allows(WHO, "storage.objects.list", bucket, {"storage.googleapis.com/objectListPrefix": ""})
 
 
+@pytest.mark.parametrize("asked", ["iam", "iam/roles", PROJECT, "compute/projects/p/zones/z/instances/i"])
+def test_a_condition_is_asked_of_whatever_is_called(asked: str) -> None:
+    expression = 'resource.type != "storage.googleapis.com/Object"'
+    policy, _ = policy_of(PROJECT, "roles/owner", condition={"expression": expression})
+    assert policy.allows(WHO, "any.thing.atAll", asked)
+    assert not policy.allows(WHO, "any.thing.atAll", OBJECT)
+
+
 @pytest.mark.parametrize(
     ("expression", "answer"),
     [
