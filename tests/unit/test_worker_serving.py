@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -215,6 +216,29 @@ class TestJobs:
         assert serve(source, runs).run() is WorkerExit.DONE
         assert source.given[-1].ended == ["release"] * (START_FAILURES - 1) + ["ack"]
         assert broken.ledger.is_cancelled(number)
+
+    def test_while_ones_packages_are_installed_the_others_go_on(self, store: Store, serve: Any):
+        other, shipped = Submitted(store, 2, resources={"cpus": 0.5, "memory_mib": 64}), Submitted(store)
+        number = shipped.another_round(code="0" * 64)
+        installing = threading.Event()
+
+        def run(task: Task) -> str:
+            assert task.job == shipped.spec.job or installing.wait(60)
+            return "succeeded"
+
+        def ready(*_: Any) -> Any:
+            installing.set()
+            deadline = time.monotonic() + 60
+            while other.ledger.done_chunks(0) != {0}:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            return SimpleNamespace(spec=lambda spec: spec, environment=lambda env: env)
+
+        source, runs = Source(Lease(other), Lease(shipped, number)), Runs(run)
+        runs.codes = lambda store: SimpleNamespace(ready=ready)  # type: ignore[attr-defined]
+        assert serve(source, runs, capacity=Capacity(2.0, 4096)).run() is WorkerExit.DONE
+        assert [lease.ended for lease in source.given] == [["ack"], ["ack"]]
+        assert shipped.ledger.done_chunks(number) == {0}
 
     def test_cancelled_in_the_middle_its_items_end_and_others_go_on(
         self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch

@@ -212,7 +212,13 @@ class Worker:
         from tidemill.worker.code import InstallError
 
         try:
-            return self._jobs.prepare(job)
+            prepared = self._pool.submit(self._jobs.prepare, job)
+            while self._chunks and not prepared.done():
+                # Packages may take minutes: what is here goes on.
+                self._start_items()
+                self._handle(TICK_SECONDS)
+                self._keep()
+            return prepared.result()
         except InstallError as error:
             cancelled = job.ledger.is_cancelled(job.round.round)
             if not cancelled and not self._source.many_jobs:
