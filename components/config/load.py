@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,11 @@ _GCP_PLACE = {
 }
 """Keys of Pulumi's provider, and the variables that it takes instead.
 Source: https://www.pulumi.com/registry/packages/gcp/installation-configuration/"""
+_GCP_PLACES = {
+    "gcp:project": (r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]", "the id of a project, not its name or number"),
+    "gcp:region": (r"[a-z]+-[a-z]+\d+", "a region, like us-central1, and no zone"),
+}
+"""What they look like. Source: https://cloud.google.com/resource-manager/docs/creating-managing-projects"""
 _TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image")
 
 
@@ -103,13 +109,13 @@ def from_pulumi() -> StackConfig:
 def _place(given: Mapping[str, str]) -> None:
     """Without project and region the provider would fail at the first resource, with words about credentials."""
     for key, variables in _GCP_PLACE.items():
-        if not given.get(key) and not any(os.environ.get(name) for name in variables):
-            raise ConfigError(
-                key,
-                "nothing",
-                f"the {key.partition(':')[2]} of the pipeline",
-                f"`pulumi config set {key} ...`, or set {variables[0]}",
-            )
+        hint = f"`pulumi config set {key} ...`, or set {variables[0]}"
+        value = next(filter(None, [given.get(key), *(os.environ.get(name) for name in variables)]), None)
+        if value is None:
+            raise ConfigError(key, "nothing", f"the {key.partition(':')[2]} of the pipeline", hint)
+        form, allowed = _GCP_PLACES[key]
+        if not re.fullmatch(form, value):
+            raise ConfigError(key, json.dumps(value), allowed, hint)
 
 
 def _same_region(config: StackConfig, region: str | None) -> None:

@@ -23,8 +23,18 @@ class GcpPlace:
 
     @cached_property
     def number(self) -> pulumi.Output[str]:
-        """The project's number, which the names of Google's service agents are made from."""
-        return gcp.organizations.get_project_output(project_id=self.project, opts=self._opts).number
+        """The project's number, which the names of Google's service agents are made from.
+
+        It is asked for at once, so that a project that cannot be read ends the run in one line.
+        """
+        try:
+            return pulumi.Output.from_input(gcp.organizations.get_project(opts=self._opts).number)
+        except Exception as error:
+            reason = " ".join(str(error).rpartition("returned an error: ")[2].split())
+            raise pulumi.RunError(
+                f"gcp:project: the project cannot be read: {reason} Name one that is there, log in as somebody who may "
+                "see it, and run the stack of bootstrap/ once: it enables the APIs."
+            ) from None
 
     def agent(self, service: str) -> pulumi.Output[str]:
         """A service agent as IAM names it: ``agent("gcp-sa-pubsub")``.

@@ -256,18 +256,6 @@ def test_a_place_of_another_form_is_refused_before_anything_is_asked(key: str, v
     assert recorder.resources == []
 
 
-def test_a_project_that_cannot_be_read_ends_the_run_in_one_line(monkeypatch: pytest.MonkeyPatch):
-    def refuse(self: Recorder, args: pulumi.runtime.MockCallArgs):
-        if args.token == "gcp:organizations/getProject:getProject":
-            raise ValueError("invocation of getProject returned an error: 403: it is not\nyours.")
-        return plain(self, args)
-
-    plain = Recorder.call
-    monkeypatch.setattr(Recorder, "call", refuse)
-    with pytest.raises(pulumi.RunError, match=r'^gcp:project: "vision-project" cannot be read: 403: it is not yours\.'):
-        run_program(settings("demo-gcp"))
-
-
 def test_what_a_config_does_not_reach_is_said_in_the_preview(monkeypatch: pytest.MonkeyPatch):
     said: list[str] = []
     monkeypatch.setattr("pulumi.log.warn", lambda text, *_, **__: said.append(text))

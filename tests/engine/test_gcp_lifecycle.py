@@ -53,6 +53,18 @@ def test_an_empty_project_previews_with_the_policy_pack(google, stack, tmp_path_
     assert project.resources() == []
 
 
+def test_a_project_that_is_not_there_is_one_clean_line(google, tmp_path_factory):
+    project = copy_of("demo-gcp", google, tmp_path_factory)
+    with project.config() as config:
+        config["gcp:project"] = "no-such-project"
+    run = project.preview().refused()
+    assert [error.strip().partition(": 404: ")[0] for error in run.errors][:1] == [
+        "gcp:project: the project cannot be read"
+    ]
+    assert "Traceback" not in run.text
+    assert project.resources() == []
+
+
 @pytest.fixture(scope="module")
 def before(google) -> set[str]:
     return google.names()
