@@ -143,14 +143,15 @@ class GcpParts:
     def _grant_machines(self) -> None:
         config, identity, worker = self._config, self._identity, self._identity.worker
         queues = config.queues.values()
-        images = [queue.images["default"] for queue in queues]
+        named = [queue.images["default"] for queue in queues]
+        named += [queue.gcp.fuse_image for queue in queues if queue.gcp.fuse_image]
         self._store.grant_work(worker)
         self._registry.grant_pull(worker)
         for pool in self._pools.values():
             pool.grant_work(worker)
         identity.grant_data(worker, config.data.read, config.data.write)
         identity.grant_secrets(worker, [secret for queue in queues for secret in queue.secrets.values()])
-        identity.grant_external_pull(worker, [*images, config.worker_image] if config.worker_image else images)
+        identity.grant_external_pull(worker, [*named, config.worker_image] if config.worker_image else named)
 
     def _grant_submitters(self) -> None:
         for member in self._identity.submitters:

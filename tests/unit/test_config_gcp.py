@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from components import machines
-from components.config import gcp_queue, parse
+from components.config import ConfigError, gcp_queue, parse
 from components.config.notes import notes
 from components.gcp import refresh_machines
 
@@ -109,6 +109,27 @@ def test_capacity_that_no_number_of_machines_fills_is_said():
         "tidemill:queues.cpu.capacity[0].max_cpus: 100 is no multiple of machines.cpus (16); 6 machines, 96 vCPUs, "
         "are the most."
     )
+
+
+GOOGLES = "us-docker.pkg.dev/base/images/python@sha256:" + 64 * "0"
+
+
+@pytest.mark.parametrize(
+    ("key", "changes", "queue"),
+    [
+        ("tidemill:worker_image", {"worker_image": IMAGE}, {}),
+        ("tidemill:queues.cpu.gcp.fuse_image", {}, {"gcp": {"fuse_image": IMAGE}}),
+    ],
+)
+def test_without_internet_every_image_is_in_googles_registries(
+    key: str, changes: dict[str, Any], queue: dict[str, Any]
+):
+    queues = {"cpu": {"images": {"default": GOOGLES}}}
+    good = {"team": "t", "environment": "e", "cloud": "gcp", "network": {"create": {"egress": "endpoints"}}}
+    assert parse({**good, "queues": queues})
+    queues["cpu"] |= queue
+    with pytest.raises(ConfigError, match=f"^{key}: .*docker.io.* Google's registries alone"):
+        parse({**good, **changes, "queues": queues})
 
 
 def test_aws_has_nothing_to_note():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from components import machines
 from components.config.checks.common import (
@@ -56,6 +57,7 @@ def check_stack(config: StackConfig) -> None:
     _other_clouds(config)
     _network(config)
     check_logs(config.logs)
+    _reachable(config, ["worker_image"], config.worker_image)
 
 
 def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
@@ -170,11 +172,18 @@ def _images(config: StackConfig, path: Path, queue: Queue) -> None:
             "default alone: on GCP a machine starts its one container before it knows which job it will work for",
             "Make a queue for each image",
         )
+    _reachable(config, [*path, "images", "default"], queue.images["default"])
+    _reachable(config, [*path, "gcp", "fuse_image"], queue.gcp.fuse_image)
+
+
+def _reachable(config: StackConfig, path: Sequence[str], image: str | None) -> None:
+    """Machines without internet reach Google's own registries alone."""
     new = config.network.create
-    image = queue.images["default"]
-    if new and new.egress == "endpoints" and repository_of(image) is None and not _GOOGLE_IMAGES.match(image):
+    if image is None or new is None or new.egress != "endpoints":
+        return
+    if repository_of(image) is None and not _GOOGLE_IMAGES.match(image):
         raise ConfigError(
-            key_path([*path, "images", "default"]),
+            key_path(path),
             shown(image),
             "registry://..., *-docker.pkg.dev/... or gcr.io/...: with network.create.egress endpoints machines reach "
             "Google's registries alone",
