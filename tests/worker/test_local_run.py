@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -170,23 +169,24 @@ class TestKilled:
         text = self.COMMAND.format(marks=here.folder / "marks")
         return ["--workers", "2", "--items", here.items(80), "--", "sh", "-c", text]
 
-    def test_kill_9_of_everything_repeats_nothing_that_was_finished_a_second_before(self, here):
+    def test_kill_9_of_everything_repeats_nothing_that_was_written_down(self, here):
+        """What finished a second before is written down by then, unless the machine is busy: a benchmark counts it."""
         run = here.start(*self.command(here))
         until(lambda: len(here.marks()) >= 30, "thirty items", SECONDS)
-        killed_at = time.time()
         for pid in here.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         run.wait(timeout=SECONDS)
         until(lambda: not here.processes(), "the end of every process")
-        before = {int(index): float(at) for index, at in here.marks()}
+        finished = {o.index for o in here.outcomes()}
+        for chunk in range(here.ledger.index().chunks):
+            finished |= set(here.ledger.progress(0, chunk))
         again = here.run(*self.command(here))
         assert again.returncode == 0, again.stderr
         times = Counter(int(index) for index, _ in here.marks())
         assert set(times) == set(range(80))
-        repeated = [index for index, count in times.items() if count > 1]
-        assert all(before[index] > killed_at - 1.0 for index in repeated), "an item that was finished ran again"
-        assert len(before) - len(repeated) >= 5, "nothing was kept"
+        assert {times[index] for index in finished} == {1}, "an item that was finished ran again"
+        assert len(finished) >= 5, "nothing was kept"
         assert {(o.status, o.attempts) for o in here.outcomes()} == {("succeeded", 1)}
 
     def test_kill_9_of_the_client_ends_its_workers_and_their_programs(self, here):
