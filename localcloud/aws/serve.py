@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import signal
 import socket
-import sys
 import threading
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+from localcloud import daemon
 from localcloud.aws import accounts, authorize, gaps
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
 from localcloud.aws.gateway import Gateway
@@ -37,17 +36,11 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _yes(text: str) -> bool:
-    if text.lower() not in {"true", "false"}:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-    return text.lower() == "true"
-
-
 def _paths(text: str) -> tuple[Path, ...]:
     return tuple(Path(part) for part in text.split(os.pathsep) if part)
 
 
-_KINDS: dict[str, Any] = {"int": int, "float": float, "bool": _yes, "tuple[Path, ...]": _paths}
+_KINDS: dict[str, Any] = {"int": int, "float": float, "bool": daemon.yes, "tuple[Path, ...]": _paths}
 
 
 class Daemon:
@@ -90,22 +83,7 @@ class Daemon:
 
 def main(argv: list[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
-    options = parse(argv)
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    try:
-        daemon = Daemon(options)
-    except OSError as error:
-        print(f"localcloud: --state {options.state} --port {options.port}: {error}", file=sys.stderr)
-        sys.exit(2)
-    print(f"localcloud: http://127.0.0.1:{daemon.port}, state in {options.state}", flush=True)
-    ended.wait()
-    daemon.stop()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # A helper thread that still waits for a client must not keep the process.
-    os._exit(0)
+    daemon.serve(Daemon, parse(argv))
 
 
 if __name__ == "__main__":

@@ -19,15 +19,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import os
 import re
-import signal
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from localcloud import daemon
 from localcloud.gcp import discovery, permissions, seed
 from localcloud.gcp.clock import Clock
 from localcloud.gcp.iam import Policy
@@ -211,36 +209,15 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         module, _, name = place.partition(":")
         options = getattr(getattr(importlib.import_module(module), name), "options", {})
         for option, (default, text) in options.items():
-            kind = _yes if isinstance(default, bool) else type(default)
+            kind = daemon.yes if isinstance(default, bool) else type(default)
             flag = f"--{option.replace('_', '-')}"
             parser.add_argument(flag, type=kind, default=default, help=f"{text} ({default})".replace("%", "%%"))
     return parser.parse_args(argv)
 
 
-def _yes(text: str) -> bool:
-    if text.lower() not in {"true", "false"}:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-    return text.lower() == "true"
-
-
 def main(argv: list[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
-    options = parse(argv)
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    try:
-        daemon = Daemon(options)
-    except OSError as error:
-        print(f"localcloud: --state {options.state} --port {options.port}: {error}", file=sys.stderr)
-        sys.exit(2)
-    print(f"localcloud: http://127.0.0.1:{daemon.port}, state in {options.state}", flush=True)
-    ended.wait()
-    daemon.stop()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # A helper thread that still waits for a client must not keep the process.
-    os._exit(0)
+    daemon.serve(Daemon, parse(argv))
 
 
 if __name__ == "__main__":

@@ -10,15 +10,14 @@ import base64
 import email
 import json
 import re
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
+from localcloud.faults import Faults
 from localcloud.gcp.objects import ConditionNotMetError, Content, Objects, Stored
 from localcloud.gcp.wire import ApiError, DropConnectionError, Request, Response
 
@@ -42,16 +41,6 @@ FAULTS = {"409": "Conflict: the object was edited during the operation.", "412":
           "drop": "", "drop-after": ""}  # fmt: skip
 
 
-@dataclass
-class Fault:
-    """What is still to be failed: calls whose `METHOD name` the expression finds."""
-
-    match: re.Pattern[str]
-    answer: str
-    left: int
-    hits: int = 0
-
-
 class Storage:
     """The plug-in."""
 
@@ -61,28 +50,8 @@ class Storage:
     def __init__(self, site: Site) -> None:
         self._site = site
         self.objects = Objects(site.state / "objects", site.clock.now)
-        self.controls = {"faults": self.control}
-        self._faults: list[Fault] = []
-        self._lock = threading.Lock()
-
-    def control(self, wanted: dict[str, Any]) -> list[dict[str, Any]]:
-        """Add a fault, or end them all, and tell what each has done.
-
-        Args:
-            wanted: `match` (regular expression, searched in `METHOD name`), `answer` (a key of `FAULTS`) and `times`
-                (default 1); or `{"clear": true}`; or nothing.
-        """
-        with self._lock:
-            if wanted.get("clear"):
-                self._faults.clear()
-            elif wanted:
-                if wanted["answer"] not in FAULTS:
-                    raise ValueError(f"answer {wanted['answer']!r} is none of {', '.join(FAULTS)}")
-                fault = Fault(re.compile(wanted["match"]), wanted["answer"], int(wanted.get("times", 1)))
-                self._faults.append(fault)
-            return [
-                {"match": f.match.pattern, "answer": f.answer, "left": f.left, "hits": f.hits} for f in self._faults
-            ]
+        self._faults = Faults(FAULTS)
+        self.controls = {"faults": self._faults.control}
 
     def handle(self, request: Request) -> Response | None:
         """Objects are answered here; what is about buckets goes on to the generic server."""
@@ -108,22 +77,17 @@ class Storage:
         asked = [key for key in (*request.headers, *request.query) if key.startswith(("if", "x-goog-if-"))]
         if others := set(asked) - CONDITIONS:
             raise ApiError(501, f"localcloud does not know the condition {', '.join(sorted(others))}")
-        target = f"{request.method} {name}"
-        with self._lock:
-            fault = next((f for f in self._faults if f.left and f.match.search(target)), None)
-            if fault:
-                fault.left -= 1
-                fault.hits += 1
+        fault = self._faults.take(request.method, name)
         if fault is None:
             try:
                 return answer()
             except ConditionNotMetError:
                 raise ApiError(412, "At least one of the pre-conditions you specified did not hold.") from None
-        if fault.answer.endswith("-after"):
+        if fault.endswith("-after"):
             answer()
-        if fault.answer.startswith("drop"):
+        if fault.startswith("drop"):
             raise DropConnectionError
-        raise ApiError(int(fault.answer[:3]), FAULTS[fault.answer])
+        raise ApiError(int(fault[:3]), FAULTS[fault])
 
     def _bucket(self, request: Request, bucket: str) -> Response | None:
         """Only an empty bucket is deleted."""

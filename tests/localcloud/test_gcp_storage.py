@@ -222,13 +222,13 @@ def test_calls_fail_as_asked_with_or_without_having_written(daemon: Daemon) -> N
     fault = {"match": r"PUT faults/done/", "times": 1}
     written = {"409": False, "412": False, "429": False, "drop": False, "500-after": True, "drop-after": True}
     for answer, expected in written.items():
-        storage.control({**fault, "answer": answer})
+        storage.controls["faults"]({**fault, "answer": answer})
         with pytest.raises(obstore.exceptions.BaseError):
             obstore.put(gcs, f"done/{answer}", b"1", mode="create")
         there = [meta["path"] for meta in obstore.list(gcs, prefix="done").collect()]
         assert (f"done/{answer}" in there) == expected
         obstore.put(gcs, "elsewhere", b"1")
-    assert [state["hits"] for state in storage.control({})] == [1] * len(written)
-    assert storage.control({"clear": True}) == []
+    assert [state["hits"] for state in storage.controls["faults"]({})] == [1] * len(written)
+    assert storage.controls["faults"]({"clear": True}) == []
     with pytest.raises(ValueError, match="none of"):
-        storage.control({**fault, "answer": "418"})
+        storage.controls["faults"]({**fault, "answer": "418"})

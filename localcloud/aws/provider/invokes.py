@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from localcloud.provider.convert import RefusedError, nearest, tag_map
-from localcloud.provider.table import UnknownTypeError
+from localcloud.provider.convert import tag_map
+from localcloud.provider.invokes import look_up
 
 from .resources import Clients
 
@@ -13,19 +13,8 @@ ZONE_KEYS = ("filters", "state", "excludeNames", "excludeZoneIds", "allAvailabil
 
 
 def invoke(token: str, args: dict[str, Any], clients: Clients) -> dict[str, Any]:
-    """The answer of one function.
-
-    Raises:
-        UnknownTypeError: a function that is not here; RefusedError: an argument that it does not know.
-    """
-    found = FUNCTIONS.get(token)
-    if found is None:
-        raise UnknownTypeError(f"function '{token}' is not known to localcloud{nearest(token, FUNCTIONS)}")
-    function, known = found
-    for key in args:
-        if key not in known:
-            raise RefusedError(key, f"no such argument of {token}{nearest(key, known)}")
-    return function({key: value for key, value in args.items() if value is not None}, clients)
+    """The answer of one function; see `look_up`."""
+    return look_up(FUNCTIONS, token, args, clients)
 
 
 def _identity(args: dict[str, Any], clients: Clients) -> dict[str, Any]:

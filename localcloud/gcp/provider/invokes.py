@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from localcloud.provider.convert import RefusedError, nearest
-from localcloud.provider.table import UnknownTypeError
+from localcloud.provider.invokes import look_up
 
 from .calls import Calls
 
 
 def invoke(token: str, args: dict[str, Any], calls: Calls) -> dict[str, Any]:
-    """The answer of one function.
-
-    Raises:
-        UnknownTypeError: a function that is not here; RefusedError: an argument that it does not know.
-    """
-    found = FUNCTIONS.get(token)
-    if found is None:
-        raise UnknownTypeError(f"function '{token}' is not known to localcloud{nearest(token, FUNCTIONS)}")
-    function, known = found
-    for key in args:
-        if key not in known:
-            raise RefusedError(key, f"no such argument of {token}{nearest(key, known)}")
-    return function({key: value for key, value in args.items() if value is not None}, calls)
+    """The answer of one function; see `look_up`."""
+    return look_up(FUNCTIONS, token, args, calls)
 
 
 def _client(args: dict[str, Any], calls: Calls) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+"""What the daemons of both clouds share: how their options are read, how they are served and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Daemon(Protocol):
+    """An emulated cloud that is being served."""
+
+    @property
+    def port(self) -> int:
+        """On 127.0.0.1."""
+        ...
+
+    def stop(self) -> None:
+        """End everything that it started."""
+        ...
+
+
+def yes(text: str) -> bool:
+    """An option that is true or false."""
+    if text.lower() not in {"true", "false"}:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def serve(start: Callable[[argparse.Namespace], Daemon], options: argparse.Namespace) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        daemon = start(options)
+    except OSError as error:
+        print(f"localcloud: --state {options.state} --port {options.port}: {error}", file=sys.stderr)
+        sys.exit(2)
+    print(f"localcloud: http://127.0.0.1:{daemon.port}, state in {options.state}", flush=True)
+    ended.wait()
+    daemon.stop()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A helper thread that still waits for a client must not keep the process.
+    os._exit(0)

@@ -1,0 +1,56 @@
+"""Calls of an object store that are to fail, as tests ask for them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class Fault:
+    """What is still to be failed: calls whose `METHOD name` the expression finds."""
+
+    match: re.Pattern[str]
+    answer: str
+    left: int
+    hits: int = 0
+
+
+class Faults:
+    """The faults that are asked for; `answers` are the words that a store knows."""
+
+    def __init__(self, answers: Collection[str]) -> None:
+        self._answers = answers
+        self._lock = threading.Lock()
+        self._faults: list[Fault] = []
+
+    def control(self, wanted: dict[str, Any]) -> list[dict[str, Any]]:
+        """Add a fault, or end them all, and tell what each has done.
+
+        Args:
+            wanted: `match` (regular expression, searched in `METHOD name`), `answer` (one of `answers`) and `times`
+                (default 1); or `{"clear": true}`; or nothing.
+        """
+        with self._lock:
+            if wanted.get("clear"):
+                self._faults.clear()
+            elif wanted:
+                if wanted["answer"] not in self._answers:
+                    raise ValueError(f"answer {wanted['answer']!r} is none of {', '.join(self._answers)}")
+                fault = Fault(re.compile(wanted["match"]), wanted["answer"], int(wanted.get("times", 1)))
+                self._faults.append(fault)
+            return [
+                {"match": f.match.pattern, "answer": f.answer, "left": f.left, "hits": f.hits} for f in self._faults
+            ]
+
+    def take(self, method: str, name: str) -> str | None:
+        """The answer that this call is to be failed with, counted; None for most calls."""
+        with self._lock:
+            found = next((f for f in self._faults if f.left and f.match.search(f"{method} {name}")), None)
+            if found:
+                found.left -= 1
+                found.hits += 1
+        return found.answer if found else None

@@ -1,0 +1,27 @@
+"""Functions (invokes) of a provider: which there are, and which arguments each of them knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from .convert import RefusedError, nearest
+from .table import UnknownTypeError
+
+Function = tuple[Callable[[dict[str, Any], Any], dict[str, Any]], Collection[str]]
+
+
+def look_up(functions: Mapping[str, Function], token: str, args: dict[str, Any], clients: Any) -> dict[str, Any]:
+    """The answer of one function.
+
+    Raises:
+        UnknownTypeError: a function that is not here; RefusedError: an argument that it does not know.
+    """
+    found = functions.get(token)
+    if found is None:
+        raise UnknownTypeError(f"function '{token}' is not known to localcloud{nearest(token, functions)}")
+    function, known = found
+    for key in args:
+        if key not in known:
+            raise RefusedError(key, f"no such argument of {token}{nearest(key, known)}")
+    return function({key: value for key, value in args.items() if value is not None}, clients)
