@@ -29,7 +29,6 @@ from obstore.store import GCSStore, LocalStore, MemoryStore, S3Store
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
 
 T = TypeVar("T")
-SCHEMES = ("s3", "gs", "file", "memory")
 PAGE = 1000
 """Names in an answer to a listing: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html."""
 GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"

@@ -21,7 +21,6 @@ SHORT = re.compile(r"compute/|storage/|bigquery/|logging/.*/(sinks|metrics|exclu
 LINK = re.compile(
     r"(?:https://[\w.]+/compute/v1/)?(projects/[\w.:-]+/(?:global|regions/[\w-]+|zones/[\w-]+)(?:/[\w-]+)*)"
 )
-PARTIAL = re.compile(r"(?:global|regions/[\w-]+|zones/[\w-]+)/\w+/[\w-]+(?:/[\w-]+)*")
 
 
 def link(name: str) -> str:

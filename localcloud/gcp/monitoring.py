@@ -11,7 +11,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from localcloud.gcp import filters
 from localcloud.gcp.wire import ApiError, Request, Response
@@ -72,12 +72,6 @@ class Samples:
         points = [points[-1] for series, points in self.visible(wanted, now)
                   if points and series["metric"]["type"] == metric]  # fmt: skip
         return (max(at for at, _ in points), float(sum(value for _, value in points))) if points else None
-
-
-class Backlog(Protocol):
-    """Who knows how many messages each subscription holds."""
-
-    def backlog(self) -> dict[str, dict[str, float]]: ...
 
 
 class Monitoring:

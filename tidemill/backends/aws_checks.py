@@ -20,7 +20,6 @@ _ECR = re.compile(
     r"(?P<registry>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/"
     r"(?P<repository>[^@:]+)(?:@(?P<digest>sha256:[0-9a-f]{64})|:(?P<tag>[^@:]+))"
 )
-_NOT_SEEN = ("AccessDeniedException", "AccessDenied", "NoSuchResourceException")
 
 _STANDARD = "acdhimrtz"
 QUOTAS = {

@@ -16,11 +16,6 @@ class Place(NamedTuple):
     chunk: int
 
 
-def job_folder(job: str) -> str:
-    """Everything of a job."""
-    return f"jobs/{job}"
-
-
 def spec(job: str) -> str:
     """The spec."""
     return f"jobs/{job}/job.json"
