@@ -21,6 +21,7 @@ from tests.e2e.team import await_that
 ITEMS = 2000
 WANTED, TO_BE_HAD = 50, 12
 pytestmark = pytest.mark.alone
+AUTOSCALERS = "compute/v1/projects/{project}/regions/us-central1/autoscalers"
 LONG = 420
 """Seconds, for what takes one on a quiet machine: CI may be busy."""
 HASH = ("sh", "-c", 'sha256sum < "$1" > "$2/sum"; sleep 0.2', "sh", "{input}", "{output}")
@@ -144,3 +145,37 @@ def test_a_machine_whose_image_cannot_be_pulled_says_so_and_goes(team: GcpTeam, 
         await_that(team.at_rest, "the machines are gone", LONG)
     finally:
         change(team.project, {"images": {"default": good}})
+
+
+def test_a_dry_spot_market_opens_the_second_rung_and_up_leaves_it_alone(team: GcpTeam, tmp_path: Path) -> None:
+    two = [{"market": "spot", "max_cpus": 8}, {"market": "on_demand", "max_cpus": 8}]
+    change(team.project, {"capacity": two})
+    await_that(team.at_rest, "no machine is there or wanted", LONG)
+    assert mode_of_the_rung(team) == "OFF"
+    team.cloud.control("compute/stockout", limit=1, market="spot")
+    items, _ = team.put_items("dry", 100, tmp_path)
+    job = team.submit("dry", items, "sh", "-c", 'sleep 2; : > "$TIDEMILL_OUTPUT/x"', chunk_size=2)
+
+    def at_work() -> set[str]:
+        found = team.machines()["instances"]
+        return {vm["name"] for vm in found if not vm["spot"] and vm["containers"]}
+
+    working = await_that(at_work, "a machine of the second rung works", LONG)
+    # With nobody to close the rung or to remove what has left, all that could touch it is `up`.
+    team.cloud.control("scheduler/pause", paused=True)
+    assert team.project.up("--expect-no-changes").ok().plan == []
+    assert working <= {vm["name"] for vm in team.machines()["instances"]}
+    assert mode_of_the_rung(team) == "ONLY_SCALE_OUT"
+    team.cloud.control("scheduler/pause", paused=False)
+    team.tidemill("wait", job)
+    outcomes = team.results(job)
+    assert sorted(outcome["index"] for outcome in outcomes) == list(range(100))
+    assert {(outcome["status"], outcome["attempts"]) for outcome in outcomes} == {("succeeded", 1)}
+    await_that(team.at_rest, "no machine is there or wanted", LONG)
+    await_that(lambda: mode_of_the_rung(team) == "OFF", "the rung is closed", LONG)
+
+
+def mode_of_the_rung(team: GcpTeam) -> str:
+    """Whether the autoscaler of the On-Demand group adds machines."""
+    found = team.google.call("compute", "GET", AUTOSCALERS)["items"]
+    return next(each for each in found if "on-demand" in each["name"])["autoscalingPolicy"]["mode"]
