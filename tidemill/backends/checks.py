@@ -7,7 +7,6 @@ from typing import Protocol
 
 from tidemill.backends.findings import Finding
 from tidemill.descriptor import Descriptor, Image
-from tidemill.errors import CallerError
 
 
 class Checks(Protocol):
@@ -45,15 +44,3 @@ def open_checks(uri: str, descriptor: Descriptor | None = None) -> Checks | None
 
         return GcpChecks(descriptor.account if descriptor else "")
     return None
-
-
-def login_fault(error: CallerError) -> Finding:
-    """That not even a session can be opened."""
-    text = str(error)
-    install = text.rpartition(": ")[2] if "pip install" in text else ""
-    return Finding("login", "fault", text, install or "unset AWS_PROFILE")
-
-
-def access_command(uri: str) -> str:
-    """What the stack's owner types to see how a person gets the right to submit."""
-    return "pulumi stack output submitters" if uri.startswith("gs://") else "pulumi stack output submitter_policy_arn"

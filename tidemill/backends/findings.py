@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from tidemill.errors import CallerError
+
 Verdict = Literal["ok", "warning", "fault", "unknown"]
 
 
@@ -29,3 +31,15 @@ class Finding:
     def to_json(self) -> dict[str, Any]:
         """Stable keys."""
         return asdict(self)
+
+
+def login_fault(error: CallerError) -> Finding:
+    """That not even a session can be opened."""
+    text = str(error)
+    install = text.rpartition(": ")[2] if "pip install" in text else ""
+    return Finding("login", "fault", text, install or "unset AWS_PROFILE")
+
+
+def access_command(uri: str) -> str:
+    """What the stack's owner types to see how a person gets the right to submit."""
+    return "pulumi stack output submitters" if uri.startswith("gs://") else "pulumi stack output submitter_policy_arn"

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 from tidemill.backends import gcp_dead_letters
-from tidemill.backends.checks import access_command, login_fault
-from tidemill.backends.findings import Finding
+from tidemill.backends.findings import Finding, access_command, login_fault
 from tidemill.backends.gcp_backlog import backlog
 from tidemill.backends.gcp_logs import entries, query
 from tidemill.backends.gcp_session import (

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from tidemill.backends.checks import access_command, login_fault, open_checks
-from tidemill.backends.findings import Finding
+from tidemill.backends.checks import open_checks
+from tidemill.backends.findings import Finding, access_command, login_fault
 from tidemill.client.fleet import fleet_errors
 from tidemill.client.pipeline import Pipeline
 from tidemill.client.preflight import where_outputs_go
