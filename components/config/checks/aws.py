@@ -7,6 +7,7 @@ import re
 from components import machines
 from components.config.checks.common import (
     Path,
+    check_all_set,
     check_families,
     check_fit,
     check_key,
@@ -117,10 +118,7 @@ def _existing_network(config: StackConfig) -> None:
     here = ["network", "existing"]
     for key in ("network", "subnetwork"):
         refuse(here, existing, key, _ON_GCP, "Name vpc_id and subnet_ids")
-    for key in ("vpc_id", "subnet_ids"):
-        if getattr(existing, key) is None:
-            hint = (type(existing).model_fields[key].description or "").removeprefix("AWS: ").rstrip(".")
-            raise ConfigError(key_path([*here, key]), "nothing", "a value, the key has no default", hint)
+    check_all_set(here, existing, ("vpc_id", "subnet_ids"))
 
 
 def _names(config: StackConfig) -> None:

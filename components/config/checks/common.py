@@ -72,6 +72,14 @@ def refuse(path: Sequence[str | int], model: BaseModel, key: str, allowed: str, 
         raise ConfigError(key_path([*path, key]), shown(plain), allowed, hint)
 
 
+def check_all_set(path: Sequence[str], model: BaseModel, keys: Sequence[str]) -> None:
+    """Refuse that a key is missing which this cloud needs and another one does not have."""
+    for key in keys:
+        if getattr(model, key) is None:
+            hint = re.sub(r"^(AWS|GCP): ", "", type(model).model_fields[key].description or "").rstrip(".")
+            raise ConfigError(key_path([*path, key]), "nothing", "a value, the key has no default", hint)
+
+
 def check_values(
     path: Sequence[str | int], values: Sequence[str], right: Callable[[str], object], allowed: str, hint: str
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from components import machines
 from components.config.checks.common import (
     Path,
+    check_all_set,
     check_families,
     check_fit,
     check_key,
@@ -140,10 +141,7 @@ def _network(config: StackConfig) -> None:
     here = ["network", "existing"]
     for key in ("vpc_id", "subnet_ids"):
         refuse(here, existing, key, _ON_AWS, "Name network and subnetwork")
-    for key in ("network", "subnetwork"):
-        if getattr(existing, key) is None:
-            hint = (type(existing).model_fields[key].description or "").removeprefix("GCP: ").rstrip(".")
-            raise ConfigError(key_path([*here, key]), "nothing", "a value, the key has no default", hint)
+    check_all_set(here, existing, ("network", "subnetwork"))
 
 
 def check_logs(logs: Logs) -> None:
