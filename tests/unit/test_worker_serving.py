@@ -17,7 +17,7 @@ from tidemill.descriptor import Resources, WorkerExit
 from tidemill.errors import StoreError
 from tidemill.job import JobSpec, build_spec
 from tidemill.ledger import Ledger, MarkerWriter, Outcome, Round, RoundArray, names
-from tidemill.ledger.attempts import is_alive, read_past
+from tidemill.ledger.attempts import POISON_ATTEMPTS, is_alive, read_past
 from tidemill.ledger.ledger import START_FAILURES
 from tidemill.manifest import write_manifest
 from tidemill.store import Store
@@ -283,6 +283,52 @@ class TestJobs:
         assert source.given[0].ended == []
         # Which gives back what is held.
         assert source.closed
+
+
+class TestLastChance:
+    def test_an_item_in_its_last_chance_has_nothing_beside_it(self, store: Store, serve: Any):
+        """Else a long item of another chunk would die with it each time, and pass for poison too."""
+        small = {"cpus": 0.25, "memory_mib": 64}
+        suspect, other, late = (Submitted(store, 2, resources=small) for _ in range(3))
+        for attempt in range(POISON_ATTEMPTS - 1):
+            suspect.ledger.marker(0, 0, f"dead{attempt}", 1, {}).write({0})
+        source = Source(Lease(other), Lease(suspect), Lease(late))
+        active: set[tuple[str, int]] = set()
+        beside: list[set[tuple[str, int]]] = []
+        changes = threading.Lock()
+
+        def run(task: Task) -> str:
+            me = (task.job, task.item.index)
+            with changes:
+                active.add(me)
+                if me == (suspect.spec.job, 0):
+                    beside.append(active - {me})
+                    looked.set()
+            if task.job == other.spec.job:
+                # Until the suspect could have been started, and a little longer.
+                assert leased.wait(60)
+                looked.wait(0.2)
+            with changes:
+                if me != (suspect.spec.job, 0) and (suspect.spec.job, 0) in active:
+                    beside.append({me})
+                active.discard(me)
+            return "succeeded"
+
+        looked, leased = threading.Event(), threading.Event()
+        runs = Runs(run)
+        worker = serve(source, runs, capacity=Capacity(1.0, 4096))
+        start = worker._start_items
+
+        def started() -> None:
+            start()
+            if len(source.given) >= 2:
+                leased.set()
+
+        worker._start_items = started
+        assert worker.run() is WorkerExit.DONE
+        assert beside == [set()]
+        assert [lease.ended for lease in source.given] == [["ack"]] * 3
+        assert all(job.ledger.done_chunks(0) == {0} for job in (suspect, other, late))
 
 
 class TestTheMachinesEnd:

@@ -184,6 +184,20 @@ class ChunkRun:
         suspects = self._past.deaths.keys()
         return self.pending[0].index not in suspects and self.in_flight.isdisjoint(suspects)
 
+    @property
+    def next_alone(self) -> bool:
+        """Whether the next item is in its last chance: one more death makes it poison. It runs with nothing beside it,
+        of whatever chunk, so that nobody else dies of it again and again."""
+        return bool(self.pending) and self._is_last_chance(self.pending[0].index)
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether such an item is in flight."""
+        return bool(self._past.deaths) and any(self._is_last_chance(index) for index in self.in_flight)
+
+    def _is_last_chance(self, index: int) -> bool:
+        return self._past.deaths[index] >= POISON_ATTEMPTS - 1
+
     def take(self) -> Item:
         """The next item, now in flight."""
         return self.take_some(1)[0]

@@ -296,6 +296,8 @@ class Worker:
         """Fill the slots, the oldest chunk's items first: one that waits for more room is not passed by smaller ones
         for ever."""
         for chunk in self._chunks:
+            if any(one.batches and one.runs_alone for one in self._chunks):
+                return
             if chunk.job.stop:
                 continue
             if not self._lasts(chunk.job.spec.timeout_seconds):
@@ -303,7 +305,12 @@ class Worker:
                 continue
             assert self._room is not None
             item, side_by_side = chunk.job.spec.resources, self._room.count(chunk.job.spec.resources)
-            while chunk.ready and not self._stop and (slot := self._room.take(chunk.job.key, item)):
+            while chunk.ready and not self._stop:
+                if chunk.next_alone and self._room.busy:
+                    return
+                slot = self._room.take(chunk.job.key, item)
+                if slot is None:
+                    break
                 slot.chunk, slot.current = chunk, None
                 tasks = [self._task(chunk, one) for one in chunk.take_some(self._batch_size(chunk, side_by_side))]
                 chunk.batches += 1
