@@ -164,6 +164,7 @@ def test_a_dry_spot_market_opens_the_second_rung_and_up_leaves_it_alone(team: Gc
     # With nobody to close the rung or to remove what has left, all that could touch it is `up`.
     team.cloud.control("scheduler/pause", paused=True)
     assert team.project.up("--expect-no-changes").ok().plan == []
+    change(team.project, {"scratch_gib": 30})  # a new template, for machines to come
     assert working <= {vm["name"] for vm in team.machines()["instances"]}
     assert mode_of_the_rung(team) == "ONLY_SCALE_OUT"
     team.cloud.control("scheduler/pause", paused=False)
@@ -171,6 +172,7 @@ def test_a_dry_spot_market_opens_the_second_rung_and_up_leaves_it_alone(team: Gc
     outcomes = team.results(job)
     assert sorted(outcome["index"] for outcome in outcomes) == list(range(100))
     assert {(outcome["status"], outcome["attempts"]) for outcome in outcomes} == {("succeeded", 1)}
+    assert team.status(job)["reclaims"] == 0
     await_that(team.at_rest, "no machine is there or wanted", LONG)
     await_that(lambda: mode_of_the_rung(team) == "OFF", "the rung is closed", LONG)
 
