@@ -37,7 +37,7 @@ def main() -> None:
     for rate in RATES:
         for policy in POLICIES:
             start = time.process_time()
-            found.setdefault(rate, []).append(World(policy, replace(load, preempted_an_hour=rate)).run())
+            found.setdefault(rate, []).append(World(policy, replace(load, reclaimed_an_hour=rate)).run())
             slowest = max(slowest, time.process_time() - start)
     wide = World(OURS, Load(load.items, machines=MACHINES, slots=16)).run()
     console.print(_table(found, wide))
@@ -49,7 +49,7 @@ def main() -> None:
     figure("fleet-items-lost", sum(result.lost for result in ours), "items", 0)
     figure("fleet-busy-machines-removed", sum(result.busy_removed for result in ours), "machines", 0)
     figure("fleet-target-at-the-end", max(result.target for result in ours), "machines", 0)
-    figure("fleet-over-ideal-without-preemptions", 100 * found[0.0][0].over_ideal, "%", 5)
+    figure("fleet-over-ideal-without-reclaims", 100 * found[0.0][0].over_ideal, "%", 5)
     figure("fleet-one-run-seconds", slowest, "s", RUN_SECONDS)
     figure("fleet-seconds", time.monotonic() - began, "s", ALL_SECONDS)
 
@@ -62,7 +62,7 @@ def _small(warm: int) -> Load:
 
 def _table(found: dict[float, list[Result]], wide: Result) -> Table:
     table = Table(title=f"{ITEMS:,} items (median 5 min, up to 4 h), {MACHINES:,} machines, a stockout in the middle")
-    for name in ("preempted an hour", "policy"):
+    for name in ("reclaimed an hour", "policy"):
         table.add_column(name)
     for name in ("lost", "run again", "finished again", "wasted CPU h", "over ideal", "done after", "zero after"):
         table.add_column(name, justify="right")
@@ -102,7 +102,7 @@ def _draw(results: list[Result], path: Path) -> None:
     axes = drawing.add_subplot()
     for result in results:
         axes.plot([at / 3600 for at, _ in result.sizes], [size for _, size in result.sizes], label=result.policy)
-    axes.set(xlabel="hours", ylabel="machines that are billed", title="15 % of the machines are preempted an hour")
+    axes.set(xlabel="hours", ylabel="machines that are billed", title="15 % of the machines are reclaimed an hour")
     axes.legend()
     path.parent.mkdir(exist_ok=True)
     drawing.savefig(path)

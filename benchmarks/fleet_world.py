@@ -87,7 +87,7 @@ class Load:
     slots: int = 1
     boot: float = 90
     idle: float = 300
-    preempted_an_hour: float = 0.0
+    reclaimed_an_hour: float = 0.0
     """Share of the machines that Spot takes back within an hour."""
     stockout: tuple[float, float, int] | None = None
     """From the share of items that are done, for so long, at most so many machines can be had."""
@@ -365,8 +365,8 @@ class World:
         clock: Callable[[], float] = lambda: self.now  # noqa: E731
         worker = Worker(vm, Idle(self.load.idle, clock) if self.policy.leaves else None)
         self._workers[vm.name] = worker
-        if self.load.preempted_an_hour:
-            rate = -math.log(1 - self.load.preempted_an_hour) / 3600
+        if self.load.reclaimed_an_hour:
+            rate = -math.log(1 - self.load.reclaimed_an_hour) / 3600
             self._after(self._chance.expovariate(rate), self._preempt, vm, worker)
         self._feed(worker)
 
