@@ -21,7 +21,7 @@ def run(load: Load, policy=OURS) -> Result:
 @pytest.fixture(scope="module")
 def busy() -> Load:
     """A stockout at 120 of 500 machines while 15 % an hour are preempted."""
-    return Load(log_normal(6000), machines=500, preempted_an_hour=0.15, stockout=(0.05, 7200, 120))
+    return Load(log_normal(6000), machines=500, reclaimed_an_hour=0.15, stockout=(0.05, 7200, 120))
 
 
 def test_a_fleet_loses_nothing_and_goes_back_to_zero(busy):
@@ -52,7 +52,7 @@ def test_a_stockout_that_leaves_machines_wanted_for_ever():
 
 
 def test_a_reconciler_that_was_down_for_an_hour():
-    load = Load([60.0] * 500, machines=50, preempted_an_hour=0.3, reconciler_down=(300.0, 3900.0))
+    load = Load([60.0] * 500, machines=50, reclaimed_an_hour=0.3, reconciler_down=(300.0, 3900.0))
     result = run(load)
     assert (result.lost, result.busy_removed, result.target) == (0, 0, 0)
 
