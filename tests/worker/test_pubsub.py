@@ -185,6 +185,16 @@ class TestEnds:
         assert (message.deliveries, message.done_at_ack) == (2, True)
         assert [(o.attempts, o.reclaims) for o in job.outcomes()] == [(1, 1)]
 
+    def test_without_the_return_a_drained_chunk_waits_for_its_lease_to_run_out(self, team, gce):
+        message = gce.publish(team.job(["a"], waits(team)))
+        worker = gce.start("tests.mutants.nothing_returned", TIDEMILL_IDLE_SECONDS="60")
+        pid_of(team)
+        until(lambda: message.extended, "an extension")
+        worker.send_signal(signal.SIGTERM)
+        assert ran(worker).code == WorkerExit.RECLAIMED
+        assert (message.nacks, message.acked) == (0, False)
+        assert message.until > gce.now
+
     def test_a_machine_that_is_being_taken_back_leases_nothing(self, team, gce):
         gce.change(preempted=True)
         message = gce.publish(team.job(["a"], ["true"]))
