@@ -48,7 +48,7 @@ def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
     except (CallerError, CloudError) as error:
         yield _descriptor_fault(error, uri)
         return
-    yield _descriptor(pipeline, uri, account)
+    yield _descriptor(pipeline, account)
     yield from store_findings(pipeline.store)
     yield from output_findings(pipeline.descriptor, output)
     if checks and (found := open_checks(uri, pipeline.descriptor)):
@@ -66,7 +66,7 @@ def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
 # ---- descriptor ----------------------------------------------------------------------------------------------------
 
 
-def _descriptor(pipeline: Pipeline, uri: str, account: str | None) -> Finding:
+def _descriptor(pipeline: Pipeline, account: str | None) -> Finding:
     descriptor = pipeline.descriptor
     if account not in (None, descriptor.account):
         said = f"the stack is in account {descriptor.account}, the login in {account}"
