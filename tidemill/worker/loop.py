@@ -235,6 +235,9 @@ class Worker:
         commit = chunk.commit()
         chunk.ack()
         self._chunks.remove(chunk)
+        # Else a slot would keep its items in memory beside those of the next chunk.
+        for slot in self._slots_of(chunk):
+            slot.chunk = None
         self._settled = True
         how = "chunk committed" if commit.won else "the chunk was committed by another attempt"
         head = commit.record.header
