@@ -87,7 +87,7 @@ class ChunkRun:
         self._marked_at = 0.0
         self._past = Past()
         self._marker: MarkerWriter | None = None
-        self.running: Callable[[], Iterable[int]] = lambda: self.in_flight
+        self.running: Callable[[ChunkRun], Iterable[int]] = lambda chunk: chunk.in_flight
         """Asked which items run in slots."""
         self._pace = SAVE_SECONDS if job.ledger.store.is_object_store else SAVE_SECONDS_LOCAL
         self._save_at = time.monotonic() + self._pace
@@ -214,7 +214,7 @@ class ChunkRun:
 
     def _running(self) -> set[int]:
         """Items that run at this moment; those that only wait in a slot are not among them."""
-        return self.in_flight & set(self.running())
+        return self.in_flight & set(self.running(self))
 
     def finished(self, outcome: Outcome) -> None:
         """An item has its outcome."""

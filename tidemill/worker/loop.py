@@ -196,7 +196,8 @@ class Worker:
             self._room = Room(job.spec.slots, self._slot, self._runners.close)
         self._next = job.spec.resources
         chunk = ChunkRun(job, lease, heartbeat=self._source.many_jobs)
-        chunk.running = lambda: [slot.current for slot in self._slots_of(chunk) if slot.current is not None]
+        # Asked with the chunk: one that held itself would stay in memory until the garbage collector comes by.
+        chunk.running = self._items_in_slots
         chunk.open(self._room.count(job.spec.resources))
         if chunk.settled:
             lease.ack()
@@ -294,6 +295,9 @@ class Worker:
 
     def _slots_of(self, chunk: ChunkRun) -> list[Slot]:
         return [slot for slot in self._room.slots if slot.chunk is chunk] if self._room else []
+
+    def _items_in_slots(self, chunk: ChunkRun) -> list[int]:
+        return [slot.current for slot in self._slots_of(chunk) if slot.current is not None]
 
     def _start_items(self) -> None:
         """Fill the slots, the oldest chunk's items first: one that waits for more room is not passed by smaller ones
