@@ -286,7 +286,11 @@ class Store:
             except Exception as error:
                 failure = _translated(error, verb, self.uri_of(name))
                 if type(failure) is not StoreError or pause is None:
-                    raise failure from error
+                    try:
+                        raise failure from error
+                    finally:
+                        # Its traceback holds this frame and those of all callers: it must not be held by the frame.
+                        del failure
             time.sleep(pause * random.uniform(0.5, 1.5))
         raise AssertionError("unreachable")
 

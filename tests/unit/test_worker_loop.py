@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,8 @@ from tidemill.ledger import Ledger, Outcome, Round, RoundArray, names
 from tidemill.ledger.attempts import read_past
 from tidemill.manifest import write_manifest
 from tidemill.store import Store
-from tidemill.worker.leases.array import ArrayLeases
+from tidemill.worker.chunk import ChunkRun
+from tidemill.worker.leases.array import ArrayLease
 from tidemill.worker.loop import Worker
 from tidemill.worker.run_item import Task
 from tidemill.worker.scratch import Scratch
@@ -36,6 +41,36 @@ class Interrupted:
         pass
 
 
+class Instant(Interrupted):
+    """Runs nothing: every item has succeeded."""
+
+    def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
+        for task in tasks:
+            done(Outcome(index=task.item.index, uri=task.item.uri, status="succeeded"))
+
+
+class Leases:
+    """The children of an array, one after the other."""
+
+    many_jobs = False
+
+    def __init__(self, environments: list[dict[str, str]]) -> None:
+        self._left = deque(environments)
+
+    @property
+    def exhausted(self) -> bool:
+        return not self._left
+
+    def lease(self, seconds: float = 0.0) -> ArrayLease | None:
+        return ArrayLease(self._left.popleft()) if self._left else None
+
+    def end(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 class Late(Worker):
     """A loop that looks only when its slots have ended: its thread got no time."""
 
@@ -54,29 +89,68 @@ class LateHand(Late):
         super()._handle(seconds)
 
 
-@pytest.mark.parametrize("loop", [Worker, Late, LateHand])
-def test_a_reclaim_is_counted_however_fast_the_program_ends(loop: type[Worker], tmp_path: Path):
-    store = Store.open("memory://")
-    spec = build_spec(name="t", queue="q", command=["true"], chunk_size=2, items_total=2, chunks_total=1, attempts=1)
-    write_manifest(store, spec.job, ["a", "b"], 2)
+@contextmanager
+def worker_of(
+    loop: type[Worker], runners: type[Interrupted], items: list[str], chunk_size: int, folder: Path
+) -> Iterator[tuple[Worker, Ledger]]:
+    """A worker that gets every chunk of a job."""
+    store, chunks = Store.open("memory://"), -(-len(items) // chunk_size)
+    spec = build_spec(
+        name="t",
+        queue="q",
+        command=["true"],
+        chunk_size=chunk_size,
+        items_total=len(items),
+        chunks_total=chunks,
+        attempts=1,
+    )
+    write_manifest(store, spec.job, items, chunk_size)
     ledger = Ledger(store, spec.job)
-    env: dict[str, Any] = {
+    env = {
         "TIDEMILL_JOB": spec.job,
         "TIDEMILL_ROUND": "0",
         "TIDEMILL_ARRAY": "0",
         "TIDEMILL_JOB_SHA256": ledger.write_spec(spec),
         "TIDEMILL_ROUND_SHA256": ledger.write_round(
-            Round(round=0, arrays=[RoundArray(name="a", first=0, count=1)]),
+            Round(round=0, arrays=[RoundArray(name="a", first=0, count=chunks)])
         ),
         "AWS_BATCH_JOB_ID": "11111111-aaaa",
     }
-    stop = Stop()
-    scratch = Scratch(tmp_path, "w", None)
-    runners: Any = Interrupted(stop)
+    leases: Any = Leases([{**env, "AWS_BATCH_JOB_ARRAY_INDEX": str(chunk)} for chunk in range(chunks)])
+    stop, scratch = Stop(), Scratch(folder, "w", None)
+    programs: Any = runners(stop)
     try:
-        worker = loop(store, ArrayLeases(env), runners, scratch=scratch, stop=stop, base_env={})
-        assert worker.run() is WorkerExit.RECLAIMED
+        yield loop(store, leases, programs, scratch=scratch, stop=stop, base_env={}), ledger
     finally:
         scratch.close()
-    past = read_past(store, names.Place(spec.job, 0, 0))
+
+
+@pytest.mark.parametrize("loop", [Worker, Late, LateHand])
+def test_a_reclaim_is_counted_however_fast_the_program_ends(loop: type[Worker], tmp_path: Path):
+    with worker_of(loop, Interrupted, ["a", "b"], 2, tmp_path) as (worker, ledger):
+        assert worker.run() is WorkerExit.RECLAIMED
+    past = read_past(ledger.store, names.Place(ledger.job, 0, 0))
     assert (dict(past.reclaims), dict(past.deaths)) == ({0: 1}, {})
+
+
+def test_a_committed_chunk_leaves_the_memory_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Not when the garbage collector comes by: half a million items would be held beside each other."""
+    alive: weakref.WeakSet[ChunkRun] = weakref.WeakSet()
+    most, opened = [], ChunkRun.open
+
+    def open_(self: ChunkRun, slots: int) -> None:
+        alive.add(self)
+        most.append(len(alive))
+        opened(self, slots)
+
+    monkeypatch.setattr(ChunkRun, "open", open_)
+    gc.disable()
+    try:
+        with worker_of(Worker, Instant, [str(index) for index in range(60)], 10, tmp_path) as (worker, ledger):
+            assert worker.run() is WorkerExit.DONE
+            del worker
+    finally:
+        gc.enable()
+    assert len(ledger.done_chunks(0)) == len(most) == 6
+    # The next one is leased while the last items of one still run.
+    assert max(most) <= 3
