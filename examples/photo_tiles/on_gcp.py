@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -116,10 +117,15 @@ class Gcp:
         return {name for name in found if "/operations/" not in name} - kept
 
     def _call(self, method: str, path: str, login: str | None = None, **more: Any) -> Any:
-        login = login or self.cloud.settings["GOOGLE_APPLICATION_CREDENTIALS"]
-        scopes = ["https://www.googleapis.com/auth/cloud-platform"]
-        session = AuthorizedSession(Credentials.from_service_account_file(login, scopes=scopes))
+        session = _logged_in(login or self.cloud.settings["GOOGLE_APPLICATION_CREDENTIALS"])
         answer = session.request(method, f"{self.cloud.url}/{path}", timeout=60, **more)
         if not answer.ok:
             raise DemoError(f"{method} {path}: {answer.status_code} {answer.text}")
         return answer
+
+
+@cache
+def _logged_in(login: str) -> AuthorizedSession:
+    """A session of whoever the file names; it keeps its token."""
+    scopes = ["https://www.googleapis.com/auth/cloud-platform"]
+    return AuthorizedSession(Credentials.from_service_account_file(login, scopes=scopes))
