@@ -19,10 +19,10 @@ def stack(request: pytest.FixtureRequest) -> tuple[str, Recorder]:
     return request.param, run_stack(request.param)
 
 
-def test_three_stacks_a_cloud_are_there():
-    assert AWS_STACKS == ["demo-aws", "vision-dev", "vision-prod"]
-    assert GCP_STACKS == ["demo-gcp", "vision-gcp-dev", "vision-gcp-prod"]
-    assert [settings(stack)["tidemill:cloud"] for stack in GCP_STACKS] == ["gcp", "gcp", "gcp"]
+def test_every_kind_of_team_is_there():
+    assert AWS_STACKS == ["climate-dev", "demo-aws", "genomics-prod", "speech-prod", "vision-dev", "vision-prod"]
+    assert GCP_STACKS == ["climate-gcp-dev", "demo-gcp", "documents-gcp-prod", "vision-gcp-dev", "vision-gcp-prod"]
+    assert {settings(stack)["tidemill:cloud"] for stack in GCP_STACKS} == {"gcp"}
 
 
 def test_every_part_is_a_child_of_the_pipeline(stack):
@@ -94,7 +94,11 @@ def _statements(recorder: Recorder) -> list[dict[str, Any]]:
 
 def test_nothing_lets_anything_in(stack):
     assert stack[1].of("ec2.SecurityGroup")
-    assert not stack[1].of("vpc.SecurityGroupIngressRule")
+    for rule in stack[1].of("vpc.SecurityGroupIngressRule"):
+        # Interface endpoints are reached by the machines, and by nothing else.
+        assert rule.name.endswith("-endpoints-in")
+        assert rule.inputs["referencedSecurityGroupId"]
+        assert not {"cidrIpv4", "cidrIpv6", "prefixListId"} & set(rule.inputs)
     assert not [group for group in stack[1].of("ec2.SecurityGroup") if "ingress" in group.inputs]
 
 

@@ -84,7 +84,7 @@ def test_the_schema_for_editors_is_fresh():
 def test_the_schema_accepts_the_committed_stacks_and_refuses_unknown_keys():
     validator = Draft202012Validator(schema.schema())
     paths = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
-    assert len(paths) == 6
+    assert len(paths) == 11
     for path in paths:
         content = yaml.safe_load(path.read_text())
         validator.validate(content)
