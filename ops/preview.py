@@ -1,26 +1,21 @@
-"""`python -m ops preview`: what a stack would change, judged by the policy pack."""
+"""`python -m ops preview`: what stacks would change, judged by the policy pack."""
 
-import os
+import json
 import subprocess
 import sys
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from components.config import ConfigError, from_file
-from localcloud.cloud import Cloud, CloudError, GcpCloud
+from components.config import ConfigError, StackConfig, from_file
+from localcloud.cloud import CloudError
 from localcloud.engine import EngineError
-from ops.processes import run
-from ops.project import POLICY, ROOT, copy_project, stack_file
+from ops.engine import Preview
+from ops.project import stack_file
 
-_TIMEOUT_SECONDS = 600
-_CLOUDS = {"aws": Cloud, "gcp": GcpCloud}
-
-
-@click.command()
-@click.option("--stack", required=True, help="A stack of stacks/, such as vision-dev.")
-@click.option(
+WHERE = click.option(
     "--on",
     "where",
     type=click.Choice(["localcloud", "login"]),
@@ -28,18 +23,66 @@ _CLOUDS = {"aws": Cloud, "gcp": GcpCloud}
     show_default=True,
     help="An empty AWS or GCP on this machine, or the account and backend that you are logged in to.",
 )
-def preview(stack: str, where: str) -> None:
-    """Preview a stack with the policy pack and print the diff.
 
-    Exits 1 when the program fails, a mandatory policy is violated or there is no engine; 2 when what was typed or the
+
+@click.command()
+@click.option("--stack", "stacks", required=True, multiple=True, help="A stack of stacks/, such as vision-dev; repeat.")
+@WHERE
+@click.option(
+    "--json",
+    "target",
+    type=click.Path(path_type=Path),
+    help="Write the preview to this file for `ops review`, and print a line in place of the diff. With several stacks, "
+    "a folder that gets <stack>.json of each.",
+)
+def preview(stacks: tuple[str, ...], where: str, target: Path | None) -> None:
+    """Preview stacks with the policy pack and print the diff.
+
+    Exits 1 when a program fails, a mandatory policy is violated or there is no engine; 2 when what was typed or a
     stack file is wrong. Nothing is created.
     """
+    configs = {stack: read_config(stack) for stack in stacks}
+    if target is None:
+        with _mistakes_told():
+            codes = [Preview(stack, config, where).show() for stack, config in configs.items()]
+        sys.exit(next((code for code in codes if code), 0))
+    files = _targets(target, list(configs))
+    failed = False
+    for stack, config in configs.items():
+        document = document_of(stack, config, where)
+        _write(files[stack], document)
+        failed |= document["exit_code"] != 0
+        click.echo(_line(document, files[stack]))
+    sys.exit(1 if failed else 0)
+
+
+def read_config(stack: str) -> StackConfig:
+    """Read a stack's file.
+
+    Raises:
+        click.UsageError: There is none, or something in it is wrong.
+    """
     try:
-        config = from_file(stack_file(stack))
+        return from_file(stack_file(stack))
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
+
+
+def document_of(stack: str, config: StackConfig, where: str) -> dict:
+    """Preview a stack and return the preview document (docs/review.md).
+
+    Raises:
+        click.ClickException: There is no engine, or no end within its time.
+    """
+    with _mistakes_told():
+        return Preview(stack, config, where).document()
+
+
+@contextmanager
+def _mistakes_told() -> Iterator[None]:
+    """Turn what keeps a preview from running into one line for the caller."""
     try:
-        sys.exit(_on_login(stack) if where == "login" else _on_localcloud(stack, config.cloud))
+        yield
     except FileNotFoundError as error:
         raise click.UsageError(f"{error.filename} is not on PATH: https://www.pulumi.com/docs/install") from None
     except subprocess.TimeoutExpired as error:
@@ -48,30 +91,29 @@ def preview(stack: str, where: str) -> None:
         raise click.ClickException(str(error)) from None
 
 
-def _command(stack: str) -> list[str]:
-    return ["pulumi", "preview", "--stack", stack, "--diff", "--non-interactive", "--policy-pack", str(POLICY)]
+def _targets(target: Path, stacks: list[str]) -> dict[str, Path]:
+    """The file of each stack; what cannot be written is told before an engine is asked."""
+    if len(stacks) == 1 and not target.is_dir():
+        folder, files = target.parent, {stacks[0]: target}
+    else:
+        folder, files = target, {stack: target / f"{stack}.json" for stack in stacks}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"--json {target}: {error.strerror}: {folder}.") from None
+    return files
 
 
-def _on_login(stack: str) -> int:
-    return run(_command(stack), cwd=ROOT, env=os.environ, timeout=_TIMEOUT_SECONDS)
+def _write(path: Path, document: dict) -> None:
+    try:
+        path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"--json {path}: {error.strerror}.") from None
 
 
-def _on_localcloud(stack: str, cloud_name: str) -> int:
-    with tempfile.TemporaryDirectory(prefix="tidemill-preview-") as scratch:
-        project = Path(scratch, "project")
-        project.mkdir()
-        copy_project(project, stack)
-        with _CLOUDS[cloud_name](Path(scratch, "state")) as cloud:
-            code = _prepare(stack, cloud, project)
-            return code or run(_command(stack), cwd=project, env=cloud.env, timeout=_TIMEOUT_SECONDS)
-
-
-def _prepare(stack: str, cloud: Cloud | GcpCloud, project: Path) -> int:
-    commands = [["pulumi", "stack", "init", stack, "--non-interactive"]]
-    if isinstance(cloud, GcpCloud):
-        # It has one project; the copied stack file names the team's.
-        commands.append(["pulumi", "config", "set", "gcp:project", cloud.project, "--stack", stack])
-    for command in commands:
-        if code := run(command, cwd=project, env=cloud.env, timeout=60):
-            return code
-    return 0
+def _line(document: dict, path: Path) -> str:
+    counts = (document["preview"] or {}).get("changeSummary") or {}
+    changes = ", ".join(f"{count} {op}" for op, count in sorted(counts.items())) or "nothing planned"
+    told = len(document["policies"])
+    failed = "" if document["exit_code"] == 0 else " The preview failed."
+    return f"{document['stack']}: {changes}; {told} policy messages. Written to {path}.{failed}"

@@ -6,12 +6,21 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 _GRACE_SECONDS = 10
 
 
-def run(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float) -> int:
-    """Run a command on this terminal and return its exit code.
+def run(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout: float,
+    stdout: IO[bytes] | None = None,
+    stderr: IO[bytes] | None = None,
+) -> int:
+    """Run a command on this terminal, or with its output in files, and return its exit code.
 
     The engine starts a language host and providers. They are in a session of their own here, which is ended on every
     path: a provider that is left over holds the terminal.
@@ -20,7 +29,15 @@ def run(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: f
         subprocess.TimeoutExpired: It took longer than `timeout` seconds.
         FileNotFoundError: The command is not on the PATH of `env`.
     """
-    process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
     try:
         return process.wait(timeout)
     except KeyboardInterrupt:

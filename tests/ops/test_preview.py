@@ -1,5 +1,6 @@
 """Which command the preview runs where. A script stands for pulumi here; tests/engine runs the real one."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ops import project
 from ops.preview import preview
+from ops.project import policy_options
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,11 +19,24 @@ PULUMI = """#!/bin/sh
 echo "$PWD|$PULUMI_BACKEND_URL|$*"
 exit "$EXIT"
 """
+URN = "urn:pulumi:vision-prod::tidemill::aws:s3/bucket:Bucket::open"
+STEP = {"op": "create", "urn": URN, "newState": {"inputs": {}, "stackTrace": [{}], "sourcePosition": "project:///x"}}
+SAID = {"policyName": "b", "enforcementLevel": "mandatory", "message": "close it\n", "resourceUrn": URN}
+JSON_PULUMI = f"""#!/bin/sh
+while [ "$1" != --event-log ]; do shift; done
+printf '%s\\n' '{json.dumps({"policyEvent": SAID})}' '{json.dumps({"policyEvent": {**SAID, "policyName": "a"}})}' > "$2"
+echo '{json.dumps({"steps": [STEP], "changeSummary": {"create": 1}})}'
+exit "$EXIT"
+"""
+BROKEN_PULUMI = """#!/bin/sh
+echo 'error: no stack named vision-prod found' >&2
+exit "$EXIT"
+"""
 
 
-def ops(folder: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess:
+def ops(folder: Path, *arguments: str, code: int = 0, pulumi: str = PULUMI) -> subprocess.CompletedProcess:
     script = folder / "pulumi"
-    script.write_text(PULUMI)
+    script.write_text(pulumi)
     script.chmod(0o755)
     own = {
         "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
@@ -46,7 +62,55 @@ def test_on_a_login_it_runs_in_the_repository_with_the_callers_backend_and_the_p
     assert done.returncode == code
     where, backend, command = done.stdout.strip().split("|")
     assert (where, backend) == (str(ROOT), "s3://team-state")
-    assert command == f"preview --stack vision-prod --diff --non-interactive --policy-pack {ROOT / 'policy'}"
+    assert command.startswith("preview --stack vision-prod --diff --non-interactive --policy-pack ")
+    assert command.split()[5:] == policy_options("prod")
+
+
+def test_the_policy_pack_is_configured_by_environment(tmp_path, monkeypatch):
+    folder = tmp_path / "environments"
+    folder.mkdir()
+    monkeypatch.setattr(project, "POLICY", tmp_path)
+    pack = ["--policy-pack", str(tmp_path)]
+    assert policy_options("prod") == pack
+    (folder / "default.json").touch()
+    assert policy_options("prod") == [*pack, "--policy-pack-config", str(folder / "default.json")]
+    (folder / "prod.json").touch()
+    assert policy_options("prod") == [*pack, "--policy-pack-config", str(folder / "prod.json")]
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_document_holds_the_preview_and_what_the_policy_pack_said(tmp_path, code):
+    target = tmp_path / "preview.json"
+    arguments = ["preview", "--stack", "vision-prod", "--on", "login", "--json", str(target)]
+    done = ops(tmp_path, *arguments, code=code, pulumi=JSON_PULUMI)
+    assert done.returncode == code
+    assert f"vision-prod: 1 create; 2 policy messages. Written to {target}." in done.stdout
+    document = json.loads(target.read_text())
+    assert document["version"] == 1
+    assert [document[key] for key in ("stack", "cloud", "region", "environment")] == [
+        "vision-prod", "aws", "us-west-2", "prod",
+    ]  # fmt: skip
+    assert document["config"]["queues"]["gpu"]["machines"]["families"] == ["g4dn", "g5", "g6"]
+    # Machine paths are no reviewer's business.
+    assert document["preview"]["steps"] == [{"op": "create", "urn": URN, "newState": {"inputs": {}}}]
+    assert document["policies"] == [
+        {"rule": rule, "level": "mandatory", "severity": None, "urn": URN, "message": "close it"} for rule in "ab"
+    ]
+    assert document["errors"] == []
+    assert document["exit_code"] == code
+
+
+def test_several_stacks_go_into_a_folder_and_what_the_engine_refused_is_kept(tmp_path):
+    folder = tmp_path / "new" / "previews"
+    arguments = ["preview", "--stack", "vision-dev", "--stack", "vision-gcp-prod", "--on", "login"]
+    done = ops(tmp_path, *arguments, "--json", str(folder), code=255, pulumi=BROKEN_PULUMI)
+    assert done.returncode == 1
+    documents = {path.name: json.loads(path.read_text()) for path in folder.iterdir()}
+    assert sorted(documents) == ["vision-dev.json", "vision-gcp-prod.json"]
+    for document in documents.values():
+        assert document["preview"] is None
+        assert document["errors"] == ["error: no stack named vision-prod found"]
+        assert document["exit_code"] == 255
 
 
 @pytest.mark.parametrize(
@@ -54,6 +118,7 @@ def test_on_a_login_it_runs_in_the_repository_with_the_callers_backend_and_the_p
     [
         (["preview"], "--stack"),
         (["preview", "--stack", "vision-dev", "--on", "gcp"], "localcloud"),
+        (["preview", "--stack", "vision-dev", "--json", "README.md/x.json"], "--json README.md/x.json"),
         (["previw"], "previw"),
     ],
 )

@@ -1,0 +1,146 @@
+"""One stack's preview by the real engine, on localcloud or on the caller's login."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from components.config import StackConfig
+from localcloud.cloud import Cloud, GcpCloud
+from ops.processes import run
+from ops.project import ROOT, copy_project, policy_options, stack_file
+
+VERSION = 1
+"""Of the preview document."""
+
+_TIMEOUT_SECONDS = 600
+_CLOUDS = {"aws": Cloud, "gcp": GcpCloud}
+# Where lines of a program stand on the machine that previewed: no reviewer's business, and half of the file.
+_TRACES = ("stackTrace", "sourcePosition")
+
+
+class Preview:
+    """A preview of one stack."""
+
+    def __init__(self, stack: str, config: StackConfig, where: str) -> None:
+        """Say which stack.
+
+        Args:
+            stack: A stack of stacks/.
+            config: What its file says.
+            where: `login`, or `localcloud` for an empty cloud on this machine.
+        """
+        self._stack = stack
+        self._config = config
+        self._where = where
+
+    def show(self) -> int:
+        """Print the engine's diff and return its exit code."""
+        with self._project() as (folder, env):
+            return run(self._command("--diff"), cwd=folder, env=env, timeout=_TIMEOUT_SECONDS)
+
+    def document(self) -> dict[str, Any]:
+        """Run the preview and return the preview document, whatever came of it."""
+        with self._project() as (folder, env), tempfile.TemporaryDirectory(prefix="tidemill-preview-") as scratch:
+            out, err, log = (Path(scratch, name) for name in ("out", "err", "events"))
+            # The engine's JSON says nothing of policies; its event log, a debugging option of the CLI, does.
+            command = self._command("--json", "--event-log", str(log))
+            debugging = {**env, "PULUMI_DEBUG_COMMANDS": "true"}
+            with out.open("wb") as stdout, err.open("wb") as stderr:
+                code = run(command, cwd=folder, env=debugging, timeout=_TIMEOUT_SECONDS, stdout=stdout, stderr=stderr)
+            told = err.read_text(encoding="utf-8", errors="replace")
+            return self._document(code, _json(out), _events(log), told)
+
+    def _command(self, *options: str) -> list[str]:
+        policies = policy_options(self._config.environment)
+        return ["pulumi", "preview", "--stack", self._stack, *options, "--non-interactive", *policies]
+
+    def _document(
+        self, code: int, preview: dict[str, Any] | None, events: list[dict[str, Any]], told: str
+    ) -> dict[str, Any]:
+        errors = [] if preview or not code else [told.strip() or f"pulumi ended with {code} and said nothing"]
+        waivers = getattr(self._config, "waivers", [])
+        return {
+            "version": VERSION,
+            "stack": self._stack,
+            "cloud": self._config.cloud,
+            "region": _region(self._stack, self._config.cloud),
+            "environment": self._config.environment,
+            "config": self._config.model_dump(mode="json", exclude_unset=True),
+            "preview": preview and _without_traces(preview),
+            "policies": _policies(events),
+            "waivers": [waiver.model_dump(mode="json") for waiver in waivers],
+            "errors": errors,
+            "exit_code": code,
+        }
+
+    @contextmanager
+    def _project(self) -> Iterator[tuple[Path, Mapping[str, str]]]:
+        """The folder to run the engine in, and its environment."""
+        if self._where == "login":
+            yield ROOT, os.environ
+            return
+        with tempfile.TemporaryDirectory(prefix="tidemill-preview-") as scratch:
+            project = Path(scratch, "project")
+            project.mkdir()
+            copy_project(project, self._stack)
+            with _CLOUDS[self._config.cloud](Path(scratch, "state")) as cloud:
+                _prepare(self._stack, cloud, project)
+                yield project, cloud.env
+
+
+def _prepare(stack: str, cloud: Cloud | GcpCloud, project: Path) -> None:
+    commands = [["pulumi", "stack", "init", stack, "--non-interactive"]]
+    if isinstance(cloud, GcpCloud):
+        # It has one project; the copied stack file names the team's.
+        commands.append(["pulumi", "config", "set", "gcp:project", cloud.project, "--stack", stack])
+    for command in commands:
+        if code := run(command, cwd=project, env=cloud.env, timeout=60):
+            raise click.ClickException(f"{' '.join(command)}: exit code {code}")
+
+
+def _region(stack: str, cloud: str) -> str | None:
+    """The region that the stack file names; None where the environment does."""
+    settings = yaml.safe_load(stack_file(stack).read_text(encoding="utf-8"))["config"]
+    return settings.get(f"{cloud}:region")
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    """The engine's preview; None when it ended before there was one."""
+    try:
+        return json.loads(path.read_bytes())
+    except json.JSONDecodeError:
+        return None
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if '"policyEvent"' in line]
+
+
+def _policies(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the policy pack said, mandatory or not, in an order that does not depend on the run."""
+    told = [event["policyEvent"] for event in events if "policyEvent" in event]
+    rows = [
+        {
+            "rule": event["policyName"],
+            "level": event["enforcementLevel"],
+            "severity": event.get("severity"),
+            "urn": event.get("resourceUrn"),
+            "message": event["message"].strip(),
+        }
+        for event in told
+    ]
+    return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+
+
+def _without_traces(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_traces(each) for key, each in value.items() if key not in _TRACES}
+    return [_without_traces(each) for each in value] if isinstance(value, list) else value
