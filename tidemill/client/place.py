@@ -7,12 +7,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tidemill.descriptor import Descriptor, Machine, Queue, Resources
+from tidemill.descriptor import Descriptor, Queue, Resources
 from tidemill.errors import CallerError
-
-USABLE_MEMORY = 0.9
-"""What containers can have of a machine's memory; the kernel and the ECS agent keep the rest
-(https://docs.aws.amazon.com/batch/latest/userguide/memory-management.html)."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +107,7 @@ def _check_fit(name: str, queue: Queue, item: Resources, slots: int) -> None:
     cpus, memory, gpus = item.cpus * slots, item.memory_mib * slots, item.gpus * slots
     container = "an item" if slots == 1 else f"a container of {slots} slots"
     given = f"{cpus:g} CPUs, {memory} MiB" + (f", {gpus} GPUs" if gpus else "")
-    fitting = [machine for machine in queue.machines if _fits(machine, cpus, memory, gpus)]
+    fitting = [machine for machine in queue.machines if machine.slots(item, slots)]
     if not fitting:
         raise CallerError(
             f"cpus, memory_mib and gpus: {container} needs {given}; no machine of queue {name!r} is large enough"
@@ -130,9 +126,4 @@ def _largest(queue: Queue) -> str:
     if not queue.machines:
         return ""
     machine = max(queue.machines, key=lambda m: (m.gpus, m.memory_mib, m.cpus))
-    memory = int(machine.memory_mib * USABLE_MEMORY)
-    return f" (the largest, {machine.type}: {machine.cpus} CPUs, {memory} MiB for containers)"
-
-
-def _fits(machine: Machine, cpus: float, memory: int, gpus: int) -> bool:
-    return machine.cpus >= cpus and machine.memory_mib * USABLE_MEMORY >= memory and machine.gpus >= gpus
+    return f" (the largest, {machine.type}: {machine.cpus} CPUs, {machine.usable_memory_mib} MiB for containers)"

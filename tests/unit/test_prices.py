@@ -1,0 +1,59 @@
+"""The price table as it is shipped. What this cannot prove: that the clouds charge these prices today."""
+
+import datetime
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tidemill import prices
+from tidemill.prices import table
+
+FILES = sorted(table.DATA.glob("*/*.json"))
+
+
+def test_a_price_says_what_it_is_worth():
+    price = prices.machine("aws", "us-east-1", "c7i.2xlarge")
+    assert price is not None
+    assert price.on_demand == 0.357
+    assert price.as_of >= datetime.date(2026, 1, 1)
+    assert price.source
+
+
+@pytest.mark.parametrize(
+    ("cloud", "region", "type"),
+    [
+        ("aws", "us-east-1", "c99.large"),
+        ("aws", "mars-north-1", "c7i.large"),
+        ("aws", "../aws/us-east-1", "c7i.large"),
+        ("gcp", "us-east-1", "c7i.large"),
+        ("local", "local", "localhost"),
+    ],
+)
+def test_what_is_not_in_the_table_is_unknown(cloud, region, type):
+    assert prices.machine(cloud, region, type) is None
+    assert prices.service(cloud, region, "no_such_service") is None
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_region_is_whole(path):
+    region = json.loads(path.read_text())
+    assert (region["cloud"], region["region"]) == (path.parent.name, path.stem)
+    today = datetime.date.today()
+    on_demand, spot = region["on_demand"], region.get("spot", {"usd_hour": {}})
+    for part in [part for part in (on_demand, region.get("spot"), *region["services"].values()) if part]:
+        assert part["source"]
+        assert datetime.date.fromisoformat(part["as_of"]) <= today
+    assert all(0 < usd < 1000 for usd in on_demand["usd_hour"].values())
+    for type, (low, high) in spot["usd_hour"].items():
+        assert 0 < low <= high, type
+        assert type in on_demand["usd_hour"]
+    assert all(row["usd"] > 0 for row in region["services"].values())
+
+
+def test_a_region_is_read_when_it_is_asked_for():
+    """`tidemill --help` and the worker load no table."""
+    code = "import tidemill.cli.app, tidemill.prices.table as t; print(t._region.cache_info().currsize)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "0\n"

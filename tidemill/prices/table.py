@@ -1,0 +1,88 @@
+"""The price table, read a region at a time."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parent / "data"
+HOURS_A_MONTH = 730
+"""The clouds' own pricing pages reckon a month so."""
+
+
+@dataclass(frozen=True)
+class SpotRange:
+    """What a machine cost on Spot, in USD an hour: the least and the most over a region's zones and the time seen."""
+
+    low: float
+    high: float
+    as_of: datetime.date
+    source: str
+
+
+@dataclass(frozen=True)
+class MachinePrice:
+    """What a machine costs while it runs, in USD an hour; None is unknown. Disks and addresses come on top."""
+
+    on_demand: float | None
+    spot: SpotRange | None
+    as_of: datetime.date
+    """The older of the two dates, where both are known."""
+    source: str
+
+
+@dataclass(frozen=True)
+class ServicePrice:
+    """What one unit of something else costs in USD; its name says the unit (`nat_gateway_hour`, `disk_gib_month`)."""
+
+    usd: float
+    as_of: datetime.date
+    source: str
+
+
+def machine(cloud: str, region: str, type: str, *, gpus: int = 0) -> MachinePrice | None:  # noqa: A002
+    """The price of one machine; None where nothing is known of it.
+
+    Args:
+        cloud: `aws` or `gcp`.
+        region: Such as `us-west-2` or `us-central1`.
+        type: Such as `c7i.2xlarge` or `n2-standard-8`.
+        gpus: GPUs of the machine. They are part of the type, but for GCP's n1, which has T4s attached to it.
+    """
+    table = _region(cloud, region)
+    name = f"{type}+{gpus}t4" if cloud == "gcp" and gpus and type.startswith("n1-") else type
+    on_demand, spot = table.get("on_demand", {}), table.get("spot", {})
+    fixed, seen = on_demand.get("usd_hour", {}).get(name), spot.get("usd_hour", {}).get(name)
+    if fixed is None and seen is None:
+        return None
+    ranged = SpotRange(seen[0], seen[1], _date(spot), spot["source"]) if seen else None
+    known = [part for part, price in ((on_demand, fixed), (spot, seen)) if price is not None]
+    sources = "; ".join(dict.fromkeys(part["source"] for part in known))
+    return MachinePrice(fixed, ranged, min(map(_date, known)), sources)
+
+
+def service(cloud: str, region: str, name: str) -> ServicePrice | None:
+    """The price of one unit of a service; None where it is unknown. docs/money.md lists the names."""
+    row = _region(cloud, region).get("services", {}).get(name)
+    return ServicePrice(row["usd"], _date(row), row["source"]) if row else None
+
+
+def regions(cloud: str) -> list[str]:
+    """Regions of a cloud with at least one known price."""
+    return sorted(path.stem for path in (DATA / cloud).glob("*.json"))
+
+
+@cache
+def _region(cloud: str, region: str) -> Mapping[str, Any]:
+    if region not in regions(cloud):
+        return {}
+    return json.loads((DATA / cloud / f"{region}.json").read_text(encoding="utf-8"))
+
+
+def _date(part: Mapping[str, Any]) -> datetime.date:
+    return datetime.date.fromisoformat(part["as_of"])
