@@ -55,6 +55,7 @@ lint: $(INSTALLED) lines
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
+	@$(BIN)/python -m ops workflows
 
 format: $(INSTALLED)
 	@$(BIN)/ruff check --fix-only --quiet .

@@ -2,8 +2,10 @@
 
 import click
 
+from ops.affected import affected
 from ops.preview import preview
 from ops.quotas import quotas
+from ops.workflows import workflows
 
 
 @click.group()
@@ -11,8 +13,10 @@ def main() -> None:
     """The platform team's commands."""
 
 
+main.add_command(affected)
 main.add_command(preview)
 main.add_command(quotas)
+main.add_command(workflows)
 
 if __name__ == "__main__":
     main(prog_name="python -m ops")

@@ -1,0 +1,151 @@
+"""`python -m ops affected`: the stacks that a change can affect, so that CI previews those and no others."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import yaml
+
+from components.config import ConfigError, from_file
+from ops.project import ROOT, STACKS
+
+ALL, AWS, GCP, NONE = "all", "aws", "gcp", "none"
+
+RULES = (
+    ("stacks/", NONE),  # stack files are looked at first; the rest is for editors
+    ("components/aws/", AWS),
+    ("components/machines.json", AWS),
+    ("components/gcp/", GCP),
+    ("components/machines_gcp.json", GCP),
+    ("components/", ALL),
+    ("policy/", ALL),
+    ("tidemill/descriptor.py", ALL),
+    ("tidemill/prices/", ALL),
+    ("tidemill/", NONE),  # the client and the worker: a stack names the worker's image by its digest
+    ("__main__.py", ALL),
+    ("Pulumi.yaml", ALL),
+    ("pyproject.toml", ALL),
+    ("requirements.txt", ALL),
+    # Projects of their own.
+    ("bootstrap/", NONE),
+    ("plugin/", NONE),
+    ("shared/", NONE),
+    # What no stack's program reads.
+    (".ci/", NONE),
+    (".github/", NONE),
+    (".gitignore", NONE),
+    ("benchmarks/", NONE),
+    ("CHANGELOG.md", NONE),
+    ("docs/", NONE),
+    ("examples/", NONE),
+    ("LICENSE", NONE),
+    ("localcloud/", NONE),
+    ("Makefile", NONE),
+    ("ops/", NONE),
+    ("README.md", NONE),
+    ("tests/", NONE),
+    ("worker_image/", NONE),
+)
+"""Beginnings of paths, and whose stacks a change there can affect; the first that fits decides. What no row knows
+affects all: a preview too many costs a minute, one too few hides a replacement. A test holds that every tracked file
+has a row."""
+
+_STACK_FILE = re.compile(r"stacks/Pulumi\.(?P<stack>[^/]+)\.yaml")
+_GIT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack of stacks/, as CI needs to know it."""
+
+    stack: str
+    cloud: str
+    environment: str
+    region: str
+    """Where the stack file puts it; empty when it does not say."""
+    home: str
+    """The variable of the repository that says how to log in to its account or project: ``TIDEMILL_AWS_PROD``."""
+
+
+@click.command()
+@click.option("--base", help="A commit, branch or tag: what has changed since HEAD left it. Or --all.")
+@click.option("--all", "everything", is_flag=True, help="Every stack, whatever has changed.")
+@click.option("--environment", help="Only stacks of this environment.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON array with stack, cloud, environment, region, home."
+)
+def affected(base: str | None, everything: bool, environment: str | None, as_json: bool) -> None:
+    """List the stacks that a change can affect, by the paths of the files that it changes.
+
+    Exits 2 when what was typed or any stack file is wrong.
+    """
+    if everything == bool(base):
+        raise click.UsageError("either --base REF or --all is wanted.")
+    known = stacks()
+    reasons = dict.fromkeys(known, "--all") if everything else why(changed(base or ""), known.values())
+    found = [known[name] for name in sorted(reasons) if environment in (None, known[name].environment)]
+    if as_json:
+        click.echo(json.dumps([asdict(stack) for stack in found]))
+        return
+    for stack in found:
+        click.echo(f"{stack.stack}\t{reasons[stack.stack]}")
+
+
+def stacks(folder: Path = STACKS) -> dict[str, Stack]:
+    """The stacks of a folder by their names.
+
+    Raises:
+        click.UsageError: Something in a stack file is wrong.
+    """
+    found = {}
+    for path in sorted(folder.glob("Pulumi.*.yaml")):
+        name = path.stem.removeprefix("Pulumi.")
+        try:
+            config = from_file(path)
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from None
+        region = yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(f"{config.cloud}:region", "")
+        home = re.sub(r"\W", "_", f"TIDEMILL_{config.cloud}_{config.environment}").upper()
+        found[name] = Stack(name, config.cloud, config.environment, region, home)
+    return found
+
+
+def changed(base: str) -> list[str]:
+    """The paths that HEAD has changed since it left a commit, deleted ones and both names of moved ones included.
+
+    Raises:
+        click.UsageError: git does not know the commit.
+    """
+    command = ["git", "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=_GIT_SECONDS, stdin=subprocess.DEVNULL, check=False
+    )
+    if done.returncode:
+        raise click.UsageError(f"--base {base}: {done.stderr.strip()}. In CI, fetch the whole history.")
+    return [path for path in done.stdout.split("\0") if path]
+
+
+def why(paths: Iterable[str], known: Iterable[Stack]) -> dict[str, str]:
+    """The stacks that changes of files can affect, each with the first path that says so.
+
+    A stack file that is not there any more affects nothing: what it made stands until somebody destroys it.
+    """
+    listed = list(known)
+    found: dict[str, str] = {}
+    for path in paths:
+        own, whose = _STACK_FILE.fullmatch(path), scope(path)
+        for stack in listed:
+            if stack.stack == own["stack"] if own else whose in (ALL, stack.cloud):
+                found.setdefault(stack.stack, path)
+    return found
+
+
+def scope(path: str) -> str:
+    """Whose stacks a path can affect, stack files aside: `all`, `aws`, `gcp` or `none`."""
+    return next(
+        (whose for start, whose in RULES if path == start or (start[-1] == "/" and path.startswith(start))), ALL
+    )

@@ -1,0 +1,119 @@
+"""Which stacks a change can affect. Real git, the repository's own stacks."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ops import affected as module
+from ops.affected import RULES, Stack, affected, scope, stacks, why
+
+ROOT = Path(__file__).parents[2]
+KNOWN = [
+    Stack("vision-dev", "aws", "dev", "us-west-2", "TIDEMILL_AWS_DEV"),
+    Stack("vision-prod", "aws", "prod", "us-west-2", "TIDEMILL_AWS_PROD"),
+    Stack("vision-gcp-dev", "gcp", "dev", "us-central1", "TIDEMILL_GCP_DEV"),
+]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("stacks/Pulumi.vision-prod.yaml", ["vision-prod"]),
+        ("stacks/Pulumi.gone.yaml", []),
+        ("stacks/schema.json", []),
+        ("components/aws/store.py", ["vision-dev", "vision-prod"]),
+        ("components/machines_gcp.json", ["vision-gcp-dev"]),
+        ("components/config/models.py", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
+        ("tidemill/prices/table.json", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
+        ("requirements.txt", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
+        ("policy/rules/a.py", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
+        ("tidemill/worker/loop.py", []),
+        ("docs/ci.md", []),
+        ("tests/unit/test_store.py", []),
+        ("something/new.py", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
+    ],
+)
+def test_a_path_affects_the_stacks_that_read_it(path, names):
+    assert sorted(why([path], KNOWN)) == names
+
+
+def test_each_stack_is_named_once_with_the_first_path_that_affects_it():
+    assert why(["docs/ci.md", "components/aws/key.py", "__main__.py"], KNOWN) == {
+        "vision-dev": "components/aws/key.py",
+        "vision-prod": "components/aws/key.py",
+        "vision-gcp-dev": "__main__.py",
+    }
+
+
+def test_every_tracked_file_is_classified_and_every_row_is_used():
+    tracked = git(ROOT, "ls-files", "-z").split("\0")[:-1]
+    starts = [start for start, _ in RULES]
+    first = {
+        path: next((s for s in starts if path == s or (s[-1] == "/" and path.startswith(s))), None) for path in tracked
+    }
+    assert [path for path, start in first.items() if start is None] == []
+    planned = {"plugin/", "shared/", "tidemill/prices/"}
+    assert set(starts) - set(first.values()) <= planned
+    assert scope("Pulumi.yaml.orig") == "all", "a file's row is its whole path"
+
+
+def test_the_repositorys_own_stacks_are_told_with_where_they_live():
+    done = CliRunner().invoke(affected, ["--all", "--environment", "prod", "--json"])
+    assert done.exit_code == 0, done.output
+    found = {row["stack"]: row for row in json.loads(done.output)}
+    assert found["vision-prod"] == {
+        "stack": "vision-prod",
+        "cloud": "aws",
+        "environment": "prod",
+        "region": "us-west-2",
+        "home": "TIDEMILL_AWS_PROD",
+    }
+    assert found["vision-gcp-prod"]["home"] == "TIDEMILL_GCP_PROD"
+    assert "vision-dev" not in found
+
+
+def test_what_has_changed_is_asked_of_git_since_the_branch_left(tmp_path, monkeypatch):
+    git(tmp_path, "init", "-q", "-b", "main")
+    for name in ("kept", "moved", "deleted"):
+        (tmp_path / name).write_text(f"{name}\n" * 20)
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    git(tmp_path, "checkout", "-qb", "change")
+    (tmp_path / "moved").rename(tmp_path / "ünder")
+    (tmp_path / "deleted").unlink()
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "change")
+    git(tmp_path, "checkout", "-q", "main")
+    (tmp_path / "kept").write_text("others' work\n")
+    git(tmp_path, "commit", "-qam", "others")
+    git(tmp_path, "checkout", "-q", "change")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    assert sorted(module.changed("main")) == ["deleted", "moved", "ünder"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "--base REF or --all"),
+        (["--base", "main", "--all"], "--base REF or --all"),
+        (["--base", "no-such-branch"], "--base no-such-branch: fatal"),
+    ],
+)
+def test_a_mistake_of_the_caller_exits_2_and_says_which(arguments, says):
+    done = CliRunner().invoke(affected, arguments)
+    assert done.exit_code == 2
+    assert says in done.output
+
+
+def test_a_wrong_stack_file_is_told(tmp_path):
+    (tmp_path / "Pulumi.wrong.yaml").write_text("config: {tidemill:team: vision, tidemill:environment: dev}\n")
+    with pytest.raises(Exception, match="tidemill:queues"):
+        stacks(tmp_path)
