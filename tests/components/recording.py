@@ -174,6 +174,10 @@ class _Monitor(mocks.MockMonitor):
             "on_error": hooks,
             "dependencies": list(request.dependencies),
             "ignore_changes": list(request.ignoreChanges),
+            "import": request.importId,
+            "aliases": [
+                (alias.spec.type or request.type, alias.spec.name or request.name) for alias in request.aliases
+            ],
         }
         self._recorder.resources.append(Made(request.type, request.name, inputs, answer.urn, options))
         return answer

@@ -1,6 +1,7 @@
-"""Writes the demo stacks' states as fixtures: `python -m tests.engine.export_fixture [STACK ...]`, both by default.
+"""Writes states of stacks as fixtures: `python -m tests.engine.export_fixture VERSION [STACK ...]`.
 
-Run it when a version is released. Later code is previewed on them, so that a release never replaces what a team has.
+Run it when a version is released. Later code is previewed on what it writes, so that a release never replaces what a
+team has. A version that is there already is never written anew: it would hide what has changed since.
 """
 
 from __future__ import annotations
@@ -11,22 +12,30 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from localcloud.cloud import Cloud, GcpCloud
-from ops.project import ROOT
+from ops.project import ROOT, stack_file
 from tests.engine.google import Google
 from tests.harness import Project
 
-STACK = "demo-aws"
-GCP_STACK = "demo-gcp"
+STACKS = ("demo-aws", "demo-gcp", "vision-prod", "vision-gcp-prod")
+"""The smallest stack of each cloud and the one with the most in it."""
+FOLDER = Path(__file__).parent / "fixtures"
 ELSEWHERE = "https://localcloud.example"
 """What stands for the address that localcloud had."""
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 """Marks a special value in a state: https://github.com/pulumi/pulumi/blob/master/sdk/go/common/resource/sig/sig.go"""
 
 
-def fixture(stack: str) -> Path:
-    """The file of a stack's state."""
-    return Path(__file__).parent / "fixtures" / f"{stack}.state.json"
+def states() -> list[Path]:
+    """The states of every version, as ``<version>/<stack>.state.json``; the stack file is beside each."""
+    return sorted(FOLDER.glob("*/*.state.json"))
+
+
+def settings(state: Path) -> dict[str, Any]:
+    """What the stack file set, by its full keys, when a state was written."""
+    return yaml.safe_load(state.with_name(state.name.replace(".state.json", ".yaml")).read_text())["config"]
 
 
 def portable(state: dict[str, Any], url: str, forbidden: list[str]) -> str:
@@ -49,7 +58,10 @@ def portable(state: dict[str, Any], url: str, forbidden: list[str]) -> str:
     for resource in deployment["resources"]:
         for passing in ("created", "modified", "sourcePosition", "stackTrace"):
             resource.pop(passing, None)
-    text = json.dumps(state, indent=1, sort_keys=True).replace(url, ELSEWHERE) + "\n"
+    resources = ",\n".join(json.dumps(each, sort_keys=True) for each in deployment.pop("resources"))
+    state["deployment"] = deployment | {"resources": []}
+    text = json.dumps(state, sort_keys=True).replace('"resources": []', f'"resources": [\n{resources}\n]') + "\n"
+    text = text.replace(url, ELSEWHERE)
     found = [word for word in [*forbidden, '"ciphertext"'] if word in text]
     if found:
         raise ValueError(f"the state holds {', '.join(found)}, which must not be committed")
@@ -65,31 +77,51 @@ def _plain(value: Any) -> Any:
 
 
 def prepare(cloud: Cloud | GcpCloud) -> None:
-    """Make what the demo has before its stack."""
+    """Make what the stacks need to be there before."""
     if isinstance(cloud, GcpCloud):
         google = Google(cloud)
-        google.make_bucket("tidemill-demo-photos")
+        for bucket in ("tidemill-demo-photos", "raw-images", "refs", "features"):
+            google.make_bucket(bucket)
+        google.make_secret("hf-token")
         google.make_account("photographer")
 
 
-def main(stacks: list[str]) -> int:
-    """Write the fixtures of the named stacks, or of both."""
-    for stack in stacks or [STACK, GCP_STACK]:
-        with tempfile.TemporaryDirectory(prefix="tidemill-fixture-") as scratch:
-            folder = Path(scratch, "project")
-            folder.mkdir()
-            with (GcpCloud if stack == GCP_STACK else Cloud)(Path(scratch, "state")) as cloud:
-                prepare(cloud)
-                project = Project(folder, cloud.env, stack)
-                project.up().ok()
-                state = json.loads(project.run("stack", "export", "--show-secrets").ok().out)
-                text = portable(state, cloud.url, [scratch, str(ROOT), str(Path.home()), "127.0.0.1"])
-        path = fixture(stack)
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        print(f"wrote {path.relative_to(ROOT)}")
+def write(version: str, stack: str) -> Path:
+    """Bring a stack up on an empty localcloud and write its state and its stack file."""
+    path = FOLDER / version / f"{stack}.state.json"
+    if path.exists():
+        raise SystemExit(f"{path.relative_to(ROOT)} is there already: name a version that is not, such as the next one")
+    on_gcp = yaml.safe_load(stack_file(stack).read_text())["config"].get("tidemill:cloud") == "gcp"
+    with tempfile.TemporaryDirectory(prefix="tidemill-fixture-") as scratch:
+        folder = Path(scratch, "project")
+        folder.mkdir()
+        with (GcpCloud if on_gcp else Cloud)(Path(scratch, "state")) as cloud:
+            prepare(cloud)
+            project = Project(folder, cloud.env, stack)
+            if isinstance(cloud, GcpCloud):
+                with project.config() as config:
+                    # The secrets of a stack are its project's.
+                    moved = json.dumps(config).replace(config["gcp:project"], cloud.project)
+                    config.update(json.loads(moved))
+            with project.config() as config:
+                used = yaml.safe_dump({"config": dict(config)}, sort_keys=False)
+            project.up().ok()
+            state = json.loads(project.run("stack", "export", "--show-secrets").ok().out)
+            text = portable(state, cloud.url, [scratch, str(ROOT), str(Path.home()), "127.0.0.1"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.with_name(f"{stack}.yaml").write_text(used)
+    return path
+
+
+def main(version: str, *stacks: str) -> int:
+    """Write the fixtures of a version."""
+    for stack in stacks or STACKS:
+        print(f"wrote {write(version, stack).relative_to(ROOT)}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if len(sys.argv) < 2:
+        sys.exit((__doc__ or "").partition("\n")[0])
+    sys.exit(main(*sys.argv[1:]))

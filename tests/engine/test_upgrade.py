@@ -1,0 +1,59 @@
+"""Today's code on the states that earlier versions left behind, with the stack files of that time.
+
+Previewed only: the resources do not exist. The states are frozen; `tests/engine/export_fixture.py` adds those of a new
+version. That every name of them is still made is also shown without an engine, in tests/components/test_names.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.cloud import GcpCloud
+from tests.engine.export_fixture import prepare, settings, states
+from tests.harness import Project
+
+RELEASED = {"RegionInstanceTemplate", "BucketObject"}
+"""What a release replaces without harm: a template that no running machine looks at again, the reconciler's source."""
+
+ON_GCP = [path for path in states() if "gcp" in path.name]
+ON_AWS = [path for path in states() if path not in ON_GCP]
+
+
+def label(path: Path) -> str:
+    return f"{path.parent.name}-{path.name.partition('.')[0]}"
+
+
+@pytest.fixture(scope="module")
+def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpCloud]:
+    with GcpCloud(tmp_path_factory.mktemp("localcloud")) as cloud:
+        prepare(cloud)
+        yield cloud
+
+
+@pytest.mark.parametrize("state", ON_AWS, ids=label)
+def test_an_earlier_stack_on_aws_loses_nothing(state, cloud, tmp_path):
+    loses_nothing(state, Project(tmp_path, cloud.env, stack_of(state)))
+
+
+@pytest.mark.parametrize("state", ON_GCP, ids=label)
+def test_nor_one_on_gcp(state, google, tmp_path):
+    loses_nothing(state, Project(tmp_path, google.env, stack_of(state)))
+
+
+def stack_of(state: Path) -> str:
+    return state.name.removesuffix(".state.json")
+
+
+def loses_nothing(state: Path, project: Project) -> None:
+    with project.config() as config:
+        config.clear()
+        config.update(settings(state))
+    project.run("stack", "import", "--file", str(state)).ok()
+    assert len(project.resources()) >= 39
+    # Without the policy pack: what a stack file has to say today is no matter of what an upgrade takes away.
+    run = project.run("preview", "--diff", events=True).ok()
+    gone = [step for step in run.steps if "replace" in step.op or "delete" in step.op]
+    assert [str(step) for step in gone if step.kind.rpartition(":")[2] not in RELEASED] == []
