@@ -22,7 +22,7 @@ def test_a_price_says_what_it_is_worth():
 
 
 @pytest.mark.parametrize(
-    ("cloud", "region", "type"),
+    ("cloud", "region", "machine"),
     [
         ("aws", "us-east-1", "c99.large"),
         ("aws", "mars-north-1", "c7i.large"),
@@ -31,8 +31,8 @@ def test_a_price_says_what_it_is_worth():
         ("local", "local", "localhost"),
     ],
 )
-def test_what_is_not_in_the_table_is_unknown(cloud, region, type):
-    assert prices.machine(cloud, region, type) is None
+def test_what_is_not_in_the_table_is_unknown(cloud, region, machine):
+    assert prices.machine(cloud, region, machine) is None
     assert prices.service(cloud, region, "no_such_service") is None
 
 
@@ -46,9 +46,9 @@ def test_a_region_is_whole(path):
         assert part["source"]
         assert datetime.date.fromisoformat(part["as_of"]) <= today
     assert all(0 < usd < 1000 for usd in on_demand["usd_hour"].values())
-    for type, (low, high) in spot["usd_hour"].items():
-        assert 0 < low <= high, type
-        assert type in on_demand["usd_hour"]
+    for name, (low, high) in spot["usd_hour"].items():
+        assert 0 < low <= high, name
+        assert name in on_demand["usd_hour"]
     assert all(row["usd"] > 0 for row in region["services"].values())
 
 
