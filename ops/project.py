@@ -27,6 +27,17 @@ def stack_file(stack: str) -> Path:
     return path
 
 
+def policy_options(environment: str) -> list[str]:
+    """Options of `pulumi preview` and `pulumi up` for the policy pack, as strict as an environment asks for.
+
+    Args:
+        environment: A stack's `tidemill:environment`; one without a file of its own gets `default.json`.
+    """
+    own = POLICY / "environments" / f"{environment}.json"
+    config = own if own.is_file() else own.with_name("default.json")
+    return ["--policy-pack", str(POLICY), "--policy-pack-config", str(config)]
+
+
 def copy_project(folder: Path, *stacks: str) -> Path:
     """Lay out the project in an empty folder, with stack files of its own.
 

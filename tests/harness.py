@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from ops.processes import end_session
-from ops.project import POLICY, ROOT, copy_project
+from ops.project import ROOT, copy_project, policy_options
 
 TIMEOUT_SECONDS = 180
 CLOUDS = ("aws:", "gcp:")
@@ -192,11 +192,18 @@ class Project:
     @contextlib.contextmanager
     def config(self) -> Iterator[dict[str, Any]]:
         """Edit the stack's config; it is written when the block ends."""
-        stacks = self.folder / "stacks"
-        path = (stacks if stacks.is_dir() else self.folder) / f"Pulumi.{self.stack}.yaml"
-        settings = (yaml.safe_load(path.read_text()) if path.exists() else None) or {}
+        settings = self._settings()
         yield settings.setdefault("config", {})
-        path.write_text(yaml.safe_dump(settings, sort_keys=False))
+        self._stack_file.write_text(yaml.safe_dump(settings, sort_keys=False))
+
+    @property
+    def _stack_file(self) -> Path:
+        stacks = self.folder / "stacks"
+        return (stacks if stacks.is_dir() else self.folder) / f"Pulumi.{self.stack}.yaml"
+
+    def _settings(self) -> dict[str, Any]:
+        path = self._stack_file
+        return (yaml.safe_load(path.read_text()) if path.exists() else None) or {}
 
     @contextlib.contextmanager
     def program(self, text: str) -> Iterator[None]:
@@ -212,8 +219,10 @@ class Project:
             ordinary.replace(main)
 
     def preview(self, *options: str) -> Run:
-        """Preview with the policy pack."""
-        return self.run("preview", "--policy-pack", str(POLICY), *options, events=True)
+        """Preview with the policy pack, as strict as the stack's environment asks for."""
+        config = self._settings().get("config") or {}
+        environment = config.get("tidemill:environment", "default")
+        return self.run("preview", *policy_options(environment), *options, events=True)
 
     def up(self, *options: str) -> Run:
         return self.run("up", "--yes", "--skip-preview", *options, events=True)

@@ -26,6 +26,7 @@ from components.config.types import (
     matching,
     unique,
 )
+from components.config.waiver_models import Waiver
 
 
 class NewNetwork(Model):
@@ -220,6 +221,13 @@ class StackConfig(Model):
         default=[],
         description="`replace` lifts protection from compute environments and machine groups; `purge` from everything, "
         "and lets destroy empty the buckets and registries.",
+    )
+
+    waivers: list[Waiver] = Field(
+        default=[],
+        max_length=50,
+        description="Rules of the policy pack that this stack may break for a while, each with a reason and a last "
+        "day; the review shows them.",
     )
 
     @property

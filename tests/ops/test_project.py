@@ -35,3 +35,10 @@ def test_a_stack_that_is_not_there_is_answered_with_those_that_are(stacks):
         project.stack_file("vision-prd")
     assert "--stack vision-prd" in caught.value.message
     assert "demo-aws, vision-dev" in caught.value.message
+
+
+def test_an_environment_is_as_strict_as_its_own_file_says_or_the_default_one():
+    own, other = project.policy_options("prod"), project.policy_options("nightly")
+    assert own[:3] == ["--policy-pack", str(project.POLICY), "--policy-pack-config"]
+    assert own[3].endswith("policy/environments/prod.json")
+    assert other[3].endswith("policy/environments/default.json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from components.config.checks import aws, gcp
 from components.config.checks.common import check_stack
 from components.config.checks.images import repository_of
+from components.config.checks.waivers import check_waivers
 from components.config.models import StackConfig
 
 __all__ = ["check", "repository_of"]
@@ -20,5 +21,6 @@ def check(config: StackConfig) -> None:
     stack_rules, queue_rules = _RULES[config.cloud]
     stack_rules(config)
     check_stack(config)
+    check_waivers(config)
     for name, queue in config.queues.items():
         queue_rules(config, ("queues", name), queue)

@@ -1,0 +1,46 @@
+"""Rules of the waivers: none past its end, none for ever, none twice."""
+
+from __future__ import annotations
+
+import datetime
+
+from components.config.errors import ConfigError, key_path, shown
+from components.config.models import StackConfig
+
+LONGEST_DAYS = 366
+"""A waiver is for a while: after a year somebody looks again."""
+_UNWAIVABLE = "any-tidemill-waiver-"
+
+
+def check_waivers(config: StackConfig) -> None:
+    """Every waiver is in force, ends within a year, is of a rule that can be waived, and is there once."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    seen: set[tuple[str, str | None]] = set()
+    for index, waiver in enumerate(config.waivers):
+        here = ["waivers", index]
+        if waiver.until < today:
+            raise ConfigError(
+                key_path([*here, "until"]),
+                f"{waiver.until}, which is past: the waiver of {waiver.rule} has ended",
+                f"today ({today}) or later",
+                "Remove the waiver and obey the rule, or give a new day and say why it takes longer",
+            )
+        if (waiver.until - today).days > LONGEST_DAYS:
+            raise ConfigError(
+                key_path([*here, "until"]),
+                str(waiver.until),
+                f"a day within a year, {today + datetime.timedelta(LONGEST_DAYS)} or earlier",
+                "Give an earlier day; it can be moved when somebody has looked again",
+            )
+        if waiver.rule.startswith(_UNWAIVABLE):
+            raise ConfigError(
+                key_path([*here, "rule"]), shown(waiver.rule), "a rule about resources", "Mend the waivers themselves"
+            )
+        if (waiver.rule, waiver.resource) in seen:
+            raise ConfigError(
+                key_path(here),
+                f"a second waiver of {waiver.rule} for {waiver.resource or 'every resource'}",
+                "one waiver for each rule and resource",
+                "Remove one of them",
+            )
+        seen.add((waiver.rule, waiver.resource))
