@@ -63,6 +63,9 @@ def test_every_key_has_a_default_but_the_few_that_cannot():
         "StackConfig.environment",
         "StackConfig.queues",
         "StackConfig.team",
+        "Waiver.reason",
+        "Waiver.rule",
+        "Waiver.until",
     }
 
 
