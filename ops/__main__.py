@@ -3,6 +3,7 @@
 import click
 
 from ops.affected import affected
+from ops.github import comment
 from ops.preview import preview
 from ops.quotas import quotas
 from ops.workflows import workflows
@@ -14,6 +15,7 @@ def main() -> None:
 
 
 main.add_command(affected)
+main.add_command(comment)
 main.add_command(preview)
 main.add_command(quotas)
 main.add_command(workflows)

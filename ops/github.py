@@ -1,0 +1,141 @@
+"""What CI says on GitHub: one comment a pull request, one issue a stack, both edited in place.
+
+Through the REST API with the token and the address that a workflow has in its environment
+(https://docs.github.com/en/actions/reference/workflows-and-actions/variables); nothing here needs `gh`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import requests
+
+MOST = 65_536
+"""Characters of a comment or an issue. Source: GitHub's answer, "body is too long (maximum is 65536 characters)"."""
+MARK = "<!-- tidemill: review -->"
+LABEL = "drift"
+
+_TIMEOUT_SECONDS = 30
+_PAGE = 100
+_CUT = "\n\n… The rest is left out: GitHub takes no more.\n"
+
+
+class GitHubError(Exception):
+    """GitHub did not do what it was asked; the text says what, and its answer."""
+
+
+class GitHub:
+    """Comments and issues of one repository.
+
+    Args:
+        repository: `owner/name`.
+        token: With `issues: write`, and `pull-requests: write` for comments on pull requests.
+        api: Of GitHub, or of a GitHub Enterprise Server.
+    """
+
+    def __init__(self, repository: str, token: str, api: str = "https://api.github.com") -> None:
+        self._base = f"{api.rstrip('/')}/repos/{repository}"
+        self._session = requests.Session()
+        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+        self._session.headers.update({"Authorization": f"Bearer {token}", **headers})
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str]) -> GitHub:
+        """The repository that a workflow runs for.
+
+        Raises:
+            click.UsageError: GITHUB_REPOSITORY or GITHUB_TOKEN is not set.
+        """
+        repository, token = (environment.get(name, "") for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN"))
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+            raise click.UsageError(f"GITHUB_REPOSITORY is {repository!r}; owner/name is wanted.")
+        if not token:
+            raise click.UsageError("GITHUB_TOKEN is not set; in a workflow: env: {GITHUB_TOKEN: ${{ github.token }}}.")
+        return cls(repository, token, environment.get("GITHUB_API_URL") or "https://api.github.com")
+
+    def comment(self, pull: int, body: str, mark: str = MARK) -> str:
+        """Write the one comment of a pull request that begins with a mark, or edit it where it is; answer its address.
+
+        Args:
+            pull: Number of the pull request.
+            body: Markdown; cut at the end where GitHub takes no more.
+            mark: An HTML comment, which nobody sees.
+        """
+        text = {"body": fitting(f"{mark}\n{body}")}
+        for found in self._pages(f"issues/{pull}/comments", {}):
+            if found["body"].startswith(mark):
+                return self._call("PATCH", f"issues/comments/{found['id']}", text)["html_url"]
+        return self._call("POST", f"issues/{pull}/comments", text)["html_url"]
+
+    def open_issue(self, title: str, body: str, label: str = LABEL) -> str:
+        """Open the issue of a title, or bring the one that is open up to date; answer its address."""
+        text = {"body": fitting(body)}
+        if (number := self._open(title, label)) is not None:
+            return self._call("PATCH", f"issues/{number}", text)["html_url"]
+        made = self._call("POST", "issues", {"title": title, "labels": [label], **text})
+        if label not in {each["name"] for each in made["labels"]}:
+            # It is found again by its label: without one, each night would open another.
+            raise GitHubError(f"{made['html_url']} did not get the label {label!r}: the token may not write issues")
+        return made["html_url"]
+
+    def close_issue(self, title: str, reason: str, label: str = LABEL) -> str | None:
+        """Close the open issue of a title with a last comment; answer its address, None when there is none."""
+        number = self._open(title, label)
+        if number is None:
+            return None
+        self._call("POST", f"issues/{number}/comments", {"body": fitting(reason)})
+        closed = {"state": "closed", "state_reason": "completed"}
+        return self._call("PATCH", f"issues/{number}", closed)["html_url"]
+
+    def _open(self, title: str, label: str) -> int | None:
+        """The number of the oldest open issue with a title and a label."""
+        order = {"state": "open", "labels": label, "sort": "created", "direction": "asc"}
+        found = (issue for issue in self._pages("issues", order) if "pull_request" not in issue)
+        return next((issue["number"] for issue in found if issue["title"] == title), None)
+
+    def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        page, items = 1, [{}] * _PAGE
+        while len(items) == _PAGE:
+            items = self._call("GET", path, query={**query, "per_page": str(_PAGE), "page": str(page)})
+            yield from items
+            page += 1
+
+    def _call(self, method: str, path: str, body: Any = None, query: Mapping[str, str] | None = None) -> Any:
+        try:
+            answer = self._session.request(
+                method, f"{self._base}/{path}", json=body, params=query, timeout=_TIMEOUT_SECONDS
+            )
+        except requests.RequestException as error:
+            raise GitHubError(f"{method} {path}: {error}") from None
+        if not answer.ok:
+            raise GitHubError(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
+        return answer.json()
+
+
+def fitting(text: str) -> str:
+    """A text that GitHub takes: whole, or cut after a line and saying so."""
+    if len(text) <= MOST:
+        return text
+    kept = text[: MOST - len(_CUT)]
+    return (kept.rpartition("\n")[0] or kept) + _CUT
+
+
+@click.command()
+@click.option("--pull", type=click.IntRange(min=1), required=True, help="Number of the pull request.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def comment(pull: int, file: Path) -> None:
+    """Put a Markdown FILE under a pull request on GitHub, in place of what this command put there before.
+
+    Reads GITHUB_REPOSITORY, GITHUB_TOKEN and, for a GitHub Enterprise Server, GITHUB_API_URL. Exits 1 when GitHub
+    refuses or does not answer, 2 when what was typed is wrong.
+    """
+    github = GitHub.of_environment(os.environ)
+    try:
+        click.echo(github.comment(pull, file.read_text(encoding="utf-8")))
+    except GitHubError as error:
+        raise click.ClickException(str(error)) from None
