@@ -56,16 +56,3 @@ def copy_project(folder: Path, *stacks: str) -> Path:
         kept = {key: value for key, value in settings.items() if key not in _SECRETS}
         (folder / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
     return folder
-
-
-def policy_options(environment: str) -> list[str]:
-    """Options of `pulumi preview` and `pulumi up` that turn the policy pack on, as it is configured for an environment.
-
-    The configuration is `policy/environments/<environment>.json`, else `default.json` of that folder.
-    """
-    options = ["--policy-pack", str(POLICY)]
-    for name in (environment, "default"):
-        path = POLICY / "environments" / f"{name}.json"
-        if path.is_file():
-            return [*options, "--policy-pack-config", str(path)]
-    return options
