@@ -3,6 +3,8 @@
 import click
 
 from ops.affected import affected
+from ops.deploy import deploy, plan
+from ops.drift import drift
 from ops.github import comment
 from ops.preview import preview
 from ops.quotas import quotas
@@ -16,6 +18,9 @@ def main() -> None:
 
 main.add_command(affected)
 main.add_command(comment)
+main.add_command(deploy)
+main.add_command(drift)
+main.add_command(plan)
 main.add_command(preview)
 main.add_command(quotas)
 main.add_command(workflows)

@@ -45,12 +45,16 @@ class Preview:
         with self._project() as (folder, env):
             return run(self._command("--diff"), cwd=folder, env=env, timeout=_TIMEOUT_SECONDS)
 
-    def document(self) -> dict[str, Any]:
-        """Run the preview and return the preview document, whatever came of it."""
+    def document(self, *, refresh: bool = False) -> dict[str, Any]:
+        """Run the preview and return the preview document, whatever came of it.
+
+        Args:
+            refresh: Ask the cloud what there is before comparing, in place of trusting the state.
+        """
         with self._project() as (folder, env), tempfile.TemporaryDirectory(prefix="tidemill-preview-") as scratch:
             out, err, log = (Path(scratch, name) for name in ("out", "err", "events"))
             # The engine's JSON says nothing of policies; its event log, a debugging option of the CLI, does.
-            command = self._command("--json", "--event-log", str(log))
+            command = self._command("--json", "--event-log", str(log), *(["--refresh"] if refresh else []))
             debugging = {**env, "PULUMI_DEBUG_COMMANDS": "true"}
             with out.open("wb") as stdout, err.open("wb") as stderr:
                 code = run(command, cwd=folder, env=debugging, timeout=_TIMEOUT_SECONDS, stdout=stdout, stderr=stderr)

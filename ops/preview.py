@@ -43,7 +43,7 @@ def preview(stacks: tuple[str, ...], where: str, target: Path | None) -> None:
     """
     configs = {stack: read_config(stack) for stack in stacks}
     if target is None:
-        with _mistakes_told():
+        with mistakes_told():
             codes = [Preview(stack, config, where).show() for stack, config in configs.items()]
         sys.exit(next((code for code in codes if code), 0))
     files = _targets(target, list(configs))
@@ -68,19 +68,19 @@ def read_config(stack: str) -> StackConfig:
         raise click.UsageError(str(error)) from None
 
 
-def document_of(stack: str, config: StackConfig, where: str) -> dict:
-    """Preview a stack and return the preview document (docs/review.md).
+def document_of(stack: str, config: StackConfig, where: str, *, refresh: bool = False) -> dict:
+    """Preview a stack, on request against what the cloud has now, and return the preview document (docs/review.md).
 
     Raises:
         click.ClickException: There is no engine, or no end within its time.
     """
-    with _mistakes_told():
-        return Preview(stack, config, where).document()
+    with mistakes_told():
+        return Preview(stack, config, where).document(refresh=refresh)
 
 
 @contextmanager
-def _mistakes_told() -> Iterator[None]:
-    """Turn what keeps a preview from running into one line for the caller."""
+def mistakes_told() -> Iterator[None]:
+    """Turn what keeps the engine from running into one line for the caller."""
     try:
         yield
     except FileNotFoundError as error:

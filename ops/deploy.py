@@ -1,0 +1,57 @@
+"""`python -m ops plan` and `deploy`: what was approved is what is done."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from ops.preview import mistakes_told, read_config
+from ops.processes import run
+from ops.project import ROOT, policy_options
+
+_PREVIEW_SECONDS = 600
+_UP_SECONDS = 4 * 3600
+"""Replacing a compute environment waits for what runs on it."""
+
+_STACK = click.option("--stack", required=True, help="A stack of stacks/ that exists in the backend.")
+
+
+@click.command()
+@_STACK
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Where the plan is written."
+)
+def plan(stack: str, out: Path) -> None:
+    """Preview a stack on your login under the policy pack, and save the engine's plan of it for `deploy`.
+
+    The plan holds the stack's configuration and the inputs of what changes, secrets encrypted. Exits 1 when the program
+    fails or a mandatory policy is violated, 2 when what was typed or the stack file is wrong.
+    """
+    sys.exit(_pulumi(stack, "preview", "--diff", "--save-plan", str(out.resolve()), timeout=_PREVIEW_SECONDS))
+
+
+@click.command()
+@_STACK
+@click.option(
+    "--plan",
+    "saved",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A plan of `python -m ops plan`: a step that it does not hold is refused.",
+)
+def deploy(stack: str, saved: Path | None) -> None:
+    """Bring a stack up on your login, under the policy pack, without asking.
+
+    The engine compares each step with the plan when it comes to it: what came before a step that differs has been done,
+    and the next deploy goes on from there. Exits 1 when the engine or a mandatory policy refuses, 2 when what was typed
+    or the stack file is wrong.
+    """
+    options = ["--plan", str(saved.resolve())] if saved else []
+    sys.exit(_pulumi(stack, "up", "--yes", "--skip-preview", *options, timeout=_UP_SECONDS))
+
+
+def _pulumi(stack: str, verb: str, *options: str, timeout: float) -> int:
+    policies = policy_options(read_config(stack).environment)
+    command = ["pulumi", verb, "--stack", stack, "--non-interactive", *options, *policies]
+    with mistakes_told():
+        return 1 if run(command, cwd=ROOT, env=os.environ, timeout=timeout) else 0

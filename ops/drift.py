@@ -1,0 +1,87 @@
+"""`python -m ops drift`: whether a stack still is what its code says."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from ops.github import GitHub, GitHubError
+from ops.preview import document_of, read_config
+
+_KEPT = ("same", "read", "refresh")
+"""Steps of a preview with a refresh that change nothing; `refresh` is the reading itself."""
+
+
+@click.command()
+@click.option("--stack", required=True, help="A stack of stacks/ that exists in the backend.")
+@click.option(
+    "--issue",
+    is_flag=True,
+    help="Keep one issue a stack on GitHub: opened or brought up to date by drift, closed when there is none.",
+)
+def drift(stack: str, issue: bool) -> None:
+    """Ask the cloud of your login what there is, and compare it with the stack's program under the policy pack.
+
+    Drift is what `pulumi up --refresh` would change: what somebody changed or deleted by hand, what was merged and not
+    deployed, and policies violated since, such as by a waiver that has ended. Nothing is changed. Values are not
+    printed, and secrets not read.
+
+    Exits 1 when there is drift, or when it could not be told; with --issue only for the latter. Exits 2 when what was
+    typed or the stack file is wrong. --issue reads GITHUB_REPOSITORY, GITHUB_TOKEN and GITHUB_API_URL.
+    """
+    github = GitHub.of_environment(os.environ) if issue else None
+    document = document_of(stack, read_config(stack), "login", refresh=True)
+    if document["preview"] is None or (document["exit_code"] and not violated(document)):
+        raise click.ClickException("\n".join(document["errors"]) or f"pulumi ended with {document['exit_code']}")
+    changes, found = steps(document), violated(document)
+    clean = not changes and not found
+    text = "There is no drift." if clean else report(stack, changes, found)
+    click.echo(text)
+    if github is not None:
+        _tell(github, stack, text, clean)
+    elif not clean:
+        sys.exit(1)
+
+
+def _tell(github: GitHub, stack: str, text: str, clean: bool) -> None:
+    title = f"Drift: {stack}"
+    try:
+        address = github.close_issue(title, text) if clean else github.open_issue(title, text)
+    except GitHubError as error:
+        raise click.ClickException(str(error)) from None
+    if address:
+        click.echo(address)
+
+
+def steps(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The steps of a preview document that would change something, by the names of their resources."""
+    found = [step for step in document["preview"]["steps"] if step["op"] not in _KEPT]
+    return sorted(found, key=lambda step: (step["urn"], step["op"]))
+
+
+def violated(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What mandatory policies said."""
+    return [said for said in document["policies"] if said["level"] == "mandatory"]
+
+
+def report(stack: str, changes: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown: what differs, property by property without values, what is violated, and what to do."""
+    lines = [f"The stack `{stack}` is not what its code says."]
+    if changes:
+        lines += ["", "| `up` would | resource | type | properties |", "|---|---|---|---|"]
+        lines += [_row(step) for step in changes]
+    if found:
+        lines += ["", "Mandatory policies are violated:", ""]
+        lines += [f"- `{said['rule']}`: {' '.join(said['message'].split())}" for said in found]
+    values = f"pulumi preview --refresh --diff --stack {stack}"
+    lines += ["", f"`python -m ops drift --stack {stack}` says it again, `{values}` with values."]
+    lines += ["Deploy to bring back what the code says, or write into the code what was changed by hand."]
+    return "\n".join(lines)
+
+
+def _row(step: Mapping[str, Any]) -> str:
+    kind, name = step["urn"].split("::")[2].rpartition("$")[2], step["urn"].rpartition("::")[2]
+    properties = sorted(step.get("detailedDiff") or step.get("diffReasons") or [])
+    return f"| {step['op']} | `{name}` | `{kind}` | {', '.join(f'`{each}`' for each in properties)} |"

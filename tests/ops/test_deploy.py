@@ -1,0 +1,52 @@
+"""Which commands a plan and a deploy run. A script stands for pulumi; tests/engine applies a plan with the real one."""
+
+import pytest
+from click.testing import CliRunner
+
+from ops.deploy import deploy, plan
+from ops.project import policy_options
+
+POLICIES = " ".join(policy_options("prod"))
+
+
+@pytest.fixture
+def pulumi(tmp_path, monkeypatch):
+    script = tmp_path / "pulumi"
+    script.write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/called\nexit "$EXIT"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("EXIT", "0")
+    return tmp_path / "called"
+
+
+def test_a_plan_is_a_preview_under_the_policies_that_is_saved(pulumi, tmp_path):
+    done = CliRunner().invoke(plan, ["--stack", "vision-prod", "--out", str(tmp_path / "plan.json")])
+    assert done.exit_code == 0, done.output
+    saved = f"--save-plan {tmp_path}/plan.json"
+    assert pulumi.read_text() == f"preview --stack vision-prod --non-interactive --diff {saved} {POLICIES}\n"
+
+
+def test_a_deploy_keeps_to_the_plan_it_is_given(pulumi, tmp_path):
+    (tmp_path / "plan.json").write_text("{}")
+    done = CliRunner().invoke(deploy, ["--stack", "vision-prod", "--plan", str(tmp_path / "plan.json")])
+    assert done.exit_code == 0, done.output
+    options = f"--yes --skip-preview --plan {tmp_path}/plan.json"
+    assert pulumi.read_text() == f"up --stack vision-prod --non-interactive {options} {POLICIES}\n"
+    assert CliRunner().invoke(deploy, ["--stack", "vision-prod"]).exit_code == 0
+    assert "--plan" not in pulumi.read_text()
+
+
+def test_what_the_engine_refuses_is_no_success(pulumi, monkeypatch):
+    monkeypatch.setenv("EXIT", "255")
+    assert CliRunner().invoke(deploy, ["--stack", "vision-prod"]).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["--stack", "vision-prd"], "vision-prd"), (["--stack", "vision-prod", "--plan", "no.json"], "no.json")],
+)
+def test_a_mistake_of_the_caller_exits_2_before_anything_runs(pulumi, arguments, says):
+    done = CliRunner().invoke(deploy, arguments)
+    assert done.exit_code == 2
+    assert says in done.output
+    assert not pulumi.exists()
