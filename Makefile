@@ -64,15 +64,18 @@ format: $(INSTALLED)
 # localcloud is scaffolding: it stays smaller than what it holds up.
 lines:
 	@count() { git ls-files -- "$$@" | grep -E '\.(py|go|yaml|sh)$$' | xargs cat | wc -l; }; \
-	product=$$(count __main__.py bootstrap components ops policy tidemill worker_image); \
+	product=$$(count __main__.py bootstrap components ops plugin policy tidemill worker_image); \
 	scaffold=$$(count localcloud); \
 	echo "lines: product $$product, localcloud $$scaffold"; \
 	test $$scaffold -lt $$product || { echo "localcloud must have fewer lines than the product" >&2; exit 1; }
 
-# Writes requirements.txt anew: hashed, without index addresses.
+# Writes requirements.txt anew: hashed, without index addresses; and of it what the package of components needs, which
+# the engine installs where a program of another language uses it.
 lock: $(INSTALLED)
 	@$(BIN)/uv pip compile --quiet --extra aws --extra gcp --extra parquet --group dev --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --output-file requirements.txt pyproject.toml
+	@$(BIN)/uv pip compile --quiet --python-version 3.11 --constraints requirements.txt --generate-hashes \
+	  --no-emit-index-url --no-header --output-file plugin/requirements.txt plugin/requirements.in
 
 preview: engine
 	@$(BIN)/python -m ops preview --stack $(STACK)

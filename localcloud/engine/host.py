@@ -1,7 +1,8 @@
 # ruff: noqa: N802  (the methods are named by the protocol)
 """A stand-in for the vendor's `pulumi-language-python`: the engine's LanguageRuntime service in Python.
 
-It runs a program by `pulumi-language-python-exec` and a policy pack by `python -m pulumi.policy`.
+It runs a program by `pulumi-language-python-exec`, a policy pack by `python -m pulumi.policy`, and the folder of a
+package of components by `python`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def interpreter(info: language_pb2.ProgramInfo) -> str:
 
 
 class Host(language_pb2_grpc.LanguageRuntimeServicer):
-    """The parts of LanguageRuntime that previews, updates, destroys and policy packs need."""
+    """The parts of LanguageRuntime that previews, updates, destroys, policy packs and packages of components need."""
 
     def __init__(self, engine: str, executor: str) -> None:
         self._engine, self._executor = engine, executor
@@ -92,17 +93,15 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
         return language_pb2.RunResponse(error=f"the program ended with exit code {code}" if code else "")
 
     def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:
-        """Run a policy pack and stream its output; the exit code comes last."""
-        if request.kind != "analyzer":
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"this language host runs policy packs, not '{request.kind}'")
-        command = [
-            interpreter(request.info),
-            "-u",
-            "-m",
-            "pulumi.policy",
-            *request.args,
-            request.info.program_directory,
-        ]
+        """Run a policy pack or a package of components and stream its output; the exit code comes last."""
+        folder = request.info.program_directory
+        commands = {"analyzer": ["-m", "pulumi.policy", *request.args, folder], "resource": [folder, *request.args]}
+        if request.kind not in commands:
+            context.abort(
+                grpc.StatusCode.UNIMPLEMENTED,
+                f"this language host runs {', '.join(commands)} plugins, not '{request.kind}'",
+            )
+        command = [interpreter(request.info), "-u", *commands[request.kind]]
         environment = {**os.environ, **dict(item.split("=", 1) for item in request.env)}
         process = self._start(command, request.pwd, environment, subprocess.PIPE)
         context.add_callback(lambda: process.poll() is None and process.terminate())

@@ -1,0 +1,106 @@
+"""The models of a stack's config as types of the package's schema, so that other languages complete and check them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pulumi.provider.experimental.analyzer import PropertyDefinition, PropertyType, TypeDefinition
+from pulumi.provider.experimental.util import camel_case
+from pydantic import BaseModel
+
+_DEFS = "#/$defs/"
+_RANGES = {
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "minItems": "at least {} of them",
+    "maxItems": "at most {} of them",
+    "minProperties": "at least {} of them",
+    "maxProperties": "at most {} of them",
+}
+
+Schema = Mapping[str, Any]
+
+
+def types_of(model: type[BaseModel], package: str) -> dict[str, TypeDefinition]:
+    """A model and every model in it, by name, from their JSON schema.
+
+    Everything is plain: a config steers what is made, so it has to be known before anything is.
+
+    Args:
+        model: a model of `components.config`.
+        package: the Pulumi package that the types are of.
+    """
+    schema = model.model_json_schema()
+    models = {**schema.get("$defs", {}), model.__name__: schema}
+    return {name: _type(name, models, package) for name in models}
+
+
+def reference(name: str, package: str) -> str:
+    """How a schema refers to a model's type."""
+    return f"#/types/{package}:index:{name}"
+
+
+def with_default(text: str | None, default: Any) -> str:
+    """A sentence with what holds when the key is left out; lists and objects that are empty go without saying."""
+    text = text or ""
+    return text if default in (None, [], {}) else f"{text} Default: {_shown(default)}."
+
+
+def _type(name: str, models: Mapping[str, Schema], package: str) -> TypeDefinition:
+    schema = models[name]
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    return TypeDefinition(
+        name=name,
+        type=PropertyType.OBJECT,
+        properties={
+            camel_case(key): _property(value, models, package, optional=key not in required)
+            for key, value in properties.items()
+        },
+        properties_mapping={camel_case(key): key for key in properties},
+        module=__name__,
+        python_type=dict,
+        description=schema.get("description"),
+    )
+
+
+def _property(
+    schema: Schema, models: Mapping[str, Schema], package: str, *, optional: bool = False
+) -> PropertyDefinition:
+    kind = _not_null(schema)
+    named = kind["$ref"].removeprefix(_DEFS) if "$ref" in kind else None
+    described = schema.get("description") or (models[named].get("description") if named else None)
+    found = PropertyDefinition(optional=optional, plain=True, description=_sentence(described, schema, kind))
+    if named:
+        found.ref = reference(named, package)
+    elif "type" not in kind:
+        found.ref = "pulumi.json#/Any"  # one of several types: its sentence says which
+    else:
+        found.type = PropertyType(kind["type"])
+    if found.type is PropertyType.ARRAY:
+        found.items = _property(kind["items"], models, package)
+    if found.type is PropertyType.OBJECT:
+        found.additional_properties = _property(kind["additionalProperties"], models, package)
+    return found
+
+
+def _not_null(schema: Schema) -> Schema:
+    """What may be left out is "this or null" in a JSON schema; a package's schema has `required` for it."""
+    choices = [choice for choice in schema.get("anyOf", []) if choice.get("type") != "null"]
+    return choices[0] if len(choices) == 1 else schema
+
+
+def _sentence(described: str | None, schema: Schema, kind: Schema) -> str | None:
+    """What a key is for, what it may be, and what it is when left out."""
+    if described is None:
+        return None
+    allowed = [", ".join(map(str, kind["enum"]))] if "enum" in kind else []
+    allowed += [words.format(kind[key]) for key, words in _RANGES.items() if key in kind]
+    text = f"{described} Allowed: {', '.join(allowed)}." if allowed else described
+    simple = "$ref" not in kind and kind.get("type") != "object"
+    return with_default(text, schema.get("default") if simple else None)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

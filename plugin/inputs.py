@@ -1,0 +1,80 @@
+"""Inputs of a component as they come from another program, checked against the package's schema.
+
+The SDK's own mapping drops a key that it does not know, and takes an object that is none as empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from pulumi.errors import InputPropertyError
+from pulumi.output import Unknown
+from pulumi.provider.experimental.analyzer import PropertyDefinition, TypeDefinition
+
+from components.config.errors import nearest, shown
+
+Properties = Mapping[str, PropertyDefinition]
+Types = Mapping[str, TypeDefinition]
+
+
+def check(inputs: Mapping[str, Any], properties: Properties, types: Types, path: str = "") -> None:
+    """Refuse what would not reach the component as it was meant.
+
+    Args:
+        inputs: the values by their names in the schema.
+        properties: what is allowed.
+        types: the package's types by name.
+        path: where the values are, for the error.
+
+    Raises:
+        InputPropertyError: a key that does not exist, no object where one is wanted, or a value that is not known yet.
+    """
+    for key, value in inputs.items():
+        where = f"{path}.{key}" if path else key
+        if key not in properties:
+            guess = nearest(key, properties)
+            meant = f" Did you mean {guess}?" if guess else ""
+            raise InputPropertyError(where, f"there is no {key} here; there is {', '.join(properties)}.{meant}")
+        _check(value, properties[key], types, where)
+
+
+def _check(value: Any, wanted: PropertyDefinition, types: Types, path: str) -> None:
+    if value is None:
+        return
+    if isinstance(value, (pulumi.Output, Unknown)):
+        if wanted.plain:
+            raise InputPropertyError(
+                path,
+                "it decides what is made, so it must be known before anything is. Give it as it is: no secret, and "
+                "no output of a resource.",
+            )
+        return
+    if named := types.get((wanted.ref or "").rpartition(":")[2]):
+        check(_a(dict, value, path), named.properties, types, path)
+    elif wanted.items:
+        for index, item in enumerate(_a(list, value, path)):
+            _check(item, wanted.items, types, f"{path}[{index}]")
+    elif wanted.additional_properties:
+        for key, item in _a(dict, value, path).items():
+            _check(item, wanted.additional_properties, types, f"{path}.{key}")
+
+
+def _a(kind: type, value: Any, path: str) -> Any:
+    """The value, when it is of a kind."""
+    if not isinstance(value, kind):
+        wanted = "an object" if kind is dict else "a list"
+        raise InputPropertyError(path, f"{shown(value)} is refused. Allowed: {wanted}.")
+    return value
+
+
+def whole_numbers(value: Any) -> Any:
+    """Inputs with 3 for 3.0: the wire knows no whole numbers, so that every number comes as a float."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: whole_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [whole_numbers(inner) for inner in value]
+    return value

@@ -1,0 +1,126 @@
+"""The package's schema, from the components' own annotations and docstrings."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pulumi
+from pulumi import Inputs
+from pulumi.provider import ConstructResult
+from pulumi.provider.experimental.analyzer import ComponentDefinition, PropertyDefinition
+from pulumi.provider.experimental.component import ComponentProvider
+from pulumi.provider.experimental.schema import generate_schema
+from pydantic import BaseModel
+
+from components.config import Queue, StackConfig
+from plugin.config_types import reference, types_of, with_default
+from plugin.inputs import check, whole_numbers
+
+PACKAGE = "tidemill"
+_PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+VERSION: str = _PROJECT["version"]
+
+COMPONENTS = {
+    "Pipeline": "components.pipeline",
+    "AwsBatchQueue": "components.aws.batch_queue",
+    "AwsBootstrap": "components.aws.bootstrap",
+    "AwsLogs": "components.aws.logs",
+    "AwsNetwork": "components.aws.network",
+    "AwsRegistry": "components.aws.registry",
+    "AwsStore": "components.aws.store",
+    "GcpBootstrap": "components.gcp.bootstrap",
+    "GcpLogs": "components.gcp.logs",
+    "GcpNetwork": "components.gcp.network",
+    "GcpReconciler": "components.gcp.reconciler",
+    "GcpRegistry": "components.gcp.registry",
+    "GcpStore": "components.gcp.store",
+    "GcpWorkerPool": "components.gcp.worker_pool",
+}
+"""The package's components and their modules. The identities are not among them: their roles may nothing until a
+program calls the grant methods of other components, and methods do not leave their language."""
+
+MODELS: dict[tuple[str, str], type[BaseModel]] = {
+    ("Pipeline", "config"): StackConfig,
+    ("AwsBatchQueue", "settings"): Queue,
+    ("GcpWorkerPool", "settings"): Queue,
+}
+"""Arguments that a model of the stack's config describes."""
+
+
+class Package(ComponentProvider):
+    """Components as the SDK's analyzer describes them, with what it does not see: defaults, and the config's keys.
+
+    Args:
+        components: names of components of the package; their modules are imported.
+    """
+
+    def __init__(self, components: list[str]) -> None:
+        classes = [getattr(importlib.import_module(COMPONENTS[name]), name) for name in components]
+        super().__init__(classes, PACKAGE, version=VERSION)
+        for kind in classes:
+            definition = self._component_defs[kind.__name__]
+            definition.description = _without_python(kind)
+            _say_defaults(definition, inspect.get_annotations(kind.__init__)["args"])
+            _without_none(definition.inputs, "left out")
+            _without_none(definition.outputs, "nothing")
+            self._describe_config(definition)
+
+    def _describe_config(self, definition: ComponentDefinition) -> None:
+        for name, python_name in definition.inputs_mapping.items():
+            if model := MODELS.get((definition.name, python_name)):
+                self._type_defs.update(types_of(model, PACKAGE))
+                given = definition.inputs[name]
+                given.type = given.additional_properties = None
+                given.ref = reference(model.__name__, PACKAGE)
+
+    def construct(
+        self, name: str, resource_type: str, inputs: Inputs, options: pulumi.ResourceOptions | None = None
+    ) -> ConstructResult:
+        """Make a component with its children.
+
+        Raises:
+            InputPropertyError: an input is not what the schema says.
+        """
+        properties = self._component_defs[resource_type.rpartition(":")[2]].inputs
+        check(inputs, properties, self._type_defs)
+        return super().construct(name, resource_type, whole_numbers(inputs), options)
+
+    @property
+    def json(self) -> str:
+        """The schema of the components as JSON."""
+        definitions = self._component_defs, self._type_defs, self._dependencies
+        schema = generate_schema(PACKAGE, VERSION, None, *definitions).to_json()
+        about = {"description": _PROJECT["description"], "license": _PROJECT["license"]}
+        return json.dumps({**schema, **about, "keywords": ["category/infrastructure", "kind/component"]})
+
+
+def _without_python(component: type) -> str:
+    """A component's docstring without its example, which is a Python program."""
+    text, _, _ = inspect.cleandoc(component.__doc__ or "").partition("\n\nExample:")
+    return text
+
+
+def _without_none(properties: dict[str, PropertyDefinition], word: str) -> None:
+    """Other languages have other words for Python's None."""
+    for given in properties.values():
+        given.description = re.sub(r"\bNone\b", word, given.description or "")
+
+
+def _say_defaults(definition: ComponentDefinition, arguments: Any) -> None:
+    """An argument with a default may be left out, and its description says what holds then."""
+    names = {python: name for name, python in definition.inputs_mapping.items()}
+    for field in dataclasses.fields(arguments):
+        given = definition.inputs[names[field.name]]
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        if default is not dataclasses.MISSING:
+            given.optional = True
+            given.description = with_default(given.description, default)

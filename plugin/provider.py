@@ -1,0 +1,63 @@
+"""The provider that the engine starts: it answers the package's schema and constructs components for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import pulumi
+from pulumi.errors import InputPropertyError
+from pulumi.provider import ConstructResult, Provider, main
+from pulumi.provider.server import ComponentInitError
+
+from components.config import ConfigError
+from plugin.package import COMPONENTS, PACKAGE, VERSION, Package
+
+
+class TidemillProvider(Provider):
+    """Serves the components. One that is constructed is imported alone: a cloud's SDK takes a second to load."""
+
+    def __init__(self) -> None:
+        # Not the base class's: it would set the schema, for which all components of both clouds are imported.
+        self.version = VERSION
+
+    @cached_property
+    def schema(self) -> str:  # type: ignore[override]
+        """The package's schema as JSON."""
+        return Package(list(COMPONENTS)).json
+
+    def construct(
+        self,
+        name: str,
+        resource_type: str,
+        inputs: Mapping[str, Any],
+        options: pulumi.ResourceOptions | None = None,
+    ) -> ConstructResult:
+        """Make a component with its children.
+
+        Raises:
+            InputPropertyError: there is no such component, or an input is wrong.
+        """
+        component = resource_type.rpartition(":")[2]
+        if resource_type != f"{PACKAGE}:index:{component}" or component not in COMPONENTS:
+            raise InputPropertyError(
+                "type", f"there is no {resource_type}; {PACKAGE}:index has {', '.join(COMPONENTS)}"
+            )
+        try:
+            return Package([component]).construct(name, resource_type, dict(inputs), options)
+        except ComponentInitError as error:
+            # What is wrong in a config is one line; what is wrong in the component keeps its traceback.
+            if isinstance(error.inner, (ConfigError, pulumi.RunError)):
+                key, _, reason = str(error.inner).partition(": ")
+                raise InputPropertyError(key, reason) from None
+            raise
+
+
+def serve(arguments: list[str]) -> None:
+    """Serve until the engine ends this process.
+
+    Args:
+        arguments: the engine's address, and flags of its own.
+    """
+    main(TidemillProvider(), arguments)

@@ -1,0 +1,61 @@
+"""Inputs from another program: what would be lost on the way is refused, with where it is and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.errors import InputPropertyError
+from pulumi.output import Unknown
+
+from plugin.inputs import check, whole_numbers
+from plugin.package import Package
+
+IMAGES = {"default": "registry://preprocess:1"}
+
+
+@pytest.fixture(scope="module")
+def package() -> Package:
+    return Package(["Pipeline", "AwsNetwork"])
+
+
+def refused(package: Package, component: str, inputs: dict[str, Any]) -> str:
+    with pytest.raises(InputPropertyError) as error:
+        check(inputs, package._component_defs[component].inputs, package._type_defs)
+    return f"{error.value.property_path}: {error.value.reason}"
+
+
+def config(**keys: Any) -> dict[str, Any]:
+    return {"config": {"team": "vision", "environment": "dev", "queues": {"cpu": {"images": IMAGES}}, **keys}}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        (config(quues={}), "config.quues: there is no quues here; there is team, "),
+        (config(quues={}), "Did you mean queues?"),
+        (config(queues={"cpu": {"images": IMAGES, "scratch_gib": 9.0}}), "config.queues.cpu.scratch_gib: there is no"),
+        (config(queues={"cpu": {"images": IMAGES, "capacity": [{"maxCpu": 9.0}]}}), "capacity[0].maxCpu: there is no"),
+        (config(network="public"), 'config.network: "public" is refused. Allowed: an object.'),
+        (config(queues=["cpu"]), 'config.queues: ["cpu"] is refused. Allowed: an object.'),
+        (config(data={"read": "s3://raw"}), 'config.data.read: "s3://raw" is refused. Allowed: a list.'),
+        (config(workerImage=Unknown()), "config.workerImage: it decides what is made, so it must be known"),
+    ],
+)
+def test_what_would_be_lost_is_refused(package, inputs, said):
+    assert said in refused(package, "Pipeline", inputs)
+
+
+def test_a_secret_config_is_refused(package):
+    assert "config: it decides what is made" in refused(package, "Pipeline", {"config": pulumi.Output.secret({})})
+
+
+def test_an_output_may_be_given_where_the_schema_says_so(package):
+    inputs = {"vpcId": pulumi.Output.from_input("vpc-1"), "subnetIds": Unknown(), "tags": None}
+    check(inputs, package._component_defs["AwsNetwork"].inputs, package._type_defs)
+    check(config(), package._component_defs["Pipeline"].inputs, package._type_defs)
+
+
+def test_whole_numbers_are_whole_again():
+    assert repr(whole_numbers({"a": [1.0, 0.5, {"b": 3.0}], "c": "1.0"})) == "{'a': [1, 0.5, {'b': 3}], 'c': '1.0'}"
