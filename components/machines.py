@@ -12,6 +12,8 @@ TABLE = Path(__file__).parent / "machines.json"
 """What EC2 has."""
 GCP_TABLE = Path(__file__).parent / "machines_gcp.json"
 """What Compute Engine has."""
+SYSTEM_GIB = 50
+"""Disk that a machine's image, Docker and pulled images need beside the scratch."""
 
 _TABLES = {"aws": TABLE, "gcp": GCP_TABLE}
 

@@ -5,6 +5,7 @@ import click
 from ops.affected import affected
 from ops.deploy import deploy, plan
 from ops.drift import drift
+from ops.estimate import estimate
 from ops.github import comment
 from ops.preview import preview
 from ops.quotas import quotas
@@ -20,6 +21,7 @@ main.add_command(affected)
 main.add_command(comment)
 main.add_command(deploy)
 main.add_command(drift)
+main.add_command(estimate)
 main.add_command(plan)
 main.add_command(preview)
 main.add_command(quotas)

@@ -15,9 +15,7 @@ from components.aws.policy import Statement, allow, grant
 from components.aws.user_data import user_data
 from components.base import TEAM_TAG, as_args, named, token
 from components.config import Queue, part
-
-SYSTEM_GIB = 50
-"""What the machine's image, Docker and pulled images need beside the scratch."""
+from components.machines import SYSTEM_GIB
 
 _CANNOT_RUN = ("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT")
 """Source: https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""

@@ -10,10 +10,8 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.config import Queue, Rung
-from components.machines import MachineType
+from components.machines import SYSTEM_GIB, MachineType
 
-SYSTEM_GIB = 50
-"""What the machine's image, Docker and pulled images need beside the scratch."""
 IMAGE = "projects/cos-cloud/global/images/family/cos-stable"
 """Source: https://cloud.google.com/container-optimized-os/docs/concepts/versioning"""
 BACKLOG = "pubsub.googleapis.com/subscription/num_undelivered_messages"

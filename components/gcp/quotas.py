@@ -8,8 +8,7 @@ from typing import Any
 
 from components import machines
 from components.config import Queue, Rung, StackConfig
-from components.gcp.instance_group import SYSTEM_GIB
-from components.machines import MachineType
+from components.machines import SYSTEM_GIB, MachineType
 
 _OWN_QUOTA = {"n2": "N2_CPUS", "n2d": "N2D_CPUS", "c3": "C3_CPUS", "c3d": "C3D_CPUS"}
 """Families that have a quota of their own; vCPUs of the others count as CPUS.

@@ -1,0 +1,241 @@
+"""What a stack costs: idle a month, line by line, and the most that its machines can burn in an hour.
+
+Reckoned from the config and the dated price table alone, so that it can be said before anything is made. What is not
+in the table is unknown, never zero, and a total with an unknown line is said to be at least that much. docs/money.md
+lists what is billed beside it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from components import machines
+from components.config import Queue, StackConfig
+from components.machines import SYSTEM_GIB, MachineType
+from tidemill import prices
+
+_MARKETS = {"spot": "Spot", "on_demand": "On-Demand"}
+_ENDPOINTS = 6
+"""Interface endpoints of a network without internet; what the queues' secrets come from adds to them."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that is billed.
+
+    Attributes:
+        what: What it is.
+        quantity: How many.
+        usd_low: The least that all of them cost; None is unknown.
+        usd_high: The most.
+        why: Where the numbers come from, or what is not known.
+        complete: False when something of it is unknown.
+    """
+
+    what: str
+    quantity: float
+    usd_low: float | None
+    usd_high: float | None
+    why: str
+    complete: bool = True
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum of the lines that are known, in USD.
+
+    Attributes:
+        usd_low: The least.
+        usd_high: The most.
+        complete: False when a line is unknown: then it is at least that much.
+    """
+
+    usd_low: float
+    usd_high: float
+    complete: bool
+
+
+@dataclass(frozen=True)
+class StackEstimate:
+    """What a stack costs.
+
+    Attributes:
+        cloud: `aws` or `gcp`.
+        region: The cloud's.
+        idle_month: What is billed in a month without work.
+        burn_hour: What is billed in an hour with every rung of every queue at its `max_cpus`.
+        as_of: Date of the oldest price in it; None when no price is known.
+    """
+
+    cloud: str
+    region: str
+    idle_month: list[Line]
+    burn_hour: list[Line]
+    as_of: datetime.date | None
+
+    @property
+    def idle(self) -> Total:
+        """Of a month without work."""
+        return total(self.idle_month)
+
+    @property
+    def burn(self) -> Total:
+        """Of the dearest hour."""
+        return total(self.burn_hour)
+
+
+def total(lines: Iterable[Line]) -> Total:
+    """The sum of some lines."""
+    lines = list(lines)
+    low = sum(line.usd_low or 0.0 for line in lines)
+    high = sum(line.usd_high or 0.0 for line in lines)
+    return Total(low, high, all(line.complete for line in lines))
+
+
+def estimate(config: StackConfig, region: str) -> StackEstimate:
+    """What a stack costs.
+
+    Args:
+        config: The stack's config.
+        region: The region that it is in; where the table does not have it, every line is unknown.
+    """
+    book = _Book(config.cloud, region)
+    idle, burn = [*_network(config, book), *_keys(config, book)], [*_busy_network(config, book)]
+    for name, queue in config.queues.items():
+        fleet = _Fleet(config, queue, book)
+        if staying := queue.gcp.min_machines:
+            market = queue.capacity[0].market
+            idle += fleet.lines(f"queue {name}", market, lambda _, staying=staying: staying, prices.HOURS_A_MONTH)
+        for number, rung in enumerate(queue.capacity, start=1):
+            where = f"queue {name}" if len(queue.capacity) == 1 else f"queue {name}, rung {number}"
+            burn += fleet.lines(where, rung.market, lambda machine, rung=rung: max(1, rung.max_cpus // machine.cpus))
+    if config.cloud == "gcp":
+        idle.append(book.line("reconciler: Cloud Scheduler job", 1, "scheduler_job_month"))
+    return StackEstimate(config.cloud, region, idle, burn, min(book.dates, default=None))
+
+
+class _Book:
+    """The prices of one region, and the dates of those that were used."""
+
+    def __init__(self, cloud: str, region: str) -> None:
+        self._cloud, self._region = cloud, region
+        self.dates: set[datetime.date] = set()
+
+    def line(self, what: str, quantity: float, name: str, times: float = 1, least: float | None = None) -> Line:
+        """So many of a service, times what each is billed for: hours, GiB.
+
+        Args:
+            what: What it is.
+            quantity: The most.
+            name: The service in the price table.
+            times: Units of each.
+            least: The least, where it depends on the machines.
+        """
+        price = prices.service(self._cloud, self._region, name)
+        if price is None:
+            return Line(what, quantity, None, None, f"{self._region}: the price table has no {name}", complete=False)
+        self.dates.add(price.as_of)
+        low = quantity if least is None else least
+        why = f"{price.usd:g} USD ({name}, {price.as_of})"
+        return Line(what, quantity, low * times * price.usd, quantity * times * price.usd, why)
+
+    def machine(self, machine: MachineType, market: str) -> tuple[float, float] | None:
+        """What a machine costs an hour, low and high; None is unknown."""
+        price = prices.machine(self._cloud, self._region, machine.type, gpus=machine.gpus)
+        found = price and (price.spot if market == "spot" else price.on_demand)
+        if price is None or found is None:
+            return None
+        self.dates.add(price.as_of)
+        return (found.low, found.high) if isinstance(found, prices.SpotRange) else (found, found)
+
+
+@dataclass(frozen=True)
+class _Fleet:
+    """The machines of a queue: which types, with which disk, and whether they have addresses of their own."""
+
+    config: StackConfig
+    queue: Queue
+    book: _Book
+
+    def lines(self, where: str, market: str, count: Callable[[MachineType], int], hours: float = 1) -> Iterator[Line]:
+        """Machines, disks and addresses for some hours, all of them of one type: the cheapest or the dearest.
+
+        Args:
+            where: The queue, and the rung where it has several.
+            market: `spot` or `on_demand`.
+            count: How many, where they are of a type.
+            hours: For how long.
+        """
+        counts = {machine: count(machine) for machine in self._types}
+        most, least = max(counts.values()), min(counts.values())
+        yield self._machines(where, market, counts, hours)
+        gib = SYSTEM_GIB + self.queue.scratch_gib + (self.queue.gcp.extra_disk_gib or 0)
+        months = hours / prices.HOURS_A_MONTH
+        yield self.book.line(f"{where}: disks of {gib} GiB", most, "disk_gib_month", gib * months, least)
+        if _public(self.config):
+            # GCP bills less for those of Spot machines.
+            name = "public_ipv4_spot_hour" if (self.config.cloud, market) == ("gcp", "spot") else "public_ipv4_hour"
+            yield self.book.line(f"{where}: public addresses", most, name, hours, least)
+
+    def _machines(self, where: str, market: str, counts: Mapping[MachineType, int], hours: float) -> Line:
+        what = f"{where}: {_MARKETS[market]} machines"
+        priced = {machine: usd for machine in counts if (usd := self.book.machine(machine, market))}
+        unknown = [machine.type for machine in counts if machine not in priced]
+        why = f"{len(priced)} types" if len(priced) > 1 else "".join(machine.type for machine in priced)
+        if unknown:
+            no_price = f"no {_MARKETS[market]} price of {', '.join(unknown[:3])}"
+            more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+            why = "; ".join(filter(None, [why, f"{no_price}{more}"]))
+        low = min((counts[machine] * usd[0] * hours for machine, usd in priced.items()), default=None)
+        high = max((counts[machine] * usd[1] * hours for machine, usd in priced.items()), default=None)
+        return Line(what, max(counts.values()), low, high, why, complete=not unknown)
+
+    @property
+    def _types(self) -> Sequence[MachineType]:
+        wanted, item = self.queue.machines, self.queue.item
+        if self.config.cloud == "gcp":
+            return machines.one_size(wanted.families, wanted.size, item.cpus, item.memory_mib, item.gpus)
+        return machines.select(wanted.families, wanted.cpus.min, wanted.cpus.max)
+
+
+def _public(config: StackConfig) -> bool:
+    """Whether machines have addresses of their own; of a network that is there already it is not known."""
+    network = config.network
+    return network.existing is None and (network.create is None or network.create.egress == "public")
+
+
+def _network(config: StackConfig, book: _Book) -> Iterator[Line]:
+    new, hours = config.network.create, prices.HOURS_A_MONTH
+    if new is None or new.egress == "public":
+        return
+    if new.egress == "nat" and config.cloud == "gcp":
+        # The gateway itself is billed by the machines that use it.
+        yield book.line("network: address of Cloud NAT", 1, "public_ipv4_hour", hours)
+    elif new.egress == "nat":
+        yield book.line("network: NAT gateway", 1, "nat_gateway_hour", hours)
+        yield book.line("network: address of the NAT gateway", 1, "public_ipv4_hour", hours)
+    elif config.cloud == "aws":
+        count = (_ENDPOINTS + len(_secret_services(config))) * new.zones
+        yield book.line("network: interface endpoints in all zones", count, "interface_endpoint_hour", hours)
+
+
+def _busy_network(config: StackConfig, book: _Book) -> Iterator[Line]:
+    """What the network costs an hour beside what it costs idle."""
+    new = config.network.create
+    if config.cloud == "gcp" and new is not None and new.egress == "nat":
+        yield book.line("network: Cloud NAT gateway", 1, "nat_gateway_hour")
+
+
+def _secret_services(config: StackConfig) -> set[str]:
+    """The services that secrets of the queues come from: each has an interface endpoint where there is no internet."""
+    arns = [arn for queue in config.queues.values() for arn in queue.secrets.values()]
+    return {service for service in ("secretsmanager", "ssm") if any(f":{service}:" in arn for arn in arns)}
+
+
+def _keys(config: StackConfig, book: _Book) -> Iterator[Line]:
+    """Keys that the stack makes; a rotation adds a version, which is billed like the first."""
+    for what, wanted in (("job store", config.store.kms_key), ("logs", config.logs.kms_key)):
+        if wanted == "create":
+            yield book.line(f"KMS key of the {what}, a version", 1, "kms_key_month")

@@ -1,0 +1,99 @@
+"""`python -m ops estimate`: what a stack costs, before anything of it is made."""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+
+import click
+import yaml
+
+from components import money
+from components.config import ConfigError, from_file
+from components.money import Line, StackEstimate, Total
+from ops.project import stack_file
+from tidemill import prices
+
+NOT_COUNTED = (
+    "data that is stored or leaves the region, requests, log lines, images in the registry, taxes, discounts and free "
+    "tiers"
+)
+
+
+@click.command()
+@click.option("--stack", "stacks", required=True, multiple=True, help="A stack of stacks/, such as vision-dev; repeat.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object a stack, in a list.")
+def estimate(stacks: tuple[str, ...], as_json: bool) -> None:
+    """Say what stacks cost: idle a month, and the most that they can burn in an hour.
+
+    From the stack file and the price table of this checkout alone; nothing is asked and nothing is made. Exits 2 when
+    what was typed or a stack file is wrong.
+    """
+    found = {stack: of_stack(stack) for stack in stacks}
+    if as_json:
+        click.echo(json.dumps([document(stack, each) for stack, each in found.items()], indent=1))
+        return
+    for number, (stack, each) in enumerate(found.items()):
+        click.echo(("\n" if number else "") + "\n".join(table(stack, each)))
+
+
+def of_stack(stack: str) -> StackEstimate:
+    """The estimate of a stack of stacks/.
+
+    Raises:
+        click.UsageError: There is none, or something in it is wrong.
+    """
+    path = stack_file(stack)
+    try:
+        config = from_file(path)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    key = f"{config.cloud}:region"
+    region = yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(key)
+    if not isinstance(region, str):
+        raise click.UsageError(f"{path.name} sets no {key}, and a price depends on it.")
+    return money.estimate(config, region)
+
+
+def document(stack: str, found: StackEstimate) -> dict:
+    """The estimate as plain data with stable keys; null is unknown."""
+    return {
+        "stack": stack,
+        **{key: value for key, value in dataclasses.asdict(found).items() if key != "as_of"},
+        "as_of": found.as_of.isoformat() if found.as_of else None,
+        "idle_month_total": dataclasses.asdict(found.idle),
+        "burn_hour_total": dataclasses.asdict(found.burn),
+        "not_counted": NOT_COUNTED,
+    }
+
+
+def table(stack: str, found: StackEstimate) -> Iterable[str]:
+    """The estimate for people."""
+    yield f"{stack}, {found.cloud} {found.region}"
+    yield from _part("Idle, a month", found.idle_month, found.idle)
+    yield from _part("At full capacity, an hour", found.burn_hour, found.burn)
+    if found.as_of is None:
+        known = ", ".join(prices.regions(found.cloud))
+        yield f"The price table has nothing of {found.region}; it has {known}."
+        yield f"`python -m ops prices refresh --cloud {found.cloud} --region {found.region}` asks the cloud."
+        return
+    yield f"USD; the oldest price in it is of {found.as_of}. Not counted: {NOT_COUNTED}."
+
+
+def _part(head: str, lines: list[Line], summed: Total) -> Iterable[str]:
+    yield f"{head}: {'nothing stands' if not lines else _total(summed)}"
+    width = max((len(line.what) for line in lines), default=0)
+    for line in lines:
+        quantity = f"{line.quantity:g}"
+        yield f"  {line.what.ljust(width)}  {quantity:>6}  {_usd(line.usd_low, line.usd_high):>17}  {line.why}"
+
+
+def _total(summed: Total) -> str:
+    span = _usd(summed.usd_low, summed.usd_high)
+    return f"{span} USD" if summed.complete else f"at least {span} USD, for some prices are unknown"
+
+
+def _usd(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return "unknown"
+    first, last = f"{low:,.2f}", f"{high:,.2f}"
+    return first if first == last else f"{first} to {last}"

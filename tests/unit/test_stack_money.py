@@ -1,0 +1,181 @@
+"""What a stack costs. The prices are made up: the sums are the point, and what is said where a price is missing."""
+
+import datetime
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from components import money
+from components.config import parse
+from ops import estimate as command
+from tidemill import prices
+
+IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
+DAY = datetime.date(2026, 1, 2)
+SERVICES = {
+    "disk_gib_month": 0.073,
+    "public_ipv4_hour": 0.01,
+    "public_ipv4_spot_hour": 0.005,
+    "nat_gateway_hour": 0.1,
+    "interface_endpoint_hour": 0.01,
+    "kms_key_month": 2.0,
+    "scheduler_job_month": 0.5,
+}
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch):
+    """A vCPU costs 0.1 USD, on Spot 0.02 to 0.05; of c6i nothing is known, of m6i only On-Demand."""
+
+    def machine(cloud: str, region: str, type: str, *, gpus: int = 0) -> prices.MachinePrice | None:  # noqa: A002
+        if region != "here" or type.startswith("c6i"):
+            return None
+        size = type.rpartition(".")[2] if cloud == "aws" else type.rpartition("-")[2]
+        cpus = {"xlarge": 4, "2xlarge": 8, "4xlarge": 16}[size] if cloud == "aws" else int(size)
+        spot = prices.SpotRange(0.02 * cpus, 0.05 * cpus, DAY, "test")
+        return prices.MachinePrice(0.1 * cpus, None if type.startswith("m6i") else spot, DAY, "test")
+
+    def service(cloud: str, region: str, name: str) -> prices.ServicePrice | None:
+        return prices.ServicePrice(SERVICES[name], DAY, "test") if region == "here" and name in SERVICES else None
+
+    monkeypatch.setattr(prices, "machine", machine)
+    monkeypatch.setattr(prices, "service", service)
+
+
+def config(cloud: str = "aws", queue: dict[str, Any] | None = None, **keys: Any):
+    wanted = (
+        {"families": ["c7i"], "cpus": {"min": 4, "max": 16}} if cloud == "aws" else {"families": ["n2"], "cpus": 16}
+    )
+    settings = {"images": {"default": IMAGE}, "machines": wanted, "scratch_gib": 50, **(queue or {})}
+    return parse({"team": "t", "environment": "e", "cloud": cloud, "queues": {"cpu": settings}, **keys})
+
+
+def lines(found: list[money.Line]) -> dict[str, tuple[float, float | None, float | None]]:
+    def two(usd: float | None) -> float | None:
+        return None if usd is None else round(usd, 4)
+
+    return {line.what: (line.quantity, two(line.usd_low), two(line.usd_high)) for line in found}
+
+
+def test_an_idle_stack_on_aws_costs_nothing():
+    found = money.estimate(config(), "here")
+    assert found.idle_month == []
+    assert found.idle == money.Total(0, 0, complete=True)
+
+
+def test_at_full_capacity_machines_disks_and_addresses_are_billed():
+    found = money.estimate(config(queue={"capacity": [{"market": "spot", "max_cpus": 64}]}), "here")
+    # 4 machines of 16 vCPUs to 16 machines of 4; 100 GiB each.
+    assert lines(found.burn_hour) == {
+        "queue cpu: Spot machines": (16, 1.28, 3.2),
+        "queue cpu: disks of 100 GiB": (16, 0.04, 0.16),
+        "queue cpu: public addresses": (16, 0.04, 0.16),
+    }
+    assert found.burn.complete
+    assert found.as_of == DAY
+
+
+def test_each_rung_is_a_line_of_its_own():
+    rungs = [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 16}]
+    found = lines(money.estimate(config(queue={"capacity": rungs}), "here").burn_hour)
+    assert found["queue cpu, rung 2: On-Demand machines"] == (4, 1.6, 1.6)
+
+
+@pytest.mark.parametrize(
+    ("network", "what", "usd"),
+    [
+        ({"create": {"egress": "nat"}}, "network: NAT gateway", 73.0),
+        ({"create": {"egress": "nat"}}, "network: address of the NAT gateway", 7.3),
+        ({"create": {"egress": "endpoints", "zones": 2}}, "network: interface endpoints in all zones", 12 * 7.3),
+    ],
+)
+def test_egress_that_costs_idle(network, what, usd):
+    found = money.estimate(config(network=network), "here")
+    assert lines(found.idle_month)[what][1] == usd
+    assert "queue cpu: public addresses" not in lines(found.burn_hour)
+
+
+def test_secrets_need_endpoints_where_there_is_no_internet():
+    arn = "arn:aws:secretsmanager:here:123456789012:secret:token-AbCdEf"
+    network = {"create": {"egress": "endpoints", "zones": 1}}
+    found = money.estimate(config(network=network, queue={"secrets": {"TOKEN": arn}}), "here")
+    assert lines(found.idle_month)["network: interface endpoints in all zones"][0] == 7
+
+
+def test_an_existing_network_is_not_this_stacks_to_pay():
+    network = {"existing": {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}}
+    assert money.estimate(config(network=network), "here").idle_month == []
+
+
+def test_keys_that_the_stack_makes_are_billed_and_others_are_not():
+    key = "arn:aws:kms:us-west-2:123456789012:key/0123abcd-0123-0123-0123-0123456789ab"
+    found = money.estimate(config(store={"kms_key": "create"}, logs={"kms_key": key}), "here")
+    assert lines(found.idle_month) == {"KMS key of the job store, a version": (1, 2.0, 2.0)}
+
+
+def test_gcp_machines_that_stay_and_the_reconciler():
+    queue = {"gcp": {"min_machines": 2, "extra_disk_gib": 10}, "capacity": [{"market": "spot", "max_cpus": 64}]}
+    found = money.estimate(config("gcp", queue, network={"create": {"egress": "nat"}}), "here")
+    assert lines(found.idle_month) == {
+        "network: address of Cloud NAT": (1, 7.3, 7.3),
+        "queue cpu: Spot machines": (2, 2 * 730 * 0.32, 2 * 730 * 0.8),
+        "queue cpu: disks of 110 GiB": (2, 16.06, 16.06),
+        "reconciler: Cloud Scheduler job": (1, 0.5, 0.5),
+    }
+    assert lines(found.burn_hour)["network: Cloud NAT gateway"] == (1, 0.1, 0.1)
+
+
+def test_addresses_of_spot_machines_cost_less_on_gcp():
+    rungs = [{"market": "spot", "max_cpus": 16}, {"market": "on_demand", "max_cpus": 16}]
+    found = lines(money.estimate(config("gcp", {"capacity": rungs}), "here").burn_hour)
+    assert found["queue cpu, rung 1: public addresses"] == (1, 0.005, 0.005)
+    assert found["queue cpu, rung 2: public addresses"] == (1, 0.01, 0.01)
+
+
+def test_some_unknown_machines_make_a_total_that_says_at_least():
+    families = {"families": ["c7i", "c6i"], "cpus": {"min": 4, "max": 4}}
+    found = money.estimate(config(queue={"machines": families}), "here")
+    line = found.burn_hour[0]
+    assert (line.usd_low, line.complete) == (64 * 0.08, False)
+    assert "no Spot price of c6i.xlarge" in line.why
+    assert not found.burn.complete
+
+
+def test_an_unknown_region_is_unknown_and_never_zero():
+    found = money.estimate(config(network={"create": {"egress": "nat"}}), "elsewhere")
+    everything = found.idle_month + found.burn_hour
+    assert {(line.usd_low, line.usd_high, line.complete) for line in everything} == {(None, None, False)}
+    assert found.as_of is None
+    assert not found.idle.complete
+
+
+# ---- the command -----------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(command.estimate, arguments)
+
+
+def test_the_command_says_what_is_unknown_and_what_to_do(monkeypatch):
+    monkeypatch.setattr(prices, "regions", lambda cloud: ["here"])
+    told = run("--stack", "vision-prod")
+    assert told.exit_code == 0, told.output
+    assert "Idle, a month: at least 0.00 USD, for some prices are unknown" in told.output
+    assert "The price table has nothing of us-west-2; it has here." in told.output
+    assert "python -m ops prices refresh --cloud aws --region us-west-2" in told.output
+
+
+def test_json_has_null_for_the_unknown():
+    told = run("--stack", "vision-prod", "--stack", "vision-dev", "--json")
+    first, second = json.loads(told.output)
+    assert (first["stack"], second["stack"], first["as_of"]) == ("vision-prod", "vision-dev", None)
+    assert first["idle_month"][0]["usd_low"] is None
+    assert first["idle_month_total"]["complete"] is False
+
+
+def test_a_stack_that_is_not_there_is_the_callers_mistake():
+    told = run("--stack", "nope")
+    assert told.exit_code == 2
+    assert "there is no stacks/Pulumi.nope.yaml" in told.output
