@@ -26,7 +26,7 @@ PULUMI = ("PULUMI_",)
 GOOGLE = ("GOOGLE_", "CLOUDSDK_", "GCE_METADATA_", "GCLOUD_PROJECT", "PUBSUB_EMULATOR_HOST")
 GOOGLE_APIS = ["pubsub", "logging", "monitoring", "compute", "storage", "iam", "artifactregistry", "cloudfunctions",
                "cloudscheduler", "cloudresourcemanager", "serviceusage", "secretmanager", "cloudkms", "bigquery",
-               "run"]  # fmt: skip
+               "run", "billingbudgets"]  # fmt: skip
 START_SECONDS = 60.0
 
 

@@ -187,6 +187,10 @@ WITHOUT_RESOURCE = {
     "secretsmanager": re.compile(r"List|GetRandomPassword|BatchGet"),
     "iam": re.compile(r"List(Roles|Users|Policies|InstanceProfiles)$"),
 }
+# Actions that cover many operations: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbudgetservice.html
+COVERING = {
+    "budgets": ((re.compile(r"Describe"), "ViewBudget"), (re.compile(r"(?!.*Tag)"), "ModifyBudget")),
+}
 # Calls that hand a role to a service: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
 PASSING = {"RegisterJobDefinition", "CreateComputeEnvironment", "UpdateComputeEnvironment", "CreateDeliveryStream",
            "PutSubscriptionFilter", "RunInstances", "AddRoleToInstanceProfile"}  # fmt: skip
@@ -199,8 +203,9 @@ def _checks(prefix: str, operation: str, params: dict[str, Any], region: str) ->
         context["batch:shareidentifier"] = params["shareIdentifier"]
     if prefix == "sts":
         context |= {f"sts:{key.lower()}": params[key] for key in ("ExternalId", "RoleSessionName") if key in params}
+    action = next((name for rule, name in COVERING.get(prefix, ()) if rule.match(operation)), operation)
     for resource in _resources(prefix, operation, params, region):
-        yield Check(f"{prefix}:{operation}", resource, context)
+        yield Check(f"{prefix}:{action}", resource, context)
         if prefix == "sts" and "aws:tagkeys" in context:
             yield Check("sts:TagSession", resource, context)
     if (prefix, operation) == ("batch", "SubmitJob") and context.get("aws:tagkeys"):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from localcloud import daemon
-from localcloud.aws import accounts, authorize, gaps
+from localcloud.aws import accounts, authorize, budgets, gaps
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
 from localcloud.aws.gateway import Gateway
 from localcloud.aws.s3_faults import S3Faults
@@ -54,6 +54,7 @@ class Daemon:
         state: Path = options.state.resolve()
         state.mkdir(parents=True, exist_ok=True)
         gaps.fill()
+        budgets.fill()
         accounts.create_deployer(state / "credentials.json")
         services: dict[str, Any] = {}
         control: dict[str, Any] = {"calls": authorize.calls, "denied": authorize.denied}

@@ -43,7 +43,7 @@ def new_name(call: Call, collection: str, value: Value, number: int) -> str:
         own = f"{body['accountId']}@{collection.split('/')[2]}.iam.gserviceaccount.com"
     reference = next((part for key, part in value.items() if key.endswith("Reference")), {})
     own = own or reference.get("datasetId") or reference.get("tableId")
-    if not own and "monitoring/" in collection:
+    if not own and collection.startswith(("monitoring/", "billingbudgets/")):
         own = str(10**15 + number)
     if not own:
         raise ApiError(400, "Required field 'name' is missing.", field="name")

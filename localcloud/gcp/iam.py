@@ -126,6 +126,8 @@ class Policy:
         api, *parts = resource.split("/")
         if "objects" in parts:  # objects have no policy, and their names hold slashes
             parts = parts[: parts.index("objects")]
+        if parts[:1] == ["billingAccounts"]:  # it pays for projects and lies in none
+            return ["/".join([api, *parts[:size]]) for size in range(len(parts), 1, -1)]
         levels = ["/".join([api, *parts[:size]]) for size in range(len(parts), 2, -1)]
         return [*levels, f"cloudresourcemanager/projects/{self._project}"]
 

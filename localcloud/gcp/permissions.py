@@ -13,7 +13,7 @@ from typing import Any
 
 from localcloud.gcp.discovery import Call
 
-SERVICES = {"cloudresourcemanager": "resourcemanager"}
+SERVICES = {"billingbudgets": "billing", "cloudresourcemanager": "resourcemanager"}
 VERBS = {"insert": "create", "createAsync": "create", "patch": "update", "updateAsync": "update", "put": "update",
          "aggregatedList": "list", "batchGet": "get", "batchEnable": "enable", "wait": "get"}  # fmt: skip
 SCOPES = {"projects", "locations", "global", "zones", "regions", "v1"}

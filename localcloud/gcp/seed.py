@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 PROJECT, NUMBER, REGION = "localcloud-project", "123456789012", "us-central1"
 DEPLOYER = f"deployer@{PROJECT}.iam.gserviceaccount.com"
+BILLING_ACCOUNT = "012345-6789AB-CDEF01"
 ZONES = {"us-central1": "abcf", "us-west1": "abc", "us-east1": "bcd", "europe-west1": "bcd", "europe-west4": "abc"}
 """https://cloud.google.com/compute/docs/regions-zones"""
 QUOTAS = {"CPUS": 5000.0, "PREEMPTIBLE_CPUS": 5000.0, "N2_CPUS": 5000.0, "N2D_CPUS": 5000.0, "C3_CPUS": 5000.0,
@@ -27,6 +28,7 @@ AGENTS = {"pubsub.googleapis.com": "gcp-sa-pubsub", "cloudscheduler.googleapis.c
           "bigquery.googleapis.com": "bigquery-encryption", "iam.googleapis.com": "", "monitoring.googleapis.com": "",
           "cloudresourcemanager.googleapis.com": "", "serviceusage.googleapis.com": "", "cloudkms.googleapis.com": "",
           "cloudbuild.googleapis.com": "gcp-sa-cloudbuild", "iamcredentials.googleapis.com": "",
+          "billingbudgets.googleapis.com": "",
           "containerscanning.googleapis.com": "container-analysis"}  # fmt: skip
 """Service agents: https://cloud.google.com/iam/docs/service-agents"""
 
@@ -57,6 +59,10 @@ def fill(site: Site) -> None:
         state = "ENABLED" if on else "DISABLED"
         put(f"serviceusage/{base}/services/{service}", {"name": name, "state": state, "config": config})
     site.resources.set_policy(f"cloudresourcemanager/{base}", {"version": 1, "etag": "BwA=", "bindings": bindings})
+    account = f"billingAccounts/{BILLING_ACCOUNT}"
+    put(f"billingbudgets/{account}", {"name": account})
+    costs = [{"role": "roles/billing.costsManager", "members": [f"serviceAccount:{DEPLOYER}"]}]
+    site.resources.set_policy(f"billingbudgets/{account}", {"version": 1, "etag": "BwA=", "bindings": costs})
     put(f"compute/{base}", {"kind": "compute#project", "name": PROJECT, "id": NUMBER, "quotas": []})
     for region, letters in ZONES.items():
         at = f"{COMPUTE}/{base}"

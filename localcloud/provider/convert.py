@@ -92,6 +92,8 @@ def _structure(value: Any, shape: Any, path: str, names: dict[str, str]) -> dict
         value = value[0]
     if isinstance(value, str) and "Key" in shape.members:  # a tag's key alone, as DeleteTags takes it
         return {"Key": value}
+    if isinstance(value, str) and set(shape.members) == {"SubscriptionType", "Address"}:
+        return {"SubscriptionType": "EMAIL", "Address": value}
     if isinstance(value, str) and set(shape.members) == {"zone"}:
         return {"zone": value}
     if not isinstance(value, dict):

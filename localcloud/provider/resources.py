@@ -301,6 +301,8 @@ class Resource:
     def _each(self, step: dict[str, Any], context: dict[str, Any]) -> list[Any]:
         if "each" not in step:
             return [None]
+        if "of" in step["each"]:
+            return lookup(step["each"]["of"].removeprefix("$"), context) or []
         answer = self._call(step["each"], context)
         items = jmespath.search(text(step["each"]["at"], context), answer) or []
         size = step.get("chunk")

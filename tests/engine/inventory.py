@@ -31,8 +31,10 @@ _LISTS = [
     ("iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
     ("logs", "describe_log_groups", "logGroups", "logGroupName"),
     ("kms", "list_aliases", "Aliases", "AliasName"),
+    ("budgets", "describe_budgets", "Budgets", "BudgetName"),
     ("firehose", "list_delivery_streams", "DeliveryStreamNames", ""),
 ]
+_OPTIONS = {"list_policies": {"Scope": "Local"}, "describe_budgets": {"AccountId": "123456789012"}}
 _GONE = {"INACTIVE", "deleted", "DELETED"}
 
 
@@ -54,7 +56,7 @@ def inventory(env: Mapping[str, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for service, operation, key, name in _LISTS:
         ask: Callable[..., dict[str, Any]] = getattr(clients.setdefault(service, client(env, service)), operation)
-        options = {"Scope": "Local"} if operation == "list_policies" else {}
+        options = _OPTIONS.get(operation, {})
         entries: Iterable[Any] = (entry for entry in ask(**options)[key] if not _is_gone(entry))
         names = sorted(entry if isinstance(entry, str) else entry[name] for entry in entries)
         if names:

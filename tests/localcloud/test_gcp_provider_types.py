@@ -16,6 +16,7 @@ from localcloud.provider import resources
 
 pytestmark = pytest.mark.xdist_group("localcloud-gcp-provider")
 REGION = "us-central1"
+BILLING_ACCOUNT = "012345-6789AB-CDEF01"
 ERRORS, WARNINGS = "severity >= ERROR", "severity >= WARNING"
 IMAGE = "projects/cos-cloud/global/images/family/cos-stable"
 
@@ -125,6 +126,22 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"filter": ERRORS, "metricDescriptor": {"metricKind": "DELTA", "valueType": "INT64", "unit": "1"}},
         {"filter": WARNINGS},
     ),
+    (
+        "gcp:monitoring/notificationChannel:NotificationChannel",
+        {"type": "email", "labels": {"email_address": "a@example.com"}, "userLabels": {"by": "test"}},
+        {"labels": {"email_address": "b@example.com"}},
+    ),
+    (
+        "gcp:billing/budget:Budget",
+        {
+            "billingAccount": BILLING_ACCOUNT,
+            "amount": {"specifiedAmount": {"currencyCode": "USD", "units": "2000"}},
+            "budgetFilter": {"projects": ["projects/123456789012"], "calendarPeriod": "MONTH"},
+            "thresholdRules": [{"thresholdPercent": 0.5, "spendBasis": "CURRENT_SPEND"}],
+            "allUpdatesRule": {"disableDefaultIamRecipients": True},
+        },
+        {"amount": {"specifiedAmount": {"currencyCode": "USD", "units": "3000"}}},
+    ),
     ("gcp:bigquery/dataset:Dataset", {"datasetId": "lines", "location": "US"}, {"description": "d"}),
     (
         "gcp:cloudscheduler/job:Job",
@@ -153,6 +170,13 @@ def test_a_life(calls: Calls, token: str, inputs: dict[str, Any], changed: dict[
         assert {key: outputs.get(key) for key in changed} == changed
         assert resources.diff(life.row, life.inputs, life.refreshed()) == {}
     life.ends()
+
+
+def test_a_billing_account_is_no_part_of_the_project(calls: Calls) -> None:
+    """Its owner may do everything in it, and nothing with an account that lets them manage no budgets."""
+    amount = {"specifiedAmount": {"currencyCode": "USD", "units": "1"}}
+    with pytest.raises(GoogleError, match=r"billing\.budgets\.create"):
+        Life(calls, "gcp:billing/budget:Budget", "b", billingAccount="ABCDEF-ABCDEF-ABCDEF", amount=amount)
 
 
 def test_a_fleet(calls: Calls) -> None:

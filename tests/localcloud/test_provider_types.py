@@ -194,7 +194,20 @@ def metric(value: str) -> dict[str, str]:
 
 
 BLOCK = {"blockPublicAcls": True, "blockPublicPolicy": True, "ignorePublicAcls": True, "restrictPublicBuckets": True}
+
+
 # token: (inputs, the changes that an update makes), as functions of the world; no changes: every change replaces it
+def notice(percent: float) -> dict[str, Any]:
+    """A notice of a budget."""
+    return {
+        "comparisonOperator": "GREATER_THAN",
+        "notificationType": "ACTUAL",
+        "threshold": percent,
+        "thresholdType": "PERCENTAGE",
+        "subscriberEmailAddresses": ["a@example.com"],
+    }
+
+
 LIVES: dict[str, Any] = {
     "aws:ec2/vpc:Vpc": lambda w: ({"cidrBlock": "10.9.0.0/16"}, {"enableDnsHostnames": True, "tags": {"a": "b"}}),
     "aws:ec2/subnet:Subnet": lambda w: (
@@ -332,6 +345,18 @@ LIVES: dict[str, Any] = {
         {"fairSharePolicy": {"shareDecaySeconds": 60}},
         {"fairSharePolicy": {"shareDecaySeconds": 120}, "tags": {"a": "b"}},
     ),
+    "aws:budgets/budget:Budget": lambda w: (
+        {
+            "budgetType": "COST",
+            "timeUnit": "MONTHLY",
+            "limitAmount": "20",
+            "limitUnit": "USD",
+            "metrics": "UnblendedCost",
+            "filterExpression": {"ands": [{"tags": {"key": "a", "values": ["b"]}}]},
+            "notifications": [notice(50), notice(80)],
+        },
+        {"limitAmount": "30", "notifications": [notice(90)], "tags": {"a": "b"}},
+    ),
     "aws:cloudwatch/logGroup:LogGroup": lambda w: ({"retentionInDays": 14}, {"retentionInDays": 0, "tags": {"a": "b"}}),
     "aws:cloudwatch/logMetricFilter:LogMetricFilter": lambda w: (
         {"logGroupName": w["logs"], "pattern": "x", "metricTransformation": metric("1")},
@@ -400,6 +425,20 @@ def test_a_job_definition_keeps_older_revisions_only_when_told_so(world: World) 
         found = world.clients.get("batch").describe_job_definitions(jobDefinitionName=inputs["name"], status="ACTIVE")
         assert len(found["jobDefinitions"]) == active
         resource.delete(resource_id, outputs, 30)
+
+
+def test_a_budgets_notices_are_put_in_the_place_of_the_old(world: World) -> None:
+    token = "aws:budgets/budget:Budget"
+    given = {"budgetType": "COST", "timeUnit": "MONTHLY", "limitAmount": "20", "limitUnit": "USD"}
+    resource = resources.Resource(token, world.clients)
+    inputs = complete(token, "notices", given | {"notifications": [notice(50), notice(80)]})
+    resource_id, outputs = resource.create(inputs, 30)
+    news = complete(token, "notices", given | {"notifications": [notice(50), notice(90)]}, inputs)
+    outputs = resource.update(resource_id, inputs, outputs, news, 30)
+    asked = {"AccountId": world.clients.account, "BudgetName": inputs["name"]}
+    found = world.clients.get("budgets").describe_notifications_for_budget(**asked)["Notifications"]
+    assert [each["Threshold"] for each in found] == [50.0, 90.0]
+    resource.delete(resource_id, outputs, 30)
 
 
 def test_a_template_update_is_a_new_default_version(world: World) -> None:

@@ -130,10 +130,12 @@ class Gcp(Kind):
             fields["tags_at"] = "properties.labels"
         else:  # what never changes needs no reading back
             fields["out"] = _read_back(body) | fields["out"]
-        own = {"name": f"={at}"}
+        own = named = {"name": f"={at}"}
+        if fields.get("id") == "name":  # the cloud names it, and the id is that name
+            named = {"name": "$id"}
         if part:
             above = at.rpartition("/")[0]
-            own = {"name": f"={above}", "list": part}
+            own = named = {"name": f"={above}", "list": part}
             operations = ("putPart", "putPart", "readPart", "removePart")
         else:
             operations = (_first(service, "insert", "create"), _first(service, "patch", "update"), "get", "delete")
@@ -144,10 +146,11 @@ class Gcp(Kind):
         fields.setdefault("create", {"op": create, "params": given | extra})
         if update and not lasting:
             again = {key: value for key, value in query.items() if key == "uniqueWriterIdentity"}
-            fields.setdefault("update", [{"op": update, "params": given | ({"query": again} if again else {})}])
-        fields.setdefault("read", [{"op": read, "params": own if not part else given}])
+            changed = given | named | ({"query": again} if again else {})
+            fields.setdefault("update", [{"op": update, "params": changed}])
+        fields.setdefault("read", [{"op": read, "params": named if not part else given}])
         if _exists(service, delete) or part:
-            fields.setdefault("delete", [{"op": delete, "params": own if not part else given}])
+            fields.setdefault("delete", [{"op": delete, "params": named if not part else given}])
         if "autoname" not in fields and keys and keys[-1] == "name":
             fields["autoname"] = {"property": "name", "max": 63, "lower": True}
         elif not fields.get("autoname"):

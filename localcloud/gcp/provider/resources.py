@@ -21,7 +21,9 @@ class Resource(resources.Resource):
         context = super()._context(inputs, out, resource_id)
         if inputs.get("project"):
             context["project"] = inputs["project"]
-        return context if inputs else {**context, **_words(self.row.id.removeprefix("="), resource_id)}
+        named = self.row.id.startswith("=")  # by us, else by Google: in the place of the last part
+        words = self.row.id[1:] if named else f"{self.row.at.rpartition('/')[0]}/{{name}}"
+        return context if inputs else {**context, **_words(words, resource_id)}
 
     def _call(self, step: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
         service = step.get("service", self.row.service)

@@ -1,0 +1,61 @@
+"""What moto's AWS Budgets lacks and our stacks need: changing a budget, and its tags."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from moto.budgets.models import Budget
+from moto.budgets.responses import BudgetsResponse
+
+_create = BudgetsResponse.create_budget
+
+
+def _tags(response: BudgetsResponse) -> dict[str, str]:
+    """The tags of the budget that a call names, by its ARN or in a new budget."""
+    name = (response._get_param("Budget") or {}).get("BudgetName")
+    name = name or response._get_param("ResourceARN").partition(":budget/")[2]
+    return response.backend.__dict__.setdefault("localcloud_tags", {}).setdefault(name, {})
+
+
+def _create_with_tags(response: BudgetsResponse) -> str:
+    answer = _create(response)
+    _tags(response).clear()  # an earlier budget's of that name
+    return answer and _tag(response)
+
+
+def _tag(response: BudgetsResponse) -> str:
+    _tags(response).update({tag["Key"]: tag["Value"] for tag in response._get_param("ResourceTags") or []})
+    return "{}"
+
+
+def _untag(response: BudgetsResponse) -> str:
+    for key in response._get_param("ResourceTagKeys"):
+        _tags(response).pop(key, None)
+    return "{}"
+
+
+def _list_tags(response: BudgetsResponse) -> str:
+    tags = [{"Key": key, "Value": value} for key, value in _tags(response).items()]
+    return json.dumps({"ResourceTags": tags})
+
+
+def _update(response: BudgetsResponse) -> str:
+    """A budget is put in the place of the old one; its notices stay."""
+    wanted: dict[str, Any] = response._get_param("NewBudget")
+    account, name = response._get_param("AccountId"), wanted["BudgetName"]
+    response.backend.describe_budget(account, name)  # refused where there is none
+    known = response.backend.budgets[account]
+    changed: Any = Budget(wanted, [])
+    changed.notifications = known[name].notifications
+    known[name] = changed
+    return "{}"
+
+
+def fill() -> None:
+    """Put it into moto's own class."""
+    BudgetsResponse.create_budget = _create_with_tags  # type: ignore[method-assign]
+    BudgetsResponse.update_budget = _update  # type: ignore[attr-defined]
+    BudgetsResponse.tag_resource = _tag  # type: ignore[attr-defined]
+    BudgetsResponse.untag_resource = _untag  # type: ignore[attr-defined]
+    BudgetsResponse.list_tags_for_resource = _list_tags  # type: ignore[attr-defined]
