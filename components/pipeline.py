@@ -42,7 +42,7 @@ class Pipeline(pulumi.ComponentResource):
 
     Makes: on AWS `AwsNetwork`, `AwsRegistry`, `AwsStore` with the descriptor in it, `AwsIdentity` with the submitter
     policy, `AwsLogs`, and an `AwsBatchQueue` for each queue; on GCP the same rooms, a `GcpWorkerPool` for each queue,
-    and one `GcpReconciler`.
+    and one `GcpReconciler`; with a budget `AwsBudget` or `GcpBudget`.
 
     Costs while idle: with the default config storage alone; each part says what its options cost.
 

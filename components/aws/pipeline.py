@@ -8,6 +8,7 @@ import pulumi
 
 from components.aws.account import Place
 from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs, jobs_statements
+from components.aws.budget import AwsBudget, AwsBudgetArgs
 from components.aws.identity import AwsIdentity, AwsIdentityArgs
 from components.aws.logs import AwsLogs, AwsLogsArgs
 from components.aws.network import AwsNetwork, AwsNetworkArgs
@@ -38,6 +39,7 @@ class AwsParts:
         self._network = self._make_network(name)
         self._registry = self._make_registry(name)
         self._identity = self._make_identity(name)
+        self._budget = self._make_budget(name)
         self._queues = {key: self._make_queue(f"{name}-{key}", key, queue) for key, queue in config.queues.items()}
         self._grant()
         self.descriptor = describe(
@@ -55,6 +57,7 @@ class AwsParts:
             self._network,
             self._registry,
             self._identity,
+            *self._budget,
             *self._queues.values(),
         ]
 
@@ -124,6 +127,16 @@ class AwsParts:
             tags=self._tags,
         )
         return AwsIdentity(f"{name}-identity", args, self._child)
+
+    def _make_budget(self, name: str) -> list[AwsBudget]:
+        """The budget of what carries the pipeline's tags, or none."""
+        wanted = self._config.budget
+        if wanted is None:
+            return []
+        args = AwsBudgetArgs(
+            monthly_usd=wanted.monthly_usd, notify=wanted.notify, cost_tags=self._tags, tags=self._tags
+        )
+        return [AwsBudget(f"{name}-budget", args, self._child)]
 
     def _make_queue(self, name: str, key: str, queue: Queue) -> AwsBatchQueue:
         identity, worker = self._identity, self._config.worker_image

@@ -3,10 +3,11 @@
 from components.config.checks import repository_of
 from components.config.errors import ConfigError
 from components.config.load import from_file, from_pulumi, gcp_queue, parse, part
-from components.config.models import Logs, NewNetwork, Registry, StackConfig, Store
+from components.config.models import Budget, Logs, NewNetwork, Registry, StackConfig, Store
 from components.config.queue_models import Mount, Queue, Rung
 
 __all__ = [
+    "Budget",
     "ConfigError",
     "Logs",
     "Mount",

@@ -13,8 +13,10 @@ from pydantic import AfterValidator, Field
 
 from components.config.queue_models import Model, Queue
 from components.config.types import (
+    ADDRESS,
     AWS_KEY,
     AWS_PRINCIPAL,
+    BILLING_ACCOUNT,
     GCP_PRINCIPAL,
     NETWORK,
     POLICY,
@@ -171,6 +173,30 @@ class Logs(Model):
     )
 
 
+class Budget(Model):
+    """A monthly budget of what the stack costs, and who is told when it is used up. A notice, not a stop."""
+
+    monthly_usd: int = Field(
+        ge=1,
+        le=100_000_000,
+        description="Whole US dollars a calendar month. Costs nothing. GCP: the billing account must be in USD.",
+    )
+    notify: Annotated[
+        list[Annotated[str, matching(ADDRESS, "an e-mail address such as ml-platform@example.com", 254)]],
+        AfterValidator(unique),
+    ] = Field(
+        min_length=1,
+        max_length=10,
+        description="E-mail addresses that are told at 50, 80 and 100 % spent and at 100 % forecast; on GCP at most 5.",
+    )
+    billing_account: (
+        Annotated[str, matching(BILLING_ACCOUNT, "the id of a billing account such as 012345-6789AB-CDEF01")] | None
+    ) = Field(
+        default=None,
+        description="GCP: the billing account that pays for the project; budgets belong to it. AWS has none.",
+    )
+
+
 class Access(Model):
     """Who may submit."""
 
@@ -205,6 +231,10 @@ class StackConfig(Model):
     store: Store = Field(default=Store(), description="The job store.")
     registry: Registry = Field(default=Registry(), description="The team's image repositories.")
     logs: Logs = Field(default=Logs(), description="The workers' log lines.")
+    budget: Budget | None = Field(
+        default=None,
+        description="A monthly budget with notices by e-mail. Leave out for none; it costs nothing.",
+    )
     worker_image: str | None = Field(
         default=None,
         description="The worker's image by digest, as `make worker PUSH=REGISTRY` prints it; it runs beside every "

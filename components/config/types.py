@@ -20,6 +20,10 @@ AWS_PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(root|user/[\w+=,.@/-]+|
 """A user, role or account of AWS."""
 GCP_PRINCIPAL = re.compile(r"(user|group|serviceAccount):[\w.+-]+@[\w-]+(\.[\w-]+)+")
 """A person, group or service account of GCP."""
+ADDRESS = re.compile(r"[\w.+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
+"""An e-mail address."""
+BILLING_ACCOUNT = re.compile(r"[0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6}")
+"""A billing account of GCP. Source: https://cloud.google.com/billing/docs/how-to/find-billing-account-id"""
 NETWORK = re.compile(rf"{_PROJECT}/global/networks/[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")
 """A VPC network of GCP."""
 SUBNETWORK = re.compile(rf"{_PROJECT}/regions/[a-z0-9-]+/subnetworks/[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")

@@ -10,6 +10,7 @@ from components.gcp.store import GcpStore, GcpStoreArgs
 
 SERVICES = (
     "artifactregistry.googleapis.com",
+    "billingbudgets.googleapis.com",
     "cloudbuild.googleapis.com",
     "cloudfunctions.googleapis.com",
     "cloudkms.googleapis.com",

@@ -9,6 +9,7 @@ import pulumi
 from components.base import team_labels
 from components.config import Queue, StackConfig
 from components.describe import describe, gcp_queue
+from components.gcp.budget import GcpBudget, GcpBudgetArgs
 from components.gcp.identity import GcpIdentity, GcpIdentityArgs
 from components.gcp.logs import GcpLogs, GcpLogsArgs
 from components.gcp.network import GcpNetwork, GcpNetworkArgs
@@ -41,6 +42,7 @@ class GcpParts:
         self._identity = GcpIdentity(
             f"{name}-identity", GcpIdentityArgs(submitters=list(config.access.submitters)), self._child
         )
+        self._budget = self._make_budget(name)
         self._pools = {key: self._make_pool(f"{name}-{key}", key, queue) for key, queue in config.queues.items()}
         self._reconciler = self._make_reconciler(name)
         self._grant_machines()
@@ -61,6 +63,7 @@ class GcpParts:
             self._network,
             self._registry,
             self._identity,
+            *self._budget,
             *self._pools.values(),
             self._reconciler,
         ]
@@ -108,6 +111,20 @@ class GcpParts:
             labels=self._labels,
         )
         return GcpRegistry(f"{name}-registry", args, self._child)
+
+    def _make_budget(self, name: str) -> list[GcpBudget]:
+        """The project's budget, or none."""
+        wanted = self._config.budget
+        if wanted is None:
+            return []
+        assert wanted.billing_account is not None  # the checks of a stack on GCP
+        args = GcpBudgetArgs(
+            monthly_usd=wanted.monthly_usd,
+            notify=wanted.notify,
+            billing_account=wanted.billing_account,
+            labels=self._labels,
+        )
+        return [GcpBudget(f"{name}-budget", args, self._child)]
 
     def _image(self, queue: str) -> pulumi.Input[str]:
         return resolve(self._config.queues[queue].images["default"], self._registry.url)

@@ -51,7 +51,8 @@ def test_everything_that_can_carry_labels_carries_the_teams(stack):
     labelled = [made for made in recorder.resources if _labelled(made)]
     assert len(labelled) >= 7
     for made in labelled:
-        assert expected.items() <= made.inputs.get("labels", {}).items(), made.name
+        own = "userLabels" if made.kind == "monitoring.NotificationChannel" else "labels"
+        assert expected.items() <= made.inputs.get(own, {}).items(), made.name
 
 
 def _labelled(made: Made) -> bool:

@@ -74,6 +74,11 @@ def before(google) -> set[str]:
 def project(before, google, tmp_path_factory) -> Project:
     project = copy_of("vision-gcp-dev", google, tmp_path_factory)
     with project.config() as config:
+        config["tidemill:budget"] = {
+            "monthly_usd": 500,
+            "notify": ["ml-platform@example.com"],
+            "billing_account": "012345-6789AB-CDEF01",
+        }
         cpu = config["tidemill:queues"]["cpu"]
         cpu["capacity"] = [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 32}]
         cpu["secrets"] = {"HF_TOKEN": f"projects/{google.project}/secrets/hf-token"}

@@ -58,6 +58,8 @@ def test_every_key_has_a_sentence():
 def test_every_key_has_a_default_but_the_few_that_cannot():
     required = {name for name, field in fields(StackConfig, set()) if field.is_required()}
     assert required == {
+        "Budget.monthly_usd",
+        "Budget.notify",
         "Mount.path",
         "Queue.images",
         "StackConfig.environment",
@@ -73,7 +75,7 @@ def test_the_project_declares_every_key_with_the_models_words():
     declared = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
     names = {name.removeprefix("tidemill:") for name in declared}
     # A key without a default may be declared only if it must be set.
-    assert names == set(StackConfig.model_fields) - {"permission_boundary", "worker_image"}
+    assert names == set(StackConfig.model_fields) - {"budget", "permission_boundary", "worker_image"}
     for name, declaration in declared.items():
         field = StackConfig.model_fields[name.removeprefix("tidemill:")]
         assert ("default" in declaration) is not field.is_required(), name

@@ -21,7 +21,7 @@ from components.config.checks.common import (
 )
 from components.config.checks.images import check_images
 from components.config.errors import ConfigError, key_path, shown
-from components.config.models import Logs, StackConfig, Store
+from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.queue_models import Queue
 from components.config.types import AWS_KEY, AWS_PRINCIPAL
 
@@ -53,6 +53,7 @@ def check_stack(config: StackConfig) -> None:
     _names(config)
     _other_clouds(config)
     check_logs(config.logs)
+    check_budget(config.budget)
     _existing_network(config)
     _size(config)
 
@@ -88,6 +89,12 @@ def check_logs(logs: Logs) -> None:
     if logs.archive == "bigquery":
         raise ConfigError(key_path(["logs", "archive"]), shown("bigquery"), "bucket; BigQuery is GCP's", "Take bucket")
     check_key(["logs"], logs, AWS_KEY, "the ARN of a KMS key")
+
+
+def check_budget(budget: Budget | None) -> None:
+    """The budget's keys are AWS's."""
+    if budget is not None:
+        refuse(["budget"], budget, "billing_account", _ON_GCP, "Remove it; an AWS account has its own budgets")
 
 
 def check_store(store: Store) -> None:

@@ -22,7 +22,7 @@ from components.config.checks.common import (
 )
 from components.config.checks.images import check_images, repository_of
 from components.config.errors import ConfigError, key_path, shown
-from components.config.models import Logs, StackConfig, Store
+from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.queue_models import Queue
 from components.config.types import GCP_KEY, GCP_PRINCIPAL
 
@@ -41,6 +41,10 @@ Source: https://cloud.google.com/compute/docs/instance-groups/regional-migs"""
 MOST_RETENTION_DAYS = 3650
 """Source: https://cloud.google.com/logging/quotas"""
 
+MOST_CHANNELS = 5
+"""Notification channels of a budget.
+Source: https://cloud.google.com/billing/docs/reference/budget/rest/v1/billingAccounts.budgets"""
+
 _KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 _MOUNTS = ("host", "gcs", "filestore")
 _WRITABLE = ("/mnt/disks/", "/var/lib/")
@@ -58,6 +62,7 @@ def check_stack(config: StackConfig) -> None:
     _other_clouds(config)
     _network(config)
     check_logs(config.logs)
+    check_budget(config.budget)
     _reachable(config, ["worker_image"], config.worker_image)
 
 
@@ -154,6 +159,20 @@ def check_logs(logs: Logs) -> None:
             "Lower it, or set logs.archive",
         )
     check_key(["logs"], logs, GCP_KEY, _KEY)
+
+
+def check_budget(budget: Budget | None) -> None:
+    """A budget lies in a billing account, and tells no more people than Google takes."""
+    if budget is None:
+        return
+    check_all_set(["budget"], budget, ("billing_account",))
+    if len(budget.notify) > MOST_CHANNELS:
+        raise ConfigError(
+            key_path(["budget", "notify"]),
+            f"{len(budget.notify)} addresses",
+            f"at most {MOST_CHANNELS} on GCP",
+            "Name a mailing list",
+        )
 
 
 def check_store(store: Store) -> None:

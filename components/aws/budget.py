@@ -1,0 +1,116 @@
+"""A pipeline's monthly budget, and who is told when it is used up."""
+
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_aws as aws
+
+from components.base import as_args, token
+from components.config import Budget, part
+from components.config.checks.aws import check_budget
+
+ACTUAL = (50, 80, 100)
+"""Percent of the budget that were spent when a notice is sent."""
+FORECAST = 100
+"""Percent of the budget that the month is forecast to end with when a notice is sent."""
+METRIC = "UnblendedCost"
+"""What usage costs on the day of its use. AWS wants a metric with every filter expression.
+Source: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_Budget.html"""
+
+
+@dataclass
+class AwsBudgetArgs:
+    """Arguments of `AwsBudget`."""
+
+    monthly_usd: int
+    """USD a calendar month (UTC)."""
+    notify: list[str]
+    """Who is told: 1 to 10 e-mail addresses."""
+    cost_tags: dict[str, str] = field(default_factory=dict)
+    """What is counted: the cost of everything that carries all of these tags; without any, the whole account's."""
+    tags: dict[str, str] | None = None
+    """Tags of the budget itself."""
+
+
+class AwsBudget(pulumi.ComponentResource):
+    """A monthly cost budget of what carries a pipeline's tags, with notices by e-mail.
+
+    It is a notice and no stop: AWS computes costs a few times a day, hours after the use, and ends nothing. A job's own
+    limit is `tidemill submit --max-usd`. Tags count from the day on which they are activated as cost allocation tags in
+    the account that pays (the management account of an organization); until then the budget stays at zero.
+
+    Sources: https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-best-practices.html,
+    https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
+
+    Type token: ``tidemill:index:AwsBudget``.
+
+    Makes: a budget with notices at 50, 80 and 100 % spent and at 100 % forecast.
+
+    Costs while idle: nothing.
+
+    Example:
+        ```python
+        tags = {"tidemill:team": "vision"}
+        args = AwsBudgetArgs(monthly_usd=2000, notify=["ml-platform@example.com"], cost_tags=tags)
+        budget = AwsBudget("vision-dev-budget", args)
+        pulumi.export("budget", budget.budget)
+        ```
+    """
+
+    budget: pulumi.Output[str]
+    """The budget's name."""
+
+    def __init__(self, name: str, args: AwsBudgetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(AwsBudgetArgs, args)
+        super().__init__(token(AwsBudget), name, None, opts)
+        wanted = part(Budget, {"monthly_usd": args.monthly_usd, "notify": args.notify}, "budget")
+        check_budget(wanted)
+        made = aws.budgets.Budget(
+            f"{name}-monthly",
+            budget_type="COST",
+            time_unit="MONTHLY",
+            limit_amount=str(wanted.monthly_usd),
+            limit_unit="USD",
+            metrics=METRIC if args.cost_tags else None,
+            filter_expression=_all_of(args.cost_tags),
+            notifications=[
+                *(_notice("ACTUAL", percent, wanted.notify) for percent in ACTUAL),
+                _notice("FORECASTED", FORECAST, wanted.notify),
+            ],
+            tags=args.tags,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.budget = made.name
+        self.register_outputs({"budget": self.budget})
+
+
+def _all_of(tags: dict[str, str]) -> aws.budgets.BudgetFilterExpressionArgs | None:
+    """Costs that carry every one of the tags; `And` is for two or more.
+
+    Source: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_Expression.html
+    """
+    if not tags:
+        return None
+    if len(tags) == 1:
+        [(key, value)] = tags.items()
+        return aws.budgets.BudgetFilterExpressionArgs(
+            tags=aws.budgets.BudgetFilterExpressionTagsArgs(key=key, values=[value])
+        )
+    return aws.budgets.BudgetFilterExpressionArgs(
+        ands=[
+            aws.budgets.BudgetFilterExpressionAndArgs(
+                tags=aws.budgets.BudgetFilterExpressionAndTagsArgs(key=key, values=[value])
+            )
+            for key, value in sorted(tags.items())
+        ]
+    )
+
+
+def _notice(kind: str, percent: int, addresses: list[str]) -> aws.budgets.BudgetNotificationArgs:
+    return aws.budgets.BudgetNotificationArgs(
+        comparison_operator="GREATER_THAN",
+        notification_type=kind,
+        threshold=percent,
+        threshold_type="PERCENTAGE",
+        subscriber_email_addresses=sorted(addresses),
+    )

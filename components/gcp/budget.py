@@ -1,0 +1,116 @@
+"""A project's monthly budget, and who is told when it is used up."""
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.base import as_args, token
+from components.config import Budget, part
+from components.config.checks.gcp import check_budget
+from components.gcp.member import person
+from components.gcp.place import GcpPlace
+
+SPENT = (0.5, 0.8, 1.0)
+"""Shares of the budget that were spent when a notice is sent."""
+FORECAST = 1.0
+"""Share of the budget that the month is forecast to end with when a notice is sent."""
+_LONGEST_NAME = 60
+"""Source: https://cloud.google.com/billing/docs/reference/budget/rest/v1/billingAccounts.budgets"""
+
+
+@dataclass
+class GcpBudgetArgs:
+    """Arguments of `GcpBudget`."""
+
+    monthly_usd: int
+    """USD a calendar month; the billing account's currency must be USD."""
+    notify: list[str]
+    """Who is told: 1 to 5 e-mail addresses."""
+    billing_account: str
+    """Id of the billing account that pays for the project: ``012345-6789AB-CDEF01``."""
+    labels: dict[str, str] | None = None
+    """Labels of the notification channels; a budget takes none."""
+
+
+class GcpBudget(pulumi.ComponentResource):
+    """A monthly budget of the stack's project, with notices by e-mail.
+
+    It is a notice and no stop: Google reports costs hours after the use, and ends nothing. A job's own limit is
+    `tidemill submit --max-usd`. It counts the whole project, for not every cost carries labels: with two stacks in one
+    project, each stack's budget counts both.
+
+    The deployer needs `roles/billing.costsManager` on the billing account, and the Budget API wants a project to count
+    its calls for: `gcp:userProjectOverride` and `gcp:billingProject` for people's own logins (docs/budgets.md).
+
+    Source: https://cloud.google.com/billing/docs/how-to/budgets
+
+    Type token: ``tidemill:index:GcpBudget``.
+
+    Makes: a notification channel for each address, and a budget with notices at 50, 80 and 100 % spent and at 100 %
+    forecast.
+
+    Costs while idle: nothing.
+
+    Example:
+        ```python
+        args = GcpBudgetArgs(
+            monthly_usd=2000, notify=["ml-platform@example.com"], billing_account="012345-6789AB-CDEF01"
+        )
+        budget = GcpBudget("vision-dev-budget", args)
+        pulumi.export("budget", budget.budget)
+        ```
+    """
+
+    budget: pulumi.Output[str]
+    """The budget's full name: ``billingAccounts/<account>/budgets/<id>``."""
+
+    def __init__(self, name: str, args: GcpBudgetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(GcpBudgetArgs, args)
+        super().__init__(token(GcpBudget), name, None, opts)
+        given = {"monthly_usd": args.monthly_usd, "notify": args.notify, "billing_account": args.billing_account}
+        wanted = part(Budget, given, "budget")
+        check_budget(wanted)
+        self._child = pulumi.ResourceOptions(parent=self)
+        channels = [self._channel(name, address, args.labels).name for address in sorted(wanted.notify)]
+        made = gcp.billing.Budget(
+            f"{name}-monthly",
+            billing_account=args.billing_account,
+            display_name=name[:_LONGEST_NAME],
+            amount=gcp.billing.BudgetAmountArgs(
+                specified_amount=gcp.billing.BudgetAmountSpecifiedAmountArgs(
+                    currency_code="USD", units=str(wanted.monthly_usd)
+                )
+            ),
+            budget_filter=gcp.billing.BudgetBudgetFilterArgs(
+                # By its number: Google answers with it, and a project's id would be a change at every preview.
+                projects=[pulumi.Output.concat("projects/", GcpPlace(self).number)],
+                calendar_period="MONTH",
+            ),
+            threshold_rules=[
+                *(_rule(share, "CURRENT_SPEND") for share in SPENT),
+                _rule(FORECAST, "FORECASTED_SPEND"),
+            ],
+            all_updates_rule=gcp.billing.BudgetAllUpdatesRuleArgs(
+                monitoring_notification_channels=channels,
+                # Else every administrator of the billing account is told too, of every team's budget.
+                disable_default_iam_recipients=True,
+            ),
+            opts=self._child,
+        )
+        self.budget = made.name
+        self.register_outputs({"budget": self.budget})
+
+    def _channel(self, name: str, address: str, labels: dict[str, str] | None) -> gcp.monitoring.NotificationChannel:
+        return gcp.monitoring.NotificationChannel(
+            f"{name}-{person(address).name}",
+            display_name=address,
+            type="email",
+            labels={"email_address": address},
+            user_labels=labels,
+            opts=self._child,
+        )
+
+
+def _rule(share: float, basis: str) -> gcp.billing.BudgetThresholdRuleArgs:
+    return gcp.billing.BudgetThresholdRuleArgs(threshold_percent=share, spend_basis=basis)
