@@ -11,6 +11,7 @@ import click
 
 VERBS = {
     "submit": "Send a job: one program, many items.",
+    "estimate": "What a job would take and cost, before it is sent.",
     "status": "What became of a job's items so far.",
     "wait": "Watch a job until it ends, then show its figures.",
     "logs": "What a job's items printed.",

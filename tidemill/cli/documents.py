@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 
 from tidemill.backends.findings import Finding
 from tidemill.client import Status, Summary
+from tidemill.client.estimate import JobEstimate
 from tidemill.client.failures import FailureGroup
 from tidemill.client.rounds import Sent
 from tidemill.client.status import JobRow
@@ -147,6 +148,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
     waited = within("summary", of(Summary))(of(Status, ENDED))
     return {
         "submit": ("The job that was sent.", of(Submitted)),
+        "estimate": ("What a job would take and cost.", of(JobEstimate)),
         "status": ("A job so far.", of(Status, ENDED)),
         "wait": ("A job at its end.", waited),
         "run": ("A job at its end.", within("pipeline", STRING)(waited)),

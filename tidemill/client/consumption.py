@@ -79,14 +79,19 @@ def _words(spread: Spread) -> str:
 
 
 def sample(ledger: Ledger, look: Look, resources: Resources) -> Consumption | None:
-    """Read a few records, spread evenly over what is done; None when nothing has run."""
+    """What items took, from a few records; None when nothing has run."""
+    ran, chunks = read_sample(ledger, look)
+    return _of(ran, chunks, resources) if ran else None
+
+
+def read_sample(ledger: Ledger, look: Look) -> tuple[list[Outcome], int]:
+    """Outcomes of items that ran, from a few records that are spread evenly over what is done, and their number."""
     done = sorted((chunk, number) for number, chunks in look.done.items() for chunk in chunks)
     step = max(1, len(done) // SAMPLED_CHUNKS)
     chosen = done[step // 2 :: step][:SAMPLED_CHUNKS]
     with ThreadPoolExecutor(SAMPLED_CHUNKS) as pool:
         records = [record for record in pool.map(lambda at: ledger.committed(at[1], at[0]), chosen) if record]
-    ran = [outcome for record in records for outcome in record.outcomes if outcome.wall_seconds > 0]
-    return _of(ran, len(records), resources) if ran else None
+    return [outcome for record in records for outcome in record.outcomes if outcome.wall_seconds > 0], len(records)
 
 
 def _of(ran: Sequence[Outcome], chunks: int, resources: Resources) -> Consumption:

@@ -49,7 +49,7 @@ def find_place(
     Raises:
         CallerError: No such queue or image, or no machine of the queue can run the container.
     """
-    name = _queue(descriptor, queue)
+    name = choose_queue(descriptor, queue)
     found = descriptor.queues[name]
     if image not in found.images:
         allowed = f"images of queue {name!r}: {', '.join(sorted(found.images))}"
@@ -61,7 +61,12 @@ def find_place(
     return Place(name, found, image, resources, slots)
 
 
-def _queue(descriptor: Descriptor, queue: str | None) -> str:
+def choose_queue(descriptor: Descriptor, queue: str | None) -> str:
+    """The queue that a caller names, or the only one.
+
+    Raises:
+        CallerError: There is no such queue, or none is named and there are several.
+    """
     names = ", ".join(sorted(descriptor.queues))
     if queue is None:
         if len(descriptor.queues) != 1:

@@ -1,0 +1,121 @@
+"""`tidemill estimate`: what a job would take and cost."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from tidemill.cli.options import common, load
+from tidemill.cli.show import seconds, show_facts, show_json, show_table
+
+if TYPE_CHECKING:
+    from tidemill.client.estimate import JobEstimate
+    from tidemill.money import MarketCost
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def duration(ctx: click.Context, param: click.Parameter, typed: str | None) -> float | None:
+    """Seconds from `7.2m`, `90s`, `0.5h`, `250ms` or a number of seconds."""
+    if typed is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|)", typed.strip())
+    if found is None or float(found[1]) == 0:
+        raise click.UsageError(f"--item-time is {typed!r}; allowed: seconds above 0, or 250ms, 90s, 7.2m, 0.5h.")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+@click.command(epilog="Example: tidemill estimate --queue cpu --count 250000 --item-time 7.2m")
+@click.argument("uris", nargs=-1, metavar="[URI]...")
+@click.option("--count", type=click.IntRange(min=1), help="How many items, in place of the items themselves.")
+@click.option("--items", metavar="SOURCE", help="The items as `tidemill submit` takes them; they are counted.")
+@click.option("--items-format", metavar="FORMAT", help="text, jsonl or csv. Default: by the name's ending, else text.")
+@click.option("--items-column", metavar="NAME", help="CSV: the column that is the item. Default: uri.")
+@click.option("--item-time", callback=duration, metavar="TIME", help="How long an item takes: 90s, 7.2m, 0.5h.")
+@click.option("--like", metavar="JOB", help="Learn that from a job, and take over its queue, sizes and items.")
+@click.option("--queue", help="Queue of the pipeline; may be left out when it has only one.")
+@click.option("--cpus", type=float, help="CPUs of an item. Default: the queue's.")
+@click.option("--memory", type=int, metavar="MIB", help="Memory of an item in MiB. Default: the queue's.")
+@click.option("--gpus", type=int, help="GPUs of an item. Default: the queue's.")
+@click.option("--slots", type=int, help="AWS: items side by side in one container. Default: 1.")
+@common
+def command(
+    *,
+    uris: tuple[str, ...],
+    count: int | None,
+    items: str | None,
+    items_format: str | None,
+    items_column: str | None,
+    item_time: float | None,
+    like: str | None,
+    queue: str | None,
+    cpus: float | None,
+    memory: int | None,
+    gpus: int | None,
+    slots: int | None,
+    pipeline: str | None,
+    as_json: bool,
+) -> int:
+    """Say what a job would take and cost: core hours, wall time with the queue at full capacity, and USD.
+
+    From the number of items, how long one takes, and the price table of this version. Nothing is sent or written.
+    """
+    given = [name for name, value in (("--count", count), ("--items", items), ("URIs", uris)) if value]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} are given; give one of them.")
+    if not given and like is None:
+        raise click.UsageError("no items are given; give --count, --items, URIs, or a job with --like.")
+    if item_time is None and like is None:
+        raise click.UsageError("--item-time is not given; state how long an item takes, or name a job with --like.")
+    found = load(pipeline).estimate(
+        count or items or list(uris) or None,
+        items_format=items_format,
+        items_column=items_column,
+        item_seconds=item_time,
+        like=like,
+        queue=queue,
+        cpus=cpus,
+        memory_mib=memory,
+        gpus=gpus,
+        slots=slots,
+    )
+    if as_json:
+        show_json(asdict(found))
+    else:
+        _show(found)
+    return 0
+
+
+def _show(found: JobEstimate) -> None:
+    learnt = f", as in {found.learnt_from}" if found.learnt_from else ""
+    show_facts(
+        {
+            "items": f"{found.items:,} of {found.item_seconds:g} s{learnt}, {found.cpus:g} CPU each",
+            "core hours": f"{found.core_hours:,.0f}" if found.core_hours >= 10 else f"{found.core_hours:.2f}",
+            "at once": _span(f"{found.at_once_low:,}", f"{found.at_once_high:,}")
+            + f" in queue {found.queue}, when full",
+            "wall time": _span(seconds(found.hours_low * 3600), seconds(found.hours_high * 3600)),
+        }
+    )
+    rows = [_row(found, "spot", found.spot), _row(found, "on_demand", found.on_demand)]
+    show_table(("market", "in the queue", "USD low", "USD high", "machines without a price"), rows)
+    if found.as_of:
+        click.echo(f"Prices as of {found.as_of}: machines and their scratch, without taxes and discounts.")
+    else:
+        click.echo("No price of the queue's machines is known, so neither is the cost.")
+
+
+def _row(found: JobEstimate, market: str, cost: MarketCost) -> tuple[str, ...]:
+    unknown = ", ".join(cost.unknown[:3]) + (f" and {len(cost.unknown) - 3} more" if len(cost.unknown) > 3 else "")
+    return (market, "yes" if market in found.markets else "no", _usd(cost.low), _usd(cost.high), unknown or "none")
+
+
+def _usd(amount: float | None) -> str:
+    return "unknown" if amount is None else f"{amount:.2f}"
+
+
+def _span(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
