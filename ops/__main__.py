@@ -8,6 +8,7 @@ from ops.drift import drift
 from ops.estimate import estimate
 from ops.github import comment
 from ops.preview import preview
+from ops.prices import prices
 from ops.quotas import quotas
 from ops.workflows import workflows
 
@@ -24,6 +25,7 @@ main.add_command(drift)
 main.add_command(estimate)
 main.add_command(plan)
 main.add_command(preview)
+main.add_command(prices)
 main.add_command(quotas)
 main.add_command(workflows)
 

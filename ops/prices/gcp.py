@@ -1,0 +1,145 @@
+"""Prices of a region from the Cloud Billing Catalog: list prices by vCPU, GiB and GPU, and the Spot prices of the day.
+
+Needs a Google login and a project in which the Cloud Billing API is enabled; costs nothing.
+Sources: https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list and
+https://cloud.google.com/compute/all-pricing
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import google.auth
+from google.auth.exceptions import GoogleAuthError
+from google.auth.transport.requests import AuthorizedSession
+from requests import RequestException
+
+from components import machines
+from components.machines import MachineType
+from ops.prices.region import ON_DEMAND, SERVICES, SPOT, Answer
+
+CATALOG = "https://cloudbilling.googleapis.com/v1"
+COMPUTE_ENGINE = "6F81-5844-456A"
+"""The service's id.
+Source: https://cloud.google.com/billing/docs/how-to/get-pricing-information-api"""
+SOURCE = "Cloud Billing Catalog, Compute Engine"
+_SCOPE = "https://www.googleapis.com/auth/cloud-billing.readonly"
+_PAGE = 5000
+_TIMEOUT_SECONDS = 60
+
+_FAMILIES = {"C3": "c3", "C3D": "c3d", "E2": "e2", "G2": "g2", "N1 Predefined": "n1", "N2": "n2", "N2D AMD": "n2d"}
+_PART = re.compile(r"(?P<spot>Spot Preemptible )?(?P<family>[\w ]+?) Instance (?P<part>Core|Ram) running in .+")
+_GPU = re.compile(r"Nvidia (?P<model>L4|Tesla T4) GPU (attached to (?P<spot>Spot Preemptible) VMs )?running in .+")
+_GPUS = {"L4": "g2", "Tesla T4": "n1"}
+_SERVICES = {
+    "disk_gib_month": re.compile(r"Balanced PD Capacity( in .+)?"),
+    "public_ipv4_hour": re.compile("External IP Charge on a Standard VM"),
+    "public_ipv4_spot_hour": re.compile("External IP Charge on a Spot Preemptible VM"),
+}
+_UNITS = {"Core": "h", "Ram": "GiBy.h", "gpu": "h", "disk_gib_month": "GiBy.mo"}
+
+Rates = dict[tuple[str, str, bool], float]
+"""USD by family, part (`Core`, `Ram`, `gpu`) and whether it is Spot."""
+
+
+def ask(region: str, session: AuthorizedSession | None = None, url: str = CATALOG) -> list[Answer]:
+    """What GCP charges in a region."""
+    try:
+        skus = list(_skus(session or _login(), url))
+    except (GoogleAuthError, RequestException, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        return [Answer(part, SOURCE, refused=reason) for part in (ON_DEMAND, SPOT, SERVICES)]
+    here = [sku for sku in skus if {region, "global"} & set(sku.get("serviceRegions", []))]
+    rates, services = _rates(here), _services(here)
+    answers = []
+    for part, spot in ((ON_DEMAND, False), (SPOT, True)):
+        usd = {_name(m): _machine(m, rates, spot) for m in _types()}
+        found = {name: [price, price] if spot else price for name, price in usd.items() if price is not None}
+        answers.append(Answer(part, SOURCE, found, [name for name, price in usd.items() if price is None]))
+    return [*answers, Answer(SERVICES, SOURCE, services, [name for name in _SERVICES if name not in services])]
+
+
+def _login() -> AuthorizedSession:
+    credentials, _ = google.auth.default(scopes=[_SCOPE])
+    return AuthorizedSession(credentials)
+
+
+def _skus(session: Any, url: str) -> Iterator[dict[str, Any]]:
+    """Every SKU of Compute Engine.
+
+    Raises:
+        requests.RequestException: The catalogue did not answer, or refused.
+    """
+    token = ""
+    while True:
+        params = {"currencyCode": "USD", "pageSize": _PAGE, "pageToken": token}
+        answer = session.get(f"{url}/services/{COMPUTE_ENGINE}/skus", params=params, timeout=_TIMEOUT_SECONDS)
+        answer.raise_for_status()
+        page = answer.json()
+        yield from page.get("skus", [])
+        token = page.get("nextPageToken", "")
+        if not token:
+            return
+
+
+def _rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
+    found: Rates = {}
+    for sku in skus:
+        if found_part := _PART.fullmatch(sku["description"]):
+            family, part, spot = _FAMILIES.get(found_part["family"]), found_part["part"], bool(found_part["spot"])
+        elif found_gpu := _GPU.fullmatch(sku["description"]):
+            family, part, spot = _GPUS[found_gpu["model"]], "gpu", bool(found_gpu["spot"])
+        else:
+            continue
+        usage = sku["category"]["usageType"]
+        # Commitments and reservations of the same description have usage types of their own.
+        if family and usage == ("Preemptible" if spot else "OnDemand"):
+            price = _usd(sku, _UNITS[part])
+            if price is not None:
+                found[family, part, spot] = price
+    return found
+
+
+def _services(skus: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for sku in skus:
+        for name, described in _SERVICES.items():
+            if described.fullmatch(sku["description"]) and sku["category"]["usageType"] == "OnDemand":
+                price = _usd(sku, _UNITS.get(name, "h"))
+                if price is not None:
+                    found[name] = price
+    return found
+
+
+def _usd(sku: Mapping[str, Any], unit: str) -> float | None:
+    """The price of one unit in USD: of the last tier, the earlier ones are free amounts."""
+    if not sku.get("pricingInfo"):
+        return None
+    expression = sku["pricingInfo"][-1]["pricingExpression"]
+    if expression["usageUnit"] != unit or not expression["tieredRates"]:
+        return None
+    price = expression["tieredRates"][-1]["unitPrice"]
+    if price.get("currencyCode", "USD") != "USD":
+        return None
+    return int(price.get("units", 0)) + price.get("nanos", 0) / 1e9
+
+
+def _types() -> list[MachineType]:
+    return [machine for family in machines.families("gcp").values() for machine in family]
+
+
+def _name(machine: MachineType) -> str:
+    """The key of a machine in the table: a T4 that is attached is part of it."""
+    return f"{machine.type}+{machine.gpus}t4" if machine.attach else machine.type
+
+
+def _machine(machine: MachineType, rates: Rates, spot: bool) -> float | None:
+    """USD an hour of a machine: its vCPUs, its GiB and its GPUs; None where one of them has no price."""
+    family = machine.type.partition("-")[0]
+    amounts = {"Core": machine.cpus, "Ram": machine.memory_mib / 1024, "gpu": machine.gpus}
+    needed = {part: amount for part, amount in amounts.items() if amount}
+    if any((family, part, spot) not in rates for part in needed):
+        return None
+    return round(sum(amount * rates[family, part, spot] for part, amount in needed.items()), 6)
