@@ -103,4 +103,11 @@ def _sentence(described: str | None, schema: Schema, kind: Schema) -> str | None
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(_named(value))
+
+
+def _named(value: Any) -> Any:
+    """A default with its keys as the schema has them."""
+    if isinstance(value, dict):
+        return {camel_case(key): _named(inner) for key, inner in value.items()}
+    return [_named(inner) for inner in value] if isinstance(value, list) else value

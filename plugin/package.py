@@ -31,11 +31,13 @@ COMPONENTS = {
     "Pipeline": "components.pipeline",
     "AwsBatchQueue": "components.aws.batch_queue",
     "AwsBootstrap": "components.aws.bootstrap",
+    "AwsBudget": "components.aws.budget",
     "AwsLogs": "components.aws.logs",
     "AwsNetwork": "components.aws.network",
     "AwsRegistry": "components.aws.registry",
     "AwsStore": "components.aws.store",
     "GcpBootstrap": "components.gcp.bootstrap",
+    "GcpBudget": "components.gcp.budget",
     "GcpLogs": "components.gcp.logs",
     "GcpNetwork": "components.gcp.network",
     "GcpReconciler": "components.gcp.reconciler",
@@ -98,7 +100,8 @@ class Package(ComponentProvider):
         definitions = self._component_defs, self._type_defs, self._dependencies
         schema = generate_schema(PACKAGE, VERSION, None, *definitions).to_json()
         about = {"description": _PROJECT["description"], "license": _PROJECT["license"]}
-        return json.dumps({**schema, **about, "keywords": ["category/infrastructure", "kind/component"]})
+        text = json.dumps({**schema, **about, "keywords": ["category/infrastructure", "kind/component"]})
+        return text.replace("``", "`")  # code in Markdown, which descriptions are
 
 
 def _without_python(component: type) -> str:

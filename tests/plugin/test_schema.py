@@ -51,7 +51,7 @@ def test_everything_is_described(schema):
 
 
 def test_descriptions_are_for_every_language(schema):
-    python = re.compile(r"```python|Args\(|\bNone\b")
+    python = re.compile(r"``|Args\(|\bNone\b")
     found = [where for where, value in described(schema) if python.search(value["description"])]
     assert found == []
 
@@ -76,6 +76,8 @@ def test_defaults_and_ranges_are_said(schema):
     rung = schema["types"]["tidemill:index:Rung"]["properties"]
     assert "Allowed: spot, on_demand. Default: spot." in rung["market"]["description"]
     assert "Allowed: at least 1, at most 100000. Default: 256." in rung["maxCpus"]["description"]
+    capacity = schema["types"]["tidemill:index:Queue"]["properties"]["capacity"]["description"]
+    assert capacity.endswith('Default: [{"market": "spot", "maxCpus": 256}].')
 
 
 def test_what_steers_the_component_is_plain_and_what_may_come_from_another_resource_is_not(schema):
