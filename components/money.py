@@ -116,6 +116,25 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
     return StackEstimate(config.cloud, region, idle, burn, min(book.dates, default=None))
 
 
+def note(config: StackConfig, region: str) -> str | None:
+    """The estimate in one line, for a preview; None where no price of the region is known."""
+    found = estimate(config, region)
+    if found.as_of is None:
+        return None
+    idle = f"{usd(found.idle)} a month" if found.idle_month else "nothing stands"
+    return (
+        f"Idle: {idle}. At full capacity: {usd(found.burn)} an hour. List prices, the oldest of {found.as_of}; "
+        "`python -m ops estimate` has the lines."
+    )
+
+
+def usd(summed: Total) -> str:
+    """A sum for people: `37.50 USD`, `at least 1.01 to 1.59 USD`."""
+    low, high = f"{summed.usd_low:,.2f}", f"{summed.usd_high:,.2f}"
+    span = low if low == high else f"{low} to {high}"
+    return f"{span} USD" if summed.complete else f"at least {span} USD"
+
+
 class _Book:
     """The prices of one region, and the dates of those that were used."""
 

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import pulumi
 
+from components import money
 from components.base import as_args, token
 from components.config import StackConfig, parse
 from components.config.notes import notes
@@ -68,6 +69,8 @@ class Pipeline(pulumi.ComponentResource):
         config = parse(args.config)
         for note in notes(config):
             pulumi.log.warn(note, self)
+        if (region := pulumi.Config(config.cloud).get("region")) and (cost := money.note(config, region)):
+            pulumi.log.info(cost, self)
         if config.worker_image is None:
             pulumi.log.warn(NO_WORKER, self)
         parts = _parts(name, config, self)

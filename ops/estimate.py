@@ -80,7 +80,7 @@ def table(stack: str, found: StackEstimate) -> Iterable[str]:
 
 
 def _part(head: str, lines: list[Line], summed: Total) -> Iterable[str]:
-    yield f"{head}: {'nothing stands' if not lines else _total(summed)}"
+    yield f"{head}: {_total(summed) if lines else 'nothing stands'}"
     width = max((len(line.what) for line in lines), default=0)
     for line in lines:
         quantity = f"{line.quantity:g}"
@@ -88,8 +88,7 @@ def _part(head: str, lines: list[Line], summed: Total) -> Iterable[str]:
 
 
 def _total(summed: Total) -> str:
-    span = _usd(summed.usd_low, summed.usd_high)
-    return f"{span} USD" if summed.complete else f"at least {span} USD, for some prices are unknown"
+    return money.usd(summed) if summed.complete else f"{money.usd(summed)}, for some prices are unknown"
 
 
 def _usd(low: float | None, high: float | None) -> str:

@@ -101,6 +101,8 @@ def demo(keep: bool, cloud: Aws | Gcp, scratch: Path) -> None:
     say(f"Spot machine {instance} was reclaimed on the way. Checking every output against this machine's own.")
     check_outputs(cloud, person, job, tiles)
     print(f"{len(tiles)} of {len(tiles)} outputs are right.")
+    say("What such a job costs on the cloud itself, at list prices of the day that is said:")
+    run(person, "tidemill", "estimate", "--like", "tiles")
     if keep:
         say("Left up. What to type next:")
         print(NEXT.format(uri=outputs["pipeline_uri"], job=job, stack=cloud.stack))

@@ -151,6 +151,16 @@ def test_an_unknown_region_is_unknown_and_never_zero():
     assert not found.idle.complete
 
 
+def test_a_preview_says_it_in_one_line():
+    network = {"create": {"egress": "nat"}}
+    told = money.note(config(network=network, queue={"capacity": [{"market": "spot", "max_cpus": 64}]}), "here")
+    assert told == (
+        "Idle: 80.30 USD a month. At full capacity: 1.32 to 3.36 USD an hour. List prices, the oldest of 2026-01-02; "
+        "`python -m ops estimate` has the lines."
+    )
+    assert money.note(config(), "elsewhere") is None
+
+
 # ---- the command -----------------------------------------------------------------------------------------------
 
 

@@ -114,7 +114,8 @@ def _row(found: JobEstimate, market: str, cost: MarketCost) -> tuple[str, ...]:
 
 
 def _usd(amount: float | None) -> str:
-    return "unknown" if amount is None else f"{amount:.2f}"
+    """Cents, and of less than a dollar what is left of them."""
+    return "unknown" if amount is None else f"{amount:.2f}" if amount >= 1 else f"{amount:.4f}"
 
 
 def _span(low: str, high: str) -> str:
