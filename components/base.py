@@ -52,3 +52,12 @@ def team_labels(team: str, environment: str) -> dict[str, str]:
 def named(tags: Mapping[str, pulumi.Input[str]] | None, name: str) -> dict[str, pulumi.Input[str]]:
     """Tags with a ``Name``, for what the AWS console lists by it."""
     return {**(tags or {}), "Name": name}
+
+
+def child_name(name: str, imported: str | None) -> str:
+    """The logical name of a child that may be taken over: with what exists in it, if it is.
+
+    The engine lets an import take the place of a protected resource, which it then deletes. Under a name of its own an
+    import, another one, or none any more is another resource, and the deletion of the protected one stops the preview.
+    """
+    return f"{name}-{imported}" if imported else name

@@ -13,8 +13,9 @@ from components.aws.compute_environment import Fleet, compute_environment
 from components.aws.job_definition import Surroundings, job_definition
 from components.aws.policy import Statement, allow, grant
 from components.aws.user_data import user_data
-from components.base import TEAM_TAG, as_args, named, token
-from components.config import Queue, part
+from components.base import TEAM_TAG, as_args, child_name, named, token
+from components.config import ConfigError, Queue, part
+from components.config.errors import key_path, shown
 from components.machines import SYSTEM_GIB
 
 _CANNOT_RUN = ("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT")
@@ -62,8 +63,10 @@ class AwsBatchQueueArgs:
     """The team; submitters may end its jobs alone."""
     worker_image: pulumi.Input[str] | None = None
     """The worker's image by digest; None when the queue's images bring the worker."""
+    imported: str | None = None
+    """ARN of a job queue that exists already: it is taken over and keeps its name."""
     replace: bool = False
-    """Lift the protection of the compute environments."""
+    """Lift the protection of the job queue and its compute environments."""
     tags: dict[str, str] | None = None
     """Tags of everything that can carry tags, machines and their volumes included."""
 
@@ -73,8 +76,8 @@ class AwsBatchQueue(pulumi.ComponentResource):
 
     Type token: ``tidemill:index:AwsBatchQueue``.
 
-    Makes: launch template, a compute environment for each rung (protected), fair-share scheduling policy, job queue,
-    a job definition for each image; a placement group if asked for.
+    Makes: launch template, a compute environment for each rung (protected), fair-share scheduling policy, job queue
+    (protected), a job definition for each image; a placement group if asked for.
 
     Costs while idle: nothing; machines run while there are jobs, at most up to `max_cpus` of each rung.
 
@@ -184,8 +187,11 @@ class AwsBatchQueue(pulumi.ComponentResource):
             tags=self._args.tags,
             opts=self._child,
         )
+        imported = self._args.imported
+        existing = self._name_of(imported) if imported else None
         return aws.batch.JobQueue(
-            f"{name}-queue",
+            child_name(f"{name}-queue", existing),
+            name=existing,
             state="ENABLED",
             priority=1,
             scheduling_policy_arn=policy.arn,
@@ -204,8 +210,31 @@ class AwsBatchQueue(pulumi.ComponentResource):
                 for reason in _CANNOT_RUN
             ],
             tags=self._args.tags,
-            opts=self._child,
+            # Jobs wait in it, and are gone with it.
+            opts=pulumi.ResourceOptions(parent=self, protect=not self._args.replace, import_=imported),
         )
+
+    def _name_of(self, queue: str) -> str:
+        """The name of a queue that is to be imported.
+
+        A FIFO queue is refused here, in the preview; Batch would refuse its policy in the middle of an update.
+        """
+        name = queue.rpartition("/")[2]
+        key = key_path(["imports", "queues", self._args.queue, "job_queue"])
+        opts = pulumi.InvokeOptions(parent=self)
+        try:
+            found = aws.batch.get_job_queue(name=name, opts=opts)
+        except Exception as error:
+            reason = " ".join(str(error).split())
+            raise ConfigError(key, shown(queue), "a job queue that can be read", f"The cloud says: {reason}") from None
+        if not found.scheduling_policy_arn:
+            raise ConfigError(
+                key,
+                f"{shown(queue)}, a FIFO queue,",
+                "a queue with a fair-share scheduling policy, which Batch never adds to a queue",
+                "Leave the key out for a new queue; delete the old one when its jobs are done",
+            )
+        return name
 
     def _definitions(self, name: str, settings: Queue) -> Mapping[str, aws.batch.JobDefinition]:
         args = self._args

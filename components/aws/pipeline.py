@@ -15,7 +15,7 @@ from components.aws.network import AwsNetwork, AwsNetworkArgs
 from components.aws.registry import AwsRegistry, AwsRegistryArgs
 from components.aws.store import AwsStore, AwsStoreArgs
 from components.base import team_tags
-from components.config import Queue, StackConfig
+from components.config import Queue, StackConfig, repository_of
 from components.describe import aws_queue, describe
 from components.images import external_repositories, own_repositories, resolve
 
@@ -68,6 +68,7 @@ class AwsParts:
             kms_key=wanted.kms_key,
             versioning=wanted.versioning,
             purge=self._config.may_purge,
+            imported=self._config.imports.store,
             tags=self._tags,
         )
         return AwsStore(f"{name}-store", args, self._child)
@@ -103,6 +104,14 @@ class AwsParts:
             args = AwsNetworkArgs(tags=self._tags)
         return AwsNetwork(f"{name}-network", args, self._child)
 
+    def _pulled(self, reference: str) -> pulumi.Input[str]:
+        repository = repository_of(reference)
+        if repository in self._config.imports.repositories:
+            return pulumi.Output.concat(
+                self._registry.urls[repository], reference.removeprefix(f"registry://{repository}")
+            )
+        return resolve(reference, self._registry.url)
+
     def _secret_services(self) -> list[str]:
         """The services that secrets of the queues come from: their interface endpoints are needed without internet."""
         arns = [arn for queue in self._config.queues.values() for arn in queue.secrets.values()]
@@ -116,6 +125,7 @@ class AwsParts:
             keep_images=wanted.keep_images,
             expire_untagged_after_days=wanted.expire_untagged_after_days,
             purge=self._config.may_purge,
+            imported=self._config.imports.repositories,
             tags=self._tags,
         )
         return AwsRegistry(f"{name}-registry", args, self._child)
@@ -140,10 +150,11 @@ class AwsParts:
 
     def _make_queue(self, name: str, key: str, queue: Queue) -> AwsBatchQueue:
         identity, worker = self._identity, self._config.worker_image
+        existing = self._config.imports.queues.get(key)
         args = AwsBatchQueueArgs(
             queue=key,
             settings=queue.model_dump(),
-            images={image: resolve(reference, self._registry.url) for image, reference in queue.images.items()},
+            images={image: self._pulled(reference) for image, reference in queue.images.items()},
             subnet_ids=self._network.subnet_ids,
             security_group_ids=[self._network.security_group_id],
             instance_profile_arn=identity.instance_profile_arn,
@@ -152,7 +163,8 @@ class AwsParts:
             store_uri=self._store.uri,
             log_group=self._logs.group,
             team=self._config.team,
-            worker_image=resolve(worker, self._registry.url) if worker else None,
+            worker_image=self._pulled(worker) if worker else None,
+            imported=existing.job_queue if existing else None,
             replace=self._config.may_replace,
             tags=self._tags,
         )

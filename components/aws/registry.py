@@ -8,7 +8,7 @@ import pulumi_aws as aws
 
 from components.aws.account import Place
 from components.aws.policy import Statement, allow, grant
-from components.base import as_args, token
+from components.base import as_args, child_name, token
 from components.config import Registry, part
 
 _PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
@@ -29,6 +29,9 @@ class AwsRegistryArgs:
     """Days after which an image without a tag expires."""
     purge: bool = False
     """Lift the protection, and delete repositories with the images in them."""
+    imported: dict[str, str] | None = None
+    """Repositories that exist already, by their names here: they are taken over, keep their names, and stay when the
+    stack goes."""
     tags: dict[str, str] | None = None
     """Tags of everything that can carry tags."""
 
@@ -52,7 +55,9 @@ class AwsRegistry(pulumi.ComponentResource):
     """
 
     url: pulumi.Output[str]
-    """What comes before a repository's name: `docker push <url>/<name>:<tag>`."""
+    """What comes before a repository's name: `docker push <url>/<name>:<tag>`; not so for what was imported."""
+    urls: dict[str, pulumi.Output[str]]
+    """The repositories' URLs by name."""
     arns: dict[str, pulumi.Output[str]]
     """The repositories' ARNs by name."""
 
@@ -64,18 +69,23 @@ class AwsRegistry(pulumi.ComponentResource):
         place = Place(self)
         host = pulumi.Output.concat(place.account, ".dkr.ecr.", place.region, ".", place.dns_suffix)
         self.url = pulumi.Output.concat(host, "/", args.namespace)
-        self.arns = {repository: self._repository(name, repository, args) for repository in args.repositories}
+        made = {repository: self._repository(name, repository, args) for repository in args.repositories}
+        self.arns = {repository: each.arn for repository, each in made.items()}
+        self.urls = {repository: pulumi.Output.concat(host, "/", each.name) for repository, each in made.items()}
         self.register_outputs({"url": self.url})
 
-    def _repository(self, name: str, repository: str, args: AwsRegistryArgs) -> pulumi.Output[str]:
+    def _repository(self, name: str, repository: str, args: AwsRegistryArgs) -> aws.ecr.Repository:
+        imported = (args.imported or {}).get(repository)
         made = aws.ecr.Repository(
-            f"{name}-{repository}",
-            name=f"{args.namespace}/{repository}",
+            child_name(f"{name}-{repository}", imported),
+            name=imported or f"{args.namespace}/{repository}",
             image_tag_mutability="IMMUTABLE",
             image_scanning_configuration=aws.ecr.RepositoryImageScanningConfigurationArgs(scan_on_push=True),
             force_delete=args.purge,
             tags=args.tags,
-            opts=pulumi.ResourceOptions(parent=self, protect=not args.purge),
+            opts=pulumi.ResourceOptions(
+                parent=self, protect=not args.purge, import_=imported, retain_on_delete=imported is not None
+            ),
         )
         aws.ecr.LifecyclePolicy(
             f"{name}-{repository}-lifecycle",
@@ -83,7 +93,7 @@ class AwsRegistry(pulumi.ComponentResource):
             policy=_lifecycle(args.keep_images, args.expire_untagged_after_days),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        return made.arn
+        return made
 
     def grant_pull(self, role: aws.iam.Role) -> None:
         """Let a role pull every image of the registry."""

@@ -8,7 +8,7 @@ import pulumi_aws as aws
 from components.aws import key
 from components.aws.account import Place
 from components.aws.policy import Statement, allow, document, grant
-from components.base import as_args, token
+from components.base import as_args, child_name, token
 from components.config import Store, part
 from components.config.checks.aws import check_store
 
@@ -29,6 +29,8 @@ class AwsStoreArgs:
     """Keep overwritten objects for 30 days."""
     purge: bool = False
     """Lift the protection, and delete the bucket with what is in it."""
+    imported: str | None = None
+    """Name of a bucket that exists already: it is taken over, keeps its name, and stays when the stack goes."""
     tags: dict[str, str] | None = None
     """Tags of everything that can carry tags."""
 
@@ -69,10 +71,16 @@ class AwsStore(pulumi.ComponentResource):
         self._tags = args.tags
         self.key_arn = key.key_arn(self, args.kms_key, Place(self), args.tags, purge=args.purge)
         bucket = aws.s3.Bucket(
-            f"{name}-bucket",
+            child_name(f"{name}-bucket", args.imported),
+            bucket=args.imported,
             force_destroy=args.purge,
             tags=args.tags,
-            opts=pulumi.ResourceOptions(parent=self, protect=not args.purge),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                protect=not args.purge,
+                import_=args.imported,
+                retain_on_delete=args.imported is not None,
+            ),
         )
         self.bucket, self.arn = bucket.bucket, bucket.arn
         self.uri = pulumi.Output.concat("s3://", bucket.bucket)

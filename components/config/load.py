@@ -14,6 +14,7 @@ from pulumi.runtime import config as runtime
 from pydantic import BaseModel, ValidationError
 
 from components.config.checks import check
+from components.config.checks.imports import check_place
 from components.config.defaults import fill, fill_gcp_queue
 from components.config.errors import ConfigError, from_pydantic, key_path
 from components.config.models import StackConfig
@@ -103,6 +104,7 @@ def from_pulumi() -> StackConfig:
     if config.cloud == "gcp":
         _place(given)
         _same_region(config, given.get("gcp:region"))
+    check_place(config, given.get(f"{config.cloud}:region"), given.get("gcp:project"))
     return config
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from components.config.import_models import Imports
 from components.config.queue_models import Model, Queue
 from components.config.types import (
     ADDRESS,
@@ -244,6 +245,7 @@ class StackConfig(Model):
         min_length=1, max_length=20, description="The queues, by the name that users type."
     )
     access: Access = Field(default=Access(), description="Who may submit.")
+    imports: Imports = Field(default=Imports(), description="What exists already and is taken over.")
     permission_boundary: Annotated[str, matching(POLICY, "the ARN of an IAM policy")] | None = Field(
         default=None, description="AWS: IAM policy that bounds every role of the stack."
     )

@@ -30,6 +30,21 @@ SUBNETWORK = re.compile(rf"{_PROJECT}/regions/[a-z0-9-]+/subnetworks/[a-z]([a-z0
 """A subnetwork of GCP."""
 FILESTORE = re.compile(r"(\d{1,3}\.){3}\d{1,3}:/[A-Za-z0-9._/-]+")
 """Address and share of a Filestore instance."""
+BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
+"""A bucket; dots and underscores are for the clouds to refuse."""
+JOB_QUEUE = re.compile(
+    r"arn:aws[a-z-]*:batch:(?P<region>[a-z0-9-]+):\d{12}:job-queue/(?P<name>[0-9A-Za-z][\w-]{0,127})"
+)
+"""A job queue of AWS Batch."""
+REPOSITORY = re.compile(
+    rf"(?P<project>{_PROJECT})/locations/(?P<region>[a-z0-9-]+)/repositories/[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?"
+)
+"""A repository of Artifact Registry."""
+_PUBSUB_ID = r"[A-Za-z][\w.~+%-]{2,254}"
+TOPIC = re.compile(rf"(?P<project>{_PROJECT})/topics/{_PUBSUB_ID}")
+"""A topic of Pub/Sub. Source: https://cloud.google.com/pubsub/docs/pubsub-basics#resource_names"""
+SUBSCRIPTION = re.compile(rf"(?P<project>{_PROJECT})/subscriptions/{_PUBSUB_ID}")
+"""A subscription of Pub/Sub."""
 FUSE_IMAGE = re.compile(r"[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}")
 """Any image, by digest."""
 _S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^*?\s]*)?")

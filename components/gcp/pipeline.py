@@ -76,6 +76,7 @@ class GcpParts:
             versioning=wanted.versioning,
             soft_delete_days=wanted.soft_delete_days,
             purge=self._config.may_purge,
+            imported=self._config.imports.store,
             labels=self._labels,
         )
         return GcpStore(f"{name}-store", args, self._child)
@@ -108,6 +109,7 @@ class GcpParts:
             keep_images=wanted.keep_images,
             expire_untagged_after_days=wanted.expire_untagged_after_days,
             purge=self._config.may_purge,
+            imported=self._config.imports.repository,
             labels=self._labels,
         )
         return GcpRegistry(f"{name}-registry", args, self._child)
@@ -131,6 +133,7 @@ class GcpParts:
 
     def _make_pool(self, name: str, key: str, queue: Queue) -> GcpWorkerPool:
         worker = self._config.worker_image
+        existing = self._config.imports.queues.get(key)
         args = GcpWorkerPoolArgs(
             queue=key,
             settings=queue.model_dump(),
@@ -142,6 +145,8 @@ class GcpParts:
             external_address=self._network.external_addresses,
             log=self._logs.log,
             worker_image=resolve(worker, self._registry.url) if worker else None,
+            imported_topic=existing.topic if existing else None,
+            imported_subscription=existing.subscription if existing else None,
             replace=self._config.may_replace,
             purge=self._config.may_purge,
             labels=self._labels,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
+from components.base import child_name
 from components.gcp.member import Member
 from components.gcp.place import GcpPlace
 
@@ -24,6 +25,14 @@ _NEVER = ""
 
 
 @dataclass
+class Imported:
+    """A topic and its subscription that exist already, by their full names."""
+
+    topic: str
+    subscription: str
+
+
+@dataclass
 class Messages:
     """What a queue's messages go through."""
 
@@ -35,18 +44,31 @@ class Messages:
 
 
 def messages(
-    name: str, parent: pulumi.Resource, place: GcpPlace, labels: Mapping[str, pulumi.Input[str]] | None, *, purge: bool
+    name: str,
+    parent: pulumi.Resource,
+    place: GcpPlace,
+    labels: Mapping[str, pulumi.Input[str]] | None,
+    *,
+    purge: bool,
+    imported: Imported | None = None,
 ) -> Messages:
-    """A topic with its subscription, and a second pair for dead letters.
+    """A topic with its subscription, both new or taken over, and a second pair for dead letters.
 
     All four are protected, because what is in them is lost with them, unless `purge` is set.
     """
     kept = pulumi.ResourceOptions(parent=parent, protect=not purge)
-    topic = gcp.pubsub.Topic(f"{name}-topic", labels=labels, opts=kept)
+    existing = imported.topic if imported else None
+    topic = gcp.pubsub.Topic(
+        child_name(f"{name}-topic", _short(existing)),
+        name=_short(existing),
+        labels=labels,
+        opts=_taken_over(kept, existing),
+    )
     dead = gcp.pubsub.Topic(f"{name}-dead", labels=labels, opts=kept)
     dead_letters = _subscription(f"{name}-dead", dead, None, labels, kept)
     policy = gcp.pubsub.SubscriptionDeadLetterPolicyArgs(dead_letter_topic=dead.id, max_delivery_attempts=DELIVERIES)
-    subscription = _subscription(f"{name}-work", topic, policy, labels, kept)
+    existing = imported.subscription if imported else None
+    subscription = _subscription(f"{name}-work", topic, policy, labels, kept, existing=existing)
     agent = Member("pubsub", place.agent("gcp-sa-pubsub"))
     # Source: https://cloud.google.com/pubsub/docs/handling-failures#grant_forwarding_permissions
     ready = [
@@ -62,13 +84,16 @@ def _subscription(
     dead: gcp.pubsub.SubscriptionDeadLetterPolicyArgs | None,
     labels: Mapping[str, pulumi.Input[str]] | None,
     opts: pulumi.ResourceOptions,
+    *,
+    existing: str | None = None,
 ) -> gcp.pubsub.Subscription:
     # What a drained worker gives back soon goes to another one. Dead letters that somebody has looked at and given back
     # must be there at once for the next look: without a policy they are.
     # Source: https://cloud.google.com/pubsub/docs/handling-failures#exponential_backoff
     pause = gcp.pubsub.SubscriptionRetryPolicyArgs(minimum_backoff="10s", maximum_backoff="60s")
     return gcp.pubsub.Subscription(
-        name,
+        child_name(name, _short(existing)),
+        name=_short(existing),
         topic=topic.id,
         ack_deadline_seconds=LEASE_SECONDS,
         message_retention_duration=f"{KEPT_SECONDS}s",
@@ -76,8 +101,16 @@ def _subscription(
         dead_letter_policy=dead,
         retry_policy=pause if dead else None,
         labels=labels,
-        opts=opts,
+        opts=_taken_over(opts, existing),
     )
+
+
+def _taken_over(opts: pulumi.ResourceOptions, existing: str | None) -> pulumi.ResourceOptions:
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(import_=existing))
+
+
+def _short(full: str | None) -> str | None:
+    return full.rpartition("/")[2] if full else None
 
 
 def on_topic(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
+from components.base import as_args, child_name, token
 from components.config import Registry, part
 from components.gcp.member import Member
 from components.gcp.place import GcpPlace
@@ -25,6 +25,9 @@ class GcpRegistryArgs:
     """Days after which an image without a tag is deleted, unless it is one of those kept."""
     purge: bool = False
     """Lift the protection; a repository is deleted with the images in it."""
+    imported: str | None = None
+    """Full name of a repository that exists already, in place of a new one: it is taken over, keeps its name, and stays
+    when the stack goes."""
     labels: dict[str, str] | None = None
     """Labels of everything that can carry labels."""
 
@@ -61,9 +64,10 @@ class GcpRegistry(pulumi.ComponentResource):
         wanted = ("keep_images", "expire_untagged_after_days")
         part(Registry, {key: getattr(args, key) for key in wanted}, "registry")
         place = GcpPlace(self)
+        imported = args.imported.rpartition("/")[2] if args.imported else None
         made = gcp.artifactregistry.Repository(
-            f"{name}-images",
-            repository_id=args.repository,
+            child_name(f"{name}-images", imported),
+            repository_id=imported or args.repository,
             location=place.region,
             format="DOCKER",
             docker_config=gcp.artifactregistry.RepositoryDockerConfigArgs(immutable_tags=True),
@@ -73,7 +77,12 @@ class GcpRegistry(pulumi.ComponentResource):
                 enablement_config="INHERITED"
             ),
             labels=args.labels,
-            opts=pulumi.ResourceOptions(parent=self, protect=not args.purge),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                protect=not args.purge,
+                import_=args.imported,
+                retain_on_delete=args.imported is not None,
+            ),
         )
         self._location = place.region
         self.repository = pulumi.Output.concat(

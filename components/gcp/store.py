@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from components.base import as_args, token
+from components.base import as_args, child_name, token
 from components.config import Store, part
 from components.config.checks.gcp import check_store
 from components.gcp.conditions import condition, objects
@@ -37,6 +37,8 @@ class GcpStoreArgs:
     """Days that a deleted or overwritten object can be restored."""
     purge: bool = False
     """Lift the protection, and delete the bucket with what is in it."""
+    imported: str | None = None
+    """Name of a bucket that exists already: it is taken over, keeps its name, and stays when the stack goes."""
     labels: dict[str, str] | None = None
     """Labels of everything that can carry labels."""
 
@@ -88,7 +90,8 @@ class GcpStore(pulumi.ComponentResource):
         if self.kms_key is not None:
             encryption = gcp.storage.BucketEncryptionArgs(default_kms_key_name=self.kms_key)
         return gcp.storage.Bucket(
-            f"{name}-bucket",
+            child_name(f"{name}-bucket", args.imported),
+            name=args.imported,
             location=place.region,
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
@@ -100,7 +103,12 @@ class GcpStore(pulumi.ComponentResource):
             encryption=encryption,
             force_destroy=args.purge,
             labels=args.labels,
-            opts=pulumi.ResourceOptions(parent=self, protect=not args.purge, retain_on_delete=not args.purge),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                protect=not args.purge,
+                import_=args.imported,
+                retain_on_delete=args.imported is not None or not args.purge,
+            ),
         )
 
     def publish(self, descriptor: pulumi.Input[str]) -> pulumi.Output[str]:

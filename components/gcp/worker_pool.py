@@ -13,7 +13,7 @@ from components.gcp.cloud_init import Host, cloud_config
 from components.gcp.instance_group import Fleet, Group, instance_group
 from components.gcp.member import Member
 from components.gcp.place import GcpPlace
-from components.gcp.queue_topic import Messages, messages, on_subscription, on_topic
+from components.gcp.queue_topic import Imported, Messages, messages, on_subscription, on_topic
 
 
 @dataclass
@@ -40,6 +40,10 @@ class GcpWorkerPoolArgs:
     """Log that workers write to: ``projects/<project>/logs/<id>``; None leaves their lines on the machine."""
     worker_image: pulumi.Input[str] | None = None
     """The worker's image by digest; None when the queue's image brings the worker."""
+    imported_topic: str | None = None
+    """Full name of a topic that exists already: it is taken over and keeps its name, with its subscription."""
+    imported_subscription: str | None = None
+    """Full name of that topic's subscription."""
     replace: bool = False
     """Lift the protection of the instance groups."""
     purge: bool = False
@@ -102,7 +106,10 @@ class GcpWorkerPool(pulumi.ComponentResource):
         super().__init__(token(GcpWorkerPool), name, None, opts)
         settings = gcp_queue(args.settings, args.queue)
         place = GcpPlace(self)
-        self._messages = messages(name, self, place, args.labels, purge=args.purge)
+        imported = None
+        if args.imported_topic and args.imported_subscription:
+            imported = Imported(args.imported_topic, args.imported_subscription)
+        self._messages = messages(name, self, place, args.labels, purge=args.purge, imported=imported)
         fleet = self._fleet(args, place, self._messages)
         groups = [
             instance_group(f"{name}-{rung.market.replace('_', '-')}", rung, fleet, self, first=number == 0)

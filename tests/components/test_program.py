@@ -113,7 +113,7 @@ def test_nothing_stands_idle_in_the_demo():
 @pytest.mark.parametrize(
     ("allow", "protected"),
     [
-        ([], {"Protection", "batch.ComputeEnvironment", "ecr.Repository", "kms.Key", "s3.Bucket"}),
+        ([], {"Protection", "batch.ComputeEnvironment", "batch.JobQueue", "ecr.Repository", "kms.Key", "s3.Bucket"}),
         (["replace"], {"Protection", "ecr.Repository", "kms.Key", "s3.Bucket"}),
         (["purge"], set()),
     ],

@@ -1,36 +1,17 @@
-"""What exists already can be taken over: a bucket, a registry and a queue. Read by localcloud's provider."""
+"""What exists already is taken over by the key `tidemill:imports`: a bucket, a repository and a queue of Batch.
 
-import json
+Read by localcloud's provider, whose table says what replaces a resource; what AWS itself would answer is not shown.
+"""
+
+import re
 import time
 
 import pytest
 
 from tests.engine.inventory import client
+from tests.harness import Project, Run
 
-PROGRAM = """
-import json
-import pulumi
-import pulumi_aws as aws
-
-ids = json.loads(pulumi.Config().require("ids"))
-
-def take(name):
-    return pulumi.ResourceOptions(import_=ids[name])
-
-aws.s3.Bucket("store", bucket="old-store", opts=take("bucket"))
-aws.ecr.Repository("images", name="old-images", image_tag_mutability="{mutability}",
-                   image_scanning_configuration={{"scan_on_push": True}}, opts=take("repository"))
-aws.batch.JobQueue(
-    "queue",
-    name="old-queue",
-    state="ENABLED",
-    priority=7,
-    scheduling_policy_arn=ids["policy"],
-    compute_environment_orders=[{{"order": 1, "compute_environment": ids["environment"]}}],
-    tags={{"team": "vision"}},
-    opts=take("queue"),
-)
-"""
+IMAGE = "registry://preprocess:1.4.1"
 
 
 def make_environment(cloud, batch) -> str:
@@ -64,56 +45,104 @@ def wait_valid(batch, environment: str, timeout: float = 20) -> None:
 
 
 @pytest.fixture(scope="module")
-def ids(cloud) -> dict[str, str]:
-    """What somebody made by hand before Tidemill came."""
-    region = cloud.env["AWS_REGION"]
-    client(cloud.env, "s3").create_bucket(Bucket="old-store", CreateBucketConfiguration={"LocationConstraint": region})
-    scanning = {"scanOnPush": True}
-    ecr = client(cloud.env, "ecr")
-    ecr.create_repository(
-        repositoryName="old-images", imageTagMutability="IMMUTABLE", imageScanningConfiguration=scanning
-    )
-    batch = client(cloud.env, "batch")
+def old_queue(cloud) -> str:
+    """What somebody made by hand before Tidemill came, with work in it; the ARN of the queue."""
+    s3, batch = client(cloud.env, "s3"), client(cloud.env, "batch")
+    s3.create_bucket(Bucket="old-store", CreateBucketConfiguration={"LocationConstraint": cloud.env["AWS_REGION"]})
+    s3.create_bucket(Bucket="other-store", CreateBucketConfiguration={"LocationConstraint": cloud.env["AWS_REGION"]})
+    s3.put_object(Bucket="old-store", Key="out/2025/result.json", Body=b"{}")
+    client(cloud.env, "ecr").create_repository(repositoryName="team/old-images", imageTagMutability="MUTABLE")
     environment = make_environment(cloud, batch)
     wait_valid(batch, environment)
     policy = batch.create_scheduling_policy(name="old-fair", fairsharePolicy={})["arn"]
-    queue = batch.create_job_queue(
-        jobQueueName="old-queue",
-        state="ENABLED",
-        priority=7,
-        schedulingPolicyArn=policy,
-        computeEnvironmentOrder=[{"order": 1, "computeEnvironment": environment}],
-        tags={"team": "vision"},
-    )["jobQueueArn"]
-    return {
-        "bucket": "old-store",
-        "repository": "old-images",
-        "queue": queue,
-        "environment": environment,
-        "policy": policy,
-    }
+    order = [{"order": 1, "computeEnvironment": environment}]
+    queue = {"state": "ENABLED", "priority": 7, "computeEnvironmentOrder": order}
+    batch.create_job_queue(jobQueueName="old-fifo", **queue)
+    return batch.create_job_queue(jobQueueName="old-queue", schedulingPolicyArn=policy, **queue)["jobQueueArn"]
 
 
-@pytest.fixture
-def project(new_project, ids):
+@pytest.fixture(scope="module")
+def project(new_project, old_queue) -> Project:
     project = new_project("demo-aws")
     with project.config() as config:
-        config["tidemill:ids"] = json.dumps(ids)
+        config["tidemill:queues"]["cpu"]["images"] = {"default": IMAGE}
+        config["tidemill:imports"] = {
+            "store": "old-store",
+            "repositories": {"preprocess": "team/old-images"},
+            "queues": {"cpu": {"job_queue": old_queue}},
+        }
     return project
 
 
-def test_an_import_takes_over_and_the_next_up_changes_nothing(project):
-    with project.program(PROGRAM.format(mutability="IMMUTABLE")):
-        run = project.up().ok()
-        assert {step.op for step in run.steps} == {"import"}
-        assert len(run.steps) == 3
-        assert project.up("--expect-no-changes").ok().plan == []
+def differing(run: Run, name: str) -> set[str]:
+    """The properties of a resource that the preview's line of its update names."""
+    (line,) = (line for line in run.text.splitlines() if f"{name} update [diff: " in line)
+    return set(re.split("[~+,-]", line.partition("[diff: ")[2].rstrip("]")))
 
 
-def test_what_differs_is_updated_in_place_after_the_import(project, cloud):
-    with project.program(PROGRAM.format(mutability="MUTABLE")):
-        plan = project.up().ok().plan
-    assert sorted(plan[:3]) == ["import Bucket store", "import JobQueue queue", "import Repository images"]
-    assert plan[3:] == ["update Repository images"]
+def with_imports(project: Project, **changes) -> Run:
+    """Preview with other values of `tidemill:imports`, and put the file back as it was."""
+    with project.config() as config:
+        before = config["tidemill:imports"]
+        config["tidemill:imports"] = before | changes
+    run = project.run("preview", events=True)
+    with project.config() as config:
+        config["tidemill:imports"] = before
+    return run
+
+
+def test_an_import_takes_over_and_shows_first_what_differs(project, cloud):
+    run = project.preview().ok()
+    assert run.violations == []
+    assert differing(run, "demo-local-registry-preprocess-team/old-images") >= {"imageTagMutability", "tags"}
+    assert differing(run, "demo-local-cpu-queue-old-queue") >= {"computeEnvironmentOrders", "schedulingPolicyArn"}
+    done = project.up().ok().steps
+    assert {step.op for step in done} == {"import", "update", "create"}
+    assert sorted(str(step) for step in done if step.op == "import") == [
+        "import Bucket demo-local-store-bucket-old-store",
+        "import JobQueue demo-local-cpu-queue-old-queue",
+        "import Repository demo-local-registry-preprocess-team/old-images",
+    ]
     (repository,) = client(cloud.env, "ecr").describe_repositories()["repositories"]
-    assert repository["imageTagMutability"] == "MUTABLE"
+    assert repository["imageTagMutability"] == "IMMUTABLE"
+    assert project.up("--expect-no-changes").ok().plan == []
+
+
+def test_what_was_taken_over_keeps_its_names_and_its_data(project, cloud, old_queue):
+    assert project.outputs()["pipeline"]["store"] == "s3://old-store"
+    assert project.outputs()["pipeline"]["queues"]["cpu"]["aws"]["job_queue"] == old_queue
+    s3, batch = client(cloud.env, "s3"), client(cloud.env, "batch")
+    assert s3.get_object(Bucket="old-store", Key="out/2025/result.json")["Body"].read() == b"{}"
+    (definition,) = batch.describe_job_definitions(status="ACTIVE")["jobDefinitions"]
+    (task,) = definition["ecsProperties"]["taskProperties"]
+    assert {each["image"].partition("/")[2] for each in task["containers"]} == {"team/old-images:1.4.1"}
+    (queue,) = batch.describe_job_queues(jobQueues=["old-queue"])["jobQueues"]
+    assert [order["computeEnvironment"].partition("/")[2][:20] for order in queue["computeEnvironmentOrder"]] == [
+        "demo-local-cpu-spot-"
+    ]
+
+
+def test_what_was_taken_over_is_protected_and_what_holds_data_stays_when_the_stack_goes(project):
+    kept = {}
+    for kind in ("s3/bucket:Bucket", "ecr/repository:Repository", "batch/jobQueue:JobQueue"):
+        (resource,) = project.resources(kind)
+        assert resource["protect"] is True
+        kept[kind] = resource.get("retainOnDelete", False)
+    assert list(kept.values()) == [True, True, False]
+
+
+def test_what_was_taken_over_is_not_given_up_by_an_edit_of_the_key(project):
+    """The engine itself would let another import take the place of a protected bucket, and delete that."""
+    run = with_imports(project, store="other-store").refused()
+    told = " ".join(run.text.split())
+    assert "demo-local-store-bucket-old-store" in told
+    assert "cannot be deleted because it is protected" in told
+
+
+def test_a_queue_that_cannot_be_taken_over_is_one_line_in_the_preview(project, old_queue):
+    fifo = old_queue.replace("old-queue", "old-fifo")
+    run = with_imports(project, queues={"cpu": {"job_queue": fifo}}).refused()
+    (error,) = (message for message in run.errors if "fair-share scheduling policy" in message)
+    assert error.startswith("tidemill:imports.queues.cpu.job_queue")
+    assert "\n" not in error.strip()
+    assert "Traceback" not in run.text

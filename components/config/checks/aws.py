@@ -20,6 +20,7 @@ from components.config.checks.common import (
     refuse,
 )
 from components.config.checks.images import check_images
+from components.config.checks.imports import check_aws_imports
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.queue_models import Queue
@@ -55,6 +56,7 @@ def check_stack(config: StackConfig) -> None:
     check_logs(config.logs)
     check_budget(config.budget)
     _existing_network(config)
+    check_aws_imports(config)
     _size(config)
 
 

@@ -21,6 +21,7 @@ from components.config.checks.common import (
     refuse,
 )
 from components.config.checks.images import check_images, repository_of
+from components.config.checks.imports import check_gcp_imports
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.queue_models import Queue
@@ -63,6 +64,7 @@ def check_stack(config: StackConfig) -> None:
     _network(config)
     check_logs(config.logs)
     check_budget(config.budget)
+    check_gcp_imports(config)
     _reachable(config, ["worker_image"], config.worker_image)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from localcloud.provider.convert import tag_map
+from localcloud.provider.convert import RefusedError, tag_map
 from localcloud.provider.invokes import look_up
 
 from .resources import Clients
@@ -89,11 +89,23 @@ def _vpc(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
 
 
 SUBNET_KEYS = ("id", "vpcId", "filters", "tags", "availabilityZone", "cidrBlock", "state", "region")
+
+
+def _job_queue(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    found = clients.get("batch", args.get("region")).describe_job_queues(jobQueues=[args["name"]])["jobQueues"]
+    if not found:
+        raise RefusedError("name", f"no job queue {args['name']}")
+    (queue,) = found
+    answer = {"id": queue["jobQueueArn"], "arn": queue["jobQueueArn"], "name": queue["jobQueueName"]}
+    return {**answer, "schedulingPolicyArn": queue.get("schedulingPolicyArn", "")}
+
+
 FUNCTIONS: dict[str, Any] = {
     "aws:index/getCallerIdentity:getCallerIdentity": (_identity, ()),
     "aws:index/getPartition:getPartition": (_partition, ()),
     "aws:index/getRegion:getRegion": (_region, ("region", "name", "endpoint")),
     "aws:index/getAvailabilityZones:getAvailabilityZones": (_zones, ZONE_KEYS),
+    "aws:batch/getJobQueue:getJobQueue": (_job_queue, ("name", "region")),
     "aws:ec2/getSubnets:getSubnets": (_subnets, ("filters", "tags", "region")),
     "aws:ec2/getSubnet:getSubnet": (_subnet, SUBNET_KEYS),
     "aws:ec2/getVpc:getVpc": (_vpc, ("id", "default", "cidrBlock", "state", "filters", "tags", "region")),

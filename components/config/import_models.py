@@ -1,0 +1,58 @@
+"""What exists already and is taken over by a stack."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import Field
+
+from components.config.queue_models import Model
+from components.config.types import BUCKET, JOB_QUEUE, REPOSITORY, SUBSCRIPTION, TOPIC, Name, matching
+
+
+class QueueImport(Model):
+    """A queue that exists already: `job_queue` on AWS, `topic` and `subscription` on GCP."""
+
+    job_queue: (
+        Annotated[str, matching(JOB_QUEUE, "the ARN of a job queue, arn:aws:batch:<region>:<account>:job-queue/<name>")]
+        | None
+    ) = Field(
+        default=None,
+        description="AWS: ARN of a job queue with a fair-share policy; a FIFO queue cannot get one. It moves to this "
+        "stack's compute environments; what runs on those that it had goes on there.",
+    )
+    topic: Annotated[str, matching(TOPIC, "projects/<project>/topics/<name>")] | None = Field(
+        default=None, description="GCP: full name of the topic."
+    )
+    subscription: Annotated[str, matching(SUBSCRIPTION, "projects/<project>/subscriptions/<name>")] | None = Field(
+        default=None,
+        description="GCP: full name of the topic's subscription, without a filter and without ordering. Empty it "
+        "before: workers drop messages that are no chunks.",
+    )
+
+
+class Imports(Model):
+    """What exists already and is taken over by this stack. It keeps its name, so the keys stay after the import.
+
+    What is imported gets this stack's settings and tags. Bucket and repositories stay when the stack is destroyed.
+    """
+
+    store: Annotated[str, matching(BUCKET, "the name of a bucket")] | None = Field(
+        default=None,
+        description="Bucket that becomes the job store. On AWS its policy, lifecycle rules and encryption are "
+        "overwritten by this stack's; its objects are left alone.",
+    )
+    repositories: dict[
+        Name, Annotated[str, matching(re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*"), "the name of a repository", 256)]
+    ] = Field(
+        default={},
+        max_length=100,
+        description="AWS: names of ECR repositories, by the names that `registry://` images of this stack have.",
+    )
+    repository: (
+        Annotated[str, matching(REPOSITORY, "projects/<project>/locations/<region>/repositories/<name>")] | None
+    ) = Field(default=None, description="GCP: full name of the Artifact Registry repository for all images.")
+    queues: dict[Name, QueueImport] = Field(
+        default={}, max_length=20, description="Queues by their names in `tidemill:queues`."
+    )

@@ -1,0 +1,60 @@
+"""What a stack takes over, by the rules that need more than one key. What exists is for the engine's tests."""
+
+from typing import Any
+
+import pytest
+
+from components.config import ConfigError, parse
+from components.config.checks.imports import check_place
+from tests.unit.test_config_bad_input import GOOD, GOOD_ON_GCP
+
+QUEUE = "arn:aws:batch:us-west-2:123456789012:job-queue/old"
+REPOSITORY = "projects/vision/locations/us-central1/repositories/old"
+TOPIC = {"topic": "projects/vision/topics/old", "subscription": "projects/vision/subscriptions/old"}
+
+
+def config(good: dict[str, Any], imports: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {**good, **more, "imports": imports}
+
+
+def test_a_repository_is_known_by_its_images_and_by_the_registrys_key():
+    named = {"default": "registry://preprocess:1.4.1"}
+    queues = {"cpu": {"images": named}}
+    assert parse(config(GOOD, {"repositories": {"preprocess": "team/old"}}, queues=queues)).imports.repositories
+    assert parse(config(GOOD, {"repositories": {"a": "old"}}, registry={"repositories": ["a"]})).imports.repositories
+
+
+@pytest.mark.parametrize(
+    ("imports", "says"),
+    [
+        ({"repositories": {"a": "old", "b": "old"}}, 'imports.repositories.b: "old" is refused. Allowed: each value'),
+        ({"repositories": {"bb": "old"}}, "imports.repositories.bb: the unknown name 'bb' is refused. Allowed: this"),
+    ],
+)
+def test_each_is_taken_over_once_and_by_a_name_that_the_stack_has(imports, says):
+    with pytest.raises(ConfigError) as refused:
+        parse(config(GOOD, imports, registry={"repositories": ["a", "b"]}))
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("good", "imports", "key"),
+    [
+        (GOOD, {"queues": {"cpu": {"job_queue": QUEUE}}}, "tidemill:imports.queues.cpu.job_queue"),
+        (GOOD_ON_GCP, {"repository": REPOSITORY}, "tidemill:imports.repository"),
+    ],
+)
+def test_what_is_in_another_region_is_refused(good, imports, key):
+    parsed = parse(config(good, imports))
+    check_place(parsed, None, None)
+    with pytest.raises(ConfigError, match="eu-north-1, the stack's region") as refused:
+        check_place(parsed, "eu-north-1", "vision")
+    assert refused.value.key == key
+
+
+def test_what_is_in_another_project_is_refused():
+    parsed = parse(config(GOOD_ON_GCP, {"queues": {"cpu": TOPIC}}))
+    check_place(parsed, "us-central1", "vision")
+    with pytest.raises(ConfigError, match="other, the stack's project") as refused:
+        check_place(parsed, "us-central1", "other")
+    assert refused.value.key == "tidemill:imports.queues.cpu.topic"
