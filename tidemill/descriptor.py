@@ -76,7 +76,8 @@ class Machine(_Model):
         fits = [self.cpus / (item.cpus * container), self.usable_memory_mib / (item.memory_mib * container)]
         if item.gpus:
             fits.append(self.gpus / (item.gpus * container))
-        return int(min(fits)) * container
+        # 2.9999 is three: tenths of a CPU have no exact number.
+        return int(min(fits) + 1e-6) * container
 
 
 class Rung(_Model):

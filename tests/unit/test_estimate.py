@@ -61,6 +61,11 @@ def test_containers_of_several_slots_leave_a_rest_unused(monkeypatch):
     assert cost.on_demand.low == pytest.approx(0.8)
 
 
+def test_tenths_of_a_cpu_lose_no_slot_to_rounding():
+    machine = Machine(type="custom-3", cpus=3, memory_mib=16384)
+    assert machine.slots(Resources(cpus=0.1, memory_mib=64), container=3) == 30
+
+
 def test_the_scratch_is_billed_with_the_machine(monkeypatch):
     table(monkeypatch, disk=0.073)
     cost = job_cost(queue(machines=[M7I], scratch_gib=100), "aws", "here", 3600 * 8)
