@@ -1,4 +1,4 @@
-"""Image references of a stack's config: which lie in the stack's own registry, and what to pull."""
+"""Image references of a stack's config: which lie in the stack's own registry or a shared one, and what to pull."""
 
 from __future__ import annotations
 
@@ -6,18 +6,28 @@ import re
 
 import pulumi
 
-from components.config import StackConfig, repository_of
+from components.config import StackConfig, repository_of, shared_repository_of
 
 _ECR = re.compile(
     r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.(?P<suffix>amazonaws\.com(\.cn)?)/(?P<name>[^@:]+)"
 )
 
 
-def resolve(reference: str, registry_url: pulumi.Input[str]) -> pulumi.Input[str]:
-    """What a machine pulls: ``registry://name:tag`` becomes ``<registry url>/name:tag``, others stay."""
-    if repository_of(reference) is None:
-        return reference
-    return pulumi.Output.concat(registry_url, "/", reference.removeprefix("registry://"))
+def resolve(
+    reference: str, registry_url: pulumi.Input[str], shared_url: pulumi.Input[str] | None = None
+) -> pulumi.Input[str]:
+    """What a machine pulls: ``registry://name:tag`` becomes ``<registry url>/name:tag``, others stay.
+
+    Args:
+        reference: as a stack file has it.
+        registry_url: of the stack's own registry.
+        shared_url: of the shared registry, which ``shared://`` images lie in.
+    """
+    if repository_of(reference) is not None:
+        return pulumi.Output.concat(registry_url, "/", reference.removeprefix("registry://"))
+    if shared_repository_of(reference) is not None and shared_url is not None:
+        return pulumi.Output.concat(shared_url, "/", reference.removeprefix("shared://"))
+    return reference
 
 
 def _named(config: StackConfig) -> list[str]:
@@ -30,6 +40,12 @@ def own_repositories(config: StackConfig) -> list[str]:
     """Repositories of the stack's registry: those declared, and those that images name."""
     named = [repository_of(image) for image in _named(config)]
     return sorted({*config.registry.repositories, *(name for name in named if name)})
+
+
+def shared_repositories(config: StackConfig) -> list[str]:
+    """Repositories of the shared registry that images name."""
+    named = [shared_repository_of(image) for image in _named(config)]
+    return sorted({name for name in named if name})
 
 
 def external_repositories(config: StackConfig) -> list[str]:

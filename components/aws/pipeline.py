@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pulumi
+import pulumi_aws as aws
 
 from components.aws.account import Place
 from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs, jobs_statements
@@ -12,12 +13,14 @@ from components.aws.budget import AwsBudget, AwsBudgetArgs
 from components.aws.identity import AwsIdentity, AwsIdentityArgs
 from components.aws.logs import AwsLogs, AwsLogsArgs
 from components.aws.network import AwsNetwork, AwsNetworkArgs
-from components.aws.registry import AwsRegistry, AwsRegistryArgs
+from components.aws.registry import AwsRegistry, AwsRegistryArgs, look_statements
+from components.aws.shared import AwsSharedOutput, repository_arns
 from components.aws.store import AwsStore, AwsStoreArgs
 from components.base import team_tags
 from components.config import Queue, StackConfig, repository_of
 from components.describe import aws_queue, describe
-from components.images import external_repositories, own_repositories, resolve
+from components.images import external_repositories, own_repositories, resolve, shared_repositories
+from components.shared import check_region, shared_output
 
 
 class AwsParts:
@@ -34,6 +37,13 @@ class AwsParts:
         self._place = Place(parent)
         self._child = pulumi.ResourceOptions(parent=parent)
         self._tags = team_tags(config.team, config.environment)
+        network, registry = config.network.shared, config.registry.shared
+        self._shared_network = shared_output(name, "network", network, AwsSharedOutput, parent)
+        self._shared_registry = shared_output(name, "registry", registry, AwsSharedOutput, parent)
+        self._shared_arns = repository_arns(registry, self._shared_registry, shared_repositories(config))
+        if network is not None:
+            region = aws.get_region(opts=pulumi.InvokeOptions(parent=parent)).region
+            check_region(network, self._shared_network, region)
         self._store = self._make_store(name)
         self._logs = self._make_logs(name)
         self._network = self._make_network(name)
@@ -90,7 +100,9 @@ class AwsParts:
 
     def _make_network(self, name: str) -> AwsNetwork:
         existing, new = self._config.network.existing, self._config.network.create
-        if existing is not None:
+        if (shared := self._shared_network) is not None:
+            args = AwsNetworkArgs(vpc_id=shared.vpc_id, subnet_ids=[*shared.subnet_ids], tags=self._tags)
+        elif existing is not None:
             args = AwsNetworkArgs(vpc_id=existing.vpc_id, subnet_ids=[*(existing.subnet_ids or [])], tags=self._tags)
         elif new is not None:
             args = AwsNetworkArgs(
@@ -104,13 +116,19 @@ class AwsParts:
             args = AwsNetworkArgs(tags=self._tags)
         return AwsNetwork(f"{name}-network", args, self._child)
 
+    def _security_groups(self) -> list[pulumi.Input[str]]:
+        """The team's own, which its file systems admit; and the shared network's, which its endpoints admit."""
+        own: list[pulumi.Input[str]] = [self._network.security_group_id]
+        return [*own, self._shared_network.security_group_id] if self._shared_network else own
+
     def _pulled(self, reference: str) -> pulumi.Input[str]:
         repository = repository_of(reference)
         if repository in self._config.imports.repositories:
             return pulumi.Output.concat(
                 self._registry.urls[repository], reference.removeprefix(f"registry://{repository}")
             )
-        return resolve(reference, self._registry.url)
+        shared = self._shared_registry
+        return resolve(reference, self._registry.url, shared.registry_url if shared else None)
 
     def _secret_services(self) -> list[str]:
         """The services that secrets of the queues come from: their interface endpoints are needed without internet."""
@@ -156,7 +174,7 @@ class AwsParts:
             settings=queue.model_dump(),
             images={image: self._pulled(reference) for image, reference in queue.images.items()},
             subnet_ids=self._network.subnet_ids,
-            security_group_ids=[self._network.security_group_id],
+            security_group_ids=self._security_groups(),
             instance_profile_arn=identity.instance_profile_arn,
             execution_role_arn=identity.execution_role.arn,
             job_role_arn=identity.job_role.arn,
@@ -177,7 +195,8 @@ class AwsParts:
         identity.grant_data(identity.job_role, config.data.read, config.data.write, config.data.kms_keys)
         self._logs.grant_write(identity.execution_role)
         self._registry.grant_pull(identity.execution_role)
-        identity.grant_external_pull(identity.execution_role, external_repositories(config))
+        outside = [*external_repositories(config), *self._shared_arns]
+        identity.grant_external_pull(identity.execution_role, outside)
         identity.grant_secrets(identity.execution_role, [arn for queue in queues for arn in queue.secrets.values()])
         mounted = sorted({mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3})
         identity.grant_data(identity.instance_role, mounted, [], config.data.kms_keys)
@@ -188,6 +207,7 @@ class AwsParts:
                 *self._logs.read_statements(),
                 *self._store.submit_statements(),
                 *self._registry.look_statements(),
+                *look_statements(self._shared_arns),
             ]
         )
 

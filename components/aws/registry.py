@@ -1,6 +1,7 @@
 """The team's image repositories."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -100,8 +101,8 @@ class AwsRegistry(pulumi.ComponentResource):
         self._grant("pull", role, _PULL)
 
     def look_statements(self) -> list[Statement]:
-        """What a submitter needs to see, before a submit, that an image is there: `tidemill doctor` asks."""
-        return [allow(["ecr:DescribeImages"], list(self.arns.values()))] if self.arns else []
+        """What a submitter needs to see, before a submit, that an image is there."""
+        return look_statements(list(self.arns.values()))
 
     def grant_push(self, role: aws.iam.Role) -> None:
         """Let a role push to and pull from every repository of the registry."""
@@ -113,6 +114,11 @@ class AwsRegistry(pulumi.ComponentResource):
         if self.arns:
             statements.append(allow(actions, list(self.arns.values())))
         grant(self, what, role, statements)
+
+
+def look_statements(repositories: Sequence[pulumi.Input[str]]) -> list[Statement]:
+    """Statements to see which images repositories have, by their ARNs: `tidemill doctor` asks."""
+    return [allow(["ecr:DescribeImages"], repositories)] if repositories else []
 
 
 def _lifecycle(keep_images: int, expire_untagged_after_days: int) -> str:

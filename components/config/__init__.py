@@ -1,6 +1,6 @@
 """A stack's config: pydantic models of its keys, the rules between them, and one clear error for what is wrong."""
 
-from components.config.checks import repository_of
+from components.config.checks import repository_of, shared_repository_of
 from components.config.errors import ConfigError
 from components.config.load import from_file, from_pulumi, gcp_queue, parse, part
 from components.config.models import Budget, Logs, NewNetwork, Registry, StackConfig, Store
@@ -23,4 +23,5 @@ __all__ = [
     "parse",
     "part",
     "repository_of",
+    "shared_repository_of",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -85,12 +85,35 @@ def from_pulumi() -> StackConfig:
     Raises:
         ConfigError: the first thing that is wrong, as one line.
     """
-    values: dict[str, Any] = {}
-    given = {**runtime.get_config_env(), **runtime.CONFIG.get()}
+    config = parse(program_values(PROJECT, StackConfig, _TEXTS))
+    given = _given()
+    if config.cloud == "gcp":
+        _place(given)
+        _same_region(config, given.get("gcp:region"))
+    check_place(config, given.get(f"{config.cloud}:region"), given.get("gcp:project"))
+    return config
+
+
+def _given() -> dict[str, str]:
     # Config() answers only keys that it is asked for, and an unknown key must be seen: the environment has them all.
-    for key, text in given.items():
-        project, _, name = key.partition(":")
-        if project != PROJECT:
+    return {**runtime.get_config_env(), **runtime.CONFIG.get()}
+
+
+def program_values(project: str, model: type[BaseModel], texts: Sequence[str]) -> dict[str, Any]:
+    """Every key of a project in the running program's config, without its `project:`, as plain data.
+
+    Args:
+        project: the Pulumi project.
+        model: the model of its keys.
+        texts: the keys that are texts; all others are JSON.
+
+    Raises:
+        ConfigError: a secret, or no JSON where some belongs.
+    """
+    values: dict[str, Any] = {}
+    for key, text in _given().items():
+        of, _, name = key.partition(":")
+        if of != project:
             continue
         if runtime.is_config_secret(key):
             raise ConfigError(
@@ -99,13 +122,8 @@ def from_pulumi() -> StackConfig:
                 "plain values",
                 f"Set it again without --secret; secrets belong into Secrets Manager, their ARNs into {PROJECT}:queues",
             )
-        values[name] = text if name in _TEXTS else _from_json(name, text)
-    config = parse(values)
-    if config.cloud == "gcp":
-        _place(given)
-        _same_region(config, given.get("gcp:region"))
-    check_place(config, given.get(f"{config.cloud}:region"), given.get("gcp:project"))
-    return config
+        values[name] = text if name in texts else _from_json(model, key, text)
+    return values
 
 
 def _place(given: Mapping[str, str]) -> None:
@@ -152,13 +170,14 @@ def from_file(path: Path) -> StackConfig:
     return parse(keys)
 
 
-def _from_json(name: str, text: str) -> Any:
+def _from_json(model: type[BaseModel], key: str, text: str) -> Any:
+    name = key.partition(":")[2]
     try:
         return json.loads(text)
     except json.JSONDecodeError:
-        if name not in StackConfig.model_fields:
+        if name not in model.model_fields:
             return text
-        described = StackConfig.model_fields[name].description or ""
+        described = model.model_fields[name].description or ""
         raise ConfigError(
-            key_path([name]), json.dumps(text), "a mapping or a list", f"{described} Use `pulumi config set --path`"
+            key, json.dumps(text), "a mapping or a list", f"{described} Use `pulumi config set --path`"
         ) from None

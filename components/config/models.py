@@ -25,6 +25,7 @@ from components.config.types import (
     DataUri,
     KmsKey,
     Name,
+    StackName,
     either,
     matching,
     unique,
@@ -86,12 +87,17 @@ class ExistingNetwork(Model):
 
 
 class Network(Model):
-    """Where machines run: a new VPC (default) or an existing one."""
+    """Where machines run: a new VPC (default), an existing one, or that of the platform team's shared stack."""
 
     create: NewNetwork | None = Field(
-        default=None, description="Make a VPC. Leave out together with `existing` for the default."
+        default=None, description="Make a VPC. Leave out together with `existing` and `shared` for the default."
     )
     existing: ExistingNetwork | None = Field(default=None, description="Use a VPC that is there already.")
+    shared: StackName | None = Field(
+        default=None,
+        description="Use the network of a shared stack (folder shared/), such as organization/tidemill-shared/prod. "
+        "Its machines have no addresses of their own; what stands idle in it is paid once for all teams.",
+    )
 
 
 class Data(Model):
@@ -137,8 +143,8 @@ class Store(Model):
     )
 
 
-class Registry(Model):
-    """The team's image repositories."""
+class Images(Model):
+    """Image repositories that a stack makes."""
 
     repositories: Annotated[list[Name], AfterValidator(unique)] = Field(
         default=[],
@@ -150,6 +156,16 @@ class Registry(Model):
     )
     expire_untagged_after_days: int = Field(
         default=14, ge=1, le=3650, description="Days after which untagged images expire."
+    )
+
+
+class Registry(Images):
+    """The team's image repositories."""
+
+    shared: StackName | None = Field(
+        default=None,
+        description="Let images also come from the registry of a shared stack (folder shared/), as shared://name:tag "
+        "or by digest, such as organization/tidemill-shared/prod.",
     )
 
 

@@ -190,8 +190,8 @@ class Queue(Model):
         min_length=1,
         max_length=20,
         description="Container images by the name that jobs give; `default` is used when they give none, and is the "
-        "only one on GCP. Allowed are registry://name:tag and registry://name@sha256:... (the stack's registry), and "
-        "any other reference by digest",
+        "only one on GCP. Allowed are registry://name:tag and registry://name@sha256:... (the stack's registry), "
+        "the same with shared:// (the registry of tidemill:registry's shared stack), and any other reference by digest",
     )
     item: Item = Field(default=Item(), description="What one item gets unless its job says otherwise.")
     machines: Machines = Field(default=Machines(), description="Which machines the queue may start.")

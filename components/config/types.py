@@ -49,6 +49,7 @@ FUSE_IMAGE = re.compile(r"[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}")
 """Any image, by digest."""
 _S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^*?\s]*)?")
 _GS = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^*?\s]*)?")
+_STACK = re.compile(r"[\w.-]{1,100}/[\w.-]{1,100}/[\w.-]{1,100}", re.ASCII)
 _ABSOLUTE = re.compile(r"(/[A-Za-z0-9._-]+)+")
 
 
@@ -100,4 +101,7 @@ DataUri = Annotated[str, either(_S3, _GS, "s3://bucket or s3://bucket/prefix/, o
 S3Uri = Annotated[str, matching(_S3, "s3://bucket or s3://bucket/prefix/, without wildcards")]
 GsUri = Annotated[str, matching(_GS, "gs://bucket or gs://bucket/prefix/, without wildcards")]
 AbsolutePath = Annotated[str, matching(_ABSOLUTE, "an absolute path of plain names", 200)]
+StackName = Annotated[
+    str, matching(_STACK, "organization/project/stack; on a backend without organizations the first is `organization`")
+]
 EnvironmentKey = Annotated[str, AfterValidator(_environment_key)]

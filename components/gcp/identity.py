@@ -154,6 +154,17 @@ class GcpIdentity(pulumi.ComponentResource):
                 opts=self._child,
             )
 
+    def grant_shared_pull(self, member: Member, repository: pulumi.Input[str], location: pulumi.Input[str]) -> None:
+        """Let a member pull, and see, every image of the shared registry, by its repository's full name."""
+        gcp.artifactregistry.RepositoryIamMember(
+            f"{self.pulumi_resource_name}-pull-shared-{member.name}",
+            location=location,
+            repository=repository,
+            role="roles/artifactregistry.reader",
+            member=member.principal,
+            opts=self._child,
+        )
+
 
 _MOST_PREFIXES = 6
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pulumi
+import pulumi_gcp as gcp
 
 from components.base import team_labels
 from components.config import Queue, StackConfig
@@ -12,13 +13,16 @@ from components.describe import describe, gcp_queue
 from components.gcp.budget import GcpBudget, GcpBudgetArgs
 from components.gcp.identity import GcpIdentity, GcpIdentityArgs
 from components.gcp.logs import GcpLogs, GcpLogsArgs
+from components.gcp.member import Member
 from components.gcp.network import GcpNetwork, GcpNetworkArgs
 from components.gcp.place import GcpPlace
 from components.gcp.reconciler import GcpReconciler, GcpReconcilerArgs
 from components.gcp.registry import GcpRegistry, GcpRegistryArgs
+from components.gcp.shared import GcpSharedOutput
 from components.gcp.store import GcpStore, GcpStoreArgs
 from components.gcp.worker_pool import GcpWorkerPool, GcpWorkerPoolArgs
-from components.images import resolve
+from components.images import resolve, shared_repositories
+from components.shared import check_region, shared_output
 
 
 class GcpParts:
@@ -35,6 +39,12 @@ class GcpParts:
         self._child = pulumi.ResourceOptions(parent=parent)
         self._labels = team_labels(config.team, config.environment)
         place = GcpPlace(parent)
+        network, registry = config.network.shared, config.registry.shared
+        self._shared_network = shared_output(name, "network", network, GcpSharedOutput, parent)
+        self._shared_registry = shared_output(name, "registry", registry, GcpSharedOutput, parent)
+        if network is not None:
+            region = gcp.organizations.get_client_config(opts=pulumi.InvokeOptions(parent=parent)).region
+            check_region(network, self._shared_network, region)
         self._store = self._make_store(name)
         self._logs = self._make_logs(name)
         self._network = self._make_network(name)
@@ -94,7 +104,9 @@ class GcpParts:
 
     def _make_network(self, name: str) -> GcpNetwork:
         existing, new = self._config.network.existing, self._config.network.create
-        if existing is not None:
+        if (shared := self._shared_network) is not None:
+            args = GcpNetworkArgs(network=shared.network, subnetwork=shared.subnetwork)
+        elif existing is not None:
             args = GcpNetworkArgs(network=existing.network, subnetwork=existing.subnetwork)
         elif new is not None:
             args = GcpNetworkArgs(egress=new.egress, cidr=new.cidr)
@@ -129,7 +141,11 @@ class GcpParts:
         return [GcpBudget(f"{name}-budget", args, self._child)]
 
     def _image(self, queue: str) -> pulumi.Input[str]:
-        return resolve(self._config.queues[queue].images["default"], self._registry.url)
+        return self._pulled(self._config.queues[queue].images["default"])
+
+    def _pulled(self, reference: str) -> pulumi.Input[str]:
+        shared = self._shared_registry
+        return resolve(reference, self._registry.url, shared.registry_url if shared else None)
 
     def _make_pool(self, name: str, key: str, queue: Queue) -> GcpWorkerPool:
         worker = self._config.worker_image
@@ -144,7 +160,7 @@ class GcpParts:
             bucket=self._store.bucket,
             external_address=self._network.external_addresses,
             log=self._logs.log,
-            worker_image=resolve(worker, self._registry.url) if worker else None,
+            worker_image=self._pulled(worker) if worker else None,
             imported_topic=existing.topic if existing else None,
             imported_subscription=existing.subscription if existing else None,
             replace=self._config.may_replace,
@@ -174,11 +190,18 @@ class GcpParts:
         identity.grant_data(worker, config.data.read, config.data.write)
         identity.grant_secrets(worker, [secret for queue in queues for secret in queue.secrets.values()])
         identity.grant_external_pull(worker, [*named, config.worker_image] if config.worker_image else named)
+        self._grant_shared_pull(worker)
+
+    def _grant_shared_pull(self, member: Member) -> None:
+        shared = self._shared_registry
+        if shared is not None and shared_repositories(self._config):
+            self._identity.grant_shared_pull(member, shared.repository, shared.region)
 
     def _grant_submitters(self) -> None:
         for member in self._identity.submitters:
             self._store.grant_submit(member)
             self._registry.grant_pull(member)
+            self._grant_shared_pull(member)
             self._logs.grant_read(member)
             for pool in self._pools.values():
                 pool.grant_submit(member)

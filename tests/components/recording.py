@@ -92,10 +92,14 @@ class Recorder(mocks.Mocks):
 
     resources: list[Made] = field(default_factory=list)
     zones: list[str] = field(default_factory=lambda: list(ZONES))
+    stacks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Outputs of other stacks by `organization/project/stack`."""
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Record a custom resource and give it the outputs that others refer to."""
         name = args.name
+        if args.typ == "pulumi:pulumi:StackReference":
+            return args.inputs["name"], {**args.inputs, **self._outputs_of(args.inputs["name"])}
         outputs = dict(args.inputs)
         outputs.setdefault("name", f"{name}-1a2b3c4")
         outputs.setdefault("bucket", f"{name}-1a2b3c4")
@@ -118,10 +122,16 @@ class Recorder(mocks.Mocks):
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
         """Answer an invoke; one that no component may use is an error."""
+        if args.token == "pulumi:pulumi:readStackOutputs":
+            known = args.args["name"] in self.stacks
+            return self._outputs_of(args.args["name"]) if known else ({}, [("name", "unknown stack")])
         answer = dict(_INVOKES[args.token])
         if args.token.endswith("getAvailabilityZones"):
             answer["names"] = self.zones
         return answer
+
+    def _outputs_of(self, stack: str) -> dict[str, Any]:
+        return {"name": stack, "outputs": self.stacks[stack], "secretOutputNames": []}
 
     def document_of(self, name: str, key: str = "policy") -> list[dict[str, Any]]:
         """The statements of the policy document of the resource with that name."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from components.config.checks import aws, gcp
 from components.config.checks.common import check_stack
-from components.config.checks.images import repository_of
+from components.config.checks.images import repository_of, shared_repository_of
 from components.config.checks.waivers import check_waivers
 from components.config.models import StackConfig
 
-__all__ = ["check", "repository_of"]
+__all__ = ["check", "repository_of", "shared_repository_of"]
 
 _RULES = {"aws": (aws.check_stack, aws.check_queue), "gcp": (gcp.check_stack, gcp.check_queue)}
 

@@ -63,7 +63,7 @@ def check_stack(config: StackConfig) -> None:
 def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     """Rules of a queue on AWS."""
     refuse(path, queue, "gcp", _ON_GCP, "Remove it; aws has what only AWS has")
-    check_images(path, queue)
+    check_images(config, path, queue)
     selected = _machines(path, queue)
     item = queue.item
     smallest = min(m.cpus for m in selected if m.fits(item.cpus, item.memory_mib, item.gpus))

@@ -39,21 +39,28 @@ def check_stack(config: StackConfig) -> None:
 
 def _network(config: StackConfig) -> None:
     network = config.network
-    if network.create and network.existing:
-        raise ConfigError(key_path(["network"]), "create and existing together", "one of them", "Remove one of them")
+    given = [key for key in ("create", "existing", "shared") if getattr(network, key) is not None]
+    if len(given) > 1:
+        raise ConfigError(
+            key_path(["network"]), f"{' and '.join(given)} together", "one of them", "Keep one, remove the rest"
+        )
     if network.create:
-        cidr = network.create.cidr
-        try:
-            private = ipaddress.IPv4Network(cidr).is_private
-        except ValueError:
-            private = False
-        if not private:
-            raise ConfigError(
-                key_path(["network", "create", "cidr"]),
-                shown(cidr),
-                "a private IPv4 range whose host bits are zero, such as 10.0.0.0/16",
-                "Take a range of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 that nothing you peer with uses",
-            )
+        check_private(network.create.cidr, ["network", "create", "cidr"])
+
+
+def check_private(cidr: str, path: Sequence[str]) -> None:
+    """An address range is private, and its host bits are zero."""
+    try:
+        private = ipaddress.IPv4Network(cidr).is_private
+    except ValueError:
+        private = False
+    if not private:
+        raise ConfigError(
+            key_path(path),
+            shown(cidr),
+            "a private IPv4 range whose host bits are zero, such as 10.0.0.0/16",
+            "Take a range of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 that nothing you peer with uses",
+        )
 
 
 def refuse(path: Sequence[str | int], model: BaseModel, key: str, allowed: str, hint: str) -> None:

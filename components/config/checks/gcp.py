@@ -20,7 +20,7 @@ from components.config.checks.common import (
     check_values,
     refuse,
 )
-from components.config.checks.images import check_images, repository_of
+from components.config.checks.images import check_images, repository_of, shared_repository_of
 from components.config.checks.imports import check_gcp_imports
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
@@ -183,7 +183,7 @@ def check_store(store: Store) -> None:
 
 
 def _images(config: StackConfig, path: Path, queue: Queue) -> None:
-    check_images(path, queue)
+    check_images(config, path, queue)
     if len(queue.images) > 1:
         raise ConfigError(
             key_path([*path, "images"]),
@@ -200,7 +200,8 @@ def _reachable(config: StackConfig, path: Sequence[str], image: str | None) -> N
     new = config.network.create
     if image is None or new is None or new.egress != "endpoints":
         return
-    if repository_of(image) is None and not _GOOGLE_IMAGES.match(image):
+    stacks = repository_of(image) or shared_repository_of(image)
+    if stacks is None and not _GOOGLE_IMAGES.match(image):
         raise ConfigError(
             key_path(path),
             shown(image),

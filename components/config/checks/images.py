@@ -1,4 +1,4 @@
-"""Image references: which are allowed, and which lie in the stack's own registry."""
+"""Image references: which are allowed, and which lie in the stack's own registry or in a shared one."""
 
 from __future__ import annotations
 
@@ -11,30 +11,44 @@ from components.config.queue_models import Queue
 _DIGEST = r"@sha256:[0-9a-f]{64}"
 _NAME = r"[a-z0-9]+([._-][a-z0-9]+)*"
 _DIGEST_END = re.compile(rf"{_DIGEST}$")
-_OWN_IMAGE = re.compile(rf"registry://(?P<name>[a-z](-?[a-z0-9])*)(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}|{_DIGEST})")
+_STACKS_IMAGE = re.compile(
+    rf"(?P<where>registry|shared)://(?P<name>[a-z](-?[a-z0-9])*)(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}|{_DIGEST})"
+)
 _OTHER_IMAGE = re.compile(rf"[a-z0-9.-]+(:\d+)?/({_NAME}/)*{_NAME}(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?{_DIGEST}")
 
 
 def repository_of(image: str) -> str | None:
     """The repository of the stack's registry that an image lies in, None for other registries."""
-    found = _OWN_IMAGE.fullmatch(image)
-    return found["name"] if found else None
+    return _repository("registry", image)
+
+
+def shared_repository_of(image: str) -> str | None:
+    """The repository of the shared registry that an image lies in, None for other registries."""
+    return _repository("shared", image)
+
+
+def _repository(where: str, image: str) -> str | None:
+    found = _STACKS_IMAGE.fullmatch(image)
+    return found["name"] if found and found["where"] == where else None
 
 
 def check_worker(config: StackConfig) -> None:
     """The worker's image is pinned by digest."""
     image = config.worker_image
-    if image is None or (_DIGEST_END.search(image) and (_OWN_IMAGE.fullmatch(image) or _OTHER_IMAGE.fullmatch(image))):
+    if image is None:
         return
-    raise ConfigError(
-        key_path(["worker_image"]),
-        shown(image),
-        "registry://name@sha256:<64 hex digits> (the stack's registry) or host/name@sha256:<64 hex digits>",
-        "`make worker PUSH=REGISTRY` prints it",
-    )
+    if not _DIGEST_END.search(image) or not (_STACKS_IMAGE.fullmatch(image) or _OTHER_IMAGE.fullmatch(image)):
+        raise ConfigError(
+            key_path(["worker_image"]),
+            shown(image),
+            "registry://name@sha256:<64 hex digits> (the stack's registry), the same with shared:// (a shared one), or "
+            "host/name@sha256:<64 hex digits>",
+            "`make worker PUSH=REGISTRY` prints it",
+        )
+    _check_shared(config, ("worker_image",), image)
 
 
-def check_images(path: tuple[str, ...], queue: Queue) -> None:
+def check_images(config: StackConfig, path: tuple[str, ...], queue: Queue) -> None:
     """A queue has a default image, and every image is one that cannot change under it."""
     if "default" not in queue.images:
         raise ConfigError(
@@ -44,11 +58,22 @@ def check_images(path: tuple[str, ...], queue: Queue) -> None:
             "Name the image that jobs get when they ask for none: default",
         )
     for name, image in queue.images.items():
-        if not _OWN_IMAGE.fullmatch(image) and not _OTHER_IMAGE.fullmatch(image):
+        if not _STACKS_IMAGE.fullmatch(image) and not _OTHER_IMAGE.fullmatch(image):
             raise ConfigError(
                 key_path([*path, "images", name]),
                 shown(image),
-                "registry://name:tag, registry://name@sha256:<64 hex digits> (the stack's registry), or "
-                "host/name@sha256:<64 hex digits>",
+                "registry://name:tag, registry://name@sha256:<64 hex digits> (the stack's registry), the same with "
+                "shared:// (a shared one), or host/name@sha256:<64 hex digits>",
                 "Pin the image: `crane digest <image>` or `docker buildx imagetools inspect <image>` prints its digest",
             )
+        _check_shared(config, (*path, "images", name), image)
+
+
+def _check_shared(config: StackConfig, path: tuple[str, ...], image: str) -> None:
+    if shared_repository_of(image) is not None and config.registry.shared is None:
+        raise ConfigError(
+            key_path(path),
+            shown(image),
+            "shared:// only where tidemill:registry names a shared stack",
+            "Set tidemill:registry: {shared: organization/tidemill-shared/prod}, or push the image to registry://",
+        )

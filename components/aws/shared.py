@@ -1,0 +1,135 @@
+"""What the platform team owns once for the teams of an AWS account and region: a network and a registry."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pulumi
+
+from components.aws.account import Place
+from components.aws.network import AwsNetwork, AwsNetworkArgs
+from components.aws.registry import AwsRegistry, AwsRegistryArgs
+from components.base import as_args, token
+from components.shared import SharedOutput, refused
+
+
+class AwsSharedOutput(SharedOutput):
+    """The output `shared` on AWS."""
+
+    cloud: Literal["aws"] = "aws"
+    vpc_id: str
+    subnet_ids: list[str]
+    security_group_id: str
+    """What the interface endpoints admit. It lets nothing in."""
+    repositories: dict[str, str]
+    """ARNs of the registry's repositories by name."""
+
+
+@dataclass
+class AwsSharedArgs:
+    """Arguments of `AwsShared`."""
+
+    namespace: str
+    """First part of every repository's name, `shared-prod`: the platform team types it when it pushes."""
+    egress: str = "nat"
+    """How machines reach the world: `nat` or `endpoints`. They have no addresses of their own."""
+    zones: int = 3
+    """Availability zones, one subnet each, 1 to 6."""
+    cidr: str = "10.0.0.0/16"
+    """Address range of the VPC, /16 to /20; every subnet gets a sixteenth of it."""
+    extra_endpoints: list[str] = field(default_factory=list)
+    """Services that need an interface endpoint too where egress is `endpoints`, such as `secretsmanager`."""
+    repositories: list[str] = field(default_factory=list)
+    """Names of the repositories within the namespace."""
+    keep_images: int = 100
+    """Images kept in each repository; the oldest expire beyond it."""
+    expire_untagged_after_days: int = 14
+    """Days after which an image without a tag expires."""
+    purge: bool = False
+    """Lift the protection, and delete repositories with the images in them."""
+    tags: dict[str, str] | None = None
+    """Tags of everything that can carry tags."""
+
+
+class AwsShared(pulumi.ComponentResource):
+    """A network and a registry that the stacks of an account's teams use instead of making their own.
+
+    Type token: ``tidemill:index:AwsShared``.
+
+    Makes: an `AwsNetwork` without public addresses and an `AwsRegistry`. Each team's stack adds a security group of its
+    own to the network, and to its own execution role the right to pull what its images name.
+
+    Costs while idle: the network's NAT gateway or endpoints, once for all teams; the images' storage.
+
+    Example:
+        ```python
+        home = AwsShared("shared-prod", AwsSharedArgs(namespace="shared-prod", repositories=["tidemill-worker"]))
+        pulumi.export("shared", home.shared)
+        ```
+    """
+
+    shared: pulumi.Output[dict[str, Any]]
+    """What team stacks read."""
+    registry_url: pulumi.Output[str]
+    """What comes before a repository's name: `docker push <url>/<name>:<tag>`."""
+
+    def __init__(self, name: str, args: AwsSharedArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(AwsSharedArgs, args)
+        super().__init__(token(AwsShared), name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        network = AwsNetwork(
+            f"{name}-network",
+            AwsNetworkArgs(
+                zones=args.zones,
+                egress=args.egress,
+                cidr=args.cidr,
+                extra_endpoints=args.extra_endpoints,
+                tags=args.tags,
+            ),
+            child,
+        )
+        registry = AwsRegistry(
+            f"{name}-registry",
+            AwsRegistryArgs(
+                namespace=args.namespace,
+                repositories=args.repositories,
+                keep_images=args.keep_images,
+                expire_untagged_after_days=args.expire_untagged_after_days,
+                purge=args.purge,
+                tags=args.tags,
+            ),
+            child,
+        )
+        self.registry_url = registry.url
+        content = {
+            "region": Place(self).region,
+            "egress": args.egress,
+            "vpc_id": network.vpc_id,
+            "subnet_ids": network.subnet_ids,
+            "security_group_id": network.security_group_id,
+            "registry_url": registry.url,
+            "repositories": registry.arns,
+        }
+        self.shared = pulumi.Output.from_input(content).apply(
+            lambda plain: AwsSharedOutput.model_validate(plain).model_dump()
+        )
+        self.register_outputs({"shared": self.shared, "registry_url": self.registry_url})
+
+
+def repository_arns(stack: str | None, content: AwsSharedOutput | None, names: list[str]) -> list[str]:
+    """ARNs of the shared repositories that the images of a team's stack name.
+
+    Raises:
+        ConfigError: the shared stack has none of that name.
+    """
+    if stack is None or content is None:
+        return []
+    for name in names:
+        if name not in content.repositories:
+            known = ", ".join(sorted(content.repositories)) or "none"
+            raise refused(
+                "registry",
+                stack,
+                f"a stack with the repository {name!r}, this one has {known}",
+                "Correct the shared:// image, or add the repository to tidemill-shared:registry",
+            )
+    return [content.repositories[name] for name in names]

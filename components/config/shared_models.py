@@ -1,0 +1,79 @@
+"""The config of the platform team's shared stack: the keys ``tidemill-shared:<field of SharedConfig>``."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from components.config.checks.common import check_private, refuse
+from components.config.errors import ConfigError, from_pydantic
+from components.config.load import program_values
+from components.config.models import Images, NewNetwork
+from components.config.queue_models import Model
+from components.config.types import matching, unique
+
+PROJECT = "tidemill-shared"
+_ON_AWS = "only on AWS"
+
+_SERVICE = matching(re.compile(r"[a-z0-9][a-z0-9.-]{0,62}"), "the name of a service's endpoint, such as secretsmanager")
+
+
+class NewSharedNetwork(NewNetwork):
+    """A VPC that the stacks of several teams use."""
+
+    egress: Literal["nat", "endpoints"] = Field(  # type: ignore[assignment]
+        default="nat",
+        description="How machines reach the world; they have no addresses of their own. `nat`: one NAT gateway, about "
+        "$33 a month idle (GCP: Cloud NAT, about $4 for its address). `endpoints`: no internet; on AWS 6 or more "
+        "interface endpoints, each about $7 a month and zone idle; on GCP Private Google Access, nothing idle.",
+    )
+    extra_endpoints: Annotated[list[Annotated[str, _SERVICE]], AfterValidator(unique)] = Field(
+        default=[],
+        description="AWS with egress endpoints: services that the teams' queues need beside Batch's own, such as "
+        "secretsmanager; each about $7 a month and zone idle.",
+    )
+
+
+class SharedConfig(Model):
+    """The keys ``tidemill-shared:<field>`` of a shared stack's file."""
+
+    cloud: Literal["aws", "gcp"] = Field(default="aws", description="The cloud that the stack is on.")
+    network: NewSharedNetwork = Field(default=NewSharedNetwork(), description="The network that machines run in.")
+    registry: Images = Field(default=Images(), description="The image repositories.")
+    purge: bool = Field(
+        default=False, description="Lift the registry's protection, and let destroy delete the images in it."
+    )
+
+
+def from_pulumi() -> SharedConfig:
+    """The config of the shared stack that the running program is for.
+
+    Raises:
+        ConfigError: the first thing that is wrong, as one line.
+    """
+    try:
+        config = SharedConfig.model_validate(program_values(PROJECT, SharedConfig, ["cloud"]))
+        check_private(config.network.cidr, ["network", "cidr"])
+        _check_cloud(config)
+    except ValidationError as error:
+        raise _renamed(from_pydantic(error, SharedConfig)) from None
+    except ConfigError as error:
+        raise _renamed(error) from None
+    return config
+
+
+def _check_cloud(config: SharedConfig) -> None:
+    if config.cloud == "gcp":
+        hint = "Leave it out; a subnetwork spans its region's zones, and Private Google Access all of its services"
+        refuse(["network"], config.network, "zones", _ON_AWS, hint)
+        refuse(["network"], config.network, "extra_endpoints", _ON_AWS, hint)
+        hint = "Leave it out; push images of any name to the stack's one repository"
+        refuse(["registry"], config.registry, "repositories", _ON_AWS, hint)
+
+
+def _renamed(error: ConfigError) -> ConfigError:
+    """The error with the key as the shared stack's file has it."""
+    key = error.key.replace("tidemill:", f"{PROJECT}:", 1)
+    return ConfigError(key, error.value, error.allowed, error.hint)

@@ -1,0 +1,98 @@
+"""What the platform team owns once for the teams of a Google Cloud project and region: a network and a registry."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pulumi
+
+from components.base import as_args, token
+from components.gcp.network import GcpNetwork, GcpNetworkArgs
+from components.gcp.place import GcpPlace
+from components.gcp.registry import GcpRegistry, GcpRegistryArgs
+from components.shared import SharedOutput
+
+
+class GcpSharedOutput(SharedOutput):
+    """The output `shared` on GCP."""
+
+    cloud: Literal["gcp"] = "gcp"
+    network: str
+    """`projects/<project>/global/networks/<name>`."""
+    subnetwork: str
+    """`projects/<project>/regions/<region>/subnetworks/<name>`."""
+    repository: str
+    """Full name of the one repository, which is in `region`."""
+
+
+@dataclass
+class GcpSharedArgs:
+    """Arguments of `GcpShared`."""
+
+    repository: str
+    """The repository's name, `shared-prod`: the platform team types it when it pushes."""
+    egress: str = "nat"
+    """How machines reach the world: `nat` or `endpoints`. They have no addresses of their own."""
+    cidr: str = "10.0.0.0/16"
+    """Address range of the subnetwork, /16 to /20."""
+    keep_images: int = 100
+    """Versions kept of each image; the oldest beyond it are deleted."""
+    expire_untagged_after_days: int = 14
+    """Days after which an image without a tag is deleted, unless it is one of those kept."""
+    purge: bool = False
+    """Lift the protection; the repository is deleted with the images in it."""
+    labels: dict[str, str] | None = None
+    """Labels of everything that can carry labels."""
+
+
+class GcpShared(pulumi.ComponentResource):
+    """A network and a registry that the stacks of several teams use instead of making their own.
+
+    Type token: ``tidemill:index:GcpShared``.
+
+    Makes: a `GcpNetwork` without public addresses and a `GcpRegistry`. Each team's stack lets its own workers read that
+    one repository. Where a team's project is another one, this project has to be the host of a shared VPC that lets
+    the team's project use the subnetwork.
+
+    Costs while idle: Cloud NAT's address where egress is `nat`, once for all teams; the images' storage.
+
+    Example:
+        ```python
+        home = GcpShared("shared-prod", GcpSharedArgs(repository="shared-prod"))
+        pulumi.export("shared", home.shared)
+        ```
+    """
+
+    shared: pulumi.Output[dict[str, Any]]
+    """What team stacks read."""
+    registry_url: pulumi.Output[str]
+    """What comes before an image's name: `docker push <url>/<name>:<tag>`."""
+
+    def __init__(self, name: str, args: GcpSharedArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(GcpSharedArgs, args)
+        super().__init__(token(GcpShared), name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        network = GcpNetwork(f"{name}-network", GcpNetworkArgs(egress=args.egress, cidr=args.cidr), child)
+        registry = GcpRegistry(
+            f"{name}-registry",
+            GcpRegistryArgs(
+                repository=args.repository,
+                keep_images=args.keep_images,
+                expire_untagged_after_days=args.expire_untagged_after_days,
+                purge=args.purge,
+                labels=args.labels,
+            ),
+            child,
+        )
+        self.registry_url = registry.url
+        content = {
+            "region": GcpPlace(self).region,
+            "egress": args.egress,
+            "network": network.network,
+            "subnetwork": network.subnetwork,
+            "registry_url": registry.url,
+            "repository": registry.repository,
+        }
+        self.shared = pulumi.Output.from_input(content).apply(
+            lambda plain: GcpSharedOutput.model_validate(plain).model_dump()
+        )
+        self.register_outputs({"shared": self.shared, "registry_url": self.registry_url})

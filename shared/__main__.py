@@ -1,0 +1,58 @@
+"""The platform team's shared stack: ``pulumi up`` in this folder once for each account or project, and region."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pulumi
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from components.config import ConfigError
+from components.config.shared_models import SharedConfig, from_pulumi
+
+if TYPE_CHECKING:
+    from components.aws.shared import AwsShared
+    from components.gcp.shared import GcpShared
+
+
+def main() -> None:
+    """Build the stack that the engine asks for; a wrong config ends the run in one line before anything is made."""
+    stack = pulumi.get_stack()
+    try:
+        config = from_pulumi()
+        home = _gcp(stack, config) if config.cloud == "gcp" else _aws(stack, config)
+    except ConfigError as error:
+        raise pulumi.RunError(str(error)) from None
+    pulumi.export("shared", home.shared)
+    pulumi.export("registry_url", home.registry_url)
+
+
+def _aws(stack: str, config: SharedConfig) -> "AwsShared":
+    # A stack imports its own cloud's SDK alone: each takes seconds to load.
+    from components.aws.shared import AwsShared, AwsSharedArgs  # noqa: PLC0415
+
+    args = AwsSharedArgs(
+        namespace=f"shared-{stack}",
+        purge=config.purge,
+        tags={"tidemill:shared": stack},
+        **config.network.model_dump(),
+        **config.registry.model_dump(),
+    )
+    return AwsShared(f"shared-{stack}", args)
+
+
+def _gcp(stack: str, config: SharedConfig) -> "GcpShared":
+    from components.gcp.shared import GcpShared, GcpSharedArgs  # noqa: PLC0415
+
+    args = GcpSharedArgs(
+        repository=f"shared-{stack}",
+        purge=config.purge,
+        labels={"tidemill-shared": stack},
+        **config.network.model_dump(include={"egress", "cidr"}),
+        **config.registry.model_dump(exclude={"repositories"}),
+    )
+    return GcpShared(f"shared-{stack}", args)
+
+
+main()
