@@ -9,7 +9,7 @@ import pulumi
 
 from components import machines
 from components.config import Queue, StackConfig
-from tidemill.descriptor import Descriptor
+from tidemill.descriptor import SPEC_VERSION, Descriptor
 
 
 class BatchQueue(Protocol):
@@ -48,6 +48,7 @@ def describe(
             "log_group": log_group,
             "queues": queues,
             "writable": config.data.write,
+            "max_spec": SPEC_VERSION,
         }
     )
     return content.apply(lambda plain: Descriptor.model_validate(plain).model_dump(mode="json"))

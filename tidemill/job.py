@@ -13,13 +13,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from tidemill import __version__
-from tidemill.descriptor import Resources
+from tidemill.descriptor import SPEC_VERSION, Resources
 from tidemill.errors import CallerError
 
-SPEC_VERSION = 1
 MAX_CHUNKS = 50_000
 """Chunks of a job: keeps listings, and so `status`, short. More items make larger chunks."""
 
+MAX_USD = 1e9
+"""Above what anybody means by a limit."""
 NAME_PATTERN = r"^[a-z][a-z0-9-]{0,40}$"
 JOB_PATTERN = r"^[a-z][a-z0-9-]{0,40}-[0-9a-f]{8}$"
 
@@ -36,6 +37,32 @@ class Item:
     """What the user attached to the item, or None."""
 
 
+class CostLimit(BaseModel):
+    """What a job may cost. The estimate is made of what it consumes: the seconds that items hold their share of a
+    machine, at a price that is written down when the job is submitted.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    max_usd: float = Field(gt=0, le=MAX_USD, allow_inf_nan=False)
+    """USD, all rounds together."""
+    usd_per_item_hour: float = Field(gt=0, le=MAX_USD, allow_inf_nan=False)
+    """USD for an hour of an item's share of a machine."""
+
+    def usd(self, seconds: float) -> float:
+        """What so many seconds of items cost, in USD."""
+        return seconds / 3600 * self.usd_per_item_hour
+
+    def reached(self, seconds: float) -> str:
+        """That it is reached, for people."""
+        return f"max_usd: about {self.usd(seconds):.2f} of {self.max_usd:.2f} USD are spent"
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of items that may be consumed."""
+        return self.max_usd / self.usd_per_item_hour * 3600
+
+
 class JobSpec(BaseModel):
     """What a job is: `jobs/<job>/job.json`, written once and never changed.
 
@@ -45,7 +72,7 @@ class JobSpec(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    spec_version: int = Field(default=SPEC_VERSION, ge=1, le=SPEC_VERSION)
+    spec_version: int = Field(default=1, ge=1, le=SPEC_VERSION)
     job: Annotated[str, StringConstraints(pattern=JOB_PATTERN)]
     name: Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
     queue: Annotated[str, StringConstraints(min_length=1)]
@@ -63,6 +90,8 @@ class JobSpec(BaseModel):
     """SHA-256 of the folder of code that it was submitted with; a retry's round may name another."""
     pip_index: str | None = Field(default=None, pattern=r"^https?://\S+$")
     wheelhouse: str | None = Field(default=None, pattern=r"^(s3|gs|file)://.+$")
+    limit: CostLimit | None = None
+    """What it may cost, from version 2 on; a later round may raise it."""
     chunk_size: int = Field(ge=1, le=1_000_000)
     items_total: int = Field(ge=1)
     chunks_total: int = Field(ge=1, le=MAX_CHUNKS)

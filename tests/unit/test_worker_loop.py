@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tidemill.descriptor import WorkerExit
-from tidemill.job import build_spec
+from tidemill.job import CostLimit, build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray, names
 from tidemill.ledger.attempts import read_past
 from tidemill.manifest import write_manifest
@@ -91,7 +91,13 @@ class LateHand(Late):
 
 @contextmanager
 def worker_of(
-    loop: type[Worker], runners: type[Interrupted], items: list[str], chunk_size: int, folder: Path
+    loop: type[Worker],
+    runners: type[Interrupted],
+    items: list[str],
+    chunk_size: int,
+    folder: Path,
+    *,
+    limit: CostLimit | None = None,
 ) -> Iterator[tuple[Worker, Ledger]]:
     """A worker that gets every chunk of a job."""
     store, chunks = Store.open("memory://"), -(-len(items) // chunk_size)
@@ -103,6 +109,7 @@ def worker_of(
         items_total=len(items),
         chunks_total=chunks,
         attempts=1,
+        limit=limit,
     )
     write_manifest(store, spec.job, items, chunk_size)
     ledger = Ledger(store, spec.job)

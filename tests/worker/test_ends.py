@@ -260,7 +260,7 @@ class TestStopped:
     def test_a_spec_of_a_newer_tidemill_is_not_run(self, team):
         job = team.job(["a"], ["true"])
         path = team.root / f"store/jobs/{job.spec.job}/job.json"
-        path.write_text(path.read_text().replace('"spec_version":1', '"spec_version":2'))
+        path.write_text(path.read_text().replace('"spec_version":1', '"spec_version":9'))
         ended = job.run(TIDEMILL_JOB_SHA256="")
         assert ended.code == WorkerExit.STOPPED
         assert "newer Tidemill" in ended.messages(level="error")[0]

@@ -21,7 +21,7 @@ from typing import IO
 from urllib.parse import unquote, urlsplit
 
 from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
-from tidemill.descriptor import DESCRIPTOR_NAME, Descriptor, Image, Machine, Queue, Resources, Rung
+from tidemill.descriptor import DESCRIPTOR_NAME, SPEC_VERSION, Descriptor, Image, Machine, Queue, Resources, Rung
 from tidemill.errors import CallerError
 from tidemill.store import Store
 
@@ -62,6 +62,7 @@ def describe_machine(store: str, cpus: int, memory_mib: int, gpus: int, workers:
         account="local",
         store=store,
         queues={QUEUE: queue},
+        max_spec=SPEC_VERSION,
     )
 
 

@@ -209,7 +209,9 @@ class Ledger:
 
     # ---- the end before the end ---------------------------------------------------------------------------------
 
-    def cancel(self, by: str = "", reason: str = "cancelled", rounds: int | None = None) -> None:
+    def cancel(
+        self, by: str = "", reason: str = "cancelled", rounds: int | None = None, max_usd: float | None = None
+    ) -> None:
         """Write the tombstone: workers stop at once, and what is still queued ends without running.
 
         It covers the rounds that there are. A round that is written later (a resume, a retry) runs.
@@ -218,10 +220,12 @@ class Ledger:
             by: Who cancels.
             reason: Why, for people.
             rounds: How many rounds it covers; None for all of now.
+            max_usd: The limit that ended the job, when one did.
         """
         covers = max(1, len(self.rounds())) if rounds is None else rounds
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        note = json.dumps({"by": by, "reason": reason, "at": at, "rounds": covers}).encode()
+        said: dict[str, Any] = {"by": by, "reason": reason, "at": at, "rounds": covers}
+        note = json.dumps(said if max_usd is None else said | {"max_usd": max_usd}).encode()
         standing = self.store.create(names.cancelled(self.job), note)
         if not standing.ours and not _covers(json.loads(standing.content), covers - 1):
             self.store.put(names.cancelled(self.job), note)
@@ -231,7 +235,7 @@ class Ledger:
         return self.cancellation(number) is not None
 
     def cancellation(self, number: int | None = None) -> dict[str, Any] | None:
-        """What the tombstone that covers a round says (``by``, ``reason``, ``at``), or None."""
+        """What the tombstone that covers a round says (``by``, ``reason``, ``at``, ``max_usd``), or None."""
         data = self.store.find(names.cancelled(self.job))
         note = None if data is None else json.loads(data)
         if note is None:

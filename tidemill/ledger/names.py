@@ -37,7 +37,8 @@ def round_(job: str, number: int) -> str:
 
 
 def of_round(job: str, number: int, kind: str) -> str:
-    """A round's folder: ``done``, ``failed``, ``attempts``, ``drained``, ``progress`` or ``start_failures``."""
+    """A round's folder: ``done``, ``failed``, ``attempts``, ``drained``, ``progress``, ``spent`` or
+    ``start_failures``."""
     return f"jobs/{job}/r{number}/{kind}"
 
 
@@ -69,6 +70,18 @@ def drained(place: Place, attempt: str) -> str:
 def progress(job: str, number: int, chunk: int) -> str:
     """The folder of what attempts on a chunk have finished in a round."""
     return f"{of_round(job, number, 'progress')}/{chunk}"
+
+
+def spent(place: Place, attempt: str, milliseconds: int) -> str:
+    """The marker that says how long an attempt on a chunk has held its slots. The last one of an attempt counts."""
+    folder = of_round(place.job, place.round, "spent")
+    return f"{folder}/{_shard(place.chunk)}/{place.chunk}~{attempt}~{milliseconds}"
+
+
+def parse_spent(name: str) -> tuple[str, int]:
+    """Chunk and attempt, and milliseconds, of a name in `spent/`."""
+    attempt, _, milliseconds = name.rsplit("/", 1)[1].rpartition("~")
+    return attempt, int(milliseconds)
 
 
 def start_failure(job: str, number: int, n: int) -> str:

@@ -67,6 +67,9 @@ class Round(BaseModel):
         description="By chunk: how many of the items that this round runs had failed before. It keeps `status` exact "
         "without reading a record.",
     )
+    max_usd: float | None = Field(
+        default=None, description="USD that the job may cost, all rounds together, where its spec says something else."
+    )
     created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
     @property

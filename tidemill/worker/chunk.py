@@ -13,9 +13,12 @@ from tidemill import __version__
 from tidemill.job import PLACEHOLDERS, Item, JobSpec, fill
 from tidemill.ledger import Commit, Ledger, MarkerWriter, Outcome, Past, Round
 from tidemill.ledger.attempts import POISON_ATTEMPTS
+from tidemill.ledger.names import Place
+from tidemill.ledger.spent import limit_of
 from tidemill.manifest import read_chunk
 from tidemill.store import Store
 from tidemill.worker.leases import Lease
+from tidemill.worker.spending import Spending
 from tidemill.worker.stop import JobStop, Stop
 
 SAVE_SECONDS = 60.0
@@ -49,6 +52,8 @@ class Job:
         program = (self.spec.command or [])[:1]
         self.same_program = fill(program, dict.fromkeys(PLACEHOLDERS, "")) == program
         """Whether every item runs the same program, so that one that does not start says something of the job."""
+        self.limit = limit_of(self.spec, [self.round])
+        """What it may cost."""
         self.item_seconds = 0.0
         """How long an item takes, of late; 0 while that is not known."""
         self.proven = False
@@ -78,7 +83,7 @@ class ChunkRun:
         """Whether a record stands in the store."""
         self._twins: list[Lease] = []
         self.batches = 0
-        """How many slots run items of it."""
+        """How many slots run items of it; see `holds`."""
         self._round = job.round.round
         self._outcomes: dict[int, Outcome] = {}
         self._unsaved: list[Outcome] = []
@@ -89,6 +94,11 @@ class ChunkRun:
         self._marker: MarkerWriter | None = None
         self.running: Callable[[ChunkRun], Iterable[int]] = lambda chunk: chunk.in_flight
         """Asked which items run in slots."""
+        self.spending: Spending | None = None
+        """What it consumes, where its job has a limit."""
+        if job.limit:
+            place = Place(job.id, self._round, self.number)
+            self.spending = Spending(job.ledger, place, lease.attempt)
         self._pace = SAVE_SECONDS if job.ledger.store.is_object_store else SAVE_SECONDS_LOCAL
         self._save_at = time.monotonic() + self._pace
 
@@ -197,6 +207,16 @@ class ChunkRun:
 
     def _is_last_chance(self, index: int) -> bool:
         return self._past.deaths[index] >= POISON_ATTEMPTS - 1
+
+    def holds(self, slots: int) -> None:
+        """So many slots run items of it from now on."""
+        self.batches = slots
+        if self.spending:
+            self.spending.holds(slots)
+
+    def write_spent(self, *, ends: bool = False) -> float:
+        """Write down what it has consumed, when it is time; returns how many seconds of that are new."""
+        return self.spending.write(ends=ends) if self.spending else 0.0
 
     def take(self) -> Item:
         """The next item, now in flight."""

@@ -34,6 +34,7 @@ from tidemill.worker.run_item import WORKER_MIB, Task
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Room, Slot
+from tidemill.worker.spending import ends_job
 from tidemill.worker.stop import Stop, Why
 
 TICK_SECONDS = 0.1
@@ -233,6 +234,7 @@ class Worker:
         """Commit and acknowledge a chunk whose items all have outcomes."""
         if not chunk.complete or chunk not in self._chunks:
             return
+        spent = chunk.write_spent(ends=True)
         commit = chunk.commit()
         chunk.ack()
         self._chunks.remove(chunk)
@@ -244,6 +246,13 @@ class Worker:
         head = commit.record.header
         labels = {"job": chunk.job.id, "chunk": chunk.number, "lease": chunk.lease.attempt}
         say(how, **labels, items=head.items, failed=head.failed)
+        self._guard(chunk.job, spent)
+
+    def _guard(self, job: Job, spent: float) -> None:
+        """Some seconds of a job were written down: it may have passed its limit."""
+        if spent and job.limit and not job.stop.raised and ends_job(job.ledger, job.limit, job.round, spent):
+            say("the job has reached its limit", "warning", job=job.id, max_usd=job.limit.max_usd)
+            self._cancel(job)
 
     def _cancel(self, job: Job | None) -> None:
         """A job is cancelled: end its items, if it is at work here, and the worker when it serves no other."""
@@ -258,11 +267,13 @@ class Worker:
         """Let chunks go of which nothing runs or will run: of cancelled jobs, and what the machine does not outlast."""
         for chunk in [chunk for chunk in self._chunks if not chunk.batches]:
             if chunk.job.stop.raised:
+                chunk.write_spent(ends=True)
                 chunk.left("cancelled")
                 chunk.ack()
             elif chunk.pending and not self._lasts(chunk.job.spec.timeout_seconds):
                 self._source.end()
                 chunk.save()
+                chunk.write_spent(ends=True)
                 chunk.left("released")
                 chunk.release()
             else:
@@ -279,6 +290,7 @@ class Worker:
         for chunk in self._chunks:
             chunk.save_if_due()
             chunk.extend()
+            self._guard(chunk.job, chunk.write_spent())
         if now >= self._cancel_at + CANCEL_SECONDS:
             for job in {chunk.job for chunk in self._chunks} if self._cancel_at else ():
                 if not job.stop.raised and job.ledger.is_cancelled(job.round.round):
@@ -320,7 +332,7 @@ class Worker:
                     break
                 slot.chunk, slot.current = chunk, None
                 tasks = [self._task(chunk, one) for one in chunk.take_some(self._batch_size(chunk, side_by_side))]
-                chunk.batches += 1
+                chunk.holds(chunk.batches + 1)
                 self._pool.submit(self._run_batch, chunk, tasks, slot)
             for one in islice(chunk.pending, side_by_side if chunk.job.spec.stages_input else 0):
                 self._runners.prefetch(self._task(chunk, one))
@@ -365,7 +377,7 @@ class Worker:
         for batch in ended:
             assert self._room is not None
             self._room.give(batch.slot)
-            batch.chunk.batches -= 1
+            batch.chunk.holds(batch.chunk.batches - 1)
             if batch.error is not None:
                 raise StoreError(
                     f"the worker failed on item {batch.tasks[0].item.index}: {batch.error!r}"
@@ -416,6 +428,7 @@ class Worker:
 
     def _let_go_of(self, chunk: ChunkRun) -> None:
         chunk.save()
+        chunk.write_spent(ends=True)
         chunk.release()
 
     def _with_all(self, do: Callable[[ChunkRun], None]) -> None:
@@ -436,6 +449,7 @@ class Worker:
         def give_up(chunk: ChunkRun) -> None:
             with suppress(StoreError):
                 chunk.left(how)
+                chunk.write_spent(ends=True)
             chunk.release()
 
         self._with_all(give_up)
