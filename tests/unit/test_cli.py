@@ -127,6 +127,7 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "fleet_errors",
         "run_command",
         "again",
+        "spent",
         "ended",
     ]
     assert (status["state"], status["failed"], status["ended"]) == ("finished", len(failed), True)

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.client_fakes import FakeBackend, descriptor, gpu_machine, queue
 from tidemill.cli import run
 from tidemill.client import pipeline as pipeline_module
-from tidemill.descriptor import Resources, Rung
+from tidemill.descriptor import SPEC_VERSION, Resources, Rung
 
 PROGRAM = ["--", "python3", "x.py", "{input}", "{output}"]
 ITEM = "s3://raw/1.jpg"
@@ -28,7 +28,7 @@ def stack(tmp_path, monkeypatch):
     }
     store = tmp_path / "store"
     store.mkdir()
-    found = descriptor(f"file://{store}", queues)
+    found = descriptor(f"file://{store}", queues, region="mars-north-1", max_spec=SPEC_VERSION)
     (store / "pipeline.json").write_text(found.model_dump_json())
     backend = FakeBackend()
     monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
@@ -50,6 +50,27 @@ SUBMITS = {
         "queue is 'cqu', which is not allowed; allowed: queues of this pipeline: cpu, gpu, small. Did you mean 'cpu'?",
     ),
     "no queue where there are several": ([ITEM, *PROGRAM], "queue is not given; this pipeline has: cpu, gpu, small."),
+    "a limit of nothing": (
+        ["--queue", "cpu", "--max-usd", "0", ITEM, *PROGRAM],
+        "max_usd is 0.0, which is not allowed; allowed: USD above 0, at most 1000000000. Leave it out for no limit.",
+    ),
+    "a limit that is no number": (
+        ["--queue", "cpu", "--max-usd", "nan", ITEM, *PROGRAM],
+        "max_usd is nan, which is not allowed; allowed: USD above 0",
+    ),
+    "a limit in another currency": (["--queue", "cpu", "--max-usd", "50EUR", ITEM, *PROGRAM], "--max-usd"),
+    "a price below nothing": (
+        ["--queue", "cpu", "--max-usd", "5", "--usd-per-item-hour", "-1", ITEM, *PROGRAM],
+        "usd_per_item_hour is -1.0, which is not allowed; allowed: USD above 0",
+    ),
+    "a price without a limit": (
+        ["--queue", "cpu", "--usd-per-item-hour", "0.1", ITEM, *PROGRAM],
+        "usd_per_item_hour is given without max_usd",
+    ),
+    "a limit where no price is known": (
+        ["--queue", "cpu", "--max-usd", "5", ITEM, *PROGRAM],
+        "max_usd needs a price, and none is known of queue 'cpu' in mars-north-1.",
+    ),
     "unknown image": (
         ["--queue", "cpu", "--image", "defualt", ITEM, *PROGRAM],
         "image is 'defualt', which is not allowed; allowed: images of queue 'cpu': default. Did you mean 'default'?",
@@ -153,7 +174,7 @@ SUBMITS = {
 }
 
 OTHERS = {
-    "an unknown verb": (["sumbit"], "'sumbit' is no verb; there are: submit, status, wait"),
+    "an unknown verb": (["sumbit"], "'sumbit' is no verb; there are: submit, "),
     "no job": (["status"], "Missing argument 'JOB'"),
     "a job id that is none": (
         ["status", "Tiles"],
@@ -221,7 +242,7 @@ def test_workers_that_are_too_old_for_the_spec_are_told_before(stack, capsys):
     store, backend = stack
     values = json.loads((store / "pipeline.json").read_text()) | {"max_spec": 0}
     (store / "pipeline.json").write_text(json.dumps(values))
-    words = "this pipeline's workers read job specs up to version 0, this tidemill writes 1."
+    words = "this pipeline's workers read job specs up to version 0, this one is of 1."
     refused(["submit", "--queue", "cpu", ITEM, *PROGRAM], words, store, backend, capsys)
 
 

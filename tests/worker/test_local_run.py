@@ -349,6 +349,31 @@ class TestGoingOn:
         assert not (here.folder / "nowhere").exists()
 
 
+class TestLimit:
+    """Workers keep a job's limit; here as processes of their own."""
+
+    def test_workers_end_the_job_at_its_limit_and_a_higher_one_goes_on(self, here):
+        """A second of an item is a dollar; 40 items want eight of them. Two workers pass a limit of one by at most
+        what both of them run when it is reached."""
+        money = ("--max-usd", "1", "--usd-per-item-hour", "3600")
+        job = ("--name", "j", "--workers", "2", "--chunk-size", "1", "--items", here.items(40))
+        ended = here.run(*job, *money, "--json", "--", "sleep", "0.2")
+        said = json.loads(ended.stdout)
+        assert (ended.returncode, said["state"]) == (1, "cancelled")
+        assert said["note"].startswith("cancelled by worker: max_usd: about ")
+        assert 1 <= said["spent"]["usd"] < 6
+        assert 1 <= said["succeeded"] < 12
+        where = ("--pipeline", (here.store / "pipeline.json").as_uri())
+        refused = here.type("resume", "j", *where)
+        assert refused.returncode == 2
+        assert f"`tidemill resume {said['job']} --max-usd " in refused.stderr
+        sent = json.loads(here.type("resume", "j", "--max-usd", "100", *where, "--json").stdout)
+        assert sent["items"] == said["remaining"]
+        ran = here.run("--job", sent["job"], "--json")
+        assert (ran.returncode, json.loads(ran.stdout)["state"]) == (0, "finished")
+        assert json.loads(ran.stdout)["spent"]["max_usd"] == 100
+
+
 def test_this_machine_takes_work():
     descriptor = describe_machine("file:///nowhere", 2, 4096, 0, 2)
     backend = LocalBackend(descriptor)

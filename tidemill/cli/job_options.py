@@ -56,6 +56,13 @@ _HOW = [
     click.option("--code", metavar="DIR", help="Folder that travels with the job; its requirements.txt is installed."),
     click.option("--pip-index", metavar="URL", help="Package index for requirements.txt. Default: the image's own."),
     click.option("--wheelhouse", metavar="URI", help="Prefix of a store that holds the wheels for requirements.txt."),
+    click.option("--max-usd", type=float, metavar="USD", help="End the job when it has cost about so much."),
+    click.option(
+        "--usd-per-item-hour",
+        type=float,
+        metavar="USD",
+        help="What --max-usd is reckoned by: an hour of an item's share of a machine. Default: by the price table.",
+    ),
 ]
 
 

@@ -158,6 +158,8 @@ def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
         rate, left = speed.items_a_second, speed.seconds_left
         words += [(f"{rate:.3g} items/s", "")] if rate else []
         words += [(f"{seconds(left)} left", "")] if left else []
+    if status.spent and not status.ended:
+        words.append((status.spent.words(), ""))
     if status.note and status.state in ("waiting", "lost"):
         words.append((status.note, "yellow"))
     return words or [(status.state, "")]

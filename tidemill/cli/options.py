@@ -36,6 +36,9 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
     return pipeline(as_json(function))
 
 
+max_usd = click.option(
+    "--max-usd", type=float, metavar="USD", help="What the job may cost from now on, all rounds together."
+)
 job_argument = click.argument("job", metavar="JOB")
 
 

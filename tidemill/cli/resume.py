@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.options import common, job_argument, load_job, max_usd
 from tidemill.cli.show import show_json
 
 if TYPE_CHECKING:
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @job_argument
+@max_usd
 @common
-def command(job: str, pipeline: str | None, as_json: bool) -> int:
+def command(job: str, max_usd: float | None, pipeline: str | None, as_json: bool) -> int:
     """Enqueue again what the cloud has lost or a dead submit left out; of a cancelled job, all that is not done."""
-    sent = load_job(pipeline, job).resume()
+    sent = load_job(pipeline, job).resume(max_usd)
     if as_json:
         show_json(asdict(sent))
     else:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.options import common, job_argument, load_job, max_usd
 from tidemill.cli.resume import sentence
 from tidemill.cli.show import show_json
 
@@ -17,20 +17,31 @@ from tidemill.cli.show import show_json
 @click.option("--items", metavar="INDEXES", help="Items by their indexes: 7, or 0-9,12,40-41.")
 @click.option("--dead", is_flag=True, help="Chunks that the queue put aside, delivered as often as it may (GCP).")
 @click.option("--code", metavar="DIR", help="Run them with this folder of code from now on.")
+@max_usd
 @common
 def command(
-    *, job: str, failed: bool, items: str | None, dead: bool, code: str | None, pipeline: str | None, as_json: bool
+    *,
+    job: str,
+    failed: bool,
+    items: str | None,
+    dead: bool,
+    code: str | None,
+    max_usd: float | None,
+    pipeline: str | None,
+    as_json: bool,
 ) -> int:
     """Run items again, in a new round whose outcomes then stand. Give --failed, --items or --dead."""
     if failed + (items is not None) + dead != 1:
         raise click.UsageError("give one of --failed, --items and --dead.")
-    if dead and code is not None:
-        raise click.UsageError("--code goes with --failed or --items: dead letters run as they were sent.")
+    if dead and (code is not None or max_usd is not None):
+        what = "--max-usd" if code is None else "--code"
+        raise click.UsageError(f"{what} goes with --failed or --items: dead letters run as they were sent.")
     handle = load_job(pipeline, job)
     if dead:
         sent = handle.retry_dead()
     else:
-        sent = handle.retry(None if items is None else indexes(items, handle.spec.items_total), code=code)
+        some = None if items is None else indexes(items, handle.spec.items_total)
+        sent = handle.retry(some, code=code, max_usd=max_usd)
     if as_json:
         show_json(asdict(sent))
     else:

@@ -58,6 +58,8 @@ def facts(status: Status, summary: Summary, where: str = "") -> dict[str, object
         "wall time": seconds(summary.wall_seconds),
         "peak memory": mebibytes(summary.peak_memory_mib),
     }
+    if status.spent:
+        table["cost"] = status.spent.words()
     if status.run_command:
         table["to go on"] = status.run_command
     if status.failed:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tidemill.backends import Array, ArrayState, Backend, Shape
+from tidemill.client.limit import ends_when_reached
 from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
@@ -18,6 +19,8 @@ from tidemill.ledger import names as stored
 if TYPE_CHECKING:
     from tidemill.client.pipeline import Pipeline
 
+ARRAYS_A_LOOK = 4
+"""Arrays of a job with a limit that are enqueued between two looks at what it has cost."""
 EXPLAINED_CHILDREN = 1000
 """Of more failed containers none is looked up for its reason: the cloud lists a hundred a request."""
 SUBMIT_GRACE_SECONDS = 300
@@ -85,9 +88,14 @@ def enqueue(pipeline: Pipeline, spec: JobSpec, round_: Round) -> int:
     }
     place = {"TIDEMILL_JOB": spec.job, "TIDEMILL_ROUND": str(round_.round)}
     arrays = [Array(array.name, array.all(), place | {"TIDEMILL_ARRAY": str(k)} | hashes) for k, array in missing]
-    backend.enqueue(_shape(pipeline, spec, queue), arrays)
+    sent, at_once = 0, ARRAYS_A_LOOK if spec.limit else len(arrays)
+    for start in range(0, len(arrays), at_once):
+        if spec.limit and ends_when_reached(ledger, spec, spec.user):
+            break
+        backend.enqueue(_shape(pipeline, spec, queue), some := arrays[start : start + at_once])
+        sent += len(some)
     backend.cancel(_twins(backend.describe(queue, prefix)), "enqueued twice")
-    return len(arrays)
+    return sent
 
 
 def _missing(ledger: Ledger, round_: Round, known: set[str], *, forgets: bool) -> list[tuple[int, RoundArray]]:

@@ -14,6 +14,7 @@ from tidemill.backends import ArrayState, LogLine
 from tidemill.client.consumption import Consumption, sample, suggestion
 from tidemill.client.deliveries import Deliveries, from_store, oldest_by_name, queue_of, reconcile
 from tidemill.client.fleet import fleet_words, machine_words
+from tidemill.client.limit import Spent, spent_of
 from tidemill.client.lines import Wanted, follow_lines
 from tidemill.client.rounds import Sent, resume, retry, retry_dead, send_again
 from tidemill.client.status import Chunks, State, Status, Summary, items_a_second, summarise
@@ -192,6 +193,7 @@ class Job:
             note=self._note(look, deliveries, state, fleet),
             run_command=self.run_command if state == "lost" else None,
             again=look.again,
+            spent=spent_of(self._ledger, self.spec, look.rounds),
         )
         ended, items = status.progress
         return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status
@@ -266,10 +268,14 @@ class Job:
             'finished'
         """
         repairs = _Repairs(self, say)
-        pause, last = poll_seconds, None
+        pause, last, stopped = poll_seconds, None, False
         while True:
             status = self._patient_status(pause, say)
             on_status(status)
+            if status.spent and status.spent.reached and not stopped and not status.ended:
+                # Workers see it too; what still waits is ended here, without a machine for it.
+                stopped = True
+                self._end_at_limit(status.spent)
             if status.chunks.lost and repair and not status.run_command and repairs.worth_it(status):
                 repairs.enqueue(status)
             elif status.ended:
@@ -311,21 +317,33 @@ class Job:
         self._ledger.cancel(by=backend.user(), reason=reason)
         return backend.cancel(self._known(), reason)
 
-    def resume(self) -> Sent:
+    def _end_at_limit(self, spent: Spent) -> None:
+        reason = f"max_usd: {spent.words()} are spent"
+        backend = self._pipeline.backend
+        self._ledger.cancel(backend.user(), reason, max_usd=spent.max_usd)
+        backend.cancel(self._known(), reason)
+
+    def resume(self, max_usd: float | None = None) -> Sent:
         """Enqueue again what nobody will deliver any more; of a cancelled job, all that is not done.
+
+        Args:
+            max_usd: What the job may cost from now on, all rounds together; None for what it might until now.
 
         Example:
             >>> job.resume().chunks  # nothing was lost
             0
         """
-        return replace(resume(self._pipeline, self.spec), run_command=self.run_command)
+        return replace(resume(self._pipeline, self.spec, max_usd), run_command=self.run_command)
 
-    def retry(self, items: Collection[int] | None = None, code: str | Path | None = None) -> Sent:
+    def retry(
+        self, items: Collection[int] | None = None, code: str | Path | None = None, max_usd: float | None = None
+    ) -> Sent:
         """Run items again that have an outcome; the new outcome then stands.
 
         Args:
             items: Indexes; None for every item that failed.
             code: A folder of code that they run with from now on; None for that of the newest round.
+            max_usd: What the job may cost from now on, all rounds together; None for what it might until now.
 
         Raises:
             CallerError: An item that the job does not have, or that has no outcome yet; a folder that cannot be packed.
@@ -337,7 +355,7 @@ class Job:
         packed = None if code is None else pack(code)
         if packed is not None:
             upload(self._pipeline.store, self.id, packed)
-        sent = retry(self._pipeline, self.spec, items, packed and packed.sha256)
+        sent = retry(self._pipeline, self.spec, items, packed and packed.sha256, max_usd)
         return replace(sent, run_command=self.run_command)
 
     def retry_dead(self) -> Sent:

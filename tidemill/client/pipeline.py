@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from tidemill import __version__
 from tidemill.backends import Backend, QueueState, open_backend
 from tidemill.client.job import Job, quiet
+from tidemill.client.limit import new_limit
 from tidemill.client.place import find_place
 from tidemill.client.status import JobRow, job_row
 from tidemill.client.submit import Submission, submit
@@ -110,6 +111,8 @@ class Pipeline:
         code: str | Path | None = None,
         pip_index: str | None = None,
         wheelhouse: str | None = None,
+        max_usd: float | None = None,
+        usd_per_item_hour: float | None = None,
         say: Callable[[str], None] = quiet,
     ) -> Job:
         """Send a job: the command runs once for every item.
@@ -142,6 +145,9 @@ class Pipeline:
                 Its `requirements.txt` is installed once a machine by the image's own pip.
             pip_index: Address of the package index for it; None for the image's own.
             wheelhouse: URI of a prefix with wheels for it; without `pip_index` no index is asked.
+            max_usd: What the job may cost in USD: by an estimate from what it consumes, its workers end it there.
+            usd_per_item_hour: The price that this is reckoned by, for an hour of an item's share of a machine; None
+                for what the price table says of the queue's machines.
             say: Told, in words, what was chosen.
 
         Returns:
@@ -184,6 +190,7 @@ class Pipeline:
                 "env": dict(env or {}),
                 "pip_index": pip_index,
                 "wheelhouse": wheelhouse,
+                "limit": new_limit(self, place, max_usd, usd_per_item_hour, say),
             },
         )
         return submit(self, submission, say)

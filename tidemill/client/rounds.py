@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidemill.client.chunks import arrays_of
 from tidemill.client.deliveries import enqueue, newest_rounds, queue_of, reconcile, write_round
+from tidemill.client.limit import check_left
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Look, Round
@@ -56,19 +57,26 @@ class _Plan:
         return chunks == list(self.chunks) and (standing.items or {}) == dict(self.items)
 
 
-def resume(pipeline: Pipeline, spec: JobSpec) -> Sent:
+def resume(pipeline: Pipeline, spec: JobSpec, max_usd: float | None = None) -> Sent:
     """Enqueue what nobody will deliver any more: what the cloud has lost, what a dead submit left out, and, of a
     cancelled job, all that is not done. What is done is not run again.
 
+    Args:
+        pipeline: The pipeline.
+        spec: The job's spec.
+        max_usd: What the job may cost from now on; None for what it might until now.
+
     Raises:
-        CallerError: The stack no longer has the job's queue.
+        CallerError: The stack no longer has the job's queue, or the job has nothing left of its limit.
         CloudError: The store or the queue refused. The same call may be made again.
     """
     ledger, backend = Ledger(pipeline.store, spec.job), pipeline.backend
     queue = queue_of(pipeline, spec)
+    limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
     if not ledger.rounds():
         arrays = arrays_of(spec.job, 0, range(spec.chunks_total), backend.array_chunks)
-        sent = enqueue(pipeline, spec, write_round(ledger, 0, arrays, spec.image, code=spec.code))
+        first = write_round(ledger, 0, arrays, spec.image, code=spec.code, max_usd=limit)
+        sent = enqueue(pipeline, spec, first)
         return Sent(spec.job, 0, spec.chunks_total, spec.items_total, sent)
     known = backend.describe(queue, f"{spec.job}-r")
     look = ledger.look()
@@ -82,10 +90,12 @@ def resume(pipeline: Pipeline, spec: JobSpec) -> Sent:
     if not missing:
         note = None if look.counts.finished else "everything that is not done is still enqueued"
         return Sent(spec.job, note=note)
-    return send_again(pipeline, spec, look, missing)
+    return send_again(pipeline, spec, look, missing, limit)
 
 
-def send_again(pipeline: Pipeline, spec: JobSpec, look: Look, chunks: Sequence[int]) -> Sent:
+def send_again(
+    pipeline: Pipeline, spec: JobSpec, look: Look, chunks: Sequence[int], max_usd: float | None = None
+) -> Sent:
     """Enqueue chunks that were not done as a new round: the same items of each that were to run."""
     if not look.rounds:
         return resume(pipeline, spec)
@@ -106,10 +116,16 @@ def send_again(pipeline: Pipeline, spec: JobSpec, look: Look, chunks: Sequence[i
         {chunk: count for chunk, count in before.items() if chunk in wanted},
     )
     newest = look.rounds[-1]
-    return _send(pipeline, spec, plan, newest.code)
+    return _send(pipeline, spec, plan, newest.code, max_usd or newest.max_usd)
 
 
-def retry(pipeline: Pipeline, spec: JobSpec, items: Collection[int] | None, code: str | None = None) -> Sent:
+def retry(
+    pipeline: Pipeline,
+    spec: JobSpec,
+    items: Collection[int] | None,
+    code: str | None = None,
+    max_usd: float | None = None,
+) -> Sent:
     """Run items again that have an outcome, in a new round, whose outcome then stands.
 
     Args:
@@ -117,13 +133,15 @@ def retry(pipeline: Pipeline, spec: JobSpec, items: Collection[int] | None, code
         spec: The job's spec.
         items: Indexes; None for every item that failed.
         code: SHA-256 of other code that they run with; None for that of the newest round.
+        max_usd: What the job may cost from now on; None for what it might until now.
 
     Raises:
-        CallerError: An item that the job does not have, or that has no outcome yet.
+        CallerError: An item that the job does not have, or that has no outcome yet; nothing is left of its limit.
         CloudError: The store or the queue refused.
     """
     ledger = Ledger(pipeline.store, spec.job)
     queue_of(pipeline, spec)
+    limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
     look = ledger.look()
     wanted = None if items is None else _by_chunk(ledger, spec, items)
     chunks = sorted(wanted if wanted is not None else look.failed)
@@ -139,7 +157,7 @@ def retry(pipeline: Pipeline, spec: JobSpec, items: Collection[int] | None, code
     note = f"failed items of {len(underway)} chunks {state}" if underway else None
     if not plan.chunks:
         return Sent(spec.job, note=note)
-    sent = _send(pipeline, spec, plan, code or look.rounds[-1].code)
+    sent = _send(pipeline, spec, plan, code or look.rounds[-1].code, limit)
     return Sent(sent.job, sent.round, sent.chunks, sent.items, sent.arrays, note)
 
 
@@ -148,7 +166,9 @@ def retry_dead(pipeline: Pipeline, spec: JobSpec) -> Sent:
 
     A letter whose chunk is done, or was enqueued again since, is only thrown away.
     """
-    look = Ledger(pipeline.store, spec.job).look()
+    ledger = Ledger(pipeline.store, spec.job)
+    check_left(ledger, spec, None, f"resume {spec.job}")
+    look = ledger.look()
     letters = pipeline.backend.dead_letters(queue_of(pipeline, spec), spec.job)
     if look.counts.cancelled or not letters:
         return Sent(spec.job, note="it is cancelled" if look.counts.cancelled else "there are no dead letters of it")
@@ -191,14 +211,15 @@ def _plan(ledger: Ledger, look: Look, chunks: Sequence[int], wanted: Mapping[int
     return _Plan(kept, some, before)
 
 
-def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, code: str | None) -> Sent:
+def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, code: str | None, max_usd: float | None) -> Sent:
     """Write the round and enqueue it. Of two callers at once with the same plan, the second completes the first's."""
     ledger = Ledger(pipeline.store, spec.job)
     number = len(ledger.rounds())
     while True:
         arrays = arrays_of(spec.job, number, plan.chunks, pipeline.backend.array_chunks)
         some, before = dict(plan.items), dict(plan.failed_before)
-        round_ = write_round(ledger, number, arrays, spec.image, code=code, items=some, failed_before=before)
+        fields = {"code": code, "items": some, "failed_before": before, "max_usd": max_usd}
+        round_ = write_round(ledger, number, arrays, spec.image, **fields)
         if plan.same_as(round_) and round_.code == code:
             break
         number += 1

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from tidemill.client.consumption import Consumption
+from tidemill.client.limit import Spent
 from tidemill.job import JobSpec
 from tidemill.ledger import Again, Ledger, Look
 from tidemill.manifest import ManifestIndex
@@ -52,6 +53,7 @@ class Status:
         fleet_errors: What machines that could not run their worker said within a day, and what keeps machines from
             coming: stockouts, quotas, a reconciler that does not run.
         run_command: What has to be typed for a local job to go on, when no run works on it.
+        spent: What it has consumed of its limit; None for a job without one.
         again: Items that run again though they have an outcome, which stands until there is a new one; None where none
             do.
     """
@@ -74,6 +76,7 @@ class Status:
     fleet_errors: list[str] = field(default_factory=list)
     run_command: str | None = None
     again: Again | None = None
+    spent: Spent | None = None
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -113,6 +116,8 @@ class Status:
             "chunks": ", ".join(words),
             "reclaims": self.reclaims,
         }
+        if self.spent:
+            table["cost"] = self.spent.words()
         if self.items_a_second:
             left = f", about {_duration(self.seconds_left)} left" if self.seconds_left else ""
             table["speed"] = f"{self.items_a_second:.3g} items a second{left}"

@@ -22,8 +22,9 @@ from tidemill.client.place import Place
 from tidemill.client.preflight import check_output, check_packages, check_store, remarks
 from tidemill.client.spool import Spool, encodable
 from tidemill.code import Packed, in_code, pack, upload
+from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError, CloudError
-from tidemill.job import SPEC_VERSION, Item, JobSpec, build_spec, new_job_id
+from tidemill.job import Item, JobSpec, build_spec, new_job_id
 from tidemill.ledger import Ledger
 from tidemill.manifest import write_frames
 from tidemill.store import Stores
@@ -69,15 +70,10 @@ class Submission:
 
 def submit(pipeline: Pipeline, asked: Submission, say: Callable[[str], None]) -> Job:
     """Send a job, or finish sending it. See `Pipeline.submit`."""
-    newest = pipeline.descriptor.max_spec
-    if newest < SPEC_VERSION:
-        raise CallerError(
-            f"this pipeline's workers read job specs up to version {newest}, this tidemill writes {SPEC_VERSION}. "
-            "Ask the stack's owner to run `pulumi up` with a newer worker, or use an older tidemill."
-        )
     check_sizes(asked.item_seconds, asked.chunk_size)
     packed = None if asked.code is None else pack(asked.code)
     draft = _draft(asked, packed)
+    _check_version(pipeline, draft)
     check_packages(pipeline, draft, packed)
     for remark in remarks(draft):
         say(remark)
@@ -99,6 +95,16 @@ def submit(pipeline: Pipeline, asked: Submission, say: Callable[[str], None]) ->
         }
     )
     return _send(pipeline, spec, spool, plan, packed=packed, named=asked.name is not None, say=say)
+
+
+def _check_version(pipeline: Pipeline, draft: JobSpec) -> None:
+    newest = pipeline.descriptor.max_spec
+    if newest < draft.spec_version:
+        without = "leave --max-usd out" if draft.limit else "use an older tidemill"
+        raise CallerError(
+            f"this pipeline's workers read job specs up to version {newest}, this one is of {draft.spec_version}. "
+            f"Ask the stack's owner to run `pulumi up` with a newer worker, or {without}."
+        )
 
 
 def _read_through(pipeline: Pipeline, asked: Submission, draft: JobSpec, say: Callable[[str], None]) -> Spool:
@@ -134,23 +140,38 @@ def _send(
         # Of two submits at once the first spec stands: the job is the same, only who and when may differ.
         pipeline.store.create(f"jobs/{spec.job}/job.json", spec.model_dump_json().encode())
         say(f"{_plural(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
+        if spec.limit:
+            say(f"It ends at about {spec.limit.max_usd:g} USD, at {spec.limit.usd_per_item_hour:.4g} an item and hour.")
         if not named:
             # Its id is new each time, so the same command would be another job.
             say(f"Should this be interrupted, `tidemill resume {spec.job}` finishes it (a --name lets you repeat it).")
-    elif ledger.is_cancelled():
+    elif _max_usd(known) != _max_usd(spec):
         raise CallerError(
-            f"name is {spec.name!r}, and with these items it is the job {spec.job}, which is cancelled. "
-            f"`tidemill resume {spec.job}` runs what is left; or choose another name."
+            f"max_usd is {_max_usd(spec)}, and with this name and these items it is the job {spec.job}, sent with "
+            f"{_max_usd(known)}. Give the same; `tidemill resume {spec.job} --max-usd USD` changes a limit."
+        )
+    elif note := ledger.cancellation():
+        more = " --max-usd USD" if "max_usd" in note else ""
+        raise CallerError(
+            f"name is {spec.name!r}, and with these items it is the job {spec.job}, which is cancelled"
+            f"{' at its limit' if more else ''}. `tidemill resume {spec.job}{more}` runs what is left; or choose "
+            "another name."
         )
     spec = known or ledger.spec()
     arrays = arrays_of(spec.job, 0, range(spec.chunks_total), pipeline.backend.array_chunks)
     round_ = write_round(ledger, 0, arrays, spec.image, code=spec.code)
     job = Job(pipeline, spec.job, spec)
     job.enqueued = enqueue(pipeline, spec, round_)
+    if spec.limit and (note := ledger.cancellation()):
+        say(f"{spec.job} is cancelled before all of it was sent: {note.get('reason', '')}.")
     if known is not None:
         rest = f"the missing {_plural(job.enqueued, 'array')} enqueued now" if job.enqueued else "nothing was missing"
         say(f"{spec.job} was submitted before; {rest}.")
     return job
+
+
+def _max_usd(spec: JobSpec) -> str:
+    return f"{spec.limit.max_usd:g}" if spec.limit else "none"
 
 
 def _check_machines(pipeline: Pipeline, place: Place, say: Callable[[str], None]) -> None:
@@ -187,6 +208,8 @@ def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
         fields["command"] = in_code(command, asked.code) or None
     spec = build_spec(
         **fields,
+        # Workers that know no limit would not keep it: they must not read the spec.
+        spec_version=SPEC_VERSION if fields["limit"] else 1,
         name=DEFAULT_NAME if asked.name is None else asked.name,
         queue=asked.place.queue_name,
         image=asked.place.image,

@@ -1,0 +1,161 @@
+"""A job's limit of its cost, as its submitter sets it and whoever watches sees it. Workers keep it by themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidemill.client.place import Place
+from tidemill.errors import CallerError
+from tidemill.job import MAX_USD, CostLimit, JobSpec
+from tidemill.ledger import Ledger, Round
+from tidemill.ledger.spent import limit_of, spent_seconds
+from tidemill.money import job_cost
+
+if TYPE_CHECKING:
+    from tidemill.client.pipeline import Pipeline
+
+_HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a job has consumed of its limit. An estimate: see docs/budgets.md for what it leaves out.
+
+    Attributes:
+        usd: What was written down until now, in USD.
+        max_usd: The limit.
+    """
+
+    usd: float
+    max_usd: float
+
+    @property
+    def reached(self) -> bool:
+        """Whether the limit is reached."""
+        return self.usd >= self.max_usd
+
+    def words(self) -> str:
+        """`about 12.30 of 50.00 USD`."""
+        return f"about {self.usd:.2f} of {self.max_usd:.2f} USD"
+
+
+def new_limit(
+    pipeline: Pipeline,
+    place: Place,
+    max_usd: float | None,
+    usd_per_item_hour: float | None,
+    say: Callable[[str], None],
+) -> CostLimit | None:
+    """The limit of a new job, with the price that it is reckoned by.
+
+    Args:
+        pipeline: The pipeline.
+        place: Where the job will run.
+        max_usd: What it may cost in USD; None for no limit.
+        usd_per_item_hour: What an hour of an item's share of a machine costs; None for what the price table says.
+        say: Told, in words, what was taken for want of better.
+
+    Raises:
+        CallerError: An impossible figure, or the price is unknown.
+    """
+    if max_usd is None:
+        if usd_per_item_hour is not None:
+            raise CallerError(
+                "usd_per_item_hour is given without max_usd; it is the price that a limit is reckoned by."
+            )
+        return None
+    check_usd("max_usd", max_usd)
+    if usd_per_item_hour is not None:
+        check_usd("usd_per_item_hour", usd_per_item_hour)
+    return CostLimit(max_usd=max_usd, usd_per_item_hour=usd_per_item_hour or _price(pipeline, place, say))
+
+
+def check_usd(key: str, usd: float) -> None:
+    """Refuse what is no amount of money.
+
+    Raises:
+        CallerError: It is not above 0, or beyond all reason.
+    """
+    if not (math.isfinite(usd) and 0 < usd <= MAX_USD):
+        raise CallerError.about(key, usd, f"USD above 0, at most {MAX_USD:.0f}", "Leave it out for no limit.")
+
+
+def _price(pipeline: Pipeline, place: Place, say: Callable[[str], None]) -> float:
+    """USD for an hour of an item: on the queue's dearest machine, its rungs filled as far as they go.
+
+    Where no Spot price is known, Spot is taken for as dear as On-Demand, which it never passes: without a price of the
+    queue's own that is the most that it pays. Source:
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/how-spot-instances-work.html
+
+    Raises:
+        CallerError: A rung has no known price.
+    """
+    descriptor, queue = pipeline.descriptor, place.queue
+    cost = job_cost(queue, descriptor.cloud, descriptor.region, _HOUR, item=place.resources, container=place.slots)
+    spot, on_demand = cost.spot.high, cost.on_demand.high
+    if spot is None and on_demand is not None and any(rung.market == "spot" for rung in queue.capacity):
+        say("no Spot price is known here; the limit is reckoned by the On-Demand price, so the job may end early.")
+    hourly = {"spot": on_demand if spot is None else spot, "on_demand": on_demand}
+    total = 0.0
+    for rung in queue.capacity:
+        usd = hourly[rung.market]
+        if usd is None:
+            raise CallerError(
+                f"max_usd needs a price, and none is known of queue {place.queue_name!r} in {descriptor.region}. Say "
+                "what an hour of an item's share of a machine costs: --usd-per-item-hour."
+            )
+        total += rung.max_cpus * usd
+    return total / sum(rung.max_cpus for rung in queue.capacity)
+
+
+def spent_of(ledger: Ledger, spec: JobSpec, rounds: Sequence[Round]) -> Spent | None:
+    """What a job has consumed of its limit; None for one without."""
+    limit = limit_of(spec, rounds)
+    if limit is None:
+        return None
+    return Spent(round(limit.usd(spent_seconds(ledger.store, ledger.job, len(rounds))), 4), limit.max_usd)
+
+
+def ends_when_reached(ledger: Ledger, spec: JobSpec, by: str) -> bool:
+    """Whether a job with a limit is cancelled, as it now is when its limit is reached."""
+    rounds = ledger.rounds()
+    spent = spent_of(ledger, spec, rounds)
+    if ledger.is_cancelled() or spent is None or not spent.reached:
+        return ledger.is_cancelled()
+    ledger.cancel(by, f"max_usd: {spent.words()} are spent", len(rounds), spent.max_usd)
+    return True
+
+
+def check_left(ledger: Ledger, spec: JobSpec, max_usd: float | None, verb: str) -> float | None:
+    """Refuse to go on with a job that has nothing left of its limit.
+
+    Args:
+        ledger: Of the job.
+        spec: The job's spec.
+        max_usd: The new limit; None for the one that stands.
+        verb: What is typed to go on, without the limit: `resume tiles-0123abcd`.
+
+    Returns:
+        The limit of the next round, None where the spec's own stands.
+
+    Raises:
+        CallerError: It is used up, or the job was sent without one.
+    """
+    rounds = ledger.rounds()
+    spent = spent_of(ledger, spec, rounds)
+    if spent is None:
+        if max_usd is not None:
+            raise CallerError(f"max_usd is {max_usd:g}, and {spec.job} was sent without a limit; leave it out.")
+        return None
+    if max_usd is not None:
+        check_usd("max_usd", max_usd)
+    limit = spent.max_usd if max_usd is None else max_usd
+    if spent.usd >= limit:
+        more = f"`tidemill {verb} --max-usd {max(2 * spent.max_usd, math.ceil(spent.usd) + 1):g}`"
+        raise CallerError(
+            f"max_usd is {limit:g}, and about {spent.usd:.2f} USD of it are spent already; give more, such as {more}."
+        )
+    return max_usd if max_usd is not None else rounds[-1].max_usd if rounds else None
