@@ -1,6 +1,6 @@
 """A queue on AWS Batch, with the machines behind it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -253,22 +253,30 @@ class AwsBatchQueue(pulumi.ComponentResource):
             for image, reference in args.images.items()
         }
 
-    def submit_statement(self) -> Statement:
-        """What a submitter needs of this queue: its images, with the team's tag on the job.
-
-        No RegisterJobDefinition, no PassRole: whoever may register a definition may mount the machine's root.
-        SubmitJob with tags was seen to ask TagResource of the definition, not of the job that it makes.
-        Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
-        """
-        return allow(["batch:SubmitJob", "batch:TagResource"], [self.arn, *self._revisions], _tagged(self._args.team))
-
     def grant_submit(self, role: aws.iam.Role) -> None:
         """Let a role submit to this queue, watch every job, and end the team's jobs."""
-        grant(self, "submit", role, [self.submit_statement(), *jobs_statements(self._place, self._args.team)])
+        statements = [submit_statement([self], self._args.team), *jobs_statements(self._place, self._args.team)]
+        grant(self, "submit", role, statements)
+
+    @property
+    def submit_arns(self) -> list[pulumi.Output[str]]:
+        """What SubmitJob names: the queue, and every revision of its job definitions."""
+        return [self.arn, *self._revisions]
 
 
 def _tagged(team: str) -> dict[str, dict[str, str]]:
     return {"StringEquals": {f"aws:RequestTag/{TEAM_TAG}": team}}
+
+
+def submit_statement(queues: Iterable[AwsBatchQueue], team: str) -> Statement:
+    """What a submitter needs of queues: their images, with the team's tag on the job.
+
+    No RegisterJobDefinition, no PassRole: whoever may register a definition may mount the machine's root.
+    SubmitJob with tags was seen to ask TagResource of the definition, not of the job that it makes.
+    Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
+    """
+    arns = [arn for queue in queues for arn in queue.submit_arns]
+    return allow(["batch:SubmitJob", "batch:TagResource"], arns, _tagged(team))
 
 
 def jobs_statements(place: Place, team: str) -> list[Statement]:

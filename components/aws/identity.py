@@ -54,6 +54,8 @@ class AwsIdentity(pulumi.ComponentResource):
     """The instance role's profile; known once the role has its permissions."""
     submitter_policy_arn: pulumi.Output[str] | None
     """The submitter policy, after `grant_submitters`."""
+    submitter_policy_arns: list[pulumi.Output[str]]
+    """It and those for the queues that it has no room for."""
     submitter_role_arn: pulumi.Output[str] | None
     """The submitter role, after `grant_submitters`, if there are principals for it."""
 
@@ -72,7 +74,7 @@ class AwsIdentity(pulumi.ComponentResource):
         )
         # Who starts or ends machines with the profile has to wait for the permissions, and outlive them.
         self.instance_profile_arn = pulumi.Output.all(profile.arn, agent.id).apply(lambda both: both[0])
-        self.submitter_policy_arn = None
+        self.submitter_policy_arn, self.submitter_policy_arns = None, []
         self.submitter_role_arn = None
         self.register_outputs(
             {
@@ -113,17 +115,29 @@ class AwsIdentity(pulumi.ComponentResource):
         layers = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
         grant(self, "external-pull", role, [allow(["ecr:GetAuthorizationToken"], ["*"]), allow(layers, repositories)])
 
-    def grant_submitters(self, statements: Sequence[pulumi.Input[Statement]]) -> None:
-        """Make the submitter policy, and the submitter role where principals may assume it."""
+    def grant_submitters(
+        self, statements: Sequence[pulumi.Input[Statement]], *more: Sequence[pulumi.Input[Statement]]
+    ) -> None:
+        """Make the submitter policy, and the submitter role where principals may assume it.
+
+        Args:
+            statements: What a submitter may.
+            more: What has no room in one policy, for a policy each; submitters need them all.
+        """
         name = self.pulumi_resource_name
-        policy = aws.iam.Policy(
-            f"{name}-submitter",
-            description="Submit to, watch and cancel jobs of this pipeline",
-            policy=document(statements),
-            tags=self._args.tags,
-            opts=self._child,
-        )
-        self.submitter_policy_arn = policy.arn
+        suffixes = ["", *(f"-{number}" for number in range(2, len(more) + 2))]
+        policies = {
+            suffix: aws.iam.Policy(
+                f"{name}-submitter{suffix}",
+                description="Submit to, watch and cancel jobs of this pipeline",
+                policy=document(allowed),
+                tags=self._args.tags,
+                opts=self._child,
+            )
+            for suffix, allowed in zip(suffixes, [statements, *more], strict=True)
+        }
+        self.submitter_policy_arns = [policy.arn for policy in policies.values()]
+        self.submitter_policy_arn = self.submitter_policy_arns[0]
         if not self._args.submitters:
             return
         assume: Statement = {
@@ -132,10 +146,13 @@ class AwsIdentity(pulumi.ComponentResource):
             "Action": "sts:AssumeRole",
         }
         role = self._role("submitter", document([assume]))
-        attached = aws.iam.RolePolicyAttachment(
-            f"{name}-submitter-policy", role=role.name, policy_arn=policy.arn, opts=self._child
-        )
-        self.submitter_role_arn = pulumi.Output.all(role.arn, attached.id).apply(lambda both: both[0])
+        attached = [
+            aws.iam.RolePolicyAttachment(
+                f"{name}-submitter-policy{suffix}", role=role.name, policy_arn=policy.arn, opts=self._child
+            ).id
+            for suffix, policy in policies.items()
+        ]
+        self.submitter_role_arn = pulumi.Output.all(role.arn, *attached).apply(lambda all_of: all_of[0])
 
 
 def _agent_statements(place: Place) -> list[Statement]:

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws.account import Place
-from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs, jobs_statements
+from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs, jobs_statements, submit_statement
 from components.aws.budget import AwsBudget, AwsBudgetArgs
 from components.aws.identity import AwsIdentity, AwsIdentityArgs
 from components.aws.logs import AwsLogs, AwsLogsArgs
@@ -18,6 +18,7 @@ from components.aws.shared import AwsSharedOutput, repository_arns
 from components.aws.store import AwsStore, AwsStoreArgs
 from components.base import team_tags
 from components.config import Queue, StackConfig, repository_of
+from components.config.checks.aws import submitter_policies
 from components.describe import aws_queue, describe
 from components.images import external_repositories, own_repositories, resolve, shared_repositories
 from components.shared import check_region, shared_output
@@ -200,15 +201,20 @@ class AwsParts:
         identity.grant_secrets(identity.execution_role, [arn for queue in queues for arn in queue.secrets.values()])
         mounted = sorted({mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3})
         identity.grant_data(identity.instance_role, mounted, [], config.data.kms_keys)
+        first, *more = [
+            submit_statement([self._queues[queue] for queue in policy], config.team)
+            for policy in submitter_policies(config)
+        ]
         identity.grant_submitters(
             [
-                *(queue.submit_statement() for queue in self._queues.values()),
+                first,
                 *jobs_statements(self._place, config.team),
                 *self._logs.read_statements(),
                 *self._store.submit_statements(),
                 *self._registry.look_statements(),
                 *look_statements(self._shared_arns),
-            ]
+            ],
+            *([statement] for statement in more),
         )
 
     def exports(self) -> dict[str, Any]:
@@ -216,6 +222,7 @@ class AwsParts:
         identity = self._identity
         exports = {
             "submitter_policy_arn": identity.submitter_policy_arn,
+            "submitter_policy_arns": identity.submitter_policy_arns,
             "registry_url": self._registry.url,
             "job_role_arn": identity.job_role.arn,
             "instance_role_arn": identity.instance_role.arn,

@@ -258,7 +258,9 @@ class StackConfig(Model):
         "image of the queues. Leave out when the images bring `tidemill` themselves.",
     )
     queues: dict[Name, Queue] = Field(
-        min_length=1, max_length=20, description="The queues, by the name that users type."
+        min_length=1,
+        max_length=50,
+        description="The queues, by the name that users type. AWS has 50 in an account and region, for all stacks.",
     )
     access: Access = Field(default=Access(), description="Who may submit.")
     imports: Imports = Field(default=Imports(), description="What exists already and is taken over.")

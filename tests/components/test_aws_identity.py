@@ -1,9 +1,15 @@
 """Roles and what they may. Recording mocks: they prove what is asked for; tests/e2e shows what it denies."""
 
+import json
+from typing import Any
+
+import pulumi
 import pulumi_aws as aws
+import pytest
 
 from components.aws.identity import AwsIdentity, AwsIdentityArgs
-from tests.components.recording import run
+from components.pipeline import Pipeline, PipelineArgs
+from tests.components.recording import Recorder, run, run_with
 from tests.components.stacks import run_stack
 
 ACCOUNT = "123456789012"
@@ -189,6 +195,43 @@ def test_policies_are_within_iams_limits():
         inline[policy.inputs["role"]] = inline.get(policy.inputs["role"], 0) + len(policy.inputs["policy"])
     assert max(inline.values()) < 10_240
     assert all(len(policy.inputs["policy"]) < 6_144 for policy in made.of("iam.Policy"))
+
+
+class _LongNames(Recorder):
+    """Answers ARNs as long as they get where the partition is `aws`."""
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        found, outputs = super().new_resource(args)
+        start = f"arn:aws:batch:ap-southeast-2:{ACCOUNT}"
+        outputs["arn"] = f"{start}:job-queue/{args.name}-1a2b3c4"
+        outputs["arnPrefix"] = f"{start}:job-definition/{args.name}-1a2b3c4"
+        return found, outputs
+
+
+@pytest.mark.parametrize(("queues", "images", "policies"), [(12, 1, 1), (1, 20, 1), (6, 20, 6), (50, 1, 5)])
+def test_submitters_policies_are_within_iams_limits_with_the_longest_names(queues, images, policies):
+    image = f"docker.io/team/preprocess@sha256:{64 * '0'}"
+    names = ["default", *(f"{number:032}".replace("0", "i") for number in range(11, 10 + images))]
+    config = {
+        "team": 20 * "t",
+        "environment": 14 * "e",
+        "store": {"kms_key": "create"},
+        "logs": {"kms_key": "create"},
+        "queues": {
+            f"q{number:031}".replace("0", "q"): {"images": dict.fromkeys(names, image)}
+            for number in range(11, 11 + queues)
+        },
+        "access": {"submitters": [f"arn:aws:iam::{ACCOUNT}:root"]},
+    }
+    name = f"{config['team']}-{config['environment']}"
+    recorder = run_with(_LongNames(), lambda: Pipeline(name, PipelineArgs(config=config)))
+    made = [json.dumps(json.loads(p.inputs["policy"]), separators=(",", ":")) for p in recorder.of("iam.Policy")]
+    assert len(made) == policies
+    assert max(len(policy) for policy in made) <= 6_144
+    named = [arn for policy in made for arn in json.loads(policy)["Statement"][0]["Resource"]]
+    assert len(set(named)) == len(named) == queues * (1 + images)
+    attached = {made.inputs["policyArn"] for made in recorder.of("iam.RolePolicyAttachment")}
+    assert len(attached) == policies
 
 
 def test_roles_can_be_granted_to_one_by_one():

@@ -172,6 +172,7 @@ def test_what_a_stack_exports(monkeypatch: pytest.MonkeyPatch):
         "pipeline_uri",
         "registry_url",
         "submitter_policy_arn",
+        "submitter_policy_arns",
     }
     assert with_role - set(exported) == {"submitter_role_arn"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pulumi
@@ -13,6 +15,16 @@ from plugin.inputs import check, whole_numbers
 from plugin.package import Package
 
 IMAGES = {"default": "registry://preprocess:1"}
+
+
+@pytest.fixture(autouse=True)
+def loop() -> Iterator[None]:
+    """Outputs are made in an event loop."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
 
 
 @pytest.fixture(scope="module")

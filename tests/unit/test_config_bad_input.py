@@ -83,8 +83,8 @@ def built(case: dict[str, Any]) -> dict[str, Any]:
     return changed(path, value, GOOD_ON_GCP if case.get("cloud") == "gcp" else GOOD)
 
 
-def too_many() -> dict[str, Any]:
-    return changed("queues", {f"q{number}": GOOD["queues"]["cpu"] for number in range(13)})
+def many(queues: int, **changes: Any) -> dict[str, Any]:
+    return changed("queues", {f"q{number}": GOOD["queues"]["cpu"] | changes for number in range(queues)})
 
 
 @pytest.mark.parametrize("good", [GOOD, GOOD_ON_GCP], ids=["aws", "gcp"])
@@ -119,9 +119,25 @@ def test_a_secret_is_never_shown():
     assert SECRET not in repr(caught.value.__context__)
 
 
-def test_more_queues_and_images_than_a_policy_can_name():
-    with pytest.raises(ConfigError, match=r"tidemill:queues: 26 queues and images together is refused. Allowed: 24"):
-        parse(too_many())
+def test_fifty_queues_are_the_most():
+    assert len(parse(many(50)).queues) == 50
+    with pytest.raises(ConfigError, match=r"tidemill:queues: .* is refused. Allowed: .*50"):
+        parse(many(51))
+
+
+def test_more_queues_and_images_than_policies_can_name():
+    images = {f"i{number}": f"docker.io/team/image@sha256:{64 * '0'}" for number in range(19)} | GOOD["queues"]["cpu"][
+        "images"
+    ]
+    assert parse(many(6, images=images))
+    with pytest.raises(ConfigError, match=r"tidemill:queues: 147 queues and images together is refused. Allowed: abou"):
+        parse(many(7, images=images))
+
+
+def test_more_rungs_than_batch_has_compute_environments():
+    rungs = [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 64}]
+    with pytest.raises(ConfigError, match=r"tidemill:queues: 52 rungs in all queues together is refused. Allowed: 50"):
+        parse(many(26, capacity=rungs))
 
 
 def test_an_unknown_key_is_told_before_what_follows_from_it():

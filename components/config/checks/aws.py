@@ -33,6 +33,13 @@ Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.ht
 MOST_QUEUES_AND_IMAGES = 24
 """ARNs of up to 165 characters that fit a managed policy of 6,144 beside its fixed statements. Source: as above."""
 
+MOST_POLICIES = 6
+"""Managed policies for submitters; IAM attaches 10 to a role, and theirs may have some already. Source: as above."""
+
+MOST_ENVIRONMENTS = 50
+"""Compute environments of an account and region, and job queues as well.
+Source: https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html"""
+
 RETENTION_DAYS = (
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
 )  # fmt: skip
@@ -148,14 +155,37 @@ def _names(config: StackConfig) -> None:
         )
 
 
+def submitter_policies(config: StackConfig) -> list[list[str]]:
+    """Names of the queues that each of the submitters' policies is for: as many as their ARNs fit."""
+    policies: list[list[str]] = []
+    room = 0
+    for name, queue in config.queues.items():
+        needed = 1 + len(queue.images)
+        if needed > room:
+            policies.append([])
+            room = MOST_QUEUES_AND_IMAGES
+        policies[-1].append(name)
+        room -= needed
+    return policies
+
+
 def _size(config: StackConfig) -> None:
-    count = len(config.queues) + sum(len(queue.images) for queue in config.queues.values())
-    if count > MOST_QUEUES_AND_IMAGES:
+    rungs = sum(len(queue.capacity) for queue in config.queues.values())
+    if rungs > MOST_ENVIRONMENTS:
+        raise ConfigError(
+            key_path(["queues"]),
+            f"{rungs} rungs in all queues together",
+            f"{MOST_ENVIRONMENTS} or less",
+            "Leave rungs or queues out, or make a second stack in another region or account; each rung is a compute "
+            "environment, and Batch has no more",
+        )
+    if len(submitter_policies(config)) > MOST_POLICIES:
+        count = len(config.queues) + sum(len(queue.images) for queue in config.queues.values())
         raise ConfigError(
             key_path(["queues"]),
             f"{count} queues and images together",
-            f"{MOST_QUEUES_AND_IMAGES} or less",
-            "Make a second stack; the submitters' policy names each of them and IAM limits its length",
+            f"about {MOST_POLICIES * MOST_QUEUES_AND_IMAGES} or less",
+            "Make a second stack; the submitters' policies name each of them and IAM limits their length and number",
         )
 
 
