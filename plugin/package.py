@@ -35,6 +35,7 @@ COMPONENTS = {
     "AwsLogs": "components.aws.logs",
     "AwsNetwork": "components.aws.network",
     "AwsRegistry": "components.aws.registry",
+    "AwsShared": "components.aws.shared",
     "AwsStore": "components.aws.store",
     "GcpBootstrap": "components.gcp.bootstrap",
     "GcpBudget": "components.gcp.budget",
@@ -42,6 +43,7 @@ COMPONENTS = {
     "GcpNetwork": "components.gcp.network",
     "GcpReconciler": "components.gcp.reconciler",
     "GcpRegistry": "components.gcp.registry",
+    "GcpShared": "components.gcp.shared",
     "GcpStore": "components.gcp.store",
     "GcpWorkerPool": "components.gcp.worker_pool",
 }
