@@ -14,7 +14,7 @@ import yaml
 from components.config import StackConfig
 from localcloud.cloud import Cloud, GcpCloud
 from ops.processes import run
-from ops.project import ROOT, copy_project, policy_options, stack_file
+from ops.project import ROOT, copy_project, policy_options
 
 VERSION = 1
 """Of the preview document."""
@@ -43,7 +43,7 @@ class Preview:
     def show(self) -> int:
         """Print the engine's diff and return its exit code."""
         with self._project() as (folder, env):
-            return run(self._command("--diff"), cwd=folder, env=env, timeout=_TIMEOUT_SECONDS)
+            return run(_command(self._stack, self._config, "--diff"), cwd=folder, env=env, timeout=_TIMEOUT_SECONDS)
 
     def document(self, *, refresh: bool = False) -> dict[str, Any]:
         """Run the preview and return the preview document, whatever came of it.
@@ -51,38 +51,8 @@ class Preview:
         Args:
             refresh: Ask the cloud what there is before comparing, in place of trusting the state.
         """
-        with self._project() as (folder, env), tempfile.TemporaryDirectory(prefix="tidemill-preview-") as scratch:
-            out, err, log = (Path(scratch, name) for name in ("out", "err", "events"))
-            # The engine's JSON says nothing of policies; its event log, a debugging option of the CLI, does.
-            command = self._command("--json", "--event-log", str(log), *(["--refresh"] if refresh else []))
-            debugging = {**env, "PULUMI_DEBUG_COMMANDS": "true"}
-            with out.open("wb") as stdout, err.open("wb") as stderr:
-                code = run(command, cwd=folder, env=debugging, timeout=_TIMEOUT_SECONDS, stdout=stdout, stderr=stderr)
-            told = err.read_text(encoding="utf-8", errors="replace")
-            return self._document(code, _json(out), _events(log), told)
-
-    def _command(self, *options: str) -> list[str]:
-        policies = policy_options(self._config.environment)
-        return ["pulumi", "preview", "--stack", self._stack, *options, "--non-interactive", *policies]
-
-    def _document(
-        self, code: int, preview: dict[str, Any] | None, events: list[dict[str, Any]], told: str
-    ) -> dict[str, Any]:
-        errors = [] if preview or not code else [told.strip() or f"pulumi ended with {code} and said nothing"]
-        waivers = getattr(self._config, "waivers", [])
-        return {
-            "version": VERSION,
-            "stack": self._stack,
-            "cloud": self._config.cloud,
-            "region": _region(self._stack, self._config.cloud),
-            "environment": self._config.environment,
-            "config": self._config.model_dump(mode="json", exclude_unset=True),
-            "preview": preview and _without_traces(preview),
-            "policies": _policies(events),
-            "waivers": [waiver.model_dump(mode="json") for waiver in waivers],
-            "errors": errors,
-            "exit_code": code,
-        }
+        with self._project() as (folder, env):
+            return document(self._stack, self._config, folder, env, refresh=refresh)
 
     @contextmanager
     def _project(self) -> Iterator[tuple[Path, Mapping[str, str]]]:
@@ -99,6 +69,48 @@ class Preview:
                 yield project, cloud.env
 
 
+def document(
+    stack: str, config: StackConfig, folder: Path, env: Mapping[str, str], *, refresh: bool = False
+) -> dict[str, Any]:
+    """Preview a stack of a project and return the preview document (docs/review.md), whatever came of it.
+
+    Args:
+        stack: Its name.
+        config: What its file says.
+        folder: Of the project.
+        env: Environment of the engine.
+        refresh: Ask the cloud what there is before comparing, in place of trusting the state.
+    """
+    with tempfile.TemporaryDirectory(prefix="tidemill-preview-") as scratch:
+        out, err, log = (Path(scratch, name) for name in ("out", "err", "events"))
+        # Without --show-sames the engine's JSON is about changes alone. It says nothing of policies; the event log, a
+        # debugging option of the CLI, does.
+        options = ["--json", "--show-sames", "--event-log", str(log), *(["--refresh"] if refresh else [])]
+        command = _command(stack, config, *options)
+        debugging = {**env, "PULUMI_DEBUG_COMMANDS": "true"}
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            code = run(command, cwd=folder, env=debugging, timeout=_TIMEOUT_SECONDS, stdout=stdout, stderr=stderr)
+        preview, events, told = _json(out), _events(log), err.read_text(encoding="utf-8", errors="replace").strip()
+    return {
+        "version": VERSION,
+        "stack": stack,
+        "cloud": config.cloud,
+        "region": _region(folder / "stacks" / f"Pulumi.{stack}.yaml", config.cloud),
+        "environment": config.environment,
+        "config": config.model_dump(mode="json", exclude_unset=True),
+        "preview": preview and _lean(preview),
+        "policies": _policies(events),
+        "waivers": [waiver.model_dump(mode="json") for waiver in config.waivers],
+        "errors": [] if preview or not code else [told or f"pulumi ended with {code} and said nothing"],
+        "exit_code": code,
+    }
+
+
+def _command(stack: str, config: StackConfig, *options: str) -> list[str]:
+    policies = policy_options(config.environment)
+    return ["pulumi", "preview", "--stack", stack, *options, "--non-interactive", *policies]
+
+
 def _prepare(stack: str, cloud: Cloud | GcpCloud, project: Path) -> None:
     commands = [["pulumi", "stack", "init", stack, "--non-interactive"]]
     if isinstance(cloud, GcpCloud):
@@ -109,10 +121,9 @@ def _prepare(stack: str, cloud: Cloud | GcpCloud, project: Path) -> None:
             raise click.ClickException(f"{' '.join(command)}: exit code {code}")
 
 
-def _region(stack: str, cloud: str) -> str | None:
+def _region(path: Path, cloud: str) -> str | None:
     """The region that the stack file names; None where the environment does."""
-    settings = yaml.safe_load(stack_file(stack).read_text(encoding="utf-8"))["config"]
-    return settings.get(f"{cloud}:region")
+    return yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(f"{cloud}:region")
 
 
 def _json(path: Path) -> dict[str, Any] | None:
@@ -142,6 +153,16 @@ def _policies(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for event in told
     ]
     return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+
+
+def _lean(preview: dict[str, Any]) -> dict[str, Any]:
+    """The engine's preview without machine paths, and once what is the same before and after."""
+    lean = _without_traces(preview)
+    for step in lean.get("steps", ()):
+        old, new = step.get("oldState") or {}, step.get("newState") or {}
+        if step["op"] == "same" and all(old.get(key) == new.get(key) for key in ("inputs", "protect")):
+            step.pop("oldState", None)
+    return lean
 
 
 def _without_traces(value: Any) -> Any:
