@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Activated environments of the caller must not leak into ours.
 unexport VIRTUAL_ENV PYTHONPATH
 
-.PHONY: help demo test test-images worker lint format lines lock preview engine bench clean
+.PHONY: help demo test test-images worker lint format lines lock preview review engine bench clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile

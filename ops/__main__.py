@@ -10,6 +10,7 @@ from ops.github import comment
 from ops.preview import preview
 from ops.prices import prices
 from ops.quotas import quotas
+from ops.review.command import review
 from ops.workflows import workflows
 
 
@@ -27,6 +28,7 @@ main.add_command(plan)
 main.add_command(preview)
 main.add_command(prices)
 main.add_command(quotas)
+main.add_command(review)
 main.add_command(workflows)
 
 if __name__ == "__main__":

@@ -1,0 +1,252 @@
+"""Who may do what: permissions that a change adds, on AWS from policy documents, on GCP from role bindings."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ops.review.diffs import roots
+from ops.review.document import Step
+from ops.review.grants import Grant, grants, widened
+from ops.review.models import Finding, Severity
+from ops.review.values import SECRET, UNKNOWN, clean, is_unknown
+
+_MOST_LINES = 40
+_ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
+# Properties that hold a policy document.
+_DOCUMENTS = frozenset({"policy", "assumeRolePolicy"})
+_NO_DOCUMENTS = frozenset({"aws:ecr/lifecyclePolicy:LifecyclePolicy"})
+# Properties that name whom a document, or a binding, is for.
+_HOLDERS = {"aws": ("role", "user", "group", "roles"), "gcp": ("member", "members")}
+# Accounts that a cloud's own services act as.
+# Source: https://cloud.google.com/iam/docs/service-agents
+_AGENT = re.compile(
+    r"serviceAccount:[^@]+@(gcp-sa-[\w-]+|[\w-]*-?(accounts|system|robot))\.(iam\.)?gserviceaccount\.com"
+)
+# Source: https://cloud.google.com/iam/docs/roles-overview#basic
+_BASIC = frozenset({"roles/owner", "roles/editor", "roles/viewer"})
+_EVERYBODY = frozenset({"allUsers", "allAuthenticatedUsers"})
+# Who makes these a member of a role can make themselves anything.
+_POWERFUL = frozenset(
+    {"roles/iam.serviceAccountTokenCreator", "roles/iam.serviceAccountUser", "roles/resourcemanager.projectIamAdmin"}
+)
+
+
+@dataclass(frozen=True)
+class _Binding:
+    """A role for one member, on what the resource names."""
+
+    role: str
+    member: str
+    on: str
+    condition: str
+
+    def __str__(self) -> str:
+        text = f"{self.role} to {self.member}" + (f" on {self.on}" if self.on else "")
+        return f"{text} if {self.condition}" if self.condition else text
+
+
+def findings(steps: list[Step]) -> Iterator[Finding]:
+    """Findings of the kind `access-widened`.
+
+    What a holder gets that is itself new in this preview is `low`: nobody has it yet. Wildcards and everybody are not.
+    """
+    created = {step.urn for step in steps if step.op == "create"}
+    account = _account(steps)
+    for step in steps:
+        if step.op in ("same", "read", "refresh", "delete") or not step.new_state:
+            continue
+        if step.type.startswith("aws:"):
+            yield from _aws(step, created, account)
+        elif step.type.startswith("gcp:"):
+            yield from _gcp(step, created)
+
+
+def _account(steps: list[Step]) -> str | None:
+    """The account of the stack: the one that its policies and ARNs name most."""
+    found = Counter(
+        number
+        for step in steps
+        if step.type.startswith("aws:")
+        for value in (*step.new.values(), *step.old.values())
+        if isinstance(value, str)
+        for number in _ACCOUNT.findall(value)
+    )
+    return max(sorted(found), key=lambda number: found[number], default=None)
+
+
+def _aws(step: Step, created: set[str], account: str | None) -> Iterator[Finding]:
+    fresh = _holder_is_new(step, created)
+    for key, value in sorted(step.new.items()):
+        if key in _DOCUMENTS and step.type not in _NO_DOCUMENTS and (is_unknown(value) or value == SECRET):
+            if is_unknown(value) or key in roots(step):
+                why = "known only after up" if is_unknown(value) else "a secret"
+                title = f"{key} is {why}, so its permissions cannot be compared here"
+                yield _finding(step, "low" if fresh and is_unknown(value) else "medium", title)
+            continue
+        after = grants(value)
+        if after is None:
+            continue
+        added = widened(grants(step.old.get(key)) or [], after)
+        if added:
+            outside = any(_is_outside(grant, account) for grant in added)
+            severity = _aws_severity(added, fresh, _is_new(step, created) and not outside)
+            yield _finding(step, severity, _aws_title(key, added), *map(str, added))
+    yield from _attached(step, fresh)
+
+
+def _attached(step: Step, fresh: bool) -> Iterator[Finding]:
+    """Managed policies, which are named and not written here."""
+    old, new = (_arns(side) for side in (step.old, step.new))
+    added = sorted(new - old)
+    if added:
+        admin = any(arn.endswith(("/AdministratorAccess", "/PowerUserAccess", "/IAMFullAccess")) for arn in added)
+        severity: Severity = "critical" if admin else "low" if fresh else "high"
+        yield _finding(step, severity, "managed policies are attached", *added)
+
+
+def _arns(inputs: dict[str, Any]) -> set[str]:
+    found = [inputs.get("policyArn"), *(inputs.get("managedPolicyArns") or [])]
+    if "policyArn" not in inputs and "managedPolicyArns" not in inputs:
+        return set()
+    return {UNKNOWN if is_unknown(arn) else str(arn) for arn in found if arn}
+
+
+def _aws_severity(added: list[Grant], fresh: bool, new: bool) -> Severity:
+    """Severity of what a document adds.
+
+    Args:
+        added: Grants, and denials that are gone.
+        fresh: Whether the role or user that it is attached to is new.
+        new: Whether everything that the document hangs on is new.
+    """
+    allowed = [grant for grant in added if grant.effect == "Allow" and not _own_key(grant)]
+    if any(grant.public or (grant.total and grant.resource in ("*", "")) for grant in allowed):
+        return "critical"
+    if any(grant.effect == "Deny" for grant in added) or any(grant.total for grant in allowed):
+        return "high"
+    named = [grant for grant in allowed if grant.principal]
+    if not named:
+        return "low" if fresh else "high"
+    if not new:
+        return "high"
+    return "low" if all(grant.principal.startswith("Service:") for grant in named) else "medium"
+
+
+def _is_outside(grant: Grant, account: str | None) -> bool:
+    """Whether a grant is for another account than the stack's."""
+    named = _ACCOUNT.search(grant.principal)
+    return grant.effect == "Allow" and named is not None and named[0] != account
+
+
+def _own_key(grant: Grant) -> bool:
+    """The account's root in a key policy: what AWS itself writes, so that IAM decides.
+
+    Source: https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html
+    """
+    return grant.action == "kms:*" and grant.principal.startswith("AWS:arn:") and grant.principal.endswith(":root")
+
+
+def _aws_title(key: str, added: list[Grant]) -> str:
+    marks = []
+    if any(grant.total for grant in added if grant.effect == "Allow"):
+        marks.append("every action of a service")
+    if any(grant.public for grant in added if grant.effect == "Allow"):
+        marks.append("everybody")
+    allowed = sum(grant.effect == "Allow" for grant in added)
+    parts = [f"{key} adds {_count(allowed, 'permission')}"] if allowed else []
+    if len(added) > allowed:
+        parts.append(f"{key} takes away {_count(len(added) - allowed, 'denial')}")
+    return "; ".join(parts) + (f" ({', '.join(marks)})" if marks else "")
+
+
+def _gcp(step: Step, created: set[str]) -> Iterator[Finding]:
+    fresh = _holder_is_new(step, created)
+    before = set(_bindings(step, step.old))
+    # A binding without a condition covers the same one with a condition.
+    wide = {replace(binding, condition="") for binding in _bindings(step, step.new)} & before
+    new = set(_bindings(step, step.new)) - before
+    added = sorted((binding for binding in new if replace(binding, condition="") not in wide), key=str)
+    if added:
+        severity = _gcp_severity(added, fresh, _is_on_new(step, created))
+        yield _finding(step, severity, f"adds {_count(len(added), 'binding')}", *map(str, added))
+    if "permissions" in step.new:
+        new, old = (set(map(str, side.get("permissions") or [])) for side in (step.new, step.old))
+        wider = sorted(new - old)
+        if wider:
+            severity: Severity = "low" if step.op == "create" else "high"
+            title = f"custom role adds {_count(len(wider), 'permission')}"
+            yield _finding(step, severity, title, *wider)
+
+
+def _gcp_severity(added: list[_Binding], fresh: bool, on_new: bool) -> Severity:
+    if any(binding.member in _EVERYBODY or binding.role in _BASIC - {"roles/viewer"} for binding in added):
+        return "critical"
+    powerful = any(binding.role in _POWERFUL | _BASIC or binding.role.endswith(".admin") for binding in added)
+    if powerful or not (fresh or on_new):
+        return "high"
+    return "low" if fresh or all(_AGENT.fullmatch(binding.member) for binding in added) else "medium"
+
+
+def _bindings(step: Step, inputs: dict[str, Any]) -> Iterator[_Binding]:
+    role = inputs.get("role")
+    members = inputs.get("members") or [inputs.get("member")]
+    if not role or not members or "IAM" not in step.type.upper():
+        return
+    places = [
+        f"{key} {_shown(step, key, value)}"
+        for key, value in sorted(inputs.items())
+        if key not in ("role", "member", "members", "condition", "etag", "location", "version", "region")
+    ]
+    condition = inputs.get("condition") or {}
+    expression = str(condition.get("expression", "")) if isinstance(condition, dict) else UNKNOWN
+    for member in members if isinstance(members, list) else [members]:
+        yield _Binding(_shown(step, "role", role), _shown(step, "member", member), ", ".join(places), expression)
+
+
+def _shown(step: Step, key: str, value: Any) -> str:
+    """A value; one that is not known yet by the resources that it comes from."""
+    if not is_unknown(value):
+        return str(clean(value, "name"))
+    sources = (step.new_state.property_dependencies.get(key) if step.new_state else None) or []
+    names = sorted({urn.split("::", 3)[-1] for urn in sources})
+    return f"{UNKNOWN[:-1]}, from {', '.join(names)})" if names else UNKNOWN
+
+
+def _holder_is_new(step: Step, created: set[str]) -> bool:
+    """Whether those who get permissions are made in this very preview."""
+    if step.op != "create" or not step.new_state:
+        return False
+    sources = step.new_state.property_dependencies
+    held = [set(sources.get(key) or []) for key in _HOLDERS[step.type[:3]] if key in step.new]
+    return all(urns and urns <= created for urns in held)
+
+
+def _is_new(step: Step, created: set[str]) -> bool:
+    """Whether a resource and all that it is made from are made in this very preview."""
+    if step.op != "create" or not step.new_state:
+        return False
+    return {urn for urns in step.new_state.property_dependencies.values() for urn in urns or []} <= created
+
+
+def _is_on_new(step: Step, created: set[str]) -> bool:
+    """Whether a binding is on something that is made in this very preview."""
+    if step.op != "create" or not step.new_state:
+        return False
+    sources = step.new_state.property_dependencies
+    on = {urn for key, urns in sources.items() if key not in ("member", "members", "role") for urn in urns or []}
+    return bool(on) and on <= created
+
+
+def _finding(step: Step, severity: Severity, title: str, *details: str) -> Finding:
+    lines = details[:_MOST_LINES]
+    if len(details) > len(lines):
+        lines = (*lines, f"and {len(details) - len(lines)} more")
+    return Finding(severity, "access-widened", step.name, step.urn, title, lines)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

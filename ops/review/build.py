@@ -1,0 +1,93 @@
+"""From previews to a review."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterable
+
+from ops.review import access, capacity, compute, network, results, state
+from ops.review.capacity import Prices
+from ops.review.diffs import properties
+from ops.review.document import Preview, Step
+from ops.review.models import SEVERITIES, Change, Finding, Review, StackReview
+from ops.review.values import clean
+from tidemill import prices as known_prices
+
+# A replacement is three steps to the engine, and one change to a reviewer.
+_ONE_CHANGE = ("create-replacement", "delete-replaced", "discard-replaced", "read-replacement", "import-replacement")
+_KEPT = ("same", "read", "refresh", "diff")
+_ORDER = ("delete", "replace", "update", "import", "create")
+
+
+def build(previews: Iterable[Preview], today: datetime.date | None = None, prices: Prices = known_prices) -> Review:
+    """Review previews, in the order of their stacks' names.
+
+    Args:
+        previews: One a stack.
+        today: The day that waivers are compared with; this one when not given.
+        prices: Where prices come from.
+    """
+    day = today or datetime.date.today()
+    reviews = [_stack(preview, day, prices) for preview in previews]
+    return Review(stacks=tuple(sorted(reviews, key=lambda review: review.stack)))
+
+
+def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackReview:
+    steps = _of_clouds(preview.steps)
+    said = results.results(preview)
+    fleets = capacity.fleets(steps, preview.cloud, preview.region, prices)
+    found = [
+        *results.findings(preview, said, today),
+        *state.findings(steps),
+        *compute.findings(steps),
+        *access.findings(steps),
+        *network.findings(steps),
+        *capacity.findings(fleets, steps),
+    ]
+    counts = Counter(step.op for step in steps)
+    if preview.unchanged:
+        counts["same"] = preview.unchanged
+    return StackReview(
+        stack=preview.stack,
+        cloud=preview.cloud,
+        region=preview.region,
+        environment=preview.environment,
+        failed=preview.exit_code != 0,
+        errors=tuple(clean(line) for line in preview.told),
+        counts=dict(sorted(counts.items())),
+        findings=tuple(sorted((_clean(finding) for finding in found), key=_place)),
+        fleets=fleets,
+        idle=capacity.idle(steps, preview.cloud, preview.region, prices),
+        policies=said,
+        waivers=results.waivers(preview, today),
+        whole=preview.unchanged is None and preview.preview is not None,
+        changes=tuple(sorted((_change(step) for step in steps if step.op not in _KEPT), key=_row)),
+    )
+
+
+def _of_clouds(steps: list[Step]) -> list[Step]:
+    """Resources of a cloud, one step each; components and providers are the program's own."""
+    kept = [step for step in steps if not step.type.startswith(("pulumi:", "tidemill:"))]
+    whole = {step.urn for step in kept if step.op not in _ONE_CHANGE}
+    return [step for step in kept if step.op not in _ONE_CHANGE or step.urn not in whole]
+
+
+def _change(step: Step) -> Change:
+    return Change(op=step.op, type=step.type, name=step.name, urn=step.urn, properties=properties(step))
+
+
+def _clean(finding: Finding) -> Finding:
+    lines = tuple(str(clean(line)) for line in finding.details)
+    return Finding(finding.severity, finding.kind, finding.resource, finding.urn, str(clean(finding.title)), lines)
+
+
+def _place(finding: Finding) -> tuple:
+    # What made the preview fail comes first: it says how much of the rest can be trusted.
+    whole = finding.kind != "failed"
+    return (SEVERITIES.index(finding.severity), whole, finding.kind, finding.resource, finding.title, finding.urn)
+
+
+def _row(change: Change) -> tuple:
+    order = _ORDER.index(change.op) if change.op in _ORDER else len(_ORDER)
+    return (order, change.type, change.name, change.urn)

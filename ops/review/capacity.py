@@ -1,0 +1,177 @@
+"""Capacity and money: what fleets may start, what that costs an hour, and what stands and is billed while idle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from components import machines
+from ops.review.compute import AUTOSCALERS, ENVIRONMENT, GROUPS, TEMPLATES
+from ops.review.diffs import at
+from ops.review.document import State, Step
+from ops.review.models import Finding, Fleet, Idle, Money
+from ops.review.values import is_unknown
+
+
+class Prices(Protocol):
+    """Where prices come from: `tidemill.prices`, or a table of a test."""
+
+    def machine(self, cloud: str, region: str, type: str, *, gpus: int = 0) -> Any:  # noqa: A002
+        """The price of a machine an hour; None where it is unknown."""
+
+    def service(self, cloud: str, region: str, name: str) -> Any:
+        """The price of a unit of a service; None where it is unknown."""
+
+
+_FAMILIES = {"aws": machines.families("aws"), "gcp": machines.families("gcp")}
+_CPUS = {cloud: {m.type: m.cpus for found in known.values() for m in found} for cloud, known in _FAMILIES.items()}
+
+# What stands and is billed by the hour or month: type to (what it is, its price's name, how many a resource is).
+_HOURLY = 730
+_STANDING: dict[str, tuple[str, str]] = {
+    "aws:ec2/natGateway:NatGateway": ("NAT gateway", "nat_gateway_hour"),
+    "aws:ec2/vpcEndpoint:VpcEndpoint": ("interface endpoint in a zone", "interface_endpoint_hour"),
+    "aws:ec2/eip:Eip": ("public IPv4 address", "public_ipv4_hour"),
+    "aws:kms/key:Key": ("KMS key", "kms_key_month"),
+    "gcp:compute/routerNat:RouterNat": ("address of Cloud NAT", "public_ipv4_hour"),
+    "gcp:kms/cryptoKey:CryptoKey": ("KMS key version", "kms_key_month"),
+    "gcp:cloudscheduler/job:Job": ("Cloud Scheduler job", "scheduler_job_month"),
+}
+
+
+def fleets(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> tuple[Fleet, ...]:
+    """Every compute environment or machine group, before and after, by name."""
+    sides = [_Side(steps, before) for before in (True, False)]
+    found = []
+    for step in steps:
+        if step.type != ENVIRONMENT and step.type not in GROUPS:
+            continue
+        before, after = (side.fleet(step) for side in sides)
+        if known := after or before:
+            usd = [_usd(each, cloud, region, prices) if each else None for each in (before, after)]
+            cpus = [each.cpus if each else None for each in (before, after)]
+            found.append(Fleet(step.name, known.market, cpus[0], cpus[1], usd[0], usd[1]))
+    return tuple(sorted(found, key=lambda fleet: fleet.name))
+
+
+def findings(found: Iterable[Fleet], steps: list[Step]) -> Iterator[Finding]:
+    """Findings of the kind `capacity`: what may start more, or less, than before. A new stack's are no change."""
+    if not any(step.old for step in steps):
+        return
+    urns = {step.name: step.urn for step in steps if step.type == ENVIRONMENT or step.type in GROUPS}
+    for fleet in found:
+        before, after = fleet.cpus_before, fleet.cpus_after
+        if before == after or fleet.cpus_after is None:
+            continue
+        more = after is not None and after > (before or 0)
+        title = f"may start {after} vCPUs, was {before if before is not None else 'not there'}"
+        yield Finding("medium" if more else "low", "capacity", fleet.name, urns[fleet.name], title)
+
+
+def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> tuple[Idle, ...]:
+    """What stands before and after, of each kind that is billed without any job."""
+    counts: tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]] = (Counter(), Counter())
+    for step in steps:
+        for side, inputs in zip(counts, (step.old, step.new), strict=True):
+            if step.type in _STANDING and inputs:
+                side[_STANDING[step.type]] += _size(step.type, inputs)
+    rows = []
+    for what, name in sorted({**counts[0], **counts[1]}):
+        price = prices.service(cloud, region, name) if region else None
+        each = price.usd * (_HOURLY if name.endswith("_hour") else 1) if price else None
+        before, after = (side[(what, name)] for side in counts)
+        if before or after:
+            rows.append(Idle(what, before, after, each))
+    return tuple(rows)
+
+
+def _size(kind: str, inputs: dict[str, Any]) -> int:
+    if kind == "aws:ec2/vpcEndpoint:VpcEndpoint":
+        return len(inputs.get("subnetIds") or []) if inputs.get("vpcEndpointType") == "Interface" else 0
+    return 1
+
+
+class _Machines:
+    """What one fleet may start."""
+
+    def __init__(self, market: Any, cpus: int | None, types: list[str], gpus: int = 0) -> None:
+        self.market = market
+        self.cpus = cpus
+        self.types = types
+        self.gpus = gpus
+
+
+class _Side:
+    """The resources before, or after."""
+
+    def __init__(self, steps: list[Step], before: bool) -> None:
+        self._before = before
+        self._states: dict[str, State] = {}
+        self._scaled: dict[str, dict[str, Any]] = {}
+        for step in steps:
+            if state := step.before if before else step.after:
+                self._states[step.urn] = state
+                if step.type in AUTOSCALERS:
+                    self._scaled |= dict.fromkeys(self._needs(state, "target"), state.inputs)
+
+    def fleet(self, step: Step) -> _Machines | None:
+        """What a compute environment or a group may start; None when it is not there."""
+        state = self._states.get(step.urn)
+        if not state:
+            return None
+        if step.type == ENVIRONMENT:
+            return self._environment(state.inputs.get("computeResources"))
+        return self._group(step.urn, state)
+
+    @staticmethod
+    def _environment(found: Any) -> _Machines | None:
+        if not isinstance(found, dict):
+            return None
+        market = "spot" if found.get("type") in ("SPOT", "FARGATE_SPOT") else "on_demand"
+        return _Machines(market, _whole(found.get("maxVcpus")), [str(t) for t in found.get("instanceTypes") or []])
+
+    def _group(self, urn: str, state: State) -> _Machines | None:
+        template = next((self._states[n].inputs for n in self._needs(state, "versions") if n in self._states), {})
+        selections = at(state.inputs, ("instanceFlexibilityPolicy", "instanceSelections")) or []
+        types = [str(t) for each in selections for t in each.get("machineTypes") or []]
+        types = types or [str(template.get("machineType", ""))]
+        most = _whole(at(self._scaled.get(urn, {}), ("autoscalingPolicy", "maxReplicas")))
+        sizes = {_CPUS["gcp"].get(each) for each in types}
+        size = max((s for s in sizes if s), default=None)
+        market = "spot" if at(template, ("scheduling", "provisioningModel")) == "SPOT" else "on_demand"
+        gpus = sum(_whole(each.get("count")) or 0 for each in template.get("guestAccelerators") or [])
+        cpus = most * size if most is not None and size else None
+        return _Machines(market if template else None, cpus, types, gpus)
+
+    @staticmethod
+    def _needs(state: State, key: str) -> list[str]:
+        urns = state.property_dependencies.get(key) or []
+        wanted = TEMPLATES if key == "versions" else GROUPS
+        return [urn for urn in urns if urn.split("::", 3)[2].rpartition("$")[2] in wanted]
+
+
+def _usd(fleet: _Machines, cloud: str, region: str | None, prices: Prices) -> Money | None:
+    if fleet.cpus is None:
+        return None
+    lows, highs, unknown = [], [], []
+    for kind in sorted(set(fleet.types)):
+        price = prices.machine(cloud, region, kind, gpus=fleet.gpus) if region else None
+        found = price and {"spot": price.spot, "on_demand": price.on_demand}.get(fleet.market)
+        size = _CPUS[cloud].get(kind)
+        if found is None or not size:
+            unknown.append(kind)
+            continue
+        each = (found, found) if isinstance(found, float | int) else (found.low, found.high)
+        lows.append(fleet.cpus // size * each[0])
+        highs.append(fleet.cpus // size * each[1])
+    return Money(min(lows, default=None), max(highs, default=None), tuple(unknown))
+
+
+def _whole(value: Any) -> int | None:
+    if is_unknown(value) or isinstance(value, bool):
+        return None
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return None

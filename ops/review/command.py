@@ -1,0 +1,105 @@
+"""`python -m ops review`: previews as one comment that says what matters."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+from pydantic import TypeAdapter
+
+from ops.preview import WHERE, document_of, read_config
+from ops.review.build import build
+from ops.review.document import DocumentError, Preview, parse, read
+from ops.review.markdown import render
+from ops.review.models import SEVERITIES, Review, Severity
+
+EXIT_CODES: dict[Severity, int] = {"medium": 3, "high": 4, "critical": 5}
+"""What the command exits with, by the worst finding that counts."""
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--stack", "stacks", multiple=True, help="Preview this stack of stacks/ first; repeat.")
+@WHERE
+@click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write the comment to this file.")
+@click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Write all of it as JSON.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["medium", "high", "critical"]),
+    default="critical",
+    show_default=True,
+    help="The least severity that makes the command exit with another code than 0.",
+)
+def review(  # noqa: PLR0917
+    files: tuple[Path, ...],
+    stacks: tuple[str, ...],
+    where: str,
+    markdown: Path | None,
+    target: Path | None,
+    fail_on: Severity,
+) -> None:
+    """Review what `ops preview --json` wrote, or the engine's own preview JSON; a folder stands for its *.json files.
+
+    Prints the comment when neither --markdown nor --json is given. Exits 0 when nothing is as bad as --fail-on; 3, 4 or
+    5 when the worst finding is medium, high or critical and that counts; 1 when there is no engine; 2 when what was
+    typed or a file is wrong. A preview that failed is critical.
+    """
+    if not files and not stacks:
+        raise click.UsageError("Give FILES that `ops preview --json` wrote, or --stack STACK to preview it first.")
+    named = _previews(files)
+    _once([*named, *((f"--stack {stack}", stack) for stack in stacks)])
+    found = build([*(each for _, each in named), *(_previewed(stack, where) for stack in stacks)])
+    text = render(found)
+    if markdown:
+        _write(markdown, "--markdown", text)
+    if target:
+        _write(target, "--json", as_json(found))
+    if not markdown and not target:
+        click.echo(text, nl=False)
+    sys.exit(exit_code(found, fail_on))
+
+
+def as_json(found: Review) -> str:
+    """A review in its stable form; docs/review.schema.json describes it."""
+    return json.dumps(TypeAdapter(Review).dump_python(found, mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+def exit_code(found: Review, fail_on: Severity) -> int:
+    """0, or by the worst finding when it is at least as bad as `fail_on`."""
+    worst = found.worst()
+    if worst is None or SEVERITIES.index(worst) > SEVERITIES.index(fail_on):
+        return 0
+    return EXIT_CODES[worst]
+
+
+def _previews(files: tuple[Path, ...]) -> list[tuple[str, Preview]]:
+    paths = [path for each in files for path in (sorted(each.glob("*.json")) if each.is_dir() else [each])]
+    if files and not paths:
+        raise click.UsageError(f"{files[0]}: there is no *.json in this folder.")
+    try:
+        return [(str(path), read(path)) for path in paths]
+    except DocumentError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _once(named: list[tuple[str, Preview | str]]) -> None:
+    """Refuse a stack that is given twice: its counts would be, too."""
+    seen: dict[str, str] = {}
+    for where, each in named:
+        stack = each if isinstance(each, str) else each.stack
+        if stack in seen:
+            raise click.UsageError(f"{where}: stack {stack} is in {seen[stack]} already. Give it once.")
+        seen[stack] = where
+
+
+def _previewed(stack: str, where: str) -> Preview:
+    return parse(json.dumps(document_of(stack, read_config(stack), where)), stack)
+
+
+def _write(path: Path, option: str, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"{option} {path}: {error.strerror}.") from None

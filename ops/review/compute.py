@@ -1,0 +1,128 @@
+"""Machines under running jobs: what replaces them, ends them or lets a scaler end them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ops.review.diffs import at, parts, roots
+from ops.review.document import Step
+from ops.review.models import Finding
+
+ENVIRONMENT = "aws:batch/computeEnvironment:ComputeEnvironment"
+_QUEUE = "aws:batch/jobQueue:JobQueue"
+GROUPS = (
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
+    "gcp:compute/instanceGroupManager:InstanceGroupManager",
+)
+AUTOSCALERS = ("gcp:compute/regionAutoscaler:RegionAutoscaler", "gcp:compute/autoscaler:Autoscaler")
+TEMPLATES = (
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+    "gcp:compute/instanceTemplate:InstanceTemplate",
+)
+
+# A change of these replaces the machines of a compute environment in place.
+# Source: https://docs.aws.amazon.com/batch/latest/userguide/infrastructure-updates.html
+_INFRASTRUCTURE = frozenset(
+    {
+        "allocationStrategy", "bidPercentage", "ec2Configurations", "ec2KeyPair", "imageId", "instanceRole",
+        "instanceTypes", "launchTemplate", "placementGroup", "securityGroupIds", "subnets", "tags", "type",
+    }
+)  # fmt: skip
+# What the fields of a group should be for no machine to go while it works.
+# Source: https://cloud.google.com/compute/docs/reference/rest/v1/regionInstanceGroupManagers
+_GROUP_RULES: tuple[tuple[str, Any, str], ...] = (
+    ("updatePolicy.type", "OPPORTUNISTIC", "Compute Engine replaces running machines with the new template"),
+    ("updatePolicy.instanceRedistributionType", "NONE", "Compute Engine moves machines between zones"),
+    ("instanceLifecyclePolicy.defaultActionOnFailure", "DO_NOTHING", "machines that failed are made anew"),
+    ("targetSize", None, "each up sets the number of machines, and takes away busy ones"),
+    ("autoHealingPolicies", None, "machines that answer no health check are made anew"),
+)
+
+
+def findings(steps: list[Step]) -> Iterator[Finding]:
+    """Findings of the kind `jobs-interrupted`."""
+    for step in steps:
+        if step.type == ENVIRONMENT:
+            yield from _environment(step)
+        elif step.type == _QUEUE:
+            yield from _queue(step)
+        elif step.type in GROUPS:
+            yield from _group(step)
+        elif step.type in AUTOSCALERS:
+            yield from _autoscaler(step)
+        elif step.type in TEMPLATES and step.op == "replace":
+            title = "new template: machines that start from now on have it, those that work keep theirs"
+            yield Finding("low", "jobs-interrupted", step.name, step.urn, title, _because(step))
+
+
+def _finding(step: Step, title: str, *details: str) -> Finding:
+    return Finding("high", "jobs-interrupted", step.name, step.urn, title, details)
+
+
+def _because(step: Step) -> tuple[str, ...]:
+    return (f"Replaced because of {', '.join(sorted(step.replace_reasons))}.",) if step.replace_reasons else ()
+
+
+def _protected(step: Step) -> tuple[str, ...]:
+    return ("It is protected: the engine stops here until tidemill:allow says [replace].",) if step.stopped else ()
+
+
+def _environment(step: Step) -> Iterator[Finding]:
+    if step.op == "replace":
+        title = "compute environment is replaced: jobs that run on its machines end with them and start again"
+        yield _finding(step, title, *_because(step), *_protected(step))
+    elif step.op == "delete":
+        title = "compute environment is deleted: jobs that run on its machines end with them"
+        yield _finding(step, title, *_protected(step))
+    elif step.op == "update":
+        yield from _updated(step)
+
+
+def _updated(step: Step) -> Iterator[Finding]:
+    begun = {root.split(".")[1] for root in roots(step) if root.startswith("computeResources.")}
+    if "computeResources" in roots(step):
+        old, new = (side.get("computeResources") or {} for side in (step.old, step.new))
+        if isinstance(old, dict) and isinstance(new, dict):
+            begun |= {key for key in {*old, *new} if old.get(key) != new.get(key)}
+    causes = sorted(begun & _INFRASTRUCTURE)
+    if causes:
+        policy = step.new.get("updatePolicy") or {}
+        if policy.get("terminateJobsOnUpdate"):
+            told = "updatePolicy ends running jobs at once (terminateJobsOnUpdate)."
+        else:
+            told = f"Running jobs get {policy.get('jobExecutionTimeoutMinutes', 30)} minutes, then they end."
+        yield _finding(step, f"infrastructure update: the machines are replaced in place ({', '.join(causes)})", told)
+    if step.new.get("state") == "DISABLED" and step.old.get("state") != "DISABLED":
+        yield _finding(step, "compute environment is disabled: nothing is placed on it any more")
+
+
+def _queue(step: Step) -> Iterator[Finding]:
+    if step.op in ("delete", "replace"):
+        verb = "deleted" if step.op == "delete" else "replaced"
+        # Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_DeleteJobQueue.html
+        yield _finding(step, f"job queue is {verb}: every job in it ends, waiting or running", *_because(step))
+    elif step.new.get("state") == "DISABLED" and step.old.get("state") != "DISABLED":
+        yield _finding(step, "job queue is disabled: submits are refused")
+
+
+def _group(step: Step) -> Iterator[Finding]:
+    if step.op in ("replace", "delete"):
+        verb = "replaced" if step.op == "replace" else "deleted"
+        title = f"machine group is {verb}: its machines end; their chunks are delivered again"
+        yield _finding(step, title, *_because(step), *_protected(step))
+        return
+    changed = {root.split(".")[0] for root in roots(step)}
+    if "versions" in changed and at(step.new, ("updatePolicy", "type")) == "PROACTIVE":
+        yield _finding(step, "new template at once: Compute Engine replaces running machines (updatePolicy PROACTIVE)")
+    for path, wanted, means in _GROUP_RULES:
+        old, new = at(step.old, parts(path)), at(step.new, parts(path))
+        if step.op == "update" and new not in (old, wanted):
+            yield _finding(step, f"{path} is no longer what keeps machines that work", f"{means}.")
+
+
+def _autoscaler(step: Step) -> Iterator[Finding]:
+    path = parts("autoscalingPolicy.mode")
+    old, new = at(step.old, path), at(step.new, path)
+    if step.op == "update" and old != new and new not in ("ONLY_SCALE_OUT", "OFF"):
+        yield _finding(step, "autoscaler may scale in, and then it takes busy machines too")

@@ -1,0 +1,160 @@
+"""The properties of a resource that change, old beside new."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ops.review.document import Step
+from ops.review.grants import grants
+from ops.review.models import Property
+from ops.review.values import clean, document, hides, is_unknown, short
+
+_PART = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|\.?([^.\[\]]+)')
+_MISSING = object()
+# Tags and labels that providers work out from others.
+_DERIVED = ("tagsAll", "effectiveLabels", "pulumiLabels")
+_MOST_ROWS = 40
+
+Part = str | int
+
+
+def parts(path: str) -> tuple[Part, ...]:
+    """`tags["a.b"].c[0]` as ("tags", "a.b", "c", 0)."""
+    found = _PART.findall(path)
+    return tuple(int(index) if index else quoted.replace('\\"', '"') or plain for quoted, index, plain in found)
+
+
+def joined(path: tuple[Part, ...]) -> str:
+    """The reverse of `parts`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif re.search(r"[.\[\]\"]", part):
+            text += f'["{part}"]'
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def at(value: Any, path: tuple[Part, ...]) -> Any:
+    """What stands at a path; None where nothing does."""
+    found = _at(value, path)
+    return None if found is _MISSING else found
+
+
+def changed(step: Step) -> dict[tuple[Part, ...], str]:
+    """Paths of what changes to the engine's kind of difference, such as `update-replace`."""
+    if step.detailed_diff:
+        return {parts(path): diff.kind for path, diff in step.detailed_diff.items()}
+    keys = step.diff_reasons or [key for key in {**step.old, **step.new} if step.old.get(key) != step.new.get(key)]
+    forcing = set(step.replace_reasons)
+    return {(key,): "update-replace" if key in forcing else "update" for key in keys}
+
+
+def roots(step: Step) -> set[str]:
+    """Paths of what changes, without indexes and keys of lists: `computeResources.subnets`."""
+    return {".".join(part for part in path if isinstance(part, str)) for path in changed(step)}
+
+
+def properties(step: Step) -> tuple[Property, ...]:
+    """Rows of an update or a replacement, in the order of their paths; documents in strings are compared inside."""
+    if step.op in ("create", "delete", "same") or not step.new_state:
+        return ()
+    rows: dict[tuple[Part, ...], Property] = {}
+    for whole, kind in changed(step).items():
+        if whole and whole[0] in _DERIVED:
+            continue
+        path = _list_of_scalars(step, whole)
+        before, after = _before(step, path), _at(step.new, path)
+        replaces = kind.endswith("-replace")
+        for each, old, new in _inside(path, before, after):
+            if each not in rows or replaces:
+                hidden = hides(step.old, each) or hides(step.new, each)
+                rows[each] = _row(each, old, new, replaces, hidden)
+    found = [rows[path] for path in sorted(rows, key=lambda path: [str(part).rjust(6) for part in path])]
+    return tuple(found[:_MOST_ROWS])
+
+
+def _row(path: tuple[Part, ...], old: Any, new: Any, replaces: bool, hidden: bool) -> Property:
+    kind = "add" if old is _MISSING else "delete" if new is _MISSING else "update"
+    if isinstance(old, list) and isinstance(new, list) and _scalars(old) and _scalars(new):
+        gone, come = [e for e in old if e not in new], [e for e in new if e not in old]
+        if gone or come:
+            sides = [("removed", gone), ("added", come)]
+            shown = [f"{word} {short(clean(side, joined(path)), 400)}" if side else "" for word, side in sides]
+            return Property(path=joined(path), kind=kind, replaces=replaces, old=shown[0], new=shown[1])
+    key = "secret" if hidden else next((part for part in reversed(path) if isinstance(part, str)), "")
+    shown = ["" if value is _MISSING else short(clean(value, key)) for value in (old, new)]
+    return Property(path=joined(path), kind=kind, replaces=replaces, old=shown[0], new=shown[1])
+
+
+def _list_of_scalars(step: Step, path: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The path of the whole list, when an element of a list of plain values differs."""
+    for end, part in enumerate(path):
+        if isinstance(part, int):
+            lists = [value for value in (_before(step, path[:end]), _at(step.new, path[:end])) if value is not _MISSING]
+            if all(isinstance(value, list) and _scalars(value) for value in lists):
+                return path[:end]
+    return path
+
+
+def _before(step: Step, path: tuple[Part, ...]) -> Any:
+    found = _at(step.old, path)
+    # A default that the cloud filled in is an output alone.
+    return _at(step.old_state.outputs, path) if found is _MISSING and step.old_state else found
+
+
+def _inside(path: tuple[Part, ...], old: Any, new: Any) -> Iterator[tuple[tuple[Part, ...], Any, Any]]:
+    """The differences between two documents that are written as strings; the values themselves otherwise."""
+    before, after = document(old), document(new)
+    if before is None or after is None:
+        yield path, old, new
+    elif (was := grants(before)) is not None and (will := grants(after)) is not None:
+        # Statements have no names and no order: what they allow and deny has.
+        yield path, sorted(map(str, was)), sorted(map(str, will))
+    else:
+        yield from list(_differences(path, before, after)) or [(path, old, new)]
+
+
+def _differences(path: tuple[Part, ...], old: Any, new: Any) -> Iterator[tuple[tuple[Part, ...], Any, Any]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            yield from _differences((*path, key), old.get(key, _MISSING), new.get(key, _MISSING))
+    elif isinstance(old, list) and isinstance(new, list) and (by := _identity(old, new)):
+        # Elements with names of their own: one that is taken out does not make all after it differ.
+        yield from _differences(path, {each[by]: each for each in old}, {each[by]: each for each in new})
+    elif isinstance(old, list) and isinstance(new, list) and not (_scalars(old) and _scalars(new)):
+        for index in range(max(len(old), len(new))):
+            sides = [side[index] if index < len(side) else _MISSING for side in (old, new)]
+            yield from _differences((*path, index), *sides)
+    elif old != new:
+        yield path, old, new
+
+
+def _identity(old: list[Any], new: list[Any]) -> str | None:
+    """The key that tells the elements of two lists apart; None without one."""
+    for key in ("name", "Sid", "id", "type"):
+        sides = [[each.get(key) if isinstance(each, dict) else None for each in side] for side in (old, new)]
+        if all(isinstance(name, str) for side in sides for name in side) and all(len({*s}) == len(s) for s in sides):
+            return key if old or new else None
+    return None
+
+
+def _scalars(values: list[Any]) -> bool:
+    return not any(isinstance(value, dict | list) for value in values)
+
+
+def _at(value: Any, path: tuple[Part, ...]) -> Any:
+    for part in path:
+        if is_unknown(value):
+            return value
+        if isinstance(value, dict):
+            value = value.get(part, _MISSING)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return _MISSING
+    return value

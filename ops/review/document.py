@@ -1,0 +1,247 @@
+"""Reading what a preview wrote: our preview document, or the engine's own `pulumi preview --json`."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from ops.engine import VERSION
+
+# Source: https://pkg.go.dev/github.com/pulumi/pulumi/pkg/v3/resource/deploy, the constants of StepOp.
+Op = Literal[
+    "same", "create", "update", "delete", "replace", "create-replacement", "delete-replaced", "read",
+    "read-replacement", "refresh", "discard", "discard-replaced", "remove-pending-replace", "import",
+    "import-replacement", "diff",
+]  # fmt: skip
+# Source: https://pkg.go.dev/github.com/pulumi/pulumi/pkg/v3/display, PropertyDiff.
+DiffKind = Literal["add", "add-replace", "delete", "delete-replace", "update", "update-replace"]
+
+
+class DocumentError(Exception):
+    """A file is no preview that can be reviewed: which file, what in it, and what to do."""
+
+
+class _Engine(BaseModel):
+    """What the engine writes; keys that are not used here are passed over."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
+
+
+class State(_Engine):
+    """A resource before or after."""
+
+    custom: bool = True
+    inputs: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
+    protect: bool = False
+    retain_on_delete: bool = False
+    property_dependencies: dict[str, list[str] | None] = {}
+
+
+class PropertyDiff(_Engine):
+    """How one property differs."""
+
+    kind: DiffKind
+    input_diff: bool = False
+
+
+class Step(_Engine):
+    """What the engine would do to one resource."""
+
+    op: Op
+    urn: str = Field(pattern=r"(?s)^urn:pulumi:[^:]+::[^:]+::.+::.+$")
+    old_state: State | None = None
+    new_state: State | None = None
+    detailed_diff: dict[str, PropertyDiff] | None = None
+    diff_reasons: list[str] = []
+    replace_reasons: list[str] = []
+
+    @property
+    def type(self) -> str:
+        """Such as `aws:s3/bucket:Bucket`."""
+        return self.urn.split("::", 3)[2].rpartition("$")[2]
+
+    @property
+    def name(self) -> str:
+        """The logical name."""
+        return self.urn.split("::", 3)[3]
+
+    @property
+    def before(self) -> State | None:
+        """Its state before; what stays the same is written once."""
+        return self.old_state or (self.new_state if self.op == "same" else None)
+
+    @property
+    def after(self) -> State | None:
+        """Its state after; None when it goes away."""
+        return None if self.op == "delete" else self.new_state
+
+    @property
+    def stopped(self) -> bool:
+        """Whether protection keeps the engine from replacing or deleting it; what a program unprotects it may."""
+        lifted = self.new_state is not None and not self.new_state.protect
+        return self.old_state is not None and self.old_state.protect and not (self.op == "replace" and lifted)
+
+    @property
+    def old(self) -> dict[str, Any]:
+        """The inputs before; empty when it was not there."""
+        return self.before.inputs if self.before else {}
+
+    @property
+    def new(self) -> dict[str, Any]:
+        """The inputs after; empty when it goes away."""
+        return self.after.inputs if self.after else {}
+
+
+class _Diagnostic(_Engine):
+    message: str = ""
+    severity: str = ""
+
+
+class _Digest(_Engine):
+    config: dict[str, str] = {}
+    steps: list[Step] = []
+    diagnostics: list[_Diagnostic] = []
+    change_summary: dict[str, int] = {}
+
+
+class Policy(_Engine):
+    """What a rule of the policy pack said."""
+
+    rule: str
+    level: str
+    severity: str | None = None
+    urn: str | None = None
+    message: str
+
+
+class Waived(_Engine):
+    """A waiver of the stack file."""
+
+    rule: str
+    resource: str | None = None
+    reason: str
+    until: datetime.date
+
+
+class Preview(BaseModel):
+    """The preview of one stack."""
+
+    stack: str
+    cloud: str
+    region: str | None = None
+    environment: str | None = None
+    preview: _Digest | None = None
+    policies: list[Policy] = []
+    waivers: list[Waived] = []
+    errors: list[str] = []
+    exit_code: int
+
+    @property
+    def steps(self) -> list[Step]:
+        """Every step, in the engine's order."""
+        return self.preview.steps if self.preview else []
+
+    @property
+    def unchanged(self) -> int | None:
+        """How many resources stay the same and are not among the steps; None when all are.
+
+        The engine leaves them out unless it is told `--show-sames`, as `ops preview` does.
+        """
+        if not self.preview:
+            return None
+        same = self.preview.change_summary.get("same", 0)
+        shown = sum(step.op == "same" for step in self.steps)
+        return None if shown >= same else same - shown
+
+    @property
+    def told(self) -> list[str]:
+        """The errors that the engine told, without its closing line."""
+        said = [d.message for d in self.preview.diagnostics if d.severity == "error"] if self.preview else []
+        lines = [message.removeprefix("error: ").strip() for message in [*self.errors, *said]]
+        return [line for line in lines if line and line != "preview failed"]
+
+
+def read(path: Path) -> Preview:
+    """Read a preview from a file.
+
+    Raises:
+        DocumentError: It cannot be read, or is no preview.
+    """
+    try:
+        return parse(path.read_bytes(), str(path))
+    except OSError as error:
+        raise DocumentError(f"{path}: {error.strerror}.") from None
+
+
+def parse(text: bytes | str, name: str) -> Preview:
+    """Read a preview from text.
+
+    Args:
+        text: A preview document, or what `pulumi preview --json` printed.
+        name: Of the file, for errors.
+
+    Raises:
+        DocumentError: It is no preview, or one of a version that is not known here.
+    """
+    again = "Write it again: python -m ops preview --stack STACK --json FILE"
+    if not text.strip():
+        raise DocumentError(f"{name}: the file is empty. {again}")
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise DocumentError(f"{name}: this is no whole JSON ({error}). {again}") from None
+    if not isinstance(found, dict) or not ("version" in found or "steps" in found or "diagnostics" in found):
+        raise DocumentError(f"{name}: this is no preview. {again}")
+    if "version" not in found:
+        found = _document(found, name)
+    if found["version"] != VERSION:
+        raise DocumentError(
+            f"{name}: version is {found['version']!r}; this reads version {VERSION}. Review it with the release that "
+            "wrote it, or preview it again with this one."
+        )
+    try:
+        return Preview.model_validate(found)
+    except ValidationError as error:
+        raise DocumentError(f"{name}: {_first(error)}") from None
+
+
+def _first(error: ValidationError) -> str:
+    """The first thing that is wrong, by its place."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    newer = " The preview may be from a newer engine: this knows those up to 3.259." if place.endswith("op") else ""
+    return f"{place} is {first['input']!r:.80}: {first['msg']}.{newer}"
+
+
+def _document(digest: dict[str, Any], name: str) -> dict[str, Any]:
+    """A preview document around the engine's own JSON, which says nothing of policies and how it ended."""
+    config = digest.get("config") or {}
+    steps = digest.get("steps") or []
+    urn = next((step["urn"] for step in steps if isinstance(step, dict) and "urn" in step), None)
+    if not isinstance(urn, str) or not isinstance(config, dict):
+        raise DocumentError(f"{name}: steps holds no resource, so this is no preview of a stack.")
+    cloud = config.get("tidemill:cloud", "aws")
+    errors = [d for d in digest.get("diagnostics") or [] if isinstance(d, dict) and d.get("severity") == "error"]
+    return {
+        "version": VERSION,
+        "stack": urn.split(":")[2],
+        "cloud": cloud,
+        "region": config.get(f"{cloud}:region"),
+        "environment": config.get("tidemill:environment"),
+        "preview": digest,
+        "waivers": _waivers(config),
+        "exit_code": 1 if errors else 0,
+    }
+
+
+def _waivers(config: dict[str, Any]) -> Any:
+    try:
+        return json.loads(config.get("tidemill:waivers", "[]"))
+    except (TypeError, ValueError):
+        return []

@@ -1,0 +1,140 @@
+"""What a policy document of AWS allows, one grant at a time, and whether another one covers it.
+
+Source of the grammar: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from ops.review.values import UNKNOWN, document, is_unknown
+
+_MOST = 20_000
+
+
+@dataclass(frozen=True, order=True)
+class Grant:
+    """One action on one resource for one principal."""
+
+    effect: str
+    action: str
+    resource: str = ""
+    """Empty where a document names none, as a trust policy does."""
+    principal: str = ""
+    """Empty where a document names none: it is attached to one."""
+    condition: str = ""
+    inverted: tuple[str, ...] = field(default=())
+    """Which of these are exceptions (NotAction and so on): they mean everything else."""
+
+    def covers(self, other: Grant) -> bool:
+        """Whether everything that the other allows is in this one; when in doubt it is not."""
+        if self.effect != other.effect or self.inverted != other.inverted:
+            return False
+        if self.condition not in ("", other.condition):
+            return False
+        if self.inverted:
+            return self == other
+        # A principal has no wildcards but "*" itself.
+        if self.principal not in (other.principal, "*"):
+            return False
+        return _matches(self.resource, other.resource) and _matches(self.action.lower(), other.action.lower())
+
+    @property
+    def total(self) -> bool:
+        """Whether every action of a service, or of AWS, is allowed."""
+        return "action" in self.inverted or self.action in ("*", "*:*") or self.action.endswith(":*")
+
+    @property
+    def public(self) -> bool:
+        """Whether everybody is the principal, in every account."""
+        return "principal" in self.inverted or (self.principal in ("*", "AWS:*") and not self.condition)
+
+    def __str__(self) -> str:
+        names = {"action": self.action, "resource": self.resource, "principal": self.principal}
+        shown = {k: f"all but {v}" if k in self.inverted else v for k, v in names.items()}
+        text = f"{self.effect} {shown['action']}"
+        text += f" on {shown['resource']}" if self.resource else ""
+        text += f" to {shown['principal']}" if self.principal else ""
+        return f"{text} if {self.condition}" if self.condition else text
+
+
+def grants(text: Any) -> list[Grant] | None:
+    """Every grant of a policy document; None when the value is no document, or not known yet."""
+    found = text if isinstance(text, dict) else document(text)
+    if not isinstance(found, dict) or "Statement" not in found:
+        return None
+    statements = _listed(found["Statement"])
+    return [grant for statement in statements if isinstance(statement, dict) for grant in _of(statement)]
+
+
+def widened(old: Iterable[Grant], new: Iterable[Grant]) -> list[Grant]:
+    """What the new document allows and the old one did not, and denials that are gone; each once, in order."""
+    before, after = list(old), list(new)
+    allowed = _not_covered([g for g in after if g.effect == "Allow"], [g for g in before if g.effect == "Allow"])
+    denied = _not_covered([g for g in before if g.effect == "Deny"], [g for g in after if g.effect == "Deny"])
+    return sorted({*allowed, *denied})
+
+
+def _not_covered(wanted: list[Grant], by: list[Grant]) -> list[Grant]:
+    same = set(by)
+    # By action first: a document has few patterns of those, and many resources.
+    patterns: dict[str, list[Grant]] = {}
+    for grant in same:
+        patterns.setdefault(grant.action.lower(), []).append(grant)
+    return [
+        grant
+        for grant in wanted
+        if grant not in same
+        and not any(
+            _matches(action, grant.action.lower()) and any(each.covers(grant) for each in found)
+            for action, found in patterns.items()
+        )
+    ]
+
+
+def _of(statement: dict[str, Any]) -> Iterator[Grant]:
+    sides = {}
+    for name in ("Action", "Resource", "Principal"):
+        inverted = f"Not{name}" in statement
+        sides[name] = (_names(statement.get(f"Not{name}" if inverted else name)), inverted)
+    held = statement.get("Condition")
+    condition = json.dumps(held, sort_keys=True, ensure_ascii=False) if held else ""
+    exceptions = tuple(name.lower() for name, (_, inverted) in sides.items() if inverted)
+    effect = str(statement.get("Effect", "Allow"))
+    named = [names for names, _ in sides.values()]
+    if math.prod(map(len, named)) > _MOST:
+        # Too many to look at one by one: it is compared as a whole.
+        named = [[", ".join(names)] for names in named]
+    for action, resource, principal in itertools.product(*named):
+        yield Grant(effect, action, resource, principal, condition, exceptions)
+
+
+def _names(value: Any) -> list[str]:
+    if value is None:
+        return [""]
+    if isinstance(value, dict):
+        return [f"{kind}:{name}" for kind, names in sorted(value.items()) for name in _names(names)]
+    return [UNKNOWN if is_unknown(each) else str(each) for each in _listed(value)] or [""]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _matches(pattern: str, name: str) -> bool:
+    if "*" not in pattern and "?" not in pattern:
+        return pattern == name
+    return bool(_expression(pattern).fullmatch(name))
+
+
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    """`*` is any text and `?` one character; nothing else is special."""
+    return re.compile("".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in pattern), re.DOTALL)

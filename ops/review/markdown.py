@@ -1,0 +1,271 @@
+"""A review as Markdown for a pull request: first what is dangerous, and never longer than GitHub takes.
+
+What does not fit goes by steps, the least important first: property by property, then the rows of single resources,
+then findings of low, medium and high severity. What was left out is said, and where to find it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from ops.review import money
+from ops.review.escape import block, code, html_code, words
+from ops.review.models import SEVERITIES, Change, Finding, Review, Severity, StackReview
+
+LIMIT = 65_400
+"""Bytes. GitHub takes 65,536 characters; a mark that finds the comment again goes before it."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much is told."""
+
+    properties: bool = True
+    rows: int | None = None
+    """Most rows for what is changed, of one stack; what is left is counted by type."""
+    created: bool = True
+    """Whether what is created is named, not counted."""
+    names: int = 100
+    """Most names of resources that one finding is about; ten times as many where it is critical."""
+    lines: int = 40
+    """Most lines under one finding."""
+    low: int | None = None
+    medium: int | None = None
+    high: int | None = None
+    critical: int | None = None
+    stacks: int | None = None
+
+    @property
+    def fleets(self) -> int | None:
+        """Most rows for fleets."""
+        return None if self.rows is None else max(self.rows, 20)
+
+    def most(self, severity: Severity) -> int | None:
+        """Rows for findings of a severity; None is all."""
+        return getattr(self, severity)
+
+
+_STEPS = (
+    Detail(),
+    Detail(lines=20, properties=False),
+    Detail(lines=10, properties=False, created=False),
+    Detail(lines=10, properties=False, created=False, rows=400, names=50, low=100),
+    Detail(lines=10, properties=False, created=False, rows=100, names=50, low=30),
+    Detail(lines=10, properties=False, created=False, rows=0, names=30, low=30),
+    Detail(lines=5, properties=False, created=False, rows=0, names=10, low=0, medium=100),
+    Detail(lines=2, properties=False, created=False, rows=0, names=8, low=0, medium=20, stacks=300),
+    Detail(lines=0, properties=False, created=False, rows=0, names=4, low=0, medium=0, high=200, stacks=100),
+    Detail(lines=0, properties=False, created=False, rows=0, names=1, low=0, medium=0, high=0, critical=300, stacks=50),
+)
+
+
+def render(review: Review, limit: int = LIMIT) -> str:
+    """Write a review as Markdown of at most `limit` bytes in UTF-8.
+
+    Args:
+        review: What `build` returned.
+        limit: At least 2,000.
+    """
+    text, detail = "", _STEPS[0]
+    for detail in _STEPS:
+        text = _text(review, detail)
+        if len(text.encode()) <= limit:
+            return text
+    while len(text.encode()) > limit and (detail.critical or detail.stacks):
+        detail = replace(detail, critical=(detail.critical or 0) // 2, stacks=(detail.stacks or 0) // 2)
+        text = _text(review, detail)
+    return text
+
+
+def _text(review: Review, detail: Detail) -> str:
+    stacks = review.stacks if detail.stacks is None else review.stacks[: detail.stacks]
+    lines = [f"## Tidemill: {_headline(review)}", ""]
+    lines += _errors(stacks, detail)
+    for title, severities in (("Dangerous", SEVERITIES[:2]), ("Worth a look", SEVERITIES[2:3])):
+        found = _findings(review, severities, detail)
+        lines += [f"### {title}", "", *found, ""] if found else []
+    lines += _section("Capacity and money", list(money.tables(stacks, detail.fleets)))
+    lines += _section("Changes", list(_counts(stacks)))
+    if len(review.stacks) > len(stacks):
+        lines += [f"and {len(review.stacks) - len(stacks)} more stacks.", ""]
+    for stack in stacks:
+        lines += _stack(stack, detail)
+    if left := _left_out(review, detail):
+        lines += [f"Left out, because a comment takes no more: {left}. `ops review --json` has all of it.", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    return [f"### {title}", "", *lines, ""] if lines else []
+
+
+def _headline(review: Review) -> str:
+    if not review.stacks:
+        return "no stack to review"
+    counted = [(severity, len(_of(review, severity))) for severity in SEVERITIES]
+    told = ", ".join(f"{count} {severity}" for severity, count in counted if count and severity != "low")
+    changes = sum(len(stack.changes) for stack in review.stacks)
+    failed = sum(stack.failed for stack in review.stacks)
+    begun = f"{failed} of {len(review.stacks)} previews failed; " if failed else ""
+    if failed and len(review.stacks) == 1:
+        begun = "the preview failed; "
+    if not changes and not told:
+        return f"{begun}nothing changes"
+    changing = "1 resource changes" if changes == 1 else f"{changes} resources change"
+    return f"{begun}{told or 'nothing dangerous'}, {changing}"
+
+
+def _of(review: Review, severity: Severity) -> list[tuple[StackReview, Finding]]:
+    return [(stack, f) for stack in review.stacks for f in stack.findings if f.severity == severity]
+
+
+def _errors(stacks: Iterable[StackReview], detail: Detail) -> Iterator[str]:
+    for stack in stacks:
+        if not stack.failed:
+            continue
+        yield f"**The preview of {code(stack.stack)} failed.** What follows of it may not be whole."
+        yield ""
+        for error in stack.errors[:5]:
+            yield block(error, most_lines=max(5, detail.lines))
+            yield ""
+
+
+def _findings(review: Review, severities: Iterable[Severity], detail: Detail) -> list[str]:
+    rows = []
+    for severity in severities:
+        grouped = _groups(_of(review, severity))
+        most = detail.most(severity)
+        kept = grouped[:most]
+        rows += [_finding(severity, stack, group, detail) for stack, group in kept]
+        if len(kept) < len(grouped):
+            rows.append(f"| {severity} | | | and {len(grouped) - len(kept)} more |")
+    head = ["| severity | stack | resource | what |", "|---|---|---|---|"]
+    return [*head, *rows] if rows else []
+
+
+def _groups(found: Iterable[tuple[StackReview, Finding]]) -> list[tuple[StackReview, list[Finding]]]:
+    """Findings that say the same of several resources of a stack are one row."""
+    rows: dict[tuple[str, str, str], tuple[StackReview, list[Finding]]] = {}
+    for stack, finding in found:
+        key = (stack.stack, finding.kind, finding.title)
+        rows.setdefault(key, (stack, []))[1].append(finding)
+    return list(rows.values())
+
+
+def _finding(severity: Severity, stack: StackReview, group: list[Finding], detail: Detail) -> str:
+    names = list(dict.fromkeys(finding.resource for finding in group if finding.resource))
+    most = detail.names * (10 if severity == "critical" else 1)
+    shown = ", ".join(code(name) for name in names[:most])
+    shown += f" and {len(names) - most} more" if len(names) > most else ""
+    lines = list(dict.fromkeys(line for finding in group for line in finding.details))
+    told = [code(_cut(line)) for line in lines[: detail.lines]]
+    if detail.lines and len(lines) > len(told):
+        told.append(f"and {len(lines) - len(told)} more")
+    what = "<br>".join([f"**{words(_cut(group[0].title))}**", *told])
+    return f"| {severity} | {code(stack.stack)} | {shown} | {what} |"
+
+
+def _cut(line: str, most: int = 400) -> str:
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _counts(stacks: Iterable[StackReview]) -> Iterator[str]:
+    yield "| stack | create | update | replace | delete | other | unchanged |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    for stack in stacks:
+        counted = defaultdict(int, stack.counts)
+        known = [counted.pop(op, 0) for op in ("create", "update", "replace", "delete")]
+        same = sum(counted.pop(op, 0) for op in ("same", "read", "refresh"))
+        numbers = " | ".join(str(number) for number in (*known, sum(counted.values()), same))
+        yield f"| {code(stack.stack)} | {numbers} |"
+
+
+def _stack(stack: StackReview, detail: Detail) -> list[str]:
+    low = [finding for finding in stack.findings if finding.severity == "low"]
+    body: list[str] = []
+    if low and detail.low != 0:
+        body += ["", "| severity | stack | resource | what |", "|---|---|---|---|"]
+        grouped = _groups([(stack, finding) for finding in low])
+        kept = grouped[: detail.low]
+        body += [_finding("low", stack, group, detail) for _, group in kept]
+        if len(kept) < len(grouped):
+            body.append(f"| low | | | and {len(grouped) - len(kept)} more |")
+    body += ["", *_rows(stack.changes, detail)]
+    while body and not body[-1]:
+        body.pop()
+    if not body:
+        return []
+    summary = f"<details><summary>{html_code(stack.stack)}: every change</summary>"
+    return [summary, *body, "", "</details>", ""]
+
+
+def _rows(changes: Iterable[Change], detail: Detail) -> Iterator[str]:
+    """A row a resource and, under it, a row a property; then what is created, and what is only counted."""
+    listed = [change for change in changes if change.op != "create"]
+    made = [change for change in changes if change.op == "create"]
+    kept = listed[: detail.rows]
+    if kept:
+        yield "| change | type | resource | property | before | after |"
+        yield "|---|---|---|---|---|---|"
+        for change in kept:
+            yield f"| {change.op} | {code(_kind(change.type))} | {code(change.name)} | | | |"
+            yield from _properties(change) if detail.properties else ()
+        yield ""
+    if made and detail.created:
+        yield "| created | resources |"
+        yield "|---|---|"
+        for kind, of in groupby(made, lambda change: change.type):
+            yield f"| {code(_kind(kind))} | {', '.join(code(change.name) for change in of)} |"
+        made = []
+    yield from _types([*listed[len(kept) :], *made])
+
+
+def _properties(change: Change) -> Iterator[str]:
+    for row in change.properties:
+        forces = " (replaces)" if row.replaces else ""
+        before, after = (code(value) if value else "" for value in (row.old, row.new))
+        yield f"| | | | {code(row.path)}{forces} | {before} | {after} |"
+
+
+def _types(changes: Iterable[Change]) -> Iterator[str]:
+    counted: dict[tuple[str, str], int] = defaultdict(int)
+    for change in changes:
+        counted[(change.op, _kind(change.type))] += 1
+    if counted:
+        yield "| counted | type | resources |"
+        yield "|---|---|---:|"
+        for (op, kind), count in sorted(counted.items()):
+            yield f"| {op} | {code(kind)} | {count} |"
+
+
+def _kind(token: str) -> str:
+    """`aws:s3/bucket:Bucket` as `aws:s3:Bucket`."""
+    package, _, rest = token.partition(":")
+    module, _, name = rest.partition(":")
+    return f"{package}:{module.partition('/')[0]}:{name}"
+
+
+def _left_out(review: Review, detail: Detail) -> str:
+    parts = []
+    if not detail.properties and any(change.properties for stack in review.stacks for change in stack.changes):
+        parts.append("the properties of each resource")
+    if detail.rows is not None and any(_listed(stack) > detail.rows for stack in review.stacks):
+        parts.append("the names of some resources that change")
+    if not detail.created and any(change.op == "create" for stack in review.stacks for change in stack.changes):
+        parts.append("the names of the resources that are created")
+    cut = [s for s in SEVERITIES if (most := detail.most(s)) is not None and len(_groups(_of(review, s))) > most]
+    if cut:
+        parts.append(f"findings of {' and '.join(cut)} severity")
+    if any(len(group) > detail.names for s in SEVERITIES for _, group in _groups(_of(review, s))):
+        parts.append("names of resources in findings")
+    if detail.lines < Detail.lines:
+        long = any(len(f.details) > detail.lines for stack in review.stacks for f in stack.findings)
+        parts += ["lines of findings"] if long else []
+    return ", ".join(parts)
+
+
+def _listed(stack: StackReview) -> int:
+    return sum(change.op != "create" for change in stack.changes)

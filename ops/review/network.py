@@ -1,0 +1,198 @@
+"""The network: ways in, public addresses, public buckets, and how machines reach the world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ops.review.compute import ENVIRONMENT
+from ops.review.diffs import at
+from ops.review.document import Step
+from ops.review.models import Finding, Severity
+from ops.review.values import UNKNOWN, is_unknown
+
+_INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+_EGRESS = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
+_RULE = "aws:ec2/securityGroupRule:SecurityGroupRule"
+_GROUP = "aws:ec2/securityGroup:SecurityGroup"
+_SUBNET = "aws:ec2/subnet:Subnet"
+_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+_BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
+_FIREWALL = "gcp:compute/firewall:Firewall"
+_BUCKET = "gcp:storage/bucket:Bucket"
+_GCP_TEMPLATES = (
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+    "gcp:compute/instanceTemplate:InstanceTemplate",
+)
+_WORLD = frozenset({"0.0.0.0/0", "::/0"})
+_FLAGS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
+_GONE = ("delete", "discard")
+
+
+def findings(steps: list[Step]) -> Iterator[Finding]:
+    """Findings of the kind `network-opened`."""
+    live = [step for step in steps if step.type.startswith(("aws:", "gcp:"))]
+    for step in live:
+        if step.op == "same":
+            continue
+        if step.type in (_INGRESS, _RULE, _GROUP, _FIREWALL):
+            yield from _ways_in(step)
+        elif step.type == _BLOCK:
+            yield from _block(step)
+        elif step.type == _BUCKET and step.op in ("update", "replace"):
+            yield from _prevention(step)
+        elif step.type == _EGRESS and step.op in ("create", "update", "replace"):
+            yield from _way_out(step, live)
+    yield from _egress(live)
+
+
+def egress(steps: list[Step], before: bool) -> set[str]:
+    """How machines reach the world, as the resources show: `public`, `nat`, `endpoints`; empty without a network."""
+    found = set()
+    used = _used(steps, before)
+    for step in steps:
+        inputs = step.old if before else step.new
+        if not inputs or (step.type == _SUBNET and used and step.urn not in used):
+            continue
+        if step.type in ("aws:ec2/natGateway:NatGateway", "gcp:compute/routerNat:RouterNat"):
+            found.add("nat")
+        elif _has_addresses(step.type, inputs):
+            found.add("public")
+        elif step.type == "aws:ec2/vpcEndpoint:VpcEndpoint" and inputs.get("vpcEndpointType") == "Interface":
+            found.add("endpoints")
+    return found
+
+
+def _used(steps: list[Step], before: bool) -> set[str]:
+    """Subnets that machines start in: a NAT gateway's own is none of them. Empty where no compute environment is."""
+    states = [step.before if before else step.after for step in steps if step.type == ENVIRONMENT]
+    return {urn for state in states if state for urn in state.property_dependencies.get("computeResources") or []}
+
+
+def _has_addresses(kind: str, inputs: dict[str, Any]) -> bool:
+    """Whether machines of a subnet or template get public addresses."""
+    if kind == _SUBNET:
+        return inputs.get("mapPublicIpOnLaunch") is True
+    if kind == _TEMPLATE:
+        interfaces = inputs.get("networkInterfaces") or []
+        return any(str(each.get("associatePublicIpAddress")).lower() == "true" for each in interfaces)
+    if kind in _GCP_TEMPLATES:
+        return any(each.get("accessConfigs") for each in inputs.get("networkInterfaces") or [])
+    return False
+
+
+def _egress(steps: list[Step]) -> Iterator[Finding]:
+    old, new = egress(steps, before=True), egress(steps, before=False)
+    used = _used(steps, before=False)
+    public = [
+        step
+        for step in steps
+        if (step.type != _SUBNET or not used or step.urn in used)
+        and step.op != "same"
+        and _has_addresses(step.type, step.new)
+        and not _has_addresses(step.type, step.old)
+    ]
+    if public:
+        first = not any(step.old for step in steps)
+        names = tuple(sorted(step.name for step in public))
+        severity: Severity = "low" if first else "medium" if "public" in old else "high"
+        title = "machines get public addresses: egress is public"
+        title += f", was {_modes(old)}" if old - new or (old and "public" not in old) else ""
+        yield Finding(severity, "network-opened", names[0], public[0].urn, title, names)
+    elif old and old != new:
+        severity = "high" if "endpoints" in old and "nat" in new else "medium"
+        yield Finding(severity, "network-opened", "", "", f"egress is {_modes(new)}, was {_modes(old)}")
+
+
+def _modes(modes: set[str]) -> str:
+    return " and ".join(sorted(modes)) or "closed"
+
+
+def _ways_in(step: Step) -> Iterator[Finding]:
+    if step.op in _GONE:
+        if step.type == _FIREWALL and step.old.get("denies"):
+            yield _finding(step, "high", "a rule that denies is deleted", *_sources(step.old))
+        return
+    new, old = _allowed(step.type, step.new), _allowed(step.type, step.old)
+    added = sorted(set(new) - set(old))
+    if added:
+        world = any(source in _WORLD for source, _ in added)
+        title = "lets the whole internet in" if world else "lets somebody in"
+        yield _finding(step, "critical" if world else "high", title, *(f"{ports} from {s}" for s, ports in added))
+    if step.type == _FIREWALL and step.op == "update" and step.old.get("denies") and not step.new.get("denies"):
+        yield _finding(step, "high", "a rule that denies does so no longer", *_sources(step.old))
+
+
+def _allowed(kind: str, inputs: dict[str, Any]) -> list[tuple[str, str]]:
+    """(source, protocol and ports) of every way in."""
+    if not inputs:
+        return []
+    if kind == _FIREWALL:
+        if inputs.get("direction", "INGRESS") != "INGRESS" or inputs.get("disabled") is True:
+            return []
+        ports = [f"{a.get('protocol')} {_text(a.get('ports') or 'all ports')}" for a in inputs.get("allows") or []]
+        return [(source, port) for source in _sources(inputs) for port in ports]
+    rules = [inputs]
+    if kind == _GROUP:
+        rules = inputs.get("ingress") or []
+    elif kind == _RULE and inputs.get("type") != "ingress":
+        return []
+    return [(s, _ports(r)) for r in rules if isinstance(r, dict) for s in _sources(r)]
+
+
+def _sources(rule: dict[str, Any]) -> list[str]:
+    keys = (
+        "cidrIpv4", "cidrIpv6", "cidrBlocks", "ipv6CidrBlocks", "prefixListId", "prefixListIds",
+        "referencedSecurityGroupId", "securityGroups", "sourceSecurityGroupId", "sourceRanges", "sourceTags",
+        "sourceServiceAccounts",
+    )  # fmt: skip
+    found: list[str] = []
+    for key in keys:
+        value = rule.get(key)
+        found += [_text(each) for each in (value if isinstance(value, list) else [value]) if each]
+    if rule.get("self") is True:
+        found.append("itself")
+    # A firewall rule that names no source is for every one.
+    return found or ["0.0.0.0/0"] if "direction" in rule or "allows" in rule else found
+
+
+def _ports(rule: dict[str, Any]) -> str:
+    protocol = str(rule.get("ipProtocol", rule.get("protocol", "")))
+    if protocol in ("-1", "all"):
+        return "everything"
+    first, last = rule.get("fromPort"), rule.get("toPort")
+    return f"{protocol} {first}" if first == last else f"{protocol} {first} to {last}"
+
+
+def _way_out(step: Step, steps: list[Step]) -> Iterator[Finding]:
+    if not any(each.old for each in steps):
+        return  # A new stack has no machines that could do less before.
+    added = sorted(set(_sources(step.new)) - set(_sources(step.old)))
+    if added:
+        title = "lets machines reach more"
+        yield _finding(step, "medium", title, *(f"{_ports(step.new)} to {target}" for target in added))
+
+
+def _block(step: Step) -> Iterator[Finding]:
+    if step.op in _GONE:
+        yield _finding(step, "critical", "the bucket's block of public access is deleted")
+        return
+    open_now = [flag for flag in _FLAGS if step.new.get(flag) is not True and step.old.get(flag, True) is True]
+    if open_now:
+        yield _finding(step, "critical", "blocks public access no longer", *(f"{flag} is off" for flag in open_now))
+
+
+def _prevention(step: Step) -> Iterator[Finding]:
+    for path, wanted in ((("publicAccessPrevention",), "enforced"), (("uniformBucketLevelAccess",), True)):
+        if at(step.old, path) == wanted and at(step.new, path) != wanted:
+            yield _finding(step, "critical", f"blocks public access no longer: {path[0]} was {wanted}")
+
+
+def _text(value: Any) -> str:
+    if is_unknown(value):
+        return UNKNOWN
+    return ", ".join(map(_text, value)) if isinstance(value, list) else str(value)
+
+
+def _finding(step: Step, severity: Severity, title: str, *details: str) -> Finding:
+    return Finding(severity, "network-opened", step.name, step.urn, title, details)

@@ -1,0 +1,69 @@
+"""How the preview ended, what the policy pack said, and what the stack file waives."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+
+from ops.review.document import Policy, Preview
+from ops.review.models import SEVERITIES, Finding, PolicyResult, Severity, Waiver
+
+_SOON_DAYS = 14
+_MANDATORY = ("mandatory", "remediate")
+
+
+def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: datetime.date) -> Iterator[Finding]:
+    """Findings of the kinds `failed`, `policy` and `waiver`."""
+    if preview.exit_code:
+        count = sum(result.level in _MANDATORY for result in policies)
+        why = "mandatory policies are violated" if count and not preview.told else "the preview failed"
+        yield Finding("critical", "failed", "", "", f"{why}: up would not run, and what follows may not be whole")
+    for result, said in zip(policies, _sorted(preview), strict=True):
+        title = f"{result.rule}, {result.level}"
+        lines = tuple(result.message.splitlines())
+        yield Finding(_severity(result), "policy", result.resource, said.urn or "", title, lines)
+    for waiver in waivers(preview, today):
+        yield _waiver(waiver, today)
+
+
+def _waiver(waiver: Waiver, today: datetime.date) -> Finding:
+    about, why = waiver.resource or "", (waiver.reason,)
+    if waiver.expired:
+        return Finding("high", "waiver", about, "", f"{waiver.rule}: the waiver ended on {waiver.until}", why)
+    soon = datetime.date.fromisoformat(waiver.until) - today <= datetime.timedelta(days=_SOON_DAYS)
+    title = f"{waiver.rule} is waived; this ends {'soon, ' if soon else ''}on {waiver.until}"
+    return Finding("medium", "waiver", about, "", title, why)
+
+
+def results(preview: Preview) -> tuple[PolicyResult, ...]:
+    """What the policy pack said, the mandatory first."""
+    return tuple(
+        PolicyResult(
+            rule=said.rule,
+            level=said.level,
+            severity=said.severity,
+            resource=(said.urn or "").split("::", 3)[-1],
+            message=said.message.strip(),
+        )
+        for said in _sorted(preview)
+    )
+
+
+def waivers(preview: Preview, today: datetime.date) -> tuple[Waiver, ...]:
+    """The waivers, by the day that they end."""
+    found = [Waiver(w.rule, w.resource, w.reason, w.until.isoformat(), w.until < today) for w in preview.waivers]
+    return tuple(sorted(found, key=lambda w: (w.until, w.rule, w.resource or "")))
+
+
+def _sorted(preview: Preview) -> list[Policy]:
+    return sorted(
+        preview.policies, key=lambda said: (said.level not in _MANDATORY, said.rule, said.urn or "", said.message)
+    )
+
+
+def _severity(result: PolicyResult) -> Severity:
+    if result.level in _MANDATORY:
+        return "critical" if result.severity == "critical" else "high"
+    known = {name: name for name in SEVERITIES}
+    # An advisory stops nothing: it is at most worth a look.
+    return "low" if known.get(result.severity or "") == "low" else "medium"

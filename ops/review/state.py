@@ -1,0 +1,129 @@
+"""State: what holds data and would be deleted, replaced, kept for a shorter time, or no longer protected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ops.review.diffs import at, parts, properties
+from ops.review.document import Step
+from ops.review.models import Finding
+from ops.review.values import is_unknown
+
+HOLDS = {
+    "aws:s3/bucket:Bucket": "the bucket and every object in it",
+    "aws:s3/bucketV2:BucketV2": "the bucket and every object in it",
+    "aws:ecr/repository:Repository": "the repository and every image in it",
+    "aws:cloudwatch/logGroup:LogGroup": "the log group and every line in it",
+    "aws:kms/key:Key": "the key, and with it whatever is encrypted with it",
+    "aws:sqs/queue:Queue": "the queue and its messages",
+    "aws:efs/fileSystem:FileSystem": "the file system and every file in it",
+    "aws:dynamodb/table:Table": "the table and every row in it",
+    "aws:secretsmanager/secret:Secret": "the secret",
+    "gcp:storage/bucket:Bucket": "the bucket and every object in it",
+    "gcp:artifactregistry/repository:Repository": "the repository and every image in it",
+    "gcp:logging/projectBucketConfig:ProjectBucketConfig": "the log bucket and every line in it",
+    "gcp:bigquery/dataset:Dataset": "the dataset and every table in it",
+    "gcp:bigquery/table:Table": "the table and every row in it",
+    "gcp:pubsub/topic:Topic": "the topic, and what was published and not yet delivered",
+    "gcp:pubsub/subscription:Subscription": "the subscription and every message that waits in it",
+    "gcp:kms/cryptoKey:CryptoKey": "the key, and with it whatever is encrypted with it",
+    "gcp:kms/keyRing:KeyRing": "the key ring",
+    "gcp:filestore/instance:Instance": "the file system and every file in it",
+    "gcp:secretmanager/secret:Secret": "the secret and its versions",
+}
+"""What is lost with a resource of a type."""
+
+# Days, or seconds, that something is kept: less is a loss.
+_KEPT = {
+    "aws:cloudwatch/logGroup:LogGroup": ("retentionInDays",),
+    "gcp:logging/projectBucketConfig:ProjectBucketConfig": ("retentionDays",),
+    "gcp:pubsub/subscription:Subscription": ("messageRetentionDuration", "expirationPolicy.ttl"),
+    "gcp:pubsub/topic:Topic": ("messageRetentionDuration",),
+    "gcp:storage/bucket:Bucket": ("softDeletePolicy.retentionDurationSeconds",),
+    "aws:kms/key:Key": ("deletionWindowInDays",),
+}
+# What removes objects by their age: any change is worth a look.
+_EXPIRY = {
+    "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration": "rules",
+    "aws:s3/bucketLifecycleConfigurationV2:BucketLifecycleConfigurationV2": "rules",
+    "aws:ecr/lifecyclePolicy:LifecyclePolicy": "policy",
+    "gcp:storage/bucket:Bucket": "lifecycleRules",
+    "gcp:artifactregistry/repository:Repository": "cleanupPolicies",
+}
+_VERSIONING = {
+    "aws:s3/bucketVersioning:BucketVersioning": ("versioningConfiguration.status", "Enabled"),
+    "gcp:storage/bucket:Bucket": ("versioning.enabled", True),
+}
+# Flags that let a delete take the contents with it.
+_FORCE = ("forceDestroy", "forceDelete", "deleteContentsOnDestroy")
+
+
+def findings(steps: list[Step]) -> Iterator[Finding]:
+    """Findings of the kinds `state-lost`, `state-expires` and `protection-lifted`."""
+    for step in steps:
+        yield from _lost(step)
+        if step.op != "delete":
+            yield from _unprotected(step)
+        if step.op in ("update", "replace"):
+            yield from _kept_shorter(step)
+
+
+def _lost(step: Step) -> Iterator[Finding]:
+    held = HOLDS.get(step.type)
+    if not held or step.op not in ("delete", "replace"):
+        return
+    kept = step.op == "delete" and step.old_state is not None and step.old_state.retain_on_delete
+    if kept:
+        yield Finding("medium", "state-lost", step.name, step.urn, f"leaves the stack; the cloud keeps {held}")
+        return
+    verb = "deletes" if step.op == "delete" else "replaces, so deletes,"
+    yield Finding("critical", "state-lost", step.name, step.urn, f"{verb} {held}", (*_why(step), *_stopped(step)))
+
+
+def _why(step: Step) -> tuple[str, ...]:
+    reasons = sorted({*step.replace_reasons})
+    return (f"Replaced because of {', '.join(reasons)}.",) if step.op == "replace" and reasons else ()
+
+
+def _stopped(step: Step) -> tuple[str, ...]:
+    return ("It is protected: the engine stops here." if step.stopped else "It is not protected: up does this.",)
+
+
+def _unprotected(step: Step) -> Iterator[Finding]:
+    if not step.old_state or not step.new_state or not step.old_state.custom:
+        return
+    severity = "critical" if step.type in HOLDS else "high"
+    if step.old_state.protect and not step.new_state.protect:
+        after = ("From then on a preview no longer stops where this would be replaced or deleted.",)
+        yield Finding(severity, "protection-lifted", step.name, step.urn, "is protected no longer", after)
+    for flag in _FORCE:
+        if step.new.get(flag) is True and step.old.get(flag) is not True:
+            title = f"may be deleted with what is in it ({flag})"
+            yield Finding(severity, "protection-lifted", step.name, step.urn, title)
+
+
+def _kept_shorter(step: Step) -> Iterator[Finding]:
+    for path in _KEPT.get(step.type, ()):
+        old, new = (_number(at(side, parts(path))) for side in (step.old, step.new))
+        if new is not None and (old is None or new < old):
+            before = at(step.old, parts(path))
+            title = f"keeps for a shorter time: {path} {'without end' if before in (None, '') else before} to "
+            yield Finding("high", "state-expires", step.name, step.urn, f"{title}{at(step.new, parts(path))}")
+    expiry = _EXPIRY.get(step.type)
+    rules = [row for row in properties(step) if row.path.startswith(expiry)] if expiry else []
+    if rules:
+        lines = tuple(f"{row.path}: {row.old or 'none'} to {row.new or 'none'}" for row in rules)
+        yield Finding("medium", "state-expires", step.name, step.urn, "deletes by age in another way", lines)
+    path, on = _VERSIONING.get(step.type, ("", None))
+    if path and at(step.old, parts(path)) == on and at(step.new, parts(path)) != on:
+        yield Finding("high", "state-expires", step.name, step.urn, "keeps overwritten objects no longer")
+
+
+def _number(value: Any) -> float | None:
+    """A number of days, or of seconds as in `86400s`; None for no limit or what is not known yet."""
+    if isinstance(value, bool) or value is None or is_unknown(value):
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)s?", str(value))
+    return float(found[1]) if found else None
