@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import figures
 
-NAMES = ("submit", "publish", "status", "items", "cli", "image", "chaos", "fleet")
+NAMES = ("submit", "publish", "status", "items", "cli", "image", "chaos", "fleet", "review")
 TIMEOUT_SECONDS = 1800
 
 
