@@ -15,13 +15,15 @@ import pytest
 
 from tidemill.descriptor import Resources, WorkerExit
 from tidemill.errors import StoreError
-from tidemill.job import JobSpec, build_spec
+from tidemill.job import CostLimit, JobSpec, build_spec
 from tidemill.ledger import Ledger, MarkerWriter, Outcome, Round, RoundArray, names
 from tidemill.ledger.attempts import POISON_ATTEMPTS, is_alive, read_past
 from tidemill.ledger.ledger import START_FAILURES
+from tidemill.ledger.spent import spent_seconds
 from tidemill.manifest import write_manifest
 from tidemill.store import Store
 from tidemill.worker import chunk as chunk_module
+from tidemill.worker import spending
 from tidemill.worker.capacity import Capacity
 from tidemill.worker.chunk import HEARTBEAT_SECONDS, ChunkRun, Job
 from tidemill.worker.code import InstallError
@@ -203,6 +205,32 @@ class TestJobs:
         assert [job for job, _ in runs.ran] == [broken.spec.job] * START_FAILURES + [other.spec.job]
         assert broken.ledger.done_chunks(0) == set()
         assert not read_past(store, names.Place(broken.spec.job, 0, 0)).careful
+
+    def test_one_that_passes_its_limit_ends_alone_while_an_item_runs(
+        self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The item would run for an hour: what it costs is seen before its end."""
+        monkeypatch.setattr(spending, "FIRST_SECONDS", 0.05)
+        limit = CostLimit(max_usd=0.01, usd_per_item_hour=3600)
+        dear, other = Submitted(store, limit=limit), Submitted(store)
+
+        def run(task: Task) -> str | None:
+            if task.job == other.spec.job:
+                return "succeeded"
+            assert isinstance(task.stop, JobStop)
+            assert task.stop.wait(30), "the job's end"
+            return None
+
+        source = Source(Lease(dear), Lease(other), Lease(dear))
+        runs = Runs(run)
+        assert serve(source, runs).run() is WorkerExit.DONE
+        assert [lease.ended for lease in source.given] == [["ack"]] * 3
+        assert [job for job, _ in runs.ran] == [dear.spec.job, other.spec.job]
+        note = dear.ledger.cancellation(0)
+        assert note is not None
+        assert note["max_usd"] == 0.01
+        assert dear.ledger.done_chunks(0) == set()
+        assert spent_seconds(store, dear.spec.job, 1) >= 0.05
 
     def test_one_whose_packages_cannot_be_installed_ends_alone(self, store: Store, serve: Any):
         broken = Submitted(store)
