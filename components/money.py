@@ -8,11 +8,12 @@ lists what is billed beside it.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from components import machines
-from components.config import Queue, StackConfig
+from components.config import NewNetwork, Queue, StackConfig
+from components.config.shared_models import SharedConfig
 from components.machines import SYSTEM_GIB, MachineType
 from tidemill import prices
 
@@ -102,7 +103,8 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
         region: The region that it is in; where the table does not have it, every line is unknown.
     """
     book = _Book(config.cloud, region)
-    idle, burn = [*_network(config, book), *_keys(config, book)], [*_busy_network(config, book)]
+    network = _network(config.cloud, config.network.create, _secret_services(config), book)
+    idle, burn = [*network, *_keys(config, book)], [*_busy_network(config, book)]
     for name, queue in config.queues.items():
         fleet = _Fleet(config, queue, book)
         if staying := queue.gcp.min_machines:
@@ -126,6 +128,16 @@ def note(config: StackConfig, region: str) -> str | None:
         f"Idle: {idle}. At full capacity: {usd(found.burn)} an hour. List prices, the oldest of {found.as_of}; "
         "`python -m ops estimate` has the lines."
     )
+
+
+def shared_note(config: SharedConfig, region: str) -> str | None:
+    """What a shared stack costs idle, in one line for its preview; None where no price of the region is known."""
+    book = _Book(config.cloud, region)
+    idle = list(_network(config.cloud, config.network, config.network.extra_endpoints, book))
+    if idle and not book.dates:
+        return None
+    costs = f"{usd(total(idle))} a month, once for all teams" if idle else "nothing stands"
+    return f"Idle: {costs}." + (f" List prices, the oldest of {min(book.dates)}." if idle else "")
 
 
 def usd(summed: Total) -> str:
@@ -222,21 +234,24 @@ class _Fleet:
 def _public(config: StackConfig) -> bool:
     """Whether machines have addresses of their own; of a network that is there already it is not known."""
     network = config.network
-    return network.existing is None and (network.create is None or network.create.egress == "public")
+    if network.create:
+        return network.create.egress == "public"
+    return not (network.existing or network.shared)
 
 
-def _network(config: StackConfig, book: _Book) -> Iterator[Line]:
-    new, hours = config.network.create, prices.HOURS_A_MONTH
+def _network(cloud: str, new: NewNetwork | None, services: Collection[str], book: _Book) -> Iterator[Line]:
+    """What a network that the stack makes costs idle; `services` need interface endpoints beside Batch's own."""
+    hours = prices.HOURS_A_MONTH
     if new is None or new.egress == "public":
         return
-    if new.egress == "nat" and config.cloud == "gcp":
+    if new.egress == "nat" and cloud == "gcp":
         # The gateway itself is billed by the machines that use it.
         yield book.line("network: address of Cloud NAT", 1, "public_ipv4_hour", hours)
     elif new.egress == "nat":
         yield book.line("network: NAT gateway", 1, "nat_gateway_hour", hours)
         yield book.line("network: address of the NAT gateway", 1, "public_ipv4_hour", hours)
-    elif config.cloud == "aws":
-        count = (_ENDPOINTS + len(_secret_services(config))) * new.zones
+    elif cloud == "aws":
+        count = (_ENDPOINTS + len(services)) * new.zones
         yield book.line("network: interface endpoints in all zones", count, "interface_endpoint_hour", hours)
 
 

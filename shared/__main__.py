@@ -8,6 +8,7 @@ import pulumi
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from components import money
 from components.config import ConfigError
 from components.config.shared_models import SharedConfig, from_pulumi
 
@@ -21,6 +22,8 @@ def main() -> None:
     stack = pulumi.get_stack()
     try:
         config = from_pulumi()
+        if (region := pulumi.Config(config.cloud).get("region")) and (cost := money.shared_note(config, region)):
+            pulumi.log.info(cost)
         home = _gcp(stack, config) if config.cloud == "gcp" else _aws(stack, config)
     except ConfigError as error:
         raise pulumi.RunError(str(error)) from None

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from components import money
 from components.config import parse
+from components.config.shared_models import SharedConfig
 from ops import estimate as command
 from tidemill import prices
 
@@ -107,6 +108,36 @@ def test_secrets_need_endpoints_where_there_is_no_internet():
 def test_an_existing_network_is_not_this_stacks_to_pay():
     network = {"existing": {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}}
     assert money.estimate(config(network=network), "here").idle_month == []
+
+
+def test_a_shared_network_is_paid_once_and_its_machines_have_no_addresses():
+    stack = config(network={"shared": "organization/tidemill-shared/prod"})
+    found = money.estimate(stack, "here")
+    assert found.idle_month == []
+    assert "queue cpu: public addresses" not in lines(found.burn_hour)
+
+
+@pytest.mark.parametrize(
+    ("shared", "told"),
+    [
+        ({}, "Idle: 80.30 USD a month, once for all teams. List prices, the oldest of 2026-01-02."),
+        (
+            {"network": {"egress": "endpoints", "zones": 1, "extra_endpoints": ["secretsmanager"]}},
+            "Idle: 51.10 USD a month, once for all teams. List prices, the oldest of 2026-01-02.",
+        ),
+        (
+            {"cloud": "gcp"},
+            "Idle: 7.30 USD a month, once for all teams. List prices, the oldest of 2026-01-02.",
+        ),
+        ({"cloud": "gcp", "network": {"egress": "endpoints"}}, "Idle: nothing stands."),
+    ],
+)
+def test_a_preview_of_a_shared_stack_says_what_it_costs_idle(shared, told):
+    assert money.shared_note(SharedConfig.model_validate(shared), "here") == told
+
+
+def test_a_shared_stack_where_no_price_is_known_says_nothing():
+    assert money.shared_note(SharedConfig(), "elsewhere") is None
 
 
 def test_keys_that_the_stack_makes_are_billed_and_others_are_not():
