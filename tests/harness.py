@@ -63,9 +63,16 @@ class Run:
     @property
     def errors(self) -> list[str]:
         """What the engine's diagnostics say is wrong; its closing "update failed" is left out."""
+        return [message for message in self._told("error") if "update failed" not in message]
+
+    @property
+    def notes(self) -> list[str]:
+        """What the program told, beside warnings and errors."""
+        return self._told("info")
+
+    def _told(self, severity: str) -> list[str]:
         told = [event["diagnosticEvent"] for event in self.events if "diagnosticEvent" in event]
-        errors = [event["message"] for event in told if event["severity"] == "error"]
-        return [message for message in errors if "update failed" not in message]
+        return [event["message"] for event in told if event["severity"] == severity]
 
     @property
     def violations(self) -> list[tuple[str, str]]:

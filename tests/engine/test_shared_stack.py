@@ -66,6 +66,7 @@ def test_a_stack_that_is_not_there_is_named(team):
 def test_the_shared_stack_comes_up_and_says_what_teams_need(shared):
     run = shared.up("--policy-pack", str(ROOT / "policy")).ok()
     assert run.violations == []
+    assert any("USD a month, once for all teams" in note for note in run.notes)
     output = shared.outputs()["shared"]
     assert (output["version"], output["cloud"], output["egress"]) == (1, "aws", "endpoints")
     assert len(output["subnet_ids"]) == 2
@@ -74,6 +75,7 @@ def test_the_shared_stack_comes_up_and_says_what_teams_need(shared):
 
 def test_the_team_makes_no_network_of_its_own(team, shared, cloud):
     run = team.up("--policy-pack", str(ROOT / "policy")).ok()
+    assert any(note.startswith("Idle: nothing stands. At full capacity: ") for note in run.notes)
     output = shared.outputs()["shared"]
     made = {step.kind.rpartition(":")[2] for step in run.steps}
     assert not made & {"Vpc", "Subnet", "RouteTable", "NatGateway", "InternetGateway", "VpcEndpoint"}
