@@ -79,6 +79,6 @@ def _queue(settings: Queue, images: Mapping[str, Any], types: Sequence[machines.
         "images": images,
         "architecture": types[0].architecture,
         "machines": [{"type": m.type, "cpus": m.cpus, "memory_mib": m.memory_mib, "gpus": m.gpus} for m in types],
-        "capacity": [rung.model_dump() for rung in settings.capacity],
+        "capacity": [{"market": rung.market, "max_cpus": rung.max_cpus} for rung in settings.open_rungs],
         "scratch_gib": settings.scratch_gib,
     }

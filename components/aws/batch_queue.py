@@ -14,7 +14,7 @@ from components.aws.job_definition import Surroundings, job_definition
 from components.aws.policy import Statement, allow, grant
 from components.aws.user_data import user_data
 from components.base import TEAM_TAG, as_args, child_name, named, token
-from components.config import ConfigError, Queue, part
+from components.config import ConfigError, Queue, Rung, part
 from components.config.errors import key_path, shown
 from components.machines import SYSTEM_GIB
 
@@ -128,6 +128,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         self.register_outputs({"arn": self.arn, "job_definitions": self.job_definitions})
 
     def _rungs(self, name: str, settings: Queue) -> list[aws.batch.ComputeEnvironment]:
+        """The environments that the queue uses. One that drains is made too, and is no longer the queue's."""
         args, cpus = self._args, settings.machines.cpus
         types = machines.select(settings.machines.families, cpus.min, cpus.max)
         fleet = Fleet(
@@ -141,10 +142,8 @@ class AwsBatchQueue(pulumi.ComponentResource):
             tags=args.tags,
             protect=not args.replace,
         )
-        return [
-            compute_environment(f"{name}-{rung.market.replace('_', '-')}", rung, fleet, self)
-            for rung in settings.capacity
-        ]
+        made = [compute_environment(f"{name}-{_label(rung)}", rung, fleet, self) for rung in settings.capacity]
+        return [environment for environment, rung in zip(made, settings.capacity, strict=True) if not rung.drain]
 
     def _launch_template(self, name: str, settings: Queue) -> aws.ec2.LaunchTemplate:
         tags = named(self._args.tags, name)
@@ -262,6 +261,11 @@ class AwsBatchQueue(pulumi.ComponentResource):
     def submit_arns(self) -> list[pulumi.Output[str]]:
         """What SubmitJob names: the queue, and every revision of its job definitions."""
         return [self.arn, *self._revisions]
+
+
+def _label(rung: Rung) -> str:
+    market = rung.market.replace("_", "-")
+    return f"{market}-{rung.name}" if rung.name else market
 
 
 def _tagged(team: str) -> dict[str, dict[str, str]]:

@@ -43,12 +43,15 @@ def compute_environment(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Reso
     """A rung. No service role: with the service-linked one most edits happen in place.
 
     No tags on the compute resources either: they come from the launch template, and no tag can replace the environment.
-    Source: https://docs.aws.amazon.com/batch/latest/userguide/infrastructure-updates.html
+    One that drains is disabled: what runs goes on, nothing is placed, no machine is added. Its machines are left as
+    they are, because a change would end them. It is not protected, because it is there to be taken away.
+    Sources: https://docs.aws.amazon.com/batch/latest/userguide/infrastructure-updates.html,
+    https://docs.aws.amazon.com/batch/latest/APIReference/API_UpdateComputeEnvironment.html (state)
     """
     return aws.batch.ComputeEnvironment(
         name,
         type="MANAGED",
-        state="ENABLED",
+        state="DISABLED" if rung.drain else "ENABLED",
         compute_resources=aws.batch.ComputeEnvironmentComputeResourcesArgs(
             type=_TYPES[rung.market],
             allocation_strategy=_STRATEGIES[rung.market],
@@ -73,7 +76,8 @@ def compute_environment(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Reso
         tags=fleet.tags,
         opts=pulumi.ResourceOptions(
             parent=parent,
-            protect=fleet.protect,
+            protect=fleet.protect and not rung.drain,
+            ignore_changes=["computeResources"] if rung.drain else None,
             hooks=pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{name}-relation", wait_for_relation)]),
         ),
     )

@@ -95,6 +95,16 @@ class Rung(Model):
     max_cpus: int = Field(
         default=256, ge=1, le=100_000, description="vCPUs this rung may reach. Nothing runs while idle."
     )
+    name: Name | None = Field(
+        default=None,
+        description="AWS only. Tells a rung from another of its market, which it follows or is followed by; see "
+        "docs/upgrading.md.",
+    )
+    drain: bool = Field(
+        default=False,
+        description="AWS only. What runs on this rung goes on, nothing more starts, and its machines stay as they are; "
+        "for a rung that another one replaces. Take it out of the file when it is empty.",
+    )
 
 
 class Mount(Model):
@@ -238,3 +248,8 @@ class Queue(Model):
     )
     aws: AwsQueueOptions = Field(default=AwsQueueOptions(), description="What only AWS has.")
     gcp: GcpQueueOptions = Field(default=GcpQueueOptions(), description="What only GCP has.")
+
+    @property
+    def open_rungs(self) -> list[Rung]:
+        """The rungs that jobs are placed on."""
+        return [rung for rung in self.capacity if not rung.drain]

@@ -106,6 +106,20 @@ def test_rungs_are_tried_in_the_order_of_the_config():
     assert (on_demand["type"], on_demand["allocationStrategy"]) == ("EC2", "BEST_FIT_PROGRESSIVE")
 
 
+def test_a_rung_that_drains_is_left_as_it_is_and_is_no_longer_the_queues():
+    old = {"market": "spot", "max_cpus": 64, "drain": True}
+    made = queue(capacity=[{"market": "spot", "max_cpus": 64, "name": "green"}, old])
+    orders = made.one("batch.JobQueue").inputs["computeEnvironmentOrders"]
+    assert orders == [{"order": 1, "computeEnvironment": "arn:mock:ComputeEnvironment:q-spot-green"}]
+    draining = made.one("batch.ComputeEnvironment", "q-spot")
+    assert draining.inputs["state"] == "DISABLED"
+    assert draining.options["ignore_changes"] == ["computeResources"]
+    assert draining.options["protect"] is False
+    following = made.one("batch.ComputeEnvironment", "q-spot-green")
+    assert (following.inputs["state"], following.options["protect"]) == ("ENABLED", True)
+    assert following.options["ignore_changes"] == []
+
+
 def test_nothing_that_makes_an_edit_a_replacement():
     for rung in queue(capacity=[{"market": "spot"}, {"market": "on_demand"}]).of("batch.ComputeEnvironment"):
         assert not {"serviceRole", "name", "namePrefix"} & rung.inputs.keys()

@@ -169,8 +169,15 @@ def check_fit(path: Path, queue: Queue, selected: Sequence[machines.MachineType]
 
 
 def check_rungs(path: Path, queue: Queue, smallest: int, remedy: str) -> None:
-    """Every rung holds a machine, and each market is there once."""
-    markets = [rung.market for rung in queue.capacity]
+    """Every rung holds a machine, each market and name is there once, and one rung takes work."""
+    kinds = [(rung.market, rung.name) for rung in queue.capacity]
+    if not queue.open_rungs:
+        raise ConfigError(
+            key_path([*path, "capacity"]),
+            f"{len(queue.capacity)} with drain",
+            "at least one rung without drain",
+            "Put the rung that follows first, or wait for an empty queue and take the queue out of the file",
+        )
     for index, rung in enumerate(queue.capacity):
         here = [*path, "capacity", index]
         if rung.max_cpus < queue.item.cpus:
@@ -187,12 +194,12 @@ def check_rungs(path: Path, queue: Queue, smallest: int, remedy: str) -> None:
                 f"{smallest} or more, the vCPUs of the smallest machine that an item fits",
                 f"Raise max_cpus or {remedy}",
             )
-        if rung.market in markets[:index]:
+        if kinds[index] in kinds[:index]:
             raise ConfigError(
                 key_path([*here, "market"]),
                 shown(rung.market),
-                "each market once",
-                "Join the rungs of one market: raise the max_cpus of the first",
+                "each market once, or with names that differ",
+                "Join the rungs of one market: raise the max_cpus of the first; name the one that replaces another",
             )
 
 

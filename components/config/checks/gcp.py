@@ -75,6 +75,10 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     refuse(path, queue, "stuck_after_minutes", _ON_AWS, "Leave it out; a stockout is shown by `tidemill status`")
     _images(config, path, queue)
     _machines(path, queue)
+    for index, rung in enumerate(queue.capacity):
+        for key in ("name", "drain"):
+            hint = "Leave it out; a group takes changes for the machines that it makes later, and none is ended"
+            refuse([*path, "capacity", index], rung, key, _ON_AWS, hint)
     _ladder(path, queue)
     check_rungs(path, queue, queue.machines.size, "lower machines.cpus")
     _counts(path, queue)
