@@ -6,15 +6,25 @@ import json
 from pathlib import Path
 from typing import Any
 
-from components.config.load import PROJECT
+from components import machines
+from components.config.checks.images import OTHER_IMAGE, STACKS_IMAGE
+from components.config.load import GCP_PLACES, PROJECT
 from components.config.models import StackConfig
 
 FILE = Path(__file__).parent.parent / "stacks" / "schema.json"
 
 _PLACES = {
-    "aws:region": {"type": "string", "description": "The AWS region."},
-    "gcp:project": {"type": "string", "description": "The GCP project; one a team is the rule."},
-    "gcp:region": {"type": "string", "description": "The GCP region."},
+    "aws:region": {"type": "string", "pattern": r"^[a-z]{2,3}(-[a-z]+)+-\d$", "description": "The AWS region."},
+    "gcp:project": {
+        "type": "string",
+        "pattern": f"^{GCP_PLACES['gcp:project'][0]}$",
+        "description": "The GCP project; one a team is the rule.",
+    },
+    "gcp:region": {
+        "type": "string",
+        "pattern": f"^{GCP_PLACES['gcp:region'][0]}$",
+        "description": "The GCP region.",
+    },
 }
 """The keys of the clouds' own providers that a stack cannot be without."""
 
@@ -22,6 +32,7 @@ _PLACES = {
 def schema() -> dict[str, Any]:
     """JSON schema of ``Pulumi.<stack>.yaml``: our keys in full, every other provider's as they are."""
     model = StackConfig.model_json_schema()
+    _complete(model["$defs"] | {"StackConfig": model})
     keys = {f"{PROJECT}:{name}": value for name, value in model["properties"].items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -42,6 +53,21 @@ def schema() -> dict[str, Any]:
         },
         "$defs": model["$defs"],
     }
+
+
+def _complete(definitions: dict[str, Any]) -> None:
+    """Add what an editor can know although the models leave it to rules between keys: names and references."""
+    known = dict.fromkeys([*machines.families("aws"), *machines.families("gcp")])
+    definitions["Machines"]["properties"]["families"]["items"] = {"type": "string", "enum": [*known]}
+    images = definitions["Queue"]["properties"]["images"]
+    (names,) = images["patternProperties"]
+    reference = f"^(?:{STACKS_IMAGE.pattern}|{OTHER_IMAGE.pattern})$"
+    images |= {"patternProperties": {names: {"type": "string", "pattern": reference}}, "required": ["default"]}
+    for definition in definitions.values():
+        for value in definition.get("properties", {}).values():
+            # pydantic says which names a mapping takes, but not that it takes no others.
+            if "patternProperties" in value:
+                value["additionalProperties"] = False
 
 
 def text() -> str:

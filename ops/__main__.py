@@ -3,6 +3,7 @@
 import click
 
 from ops.affected import affected
+from ops.check import check
 from ops.deploy import deploy, plan
 from ops.drift import drift
 from ops.estimate import estimate
@@ -20,6 +21,7 @@ def main() -> None:
 
 
 main.add_command(affected)
+main.add_command(check)
 main.add_command(comment)
 main.add_command(deploy)
 main.add_command(drift)

@@ -27,7 +27,7 @@ _GCP_PLACE = {
 }
 """Keys of Pulumi's provider, and the variables that it takes instead.
 Source: https://www.pulumi.com/registry/packages/gcp/installation-configuration/"""
-_GCP_PLACES = {
+GCP_PLACES = {
     "gcp:project": (r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]", "the id of a project, not its name or number"),
     "gcp:region": (r"[a-z]+-[a-z]+\d+", "a region, like us-central1, and no zone"),
 }
@@ -133,7 +133,7 @@ def _place(given: Mapping[str, str]) -> None:
         value = next(filter(None, [given.get(key), *(os.environ.get(name) for name in variables)]), None)
         if value is None:
             raise ConfigError(key, "nothing", f"the {key.partition(':')[2]} of the pipeline", hint)
-        form, allowed = _GCP_PLACES[key]
+        form, allowed = GCP_PLACES[key]
         if not re.fullmatch(form, value):
             raise ConfigError(key, json.dumps(value), allowed, hint)
 
@@ -150,22 +150,47 @@ def _same_region(config: StackConfig, region: str | None) -> None:
         )
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice, as the engine does; plain YAML takes the last one silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """As the base class, without a key twice."""
+        seen: set[Any] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                    raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} twice", key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """What a stack file says, whatever its keys.
+
+    Raises:
+        ConfigError: it is not there, no YAML (the line is named), or has a key twice.
+    """
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}
+        content["config"] = content.get("config") or {}
+        content["config"].items()
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, TypeError) as error:
+        raise ConfigError(
+            str(path),
+            type(error).__name__,
+            "a readable stack file with a config: mapping",
+            " ".join(str(error).split()),
+        ) from None
+    return content
+
+
 def from_file(path: Path) -> StackConfig:
     """The config in a stack file, ``Pulumi.<stack>.yaml``.
 
     Raises:
         ConfigError: the first thing that is wrong, as one line.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        settings = content.get("config") or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError) as error:
-        raise ConfigError(
-            str(path),
-            type(error).__name__,
-            "a readable stack file with a config: mapping",
-            str(error).replace("\n", " "),
-        ) from None
+    settings = read_file(path)["config"]
     keys = {key.partition(":")[2]: value for key, value in settings.items() if str(key).startswith(f"{PROJECT}:")}
     return parse(keys)
 

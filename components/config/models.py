@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from components.config.import_models import Imports
 from components.config.queue_models import Model, Queue
@@ -74,7 +74,7 @@ class ExistingNetwork(Model):
             list[
                 Annotated[str, matching(re.compile(r"subnet-[0-9a-f]{8,17}"), "an id such as subnet-0123456789abcdef0")]
             ],
-            AfterValidator(unique),
+            unique,
         ]
         | None
     ) = Field(default=None, min_length=1, max_length=16, description="AWS: Subnets that machines start in.")
@@ -105,15 +105,11 @@ class Data(Model):
     be there before the stack, and the deployer must be allowed to set their IAM policies.
     """
 
-    read: Annotated[list[DataUri], AfterValidator(unique)] = Field(default=[], description="What jobs may read.")
-    write: Annotated[list[DataUri], AfterValidator(unique)] = Field(
-        default=[], description="What jobs may read and write."
-    )
-    kms_keys: Annotated[list[Annotated[str, matching(AWS_KEY, "the ARN of a KMS key")]], AfterValidator(unique)] = (
-        Field(
-            default=[],
-            description="AWS: KMS keys that those buckets are encrypted with. On GCP Cloud Storage uses them itself.",
-        )
+    read: Annotated[list[DataUri], unique] = Field(default=[], description="What jobs may read.")
+    write: Annotated[list[DataUri], unique] = Field(default=[], description="What jobs may read and write.")
+    kms_keys: Annotated[list[Annotated[str, matching(AWS_KEY, "the ARN of a KMS key")]], unique] = Field(
+        default=[],
+        description="AWS: KMS keys that those buckets are encrypted with. On GCP Cloud Storage uses them itself.",
     )
 
 
@@ -146,7 +142,7 @@ class Store(Model):
 class Images(Model):
     """Image repositories that a stack makes."""
 
-    repositories: Annotated[list[Name], AfterValidator(unique)] = Field(
+    repositories: Annotated[list[Name], unique] = Field(
         default=[],
         description="AWS: repositories to make beside those that a queue's `registry://` images name. On GCP one "
         "repository holds images of every name.",
@@ -200,7 +196,7 @@ class Budget(Model):
     )
     notify: Annotated[
         list[Annotated[str, matching(ADDRESS, "an e-mail address such as ml-platform@example.com", 254)]],
-        AfterValidator(unique),
+        unique,
     ] = Field(
         min_length=1,
         max_length=10,
@@ -229,7 +225,7 @@ class Access(Model):
                 ),
             ]
         ],
-        AfterValidator(unique),
+        unique,
     ] = Field(
         default=[],
         description="Principals that may submit. AWS: they may assume a submitter role, which is made only if there "
@@ -267,7 +263,7 @@ class StackConfig(Model):
     permission_boundary: Annotated[str, matching(POLICY, "the ARN of an IAM policy")] | None = Field(
         default=None, description="AWS: IAM policy that bounds every role of the stack."
     )
-    allow: Annotated[list[Literal["replace", "purge"]], AfterValidator(unique)] = Field(
+    allow: Annotated[list[Literal["replace", "purge"]], unique] = Field(
         default=[],
         description="`replace` lifts protection from compute environments and machine groups; `purge` from everything, "
         "and lets destroy empty the buckets and registries.",

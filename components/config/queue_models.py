@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from components.config.types import (
     FILESTORE,
@@ -58,20 +58,23 @@ def _one_size(value: Any) -> Any:
     return value
 
 
+_OneSize = Annotated[int, Field(ge=1, le=MOST_CPUS)]
+
+
 class Machines(Model):
     """Which machines a queue may start; more families, more Spot capacity.
 
     AWS: every size in the range of every family. GCP: one size of every family.
     """
 
-    families: Annotated[list[str], AfterValidator(unique)] = Field(
+    families: Annotated[list[str], unique] = Field(
         default=["c7i", "c6i", "m7i", "m6i"],
         min_length=1,
         max_length=25,
         description="Families of one architecture: EC2 families on AWS; on GCP n2, n2d, c3d (its default), c3, e2, n1, "
         "g2, n1-t4, the preferred one first.",
     )
-    cpus: Annotated[CpuRange, BeforeValidator(_one_size, json_schema_input_type=CpuRange | int)] = Field(
+    cpus: Annotated[CpuRange, BeforeValidator(_one_size, json_schema_input_type=CpuRange | _OneSize)] = Field(
         default=CpuRange(min=4, max=32),
         description="Size in vCPUs: a range {min, max} on AWS; one size on GCP, such as 16 (its default), because "
         "its autoscaler counts machines.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from components.config.checks.common import check_private, refuse
 from components.config.errors import ConfigError, from_pydantic
@@ -29,7 +29,7 @@ class NewSharedNetwork(NewNetwork):
         "$33 a month idle (GCP: Cloud NAT, about $4 for its address). `endpoints`: no internet; on AWS 6 or more "
         "interface endpoints, each about $7 a month and zone idle; on GCP Private Google Access, nothing idle.",
     )
-    extra_endpoints: Annotated[list[Annotated[str, _SERVICE]], AfterValidator(unique)] = Field(
+    extra_endpoints: Annotated[list[Annotated[str, _SERVICE]], unique] = Field(
         default=[],
         description="AWS with egress endpoints: services that the teams' queues need beside Batch's own, such as "
         "secretsmanager; each about $7 a month and zone idle.",

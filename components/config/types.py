@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import core_schema
 
 _NAME = re.compile(r"[a-z](-?[a-z0-9])*")
-_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ENVIRONMENT_NAME = re.compile(r"(?!AWS_|ECS_|TIDEMILL_)[A-Za-z_][A-Za-z0-9_]*")
 _PROJECT = r"projects/[a-z][a-z0-9.:-]{0,61}[a-z0-9]?"
 AWS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 """A key of AWS KMS."""
@@ -53,36 +55,57 @@ _STACK = re.compile(r"[\w.-]{1,100}/[\w.-]{1,100}/[\w.-]{1,100}", re.ASCII)
 _ABSOLUTE = re.compile(r"(/[A-Za-z0-9._-]+)+")
 
 
-def matching(pattern: re.Pattern[str], allowed: str, longest: int = 2048) -> AfterValidator:
-    """A text that matches a pattern from end to end; ``allowed`` is what the error says."""
+@dataclass(frozen=True)
+class Matching:
+    """A text that matches a pattern from end to end, for pydantic and, as `pattern`, for editors."""
 
-    def check(value: str) -> str:
-        if len(value) > longest or not pattern.fullmatch(value):
-            raise ValueError(allowed)
+    pattern: re.Pattern[str]
+    allowed: str
+    longest: int
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        found = dict(handler(schema))
+        return found | {"pattern": f"^(?:{self.pattern.pattern})$", "maxLength": self.longest}
+
+    def _check(self, value: str) -> str:
+        if len(value) > self.longest or not self.pattern.fullmatch(value):
+            raise ValueError(self.allowed)
         return value
 
-    return AfterValidator(check)
+
+def matching(pattern: re.Pattern[str], allowed: str, longest: int = 2048) -> Matching:
+    """A text that matches a pattern from end to end; ``allowed`` is what the error says."""
+    return Matching(pattern, allowed, longest)
 
 
-def either(first: re.Pattern[str], second: re.Pattern[str], allowed: str) -> AfterValidator:
+def either(first: re.Pattern[str], second: re.Pattern[str], allowed: str) -> Matching:
     """A text that matches one of two patterns; which of them a stack may use is for its cloud's checks."""
     return matching(re.compile(f"{first.pattern}|{second.pattern}"), allowed)
 
 
-def unique(values: list[Any]) -> list[Any]:
-    """A list that holds no value twice."""
-    if len(values) != len(set(values)):
-        raise ValueError("each value once")
-    return values
+class _Unique:
+    """A list that holds no value twice, for pydantic and, as `uniqueItems`, for editors."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return dict(handler(schema)) | {"uniqueItems": True}
+
+    def _check(self, values: list[Any]) -> list[Any]:
+        if len(values) != len(set(values)):
+            raise ValueError("each value once")
+        return values
 
 
-def _environment_key(value: str) -> str:
-    if not _ENVIRONMENT_NAME.fullmatch(value) or value.startswith(("AWS_", "TIDEMILL_", "ECS_")):
-        raise ValueError(
-            "a name of letters, digits and _ that starts with no digit and not with AWS_, ECS_ or TIDEMILL_"
-        )
-    return value
-
+unique = _Unique()
 
 Name = Annotated[
     str,
@@ -104,4 +127,10 @@ AbsolutePath = Annotated[str, matching(_ABSOLUTE, "an absolute path of plain nam
 StackName = Annotated[
     str, matching(_STACK, "organization/project/stack; on a backend without organizations the first is `organization`")
 ]
-EnvironmentKey = Annotated[str, AfterValidator(_environment_key)]
+EnvironmentKey = Annotated[
+    str,
+    matching(
+        _ENVIRONMENT_NAME,
+        "a name of letters, digits and _ that starts with no digit and not with AWS_, ECS_ or TIDEMILL_",
+    ),
+]

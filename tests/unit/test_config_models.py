@@ -4,16 +4,19 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pydantic
 import pytest
 import yaml
-from jsonschema import Draft202012Validator, ValidationError
+from jsonschema import Draft202012Validator
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from pydantic import BaseModel
 
 from components import machines, schema
 from components.aws import refresh_machines
 from components.config import StackConfig, from_file, parse, repository_of
+from components.config.defaults import fill
 from components.images import external_repositories, own_repositories
+from tests.unit.test_config_bad_input import CASES, built
 
 IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
 ROOT = schema.FILE.parent.parent
@@ -86,17 +89,43 @@ def test_the_schema_for_editors_is_fresh():
     assert schema.FILE.read_text(encoding="utf-8") == schema.text(), "run: python -m components.schema"
 
 
+VALIDATOR = Draft202012Validator(schema.schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
+
+
+def as_json(content: Any) -> Any:
+    """What a YAML file says, with its dates as an editor sees them."""
+    return json.loads(json.dumps(content, default=str))
+
+
 def test_the_schema_accepts_the_committed_stacks_and_refuses_unknown_keys():
-    validator = Draft202012Validator(schema.schema())
     paths = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
     assert len(paths) == 11
     for path in paths:
         content = yaml.safe_load(path.read_text())
-        validator.validate(content)
+        VALIDATOR.validate(as_json(content))
         from_file(path)
         content["config"]["tidemill:netwrok"] = {}
-        with pytest.raises(ValidationError):
-            validator.validate(content)
+        assert not VALIDATOR.is_valid(as_json(content))
+
+
+def refused_by_the_models(values: dict[str, Any]) -> bool:
+    try:
+        StackConfig.model_validate(fill(values))
+    except pydantic.ValidationError:
+        return True
+    return False
+
+
+def test_the_schema_refuses_whatever_the_models_refuse_without_the_rules_between_keys():
+    places = {"aws:region": "us-west-2", "gcp:project": "vision-dev", "gcp:region": "us-central1"}
+    refused = 0
+    for case in CASES:
+        values = built(case)
+        if refused_by_the_models(values):
+            refused += 1
+            content = as_json({"config": places | {f"tidemill:{key}": value for key, value in values.items()}})
+            assert not VALIDATOR.is_valid(content), case["wrong"]
+    assert refused > 60
 
 
 def test_stack_files_name_their_schema():

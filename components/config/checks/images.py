@@ -11,10 +11,10 @@ from components.config.queue_models import Queue
 _DIGEST = r"@sha256:[0-9a-f]{64}"
 _NAME = r"[a-z0-9]+([._-][a-z0-9]+)*"
 _DIGEST_END = re.compile(rf"{_DIGEST}$")
-_STACKS_IMAGE = re.compile(
-    rf"(?P<where>registry|shared)://(?P<name>[a-z](-?[a-z0-9])*)(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}|{_DIGEST})"
-)
-_OTHER_IMAGE = re.compile(rf"[a-z0-9.-]+(:\d+)?/({_NAME}/)*{_NAME}(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?{_DIGEST}")
+STACKS_IMAGE = re.compile(rf"(registry|shared)://([a-z](-?[a-z0-9])*)(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}|{_DIGEST})")
+"""An image of the stack's registry or of a shared one: which of them, and the repository. Editors know it too."""
+OTHER_IMAGE = re.compile(rf"[a-z0-9.-]+(:\d+)?/({_NAME}/)*{_NAME}(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?{_DIGEST}")
+"""Any other image, by digest."""
 
 
 def repository_of(image: str) -> str | None:
@@ -28,8 +28,8 @@ def shared_repository_of(image: str) -> str | None:
 
 
 def _repository(where: str, image: str) -> str | None:
-    found = _STACKS_IMAGE.fullmatch(image)
-    return found["name"] if found and found["where"] == where else None
+    found = STACKS_IMAGE.fullmatch(image)
+    return found[2] if found and found[1] == where else None
 
 
 def check_worker(config: StackConfig) -> None:
@@ -37,7 +37,7 @@ def check_worker(config: StackConfig) -> None:
     image = config.worker_image
     if image is None:
         return
-    if not _DIGEST_END.search(image) or not (_STACKS_IMAGE.fullmatch(image) or _OTHER_IMAGE.fullmatch(image)):
+    if not _DIGEST_END.search(image) or not (STACKS_IMAGE.fullmatch(image) or OTHER_IMAGE.fullmatch(image)):
         raise ConfigError(
             key_path(["worker_image"]),
             shown(image),
@@ -58,7 +58,7 @@ def check_images(config: StackConfig, path: tuple[str, ...], queue: Queue) -> No
             "Name the image that jobs get when they ask for none: default",
         )
     for name, image in queue.images.items():
-        if not _STACKS_IMAGE.fullmatch(image) and not _OTHER_IMAGE.fullmatch(image):
+        if not STACKS_IMAGE.fullmatch(image) and not OTHER_IMAGE.fullmatch(image):
             raise ConfigError(
                 key_path([*path, "images", name]),
                 shown(image),
