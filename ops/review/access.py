@@ -17,7 +17,7 @@ from ops.review.values import SECRET, UNKNOWN, clean, is_unknown
 _MOST_LINES = 40
 _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
 # Properties that hold a policy document.
-_DOCUMENTS = frozenset({"policy", "assumeRolePolicy"})
+_CALLED = {"policy": "policy", "assumeRolePolicy": "trust policy"}
 _NO_DOCUMENTS = frozenset({"aws:ecr/lifecyclePolicy:LifecyclePolicy"})
 # Properties that name whom a document, or a binding, is for.
 _HOLDERS = {"aws": ("role", "user", "group", "roles"), "gcp": ("member", "members")}
@@ -81,10 +81,10 @@ def _account(steps: list[Step]) -> str | None:
 def _aws(step: Step, created: set[str], account: str | None) -> Iterator[Finding]:
     fresh = _holder_is_new(step, created)
     for key, value in sorted(step.new.items()):
-        if key in _DOCUMENTS and step.type not in _NO_DOCUMENTS and (is_unknown(value) or value == SECRET):
+        if key in _CALLED and step.type not in _NO_DOCUMENTS and (is_unknown(value) or value == SECRET):
             if is_unknown(value) or key in roots(step):
                 why = "known only after up" if is_unknown(value) else "a secret"
-                title = f"{key} is {why}, so its permissions cannot be compared here"
+                title = f"{_CALLED[key]} is {why}, so its permissions cannot be compared here"
                 yield _finding(step, "low" if fresh and is_unknown(value) else "medium", title)
             continue
         after = grants(value)
@@ -156,10 +156,11 @@ def _aws_title(key: str, added: list[Grant]) -> str:
         marks.append("every action of a service")
     if any(grant.public for grant in added if grant.effect == "Allow"):
         marks.append("everybody")
+    what = _CALLED.get(key, key)
     allowed = sum(grant.effect == "Allow" for grant in added)
-    parts = [f"{key} adds {_count(allowed, 'permission')}"] if allowed else []
+    parts = [f"{what} adds {_count(allowed, 'permission')}"] if allowed else []
     if len(added) > allowed:
-        parts.append(f"{key} takes away {_count(len(added) - allowed, 'denial')}")
+        parts.append(f"{what} takes away {_count(len(added) - allowed, 'denial')}")
     return "; ".join(parts) + (f" ({', '.join(marks)})" if marks else "")
 
 

@@ -57,7 +57,7 @@ def fleets(steps: list[Step], cloud: str, region: str | None, prices: Prices) ->
 
 def findings(found: Iterable[Fleet], steps: list[Step]) -> Iterator[Finding]:
     """Findings of the kind `capacity`: what may start more, or less, than before. A new stack's are no change."""
-    if not any(step.old for step in steps):
+    if not any(step.before for step in steps):
         return
     urns = {step.name: step.urn for step in steps if step.type == ENVIRONMENT or step.type in GROUPS}
     for fleet in found:
@@ -73,9 +73,9 @@ def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> t
     """What stands before and after, of each kind that is billed without any job."""
     counts: tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]] = (Counter(), Counter())
     for step in steps:
-        for side, inputs in zip(counts, (step.old, step.new), strict=True):
-            if step.type in _STANDING and inputs:
-                side[_STANDING[step.type]] += _size(step.type, inputs)
+        for side, state in zip(counts, (step.before, step.after), strict=True):
+            if step.type in _STANDING and state:
+                side[_STANDING[step.type]] += _size(step.type, state.inputs)
     rows = []
     for what, name in sorted({**counts[0], **counts[1]}):
         price = prices.service(cloud, region, name) if region else None

@@ -93,7 +93,7 @@ def _egress(steps: list[Step]) -> Iterator[Finding]:
         and not _has_addresses(step.type, step.old)
     ]
     if public:
-        first = not any(step.old for step in steps)
+        first = not any(step.before for step in steps)
         names = tuple(sorted(step.name for step in public))
         severity: Severity = "low" if first else "medium" if "public" in old else "high"
         title = "machines get public addresses: egress is public"
@@ -165,7 +165,7 @@ def _ports(rule: dict[str, Any]) -> str:
 
 
 def _way_out(step: Step, steps: list[Step]) -> Iterator[Finding]:
-    if not any(each.old for each in steps):
+    if not any(each.before for each in steps):
         return  # A new stack has no machines that could do less before.
     added = sorted(set(_sources(step.new)) - set(_sources(step.old)))
     if added:

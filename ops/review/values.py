@@ -28,6 +28,7 @@ _UNKNOWNS = frozenset(
 # Source: https://github.com/pulumi/pulumi/blob/v3.259.0/sdk/go/common/resource/sig/sig.go
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 _SECRET = "1b47061264138c4ac30d75fd1eb44270"
+_REFERENCE = "5cf8f73096256a8f31e491e813e4eb8e"
 _OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 
 # A key that is named like this holds a credential, whatever the engine knows of it.
@@ -122,6 +123,8 @@ def _special(value: dict[str, Any]) -> Any:
         return SECRET
     if value[_SIGNATURE] == _OUTPUT:
         return SECRET if value.get("secret") else clean(value.get("value", UNKNOWN))
+    if value[_SIGNATURE] == _REFERENCE:
+        return clean(value.get("urn", UNKNOWN))
     return f"(file, sha256 {str(value.get('hash', ''))[:12]})"
 
 
