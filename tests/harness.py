@@ -155,7 +155,16 @@ class Running:
 class Project:
     """A copy of the project with one stack, in a folder and a backend of its own."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str], stack: str, source: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        env: Mapping[str, str],
+        stack: str,
+        source: Path | None = None,
+        *,
+        backend: str | None = None,
+        secrets: str = "",
+    ) -> None:
         """Lay out the copy and create the stack.
 
         Args:
@@ -163,13 +172,15 @@ class Project:
             env: Environment that localcloud gives to commands.
             stack: Name of a stack of stacks/, or of any stack when `source` is given.
             source: Another project of this repository in place of the main one, such as `bootstrap/`.
+            backend: URL of a backend in place of a folder's.
+            secrets: A provider of secrets in place of the passphrase that `env` has.
         """
         self.folder = folder
         self.stack = stack
         self._backend = folder / "backend"
         self._backend.mkdir()
         # The event log is a debugging option of the CLI.
-        self.env = {**env, "PULUMI_BACKEND_URL": f"file://{self._backend}", "PULUMI_DEBUG_COMMANDS": "true"}
+        self.env = {**env, "PULUMI_BACKEND_URL": backend or f"file://{self._backend}", "PULUMI_DEBUG_COMMANDS": "true"}
         self._runs = 0
         if source is None:
             copy_project(folder, stack)
@@ -177,7 +188,7 @@ class Project:
             for entry in source.iterdir():
                 if not entry.name.startswith((f"Pulumi.{stack}", "__pycache__")):
                     (folder / entry.name).symlink_to(entry)
-        self.run("stack", "init").ok()
+        self.run("stack", "init", *(["--secrets-provider", secrets] if secrets else [])).ok()
 
     def wait_until_written(self, timeout: float = TIMEOUT_SECONDS) -> None:
         """Wait until the state on disk is whole and the engine has left it alone for half a second.

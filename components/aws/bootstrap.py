@@ -46,6 +46,10 @@ class AwsBootstrap(pulumi.ComponentResource):
     """What `pulumi login` takes."""
     secrets_provider: pulumi.Output[str]
     """What `pulumi stack init --secrets-provider` takes."""
+    state_arn: pulumi.Output[str]
+    """ARN of the bucket with the state."""
+    key_arn: pulumi.Output[str]
+    """ARN of the key of the state and of its secrets."""
 
     def __init__(self, name: str, args: AwsBootstrapArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsBootstrapArgs, args)
@@ -59,6 +63,6 @@ class AwsBootstrap(pulumi.ComponentResource):
             f"{name}-state", AwsStoreArgs(kms_key="create", versioning=True, purge=args.purge, tags=args.tags), child
         )
         assert state.key_arn is not None
-        self.backend_url = state.uri
+        self.backend_url, self.state_arn, self.key_arn = state.uri, state.arn, state.key_arn
         self.secrets_provider = pulumi.Output.concat("awskms:///", state.key_arn)
         self.register_outputs({"backend_url": self.backend_url, "secrets_provider": self.secrets_provider})

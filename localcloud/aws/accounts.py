@@ -23,6 +23,7 @@ from botocore.config import Config
 from moto.core.botocore_stubber import MockRawResponse
 from moto.iam.access_control import PermissionResult
 from moto.iam.models import IAMBackend, ManagedPolicy, Role, iam_backends
+from moto.kms.models import kms_backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from moto.s3.models import FakeBucket, s3_backends
 from moto.sts.models import AssumedRole, sts_backends
@@ -154,6 +155,17 @@ def tags_of(principal: Principal) -> dict[str, str]:
     tags = iam().tagger.get_tag_dict_for_resource(principal.issuer)
     role = find_role(principal.issuer) if principal.is_role else None
     return tags | ({tag["Key"]: tag["Value"] for tag in role.tags} if role else {})
+
+
+def boundary_of(role: str) -> str | None:
+    """ARN of a role's permissions boundary, by the role's name; None without one."""
+    found = next((each for each in list(iam().get_roles()) if each.name == role), None)
+    return found.permissions_boundary_arn if found else None
+
+
+def key_tags(arn: str, region: str) -> dict[str, str]:
+    """Tags of a KMS key."""
+    return kms_backends[ACCOUNT][region].tagger.get_tag_dict_for_resource(arn.rpartition("/")[2])
 
 
 def find_role(arn: str) -> Role | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,7 +21,8 @@ from botocore.exceptions import DataNotFoundError, UnknownServiceError
 from botocore.loaders import Loader
 from botocore.model import ServiceModel
 
-from localcloud.aws.accounts import ACCOUNT
+from localcloud.aws.accounts import ACCOUNT, boundary_of
+from localcloud.aws.ec2_actions import ec2_resources
 from localcloud.aws.errors import ApiError
 from localcloud.aws.s3_actions import s3_checks
 from localcloud.aws.signature import Scope
@@ -168,7 +170,7 @@ RESOURCES: dict[str, dict[str, str]] = {
     },
     "ecr": {"repositoryName": "repository/{}", "repositoryNames": "repository/{}", "resourceArn": "{}"},
     "firehose": {"DeliveryStreamName": "deliverystream/{}"},
-    "kms": {"KeyId": "key/{}", "TargetKeyId": "key/{}"},
+    "kms": {"KeyId": "key/{}", "TargetKeyId": "key/{}", "AliasName": "{}"},
     "secretsmanager": {"SecretId": "secret:{}", "Name": "secret:{}"},
     "ssm": {"Name": "parameter/{}", "Names": "parameter/{}", "Path": "parameter/{}"},
     "iam": {
@@ -176,6 +178,8 @@ RESOURCES: dict[str, dict[str, str]] = {
         "UserName": "user/{}",
         "InstanceProfileName": "instance-profile/{}",
         "PolicyArn": "{}",
+        "PolicyName": "policy/{}",
+        "OpenIDConnectProviderArn": "{}",
     },
     "sts": {"RoleArn": "{}"},
 }
@@ -192,8 +196,9 @@ COVERING = {
     "budgets": ((re.compile(r"Describe"), "ViewBudget"), (re.compile(r"(?!.*Tag)"), "ModifyBudget")),
 }
 # Calls that hand a role to a service: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
-PASSING = {"RegisterJobDefinition", "CreateComputeEnvironment", "UpdateComputeEnvironment", "CreateDeliveryStream",
-           "PutSubscriptionFilter", "RunInstances", "AddRoleToInstanceProfile"}  # fmt: skip
+PASSING = {"RegisterJobDefinition": "ecs-tasks", "CreateComputeEnvironment": "ec2", "UpdateComputeEnvironment": "ec2",
+           "CreateDeliveryStream": "firehose", "PutSubscriptionFilter": "logs", "RunInstances": "ec2",
+           "AddRoleToInstanceProfile": "ec2"}  # fmt: skip
 ROLE = re.compile(rf"arn:aws:iam::{ACCOUNT}:role/[\w+=,.@/-]+")
 
 
@@ -204,6 +209,9 @@ def _checks(prefix: str, operation: str, params: dict[str, Any], region: str) ->
     if prefix == "sts":
         context |= {f"sts:{key.lower()}": params[key] for key in ("ExternalId", "RoleSessionName") if key in params}
     action = next((name for rule, name in COVERING.get(prefix, ()) if rule.match(operation)), operation)
+    if prefix == "iam":
+        boundary = params.get("PermissionsBoundary") or boundary_of(params.get("RoleName", ""))
+        context |= {"iam:permissionsboundary": boundary} if boundary else {}
     for resource in _resources(prefix, operation, params, region):
         yield Check(f"{prefix}:{action}", resource, context)
         if prefix == "sts" and "aws:tagkeys" in context:
@@ -216,7 +224,7 @@ def _checks(prefix: str, operation: str, params: dict[str, Any], region: str) ->
         )
     if operation in PASSING:
         for role in sorted(set(ROLE.findall(json.dumps(params)))):
-            yield Check("iam:PassRole", role)
+            yield Check("iam:PassRole", role, {"iam:passedtoservice": f"{PASSING[operation]}.amazonaws.com"})
 
 
 def _resources(prefix: str, operation: str, params: dict[str, Any], region: str) -> list[str]:
@@ -226,6 +234,11 @@ def _resources(prefix: str, operation: str, params: dict[str, Any], region: str)
         # Both are required: https://docs.aws.amazon.com/batch/latest/userguide/iam-example-restrict-job-queue.html
         named = {"job-definition/{}": params.get("jobDefinition"), "job-queue/{}": params.get("jobQueue")}
         return [_arn(prefix, template, str(name), region) for template, name in named.items()]
+    if prefix == "ec2":
+        return [f"arn:aws:ec2:{region}:{ACCOUNT}:{each}" for each in ec2_resources(operation, params)] or ["*"]
+    if (prefix, operation) == ("kms", "Decrypt") and "KeyId" not in params:
+        # What is encrypted says with which key; moto's begins with its id.
+        params = {"KeyId": b64decode(params.get("CiphertextBlob", ""))[:36].decode(errors="replace")}
     free = WITHOUT_RESOURCE.get(prefix)
     if free and free.match(operation):
         return ["*"]

@@ -68,7 +68,7 @@ class Daemon:
             self.batch = BatchApi(Settings(state, self.port, **given), Host(within, authorize.may))
             faults = S3Faults(accounts.moto)
             services |= {"s3": faults, "batch": BatchWsgi(self.batch)}
-            tags["batch"] = self.batch.tags
+            tags |= {"batch": self.batch.tags, "kms": accounts.key_tags}
             control |= {f"batch/{name}": action for name, action in self.batch.control.items()}
             control |= {"faults": faults.control, "health": lambda _: {"status": "ok", **self.batch.health()}}
             control["credentials"] = lambda wanted: accounts.role_credentials(wanted["role"], "localcloud")

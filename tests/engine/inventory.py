@@ -29,6 +29,7 @@ _LISTS = [
     ("iam", "list_roles", "Roles", "RoleName"),
     ("iam", "list_policies", "Policies", "Arn"),
     ("iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
+    ("iam", "list_open_id_connect_providers", "OpenIDConnectProviderList", "Arn"),
     ("logs", "describe_log_groups", "logGroups", "logGroupName"),
     ("kms", "list_aliases", "Aliases", "AliasName"),
     ("budgets", "describe_budgets", "Budgets", "BudgetName"),

@@ -1,25 +1,107 @@
-"""The stack of an account: service-linked roles, the state bucket and its key."""
+"""The stack of an account: service-linked roles, the state bucket and its key, and who CI is.
+
+Then a team's stack as CI would deploy it, with its state in that bucket and its secrets under that key: every call is
+decided by the roles' own policies. It does not prove what AWS's provider asks beyond localcloud's, nor GitHub's tokens.
+"""
+
+import pytest
 
 from ops.project import ROOT
 from tests.engine.inventory import client, inventory
+from tests.harness import Project
+
+CI = {"repository": "example/infra", "environments": ["dev", "prod"]}
 
 
-def test_the_account_stack_previews_comes_up_and_goes(cloud, new_project):
-    before = inventory(cloud.env)
+@pytest.fixture(scope="module")
+def before(cloud) -> dict[str, list[str]]:
+    return inventory(cloud.env)
+
+
+@pytest.fixture(scope="module")
+def account(cloud, new_project, before) -> Project:
     project = new_project("account", source=ROOT / "bootstrap")
     with project.config() as config:
         config["aws:region"] = cloud.env["AWS_REGION"]
+        config["tidemill-bootstrap:ci"] = CI
     preview = project.preview().ok()
     assert preview.violations == []
-    up = project.up().ok()
-    assert sorted(preview.plan) == sorted(up.plan)
+    assert sorted(preview.plan) == sorted(project.up().ok().plan)
+    return project
+
+
+@pytest.fixture(scope="module")
+def login(cloud, account):
+    """The environment of CI: a role's session, and the account's backend."""
+    ci = account.outputs()["ci"]
+
+    def of(role: str) -> dict[str, str]:
+        arn = ci["preview_role"] if role == "preview" else ci["deploy_roles"][role]
+        key = cloud.control("credentials", role=arn)
+        session = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+        return {**session, "AWS_SESSION_TOKEN": key["Token"]}
+
+    return of
+
+
+def denied(cloud) -> set[tuple[str, str]]:
+    """(a role's name without its suffix, action) of everything that was refused so far."""
+    return {(each["principal"].rpartition("-")[0], each["action"]) for each in cloud.control("denied")}
+
+
+def test_the_account_has_the_roles_of_batch_and_spot(cloud, account):
     paths = {role["Path"] for role in client(cloud.env, "iam").list_roles()["Roles"]}
     assert {"/aws-service-role/batch.amazonaws.com/", "/aws-service-role/spot.amazonaws.com/"} <= paths
-    assert project.up("--expect-no-changes").ok().plan == []
-    assert "protect" in project.destroy().refused().text
+    assert account.up("--expect-no-changes").ok().plan == []
+
+
+def test_ci_plans_as_a_reader_and_deploys_the_plan_as_a_writer(cloud, account, login, tmp_path):
+    standing = inventory(cloud.env)
+    outputs = account.outputs()
+    backend = f"{outputs['backend_url']}?region={cloud.env['AWS_REGION']}&use_path_style=true"
+    writer, reader = login("dev"), login("preview")
+    env = {**cloud.env, **writer}
+    project = Project(tmp_path, env, "vision-dev", backend=backend, secrets=outputs["secrets_provider"])
     with project.config() as config:
-        config["tidemill-bootstrap:purge"] = True
-    project.up().ok()
+        config["tidemill:permission_boundary"] = outputs["permission_boundary"]
+        config["tidemill:allow"] = ["purge"]
+    plan = str(tmp_path / "plan.json")
+
+    project.env |= reader
+    planned = project.preview("--save-plan", plan).ok()
+    project.env |= writer
+    with project.config() as config:
+        config["tidemill:logs"] = {"retention_days": 30}
+    assert "violates plan" in project.up("--plan", plan).refused().text
+    with project.config() as config:
+        del config["tidemill:logs"]
+    made = project.up("--plan", plan).ok()
+    assert set(made.plan) <= set(planned.plan)
+
+    # The reader sees what somebody changed by hand, and cannot change anything itself.
+    logs = client(cloud.env, "logs")
+    group = logs.describe_log_groups()["logGroups"][0]["logGroupName"]
+    logs.put_retention_policy(logGroupName=group, retentionInDays=90)
+    project.env |= reader
+    drift = project.preview("--refresh", "--expect-no-changes").refused()
+    assert drift.plan[-1] == "update LogGroup vision-dev-logs-group"
+    assert denied(cloud) == set()
+    deployed = inventory(cloud.env)
+    project.up().refused()
+    assert denied(cloud) == {("tidemill-ci-preview", "s3:PutObject")}, "the state's lock is the first write"
+    assert inventory(cloud.env) == deployed
+
+    project.env |= writer
     project.destroy().ok()
-    assert project.resources() == []
+    assert {who for who, _ in denied(cloud)} == {"tidemill-ci-preview"}
+    assert inventory(cloud.env) == standing
+
+
+def test_the_account_goes_when_it_is_purged(cloud, account, before):
+    assert "protect" in account.destroy().refused().text
+    with account.config() as config:
+        config["tidemill-bootstrap:purge"] = True
+    account.up().ok()
+    account.destroy().ok()
+    assert account.resources() == []
     assert inventory(cloud.env) == before

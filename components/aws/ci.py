@@ -1,0 +1,146 @@
+"""Who CI is in an account: a reader for previews, and for each environment a writer for deploys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_aws as aws
+
+from components.aws.account import Place
+from components.aws.ci_policies import (
+    Home,
+    boundary_statements,
+    deploy_statements,
+    ground_statements,
+    preview_statements,
+)
+from components.aws.policy import Statement, document
+from components.base import as_args, token
+from components.ci import ISSUER, Ci
+from components.config import part
+
+_AUDIENCE = "sts.amazonaws.com"
+_SESSION_SECONDS = 4 * 3600
+"""A deploy waits for what runs on a compute environment that it replaces."""
+
+
+@dataclass
+class AwsCiArgs:
+    """Arguments of `AwsCi`."""
+
+    repository: str
+    """The repository on GitHub whose workflows may log in, `owner/name`."""
+    state_arn: pulumi.Input[str]
+    """ARN of the bucket with the state of the stacks."""
+    key_arn: pulumi.Input[str]
+    """ARN of the key of the state and of its secrets."""
+    environments: list[str] = field(default_factory=list)
+    """The environments whose stacks are deployed to this account; at least one."""
+    branch: str = "main"
+    """The branch that nightly runs are of."""
+    provider_arn: str | None = None
+    """ARN of GitHub's identity provider where the account has one already: it can have only one."""
+    tags: dict[str, str] | None = None
+    """Tags of everything that can carry tags."""
+
+
+class AwsCi(pulumi.ComponentResource):
+    """Roles that workflows of one GitHub repository assume with GitHub's own tokens; there is no key to keep.
+
+    Type token: ``tidemill:index:AwsCi``.
+
+    Makes: an identity provider unless there is one; a role for previews, which reads, for pull requests and for the
+    branch; a role for deploys of each environment, which jobs assume that GitHub lets into that environment; their
+    policies; and a permission boundary, which every role that a deploy makes must have. What each may is in
+    `components/aws/ci_policies.py`.
+
+    Costs while idle: nothing.
+
+    Example:
+        ```python
+        account = AwsBootstrap("tidemill", AwsBootstrapArgs())
+        ci = AwsCi(
+            "tidemill-ci",
+            AwsCiArgs(
+                repository="example/infra",
+                environments=["dev", "prod"],
+                state_arn=account.state_arn,
+                key_arn=account.key_arn,
+            ),
+        )
+        pulumi.export("preview_role", ci.preview_role_arn)
+        ```
+    """
+
+    preview_role_arn: pulumi.Output[str]
+    """What a preview logs in to."""
+    deploy_role_arns: dict[str, pulumi.Output[str]]
+    """What a deploy logs in to, by environment."""
+    boundary_arn: pulumi.Output[str]
+    """What stacks that CI deploys have as their `tidemill:permission_boundary`."""
+
+    def __init__(self, name: str, args: AwsCiArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(AwsCiArgs, args)
+        super().__init__(token(AwsCi), name, None, opts)
+        ci = part(Ci, {key: getattr(args, key) for key in Ci.model_fields}, "ci")
+        self._args, self._child = args, pulumi.ResourceOptions(parent=self)
+        self._issuer = pulumi.Output.from_input(args.provider_arn or self._identity_provider())
+        home = Home(Place(self), args.state_arn, args.key_arn, name)
+        boundary = self._policy("boundary", boundary_statements(home))
+        reads, ground = self._policy("reads", preview_statements(home)), self._policy("ground", ground_statements(home))
+        preview = self._role("preview", ci.preview_subjects, {"reads": reads})
+        self.preview_role_arn, self.boundary_arn = preview.arn, boundary.arn
+        self.deploy_role_arns = {}
+        for environment in ci.environments:
+            writes = self._policy(f"writes-{environment}", deploy_statements(home, environment, boundary.arn))
+            policies = {"reads": reads, "ground": ground, "writes": writes}
+            role = self._role(f"deploy-{environment}", [ci.deploy_subject(environment)], policies)
+            self.deploy_role_arns[environment] = role.arn
+        self.register_outputs(
+            {
+                "preview_role_arn": self.preview_role_arn,
+                "deploy_role_arns": self.deploy_role_arns,
+                "boundary_arn": self.boundary_arn,
+            }
+        )
+
+    def _identity_provider(self) -> pulumi.Output[str]:
+        return aws.iam.OpenIdConnectProvider(
+            f"{self.pulumi_resource_name}-github",
+            url=f"https://{ISSUER}",
+            client_id_lists=[_AUDIENCE],
+            tags=self._args.tags,
+            opts=self._child,
+        ).arn
+
+    def _policy(self, suffix: str, statements: list[Statement]) -> aws.iam.Policy:
+        return aws.iam.Policy(
+            f"{self.pulumi_resource_name}-{suffix}",
+            policy=document(statements),
+            tags=self._args.tags,
+            opts=self._child,
+        )
+
+    def _role(self, suffix: str, subjects: list[str], policies: dict[str, aws.iam.Policy]) -> aws.iam.Role:
+        """A role for workflows whose tokens carry one of some subjects.
+
+        Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_providers_create_oidc_verify-thumbprint.html
+        """
+        name = f"{self.pulumi_resource_name}-{suffix}"
+        statement: Statement = {
+            "Effect": "Allow",
+            "Principal": {"Federated": self._issuer},
+            "Action": "sts:AssumeRoleWithWebIdentity",
+            "Condition": {"StringEquals": {f"{ISSUER}:aud": _AUDIENCE, f"{ISSUER}:sub": subjects}},
+        }
+        role = aws.iam.Role(
+            name,
+            assume_role_policy=document([statement]),
+            max_session_duration=_SESSION_SECONDS,
+            tags=self._args.tags,
+            opts=self._child,
+        )
+        for what, policy in policies.items():
+            aws.iam.RolePolicyAttachment(f"{name}-{what}", role=role.name, policy_arn=policy.arn, opts=self._child)
+        return role

@@ -1,0 +1,45 @@
+"""Who CI is to a cloud: the tokens of GitHub's workflows, and the subjects that they carry.
+
+Source: https://docs.github.com/en/actions/reference/security/oidc
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from components.config.types import Name, matching, unique
+
+ISSUER = "token.actions.githubusercontent.com"
+
+# Workload identity federation of Google takes subjects of at most 127 bytes:
+# https://cloud.google.com/iam/docs/workload-identity-federation#mapping
+_REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/[A-Za-z0-9._-]+")
+_BRANCH = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
+
+
+class Ci(BaseModel):
+    """Whose workflows may log in, and for which environments they deploy."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    repository: Annotated[str, matching(_REPOSITORY, "owner/name on GitHub, of at most 75 characters", 75)] = Field(
+        description="The repository whose workflows may log in."
+    )
+    environments: Annotated[list[Name], AfterValidator(unique)] = Field(
+        min_length=1, max_length=8, description="The environments whose stacks are deployed to this account or project."
+    )
+    branch: Annotated[str, matching(_BRANCH, "the name of a branch, of at most 30 characters", 30)] = Field(
+        default="main", description="The branch that nightly runs are of."
+    )
+
+    @property
+    def preview_subjects(self) -> list[str]:
+        """Of runs for pull requests, and of runs of the branch outside of an environment."""
+        return [f"repo:{self.repository}:pull_request", f"repo:{self.repository}:ref:refs/heads/{self.branch}"]
+
+    def deploy_subject(self, environment: str) -> str:
+        """Of a job that GitHub lets into an environment, after whoever has to approve it."""
+        return f"repo:{self.repository}:environment:{environment}"

@@ -1,0 +1,29 @@
+"""The resources of EC2's operations, whose ids say of what kind they are; what will be made has no id yet.
+
+Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+KINDS = {"vpc": "vpc", "subnet": "subnet", "rtb": "route-table", "rtbassoc": "route-table", "igw": "internet-gateway",
+         "nat": "natgateway", "eipalloc": "elastic-ip", "eipassoc": "elastic-ip", "sg": "security-group",
+         "sgr": "security-group-rule", "lt": "launch-template", "pg": "placement-group", "vpce": "vpc-endpoint",
+         "eni": "network-interface", "i": "instance"}  # fmt: skip
+ID = re.compile(rf"({'|'.join(KINDS)})-[0-9a-f]{{8,}}")
+MADE = re.compile(r"Create(Vpc|Subnet|RouteTable|InternetGateway|SecurityGroup|LaunchTemplate|VpcEndpoint)")
+NEW = {"AllocateAddress": "elastic-ip/*", "CreateNatGateway": "natgateway/*", "RunInstances": "instance/*"}
+
+
+def ec2_resources(operation: str, params: dict[str, Any]) -> list[str]:
+    """All that a call names and all that it will make, without the ARN's beginning; none for what is described."""
+    if operation.startswith(("Describe", "Get")):
+        return []
+    named = sorted({f"{KINDS[found[1]]}/{text}" for text in params.values() if (found := ID.fullmatch(str(text)))})
+    if operation.endswith("PlacementGroup"):
+        named.append(f"placement-group/{params.get('GroupName', '*')}")
+    if made := MADE.fullmatch(operation):
+        named.append(re.sub(r"(?<!^)(?=[A-Z])", "-", made[1]).lower() + "/*")
+    return named + ([NEW[operation]] if operation in NEW else [])
