@@ -33,8 +33,8 @@ else:
             people = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**ci, **own}))
         except (ConfigError, TypeError) as error:
             raise pulumi.RunError(f"tidemill-bootstrap:ci: {error}") from None
-        login = {"preview_role": people.preview_role_arn, "deploy_roles": people.deploy_role_arns}
         pulumi.export("permission_boundary", people.boundary_arn)
+        login = {"preview": people.preview_role_arn, "deploy": people.deploy_role_arns}
         pulumi.export("ci", {"backend_url": home.backend_url, **login})
 pulumi.export("backend_url", home.backend_url)
 pulumi.export("secrets_provider", home.secrets_provider)

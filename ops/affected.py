@@ -1,11 +1,13 @@
 """`python -m ops affected`: the stacks that a change can affect, so that CI previews those and no others."""
 
 import json
+import os
 import re
 import subprocess
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 import yaml
@@ -56,6 +58,7 @@ has a row."""
 
 _STACK_FILE = re.compile(r"stacks/Pulumi\.(?P<stack>[^/]+)\.yaml")
 _GIT_SECONDS = 60
+_HOME_HINT = "set it to the output `ci` of the bootstrap stack (docs/ci.md)"
 
 
 @dataclass(frozen=True)
@@ -68,24 +71,31 @@ class Stack:
     region: str
     """Where the stack file puts it; empty when it does not say."""
     home: str
-    """The variable of the repository that says how to log in to its account or project: ``TIDEMILL_AWS_PROD``."""
+    """The variable that says how to log in to its account or project: ``TIDEMILL_AWS_PROD``."""
+    login: Mapping[str, str] | None = None
+    """With what: ``backend_url``, ``provider``, and who ``preview`` and ``deploy`` are; None when nobody said."""
 
 
 @click.command()
 @click.option("--base", help="A commit, branch or tag: what has changed since HEAD left it. Or --all.")
 @click.option("--all", "everything", is_flag=True, help="Every stack, whatever has changed.")
 @click.option("--environment", help="Only stacks of this environment.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON array with stack, cloud, environment, region, home."
-)
-def affected(base: str | None, everything: bool, environment: str | None, as_json: bool) -> None:
+@click.option("--with-login", is_flag=True, help="Only stacks whose login is known.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with all that CI needs of each stack.")
+def affected(base: str | None, everything: bool, environment: str | None, with_login: bool, as_json: bool) -> None:
     """List the stacks that a change can affect, by the paths of the files that it changes.
 
-    Exits 2 when what was typed or any stack file is wrong.
+    CI_VARIABLES may hold a JSON object; its TIDEMILL_<CLOUD>_<ENVIRONMENT> is the output `ci` of the bootstrap stack of
+    that environment's account or project: `pulumi stack output ci --json`.
+
+    Exits 2 when what was typed, any stack file or one of those variables is wrong.
     """
     if everything == bool(base):
         raise click.UsageError("either --base REF or --all is wanted.")
-    known = stacks()
+    variables = _json("CI_VARIABLES", os.environ.get("CI_VARIABLES") or "{}")
+    known = {name: _with_login(stack, variables) for name, stack in stacks().items()}
+    if with_login:
+        known = {name: stack for name, stack in known.items() if stack.login}
     reasons = dict.fromkeys(known, "--all") if everything else why(changed(base or ""), known.values())
     found = [known[name] for name in sorted(reasons) if environment in (None, known[name].environment)]
     if as_json:
@@ -93,6 +103,35 @@ def affected(base: str | None, everything: bool, environment: str | None, as_jso
         return
     for stack in found:
         click.echo(f"{stack.stack}\t{reasons[stack.stack]}")
+
+
+def _with_login(stack: Stack, variables: Mapping[str, Any]) -> Stack:
+    text = variables.get(stack.home)
+    if not text:
+        return stack
+    given = _json(stack.home, text)
+    try:
+        deploy = given["deploy"].get(stack.environment, "")
+        login = {
+            "backend_url": given["backend_url"],
+            "provider": given.get("provider", ""),
+            "preview": given["preview"],
+        }
+    except (KeyError, AttributeError):
+        raise click.UsageError(f"{stack.home}: backend_url, preview and deploy are wanted; {_HOME_HINT}.") from None
+    if not deploy:
+        raise click.UsageError(f"{stack.home}: deploy has no {stack.environment!r}; {_HOME_HINT}.")
+    return replace(stack, login={**login, "deploy": deploy})
+
+
+def _json(name: str, text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise click.UsageError(f"{name} is no JSON: {error}; {_HOME_HINT}.") from None
+    if not isinstance(found, dict):
+        raise click.UsageError(f"{name} is {found!r:.40}; a JSON object is wanted; {_HOME_HINT}.")
+    return found
 
 
 def stacks(folder: Path = STACKS) -> dict[str, Stack]:

@@ -58,19 +58,20 @@ class GitHub:
             raise click.UsageError("GITHUB_TOKEN is not set; in a workflow: env: {GITHUB_TOKEN: ${{ github.token }}}.")
         return cls(repository, token, environment.get("GITHUB_API_URL") or "https://api.github.com")
 
-    def comment(self, pull: int, body: str, mark: str = MARK) -> str:
+    def comment(self, pull: int, body: str, mark: str = MARK, *, only_edit: bool = False) -> str | None:
         """Write the one comment of a pull request that begins with a mark, or edit it where it is; answer its address.
 
         Args:
             pull: Number of the pull request.
             body: Markdown; cut at the end where GitHub takes no more.
             mark: An HTML comment, which nobody sees.
+            only_edit: Where there is none, write none and answer None.
         """
         text = {"body": fitting(f"{mark}\n{body}")}
         for found in self._pages(f"issues/{pull}/comments", {}):
             if found["body"].startswith(mark):
                 return self._call("PATCH", f"issues/comments/{found['id']}", text)["html_url"]
-        return self._call("POST", f"issues/{pull}/comments", text)["html_url"]
+        return None if only_edit else self._call("POST", f"issues/{pull}/comments", text)["html_url"]
 
     def open_issue(self, title: str, body: str, label: str = LABEL) -> str:
         """Open the issue of a title, or bring the one that is open up to date; answer its address."""
@@ -127,8 +128,9 @@ def fitting(text: str) -> str:
 
 @click.command()
 @click.option("--pull", type=click.IntRange(min=1), required=True, help="Number of the pull request.")
+@click.option("--only-edit", is_flag=True, help="Where this command has put nothing yet, leave it so.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def comment(pull: int, file: Path) -> None:
+def comment(pull: int, only_edit: bool, file: Path) -> None:
     """Put a Markdown FILE under a pull request on GitHub, in place of what this command put there before.
 
     Reads GITHUB_REPOSITORY, GITHUB_TOKEN and, for a GitHub Enterprise Server, GITHUB_API_URL. Exits 1 when GitHub
@@ -136,6 +138,8 @@ def comment(pull: int, file: Path) -> None:
     """
     github = GitHub.of_environment(os.environ)
     try:
-        click.echo(github.comment(pull, file.read_text(encoding="utf-8")))
+        address = github.comment(pull, file.read_text(encoding="utf-8"), only_edit=only_edit)
     except GitHubError as error:
         raise click.ClickException(str(error)) from None
+    if address:
+        click.echo(address)

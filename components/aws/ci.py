@@ -1,7 +1,5 @@
 """Who CI is in an account: a reader for previews, and for each environment a writer for deploys."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import pulumi

@@ -168,6 +168,7 @@ RESOURCES: dict[str, dict[str, str]] = {
         "name": "scheduling-policy/{}",
         "arn": "{}",
     },
+    "budgets": {"BudgetName": "budget/{}", "ResourceARN": "{}"},
     "ecr": {"repositoryName": "repository/{}", "repositoryNames": "repository/{}", "resourceArn": "{}"},
     "firehose": {"DeliveryStreamName": "deliverystream/{}"},
     "kms": {"KeyId": "key/{}", "TargetKeyId": "key/{}", "AliasName": "{}"},
@@ -239,6 +240,8 @@ def _resources(prefix: str, operation: str, params: dict[str, Any], region: str)
     if (prefix, operation) == ("kms", "Decrypt") and "KeyId" not in params:
         # What is encrypted says with which key; moto's begins with its id.
         params = {"KeyId": b64decode(params.get("CiphertextBlob", ""))[:36].decode(errors="replace")}
+    if prefix == "budgets":
+        params = params | params.get("Budget", {}) | params.get("NewBudget", {})
     free = WITHOUT_RESOURCE.get(prefix)
     if free and free.match(operation):
         return ["*"]
@@ -254,7 +257,7 @@ def _resources(prefix: str, operation: str, params: dict[str, Any], region: str)
 def _arn(prefix: str, template: str, name: str, region: str) -> str:
     if name.startswith("arn:"):
         return name
-    where = "" if prefix in {"iam", "sts"} else region
+    where = "" if prefix in {"budgets", "iam", "sts"} else region
     return f"arn:aws:{prefix}:{where}:{ACCOUNT}:{template.format(name.lstrip('/') if prefix == 'ssm' else name)}"
 
 

@@ -32,7 +32,14 @@ def workflows() -> None:
     # Without shellcheck and pyflakes, which only some machines have: everybody sees the same.
     commands = [
         [lint, "-shellcheck=", "-pyflakes=", *map(str, sorted(_FOLDER.glob("*.yml")))],
-        [str(Path(sys.executable).with_name("zizmor")), "--offline", "--quiet", "--persona=pedantic", ".github"],
+        [
+            str(Path(sys.executable).with_name("zizmor")),
+            "--offline",
+            "--quiet",
+            "--config=.github/zizmor.yml",
+            "--persona=pedantic",
+            ".github",
+        ],
     ]
     try:
         failed = [subprocess.run(command, cwd=ROOT, timeout=_TIMEOUT_SECONDS, check=False) for command in commands]

@@ -48,6 +48,7 @@ def test_the_components_are_these():
         "AwsBatchQueue",
         "AwsBootstrap",
         "AwsBudget",
+        "AwsCi",
         "AwsIdentity",
         "AwsLogs",
         "AwsNetwork",

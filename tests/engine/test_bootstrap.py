@@ -36,7 +36,7 @@ def login(cloud, account):
     ci = account.outputs()["ci"]
 
     def of(role: str) -> dict[str, str]:
-        arn = ci["preview_role"] if role == "preview" else ci["deploy_roles"][role]
+        arn = ci["preview"] if role == "preview" else ci["deploy"][role]
         key = cloud.control("credentials", role=arn)
         session = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
         return {**session, "AWS_SESSION_TOKEN": key["Token"]}

@@ -75,6 +75,7 @@ def test_the_repositorys_own_stacks_are_told_with_where_they_live():
         "environment": "prod",
         "region": "us-west-2",
         "home": "TIDEMILL_AWS_PROD",
+        "login": None,
     }
     assert found["vision-gcp-prod"]["home"] == "TIDEMILL_GCP_PROD"
     assert "vision-dev" not in found
@@ -97,6 +98,38 @@ def test_what_has_changed_is_asked_of_git_since_the_branch_left(tmp_path, monkey
     git(tmp_path, "checkout", "-q", "change")
     monkeypatch.setattr(module, "ROOT", tmp_path)
     assert sorted(module.changed("main")) == ["deleted", "moved", "ünder"]
+
+
+ROLE = "arn:aws:iam::123456789012:role/"
+HOME = {"backend_url": "s3://state", "provider": "", "preview": f"{ROLE}p", "deploy": {"prod": f"{ROLE}d"}}
+
+
+def test_a_stack_with_a_known_home_is_told_with_its_login(monkeypatch):
+    monkeypatch.setenv("CI_VARIABLES", json.dumps({"TIDEMILL_AWS_PROD": json.dumps(HOME), "OTHER": "text"}))
+    done = CliRunner().invoke(affected, ["--all", "--with-login", "--json"])
+    assert done.exit_code == 0, done.output
+    found = {row["stack"]: row["login"] for row in json.loads(done.output)}
+    assert "vision-prod" in found
+    assert "vision-gcp-prod" not in found
+    assert found["vision-prod"] == {
+        "backend_url": "s3://state", "provider": "", "preview": f"{ROLE}p", "deploy": f"{ROLE}d"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ("no json", "CI_VARIABLES is no JSON"),
+        ('{"TIDEMILL_AWS_PROD": "[]"}', "TIDEMILL_AWS_PROD is []; a JSON object is wanted"),
+        ('{"TIDEMILL_AWS_PROD": "{}"}', "TIDEMILL_AWS_PROD: backend_url, preview and deploy are wanted"),
+        (json.dumps({"TIDEMILL_AWS_PROD": json.dumps({**HOME, "deploy": {}})}), "deploy has no 'prod'"),
+    ],
+)
+def test_a_home_that_cannot_be_used_is_told(monkeypatch, variables, says):
+    monkeypatch.setenv("CI_VARIABLES", variables)
+    done = CliRunner().invoke(affected, ["--all"])
+    assert done.exit_code == 2
+    assert says in done.output
 
 
 @pytest.mark.parametrize(

@@ -97,9 +97,10 @@ def test_a_pull_request_keeps_one_comment_however_often_it_is_reviewed(fake, git
     # Others' words, beyond the first page, and a quote of ours.
     fake.comments = [{"id": n + 1, "on": 7, "body": f"word {n}", "html_url": ""} for n in range(120)]
     fake.comments.append({"id": 121, "on": 7, "body": f"> {MARK} what is this?", "html_url": ""})
+    assert github.comment(7, "nothing to say", only_edit=True) is None
     github.comment(7, "first")
     github.comment(8, "another pull request's")
-    github.comment(7, "second")
+    github.comment(7, "second", only_edit=True)
     ours = [c["body"] for c in fake.comments[121:]]
     assert ours == [f"{MARK}\nsecond", f"{MARK}\nanother pull request's"]
     assert fake.comments[120]["body"].startswith(">"), "a comment that only quotes the mark is somebody's own"

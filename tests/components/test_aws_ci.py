@@ -1,0 +1,171 @@
+"""Who CI is in an account, decided by localcloud's evaluator on the policies that the component really makes.
+
+Recording mocks: they prove what is asked for. tests/engine/test_bootstrap.py deploys a stack with it.
+"""
+
+import json
+
+import pytest
+
+from components.aws.ci import AwsCi, AwsCiArgs
+from components.ci import ISSUER
+from components.config import ConfigError
+from localcloud.aws.iam import DIRECT, Query, refusal
+from tests.components.recording import ACCOUNT, Recorder, run
+from tests.components.stacks import AWS_STACKS, run_stack
+
+STATE, KEY = "arn:aws:s3:::tidemill-state", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/state"
+GITHUB = f"arn:aws:iam::{ACCOUNT}:oidc-provider/{ISSUER}"
+BOUNDARY = "arn:mock:Policy:ci-boundary"
+LONGEST = 6144
+"""https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
+
+
+def ci(**given: object) -> Recorder:
+    values = {"repository": "example/infra", "environments": ["dev", "prod"], "provider_arn": GITHUB, **given}
+    args = AwsCiArgs(state_arn=STATE, key_arn=KEY, **values)  # type: ignore[arg-type]
+    return run(lambda: AwsCi("ci", args))
+
+
+@pytest.fixture(scope="module")
+def made() -> Recorder:
+    return ci()
+
+
+def documents(made: Recorder, role: str) -> list[dict]:
+    policies = {policy.name: policy.document("policy") for policy in made.of("iam.Policy")}
+    held = [
+        each.inputs["policyArn"] for each in made.of("iam.RolePolicyAttachment") if each.name.startswith(f"{role}-")
+    ]
+    return [policies[arn.rpartition(":")[2]] for arn in held]
+
+
+def allowed(made: Recorder, role: str, action: str, resource: str = "*", **context: str) -> bool:
+    keys = {key.replace("__", ":").lower(): value for key, value in context.items()}
+    return refusal(Query(action, resource, context=keys), documents(made, role)) is None
+
+
+def may_be(made: Recorder, role: str, subject: str, audience: str = "sts.amazonaws.com", issuer: str = GITHUB) -> bool:
+    trust = made.one("iam.Role", role).document("assumeRolePolicy")
+    context = {f"{ISSUER}:sub": subject, f"{ISSUER}:aud": audience}
+    query = Query("sts:AssumeRoleWithWebIdentity", role, {f"Federated:{issuer}": DIRECT}, context)
+    return refusal(query, [], trust, resource_decides=True) is None
+
+
+@pytest.mark.parametrize(
+    ("subject", "roles"),
+    [
+        ("repo:example/infra:pull_request", {"ci-preview"}),
+        ("repo:example/infra:ref:refs/heads/main", {"ci-preview"}),
+        ("repo:example/infra:ref:refs/heads/other", set()),
+        ("repo:example/infra:environment:prod", {"ci-deploy-prod"}),
+        ("repo:example/infra:environment:production", set()),
+        ("repo:example/infra-two:pull_request", set()),
+        ("repo:somebody/infra:environment:prod", set()),
+    ],
+)
+def test_a_workflow_is_whom_its_token_names(made, subject, roles):
+    assert {role.name for role in made.of("iam.Role") if may_be(made, role.name, subject)} == roles
+    assert not any(may_be(made, role, subject, audience="other") for role in roles)
+    assert not any(may_be(made, role, subject, issuer=GITHUB.replace("github", "gitlab")) for role in roles)
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("s3:PutObject", f"{STATE}/.pulumi/locks/x"),
+        ("s3:GetObject", "arn:aws:s3:::vision-dev-store-bucket-1a2b3c4/out/1/result.parquet"),
+        ("kms:Encrypt", KEY),
+        ("kms:Decrypt", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/another"),
+        ("secretsmanager:GetSecretValue", f"arn:aws:secretsmanager:us-west-2:{ACCOUNT}:secret:token-aaaaaa"),
+        ("logs:GetLogEvents", f"arn:aws:logs:us-west-2:{ACCOUNT}:log-group:vision-dev-logs-group:log-stream:x"),
+        ("batch:SubmitJob", f"arn:aws:batch:us-west-2:{ACCOUNT}:job-queue/vision-dev-cpu-queue"),
+        ("sts:AssumeRole", f"arn:aws:iam::{ACCOUNT}:role/ci-deploy-prod"),
+    ],
+)
+def test_the_reader_reads_no_data_and_writes_nothing(made, action, resource):
+    assert not allowed(made, "ci-preview", action, resource)
+
+
+def test_the_readers_actions_are_named_and_read():
+    actions = [a for d in documents(ci(), "ci-preview") for s in d["Statement"] for a in s["Action"]]
+    assert not [action for action in actions if "*" in action]
+    assert all(a.split(":")[1].startswith(("Describe", "Get", "List", "View", "Decrypt")) for a in actions)
+
+
+def role_arn(name: str) -> str:
+    return f"arn:aws:iam::{ACCOUNT}:role/{name}"
+
+
+@pytest.mark.parametrize(
+    ("may", "action", "resource", "context"),
+    [
+        (True, "iam:CreateRole", role_arn("vision-prod-identity-job"), {"iam__PermissionsBoundary": BOUNDARY}),
+        (False, "iam:CreateRole", role_arn("vision-prod-identity-job"), {}),
+        (False, "iam:CreateRole", role_arn("vision-prod-x"), {"iam__PermissionsBoundary": "arn:aws:iam::aws:policy/X"}),
+        (False, "iam:PutRolePolicy", role_arn("people-prod-administrator"), {}),
+        (False, "iam:CreateRole", role_arn("vision-dev-identity-job"), {"iam__PermissionsBoundary": BOUNDARY}),
+        (True, "iam:PassRole", role_arn("vision-prod-identity-job"), {"iam__PassedToService": "ec2.amazonaws.com"}),
+        (False, "iam:PassRole", role_arn("vision-prod-x"), {"iam__PassedToService": "lambda.amazonaws.com"}),
+        # Its own name fits the pattern of what it may change, so it is denied by name.
+        (False, "iam:UpdateAssumeRolePolicy", role_arn("ci-deploy-prod-1a2b3c4"), {}),
+        (False, "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/ci-writes-prod-1a2b3c4", {}),
+        (False, "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/ci-boundary-1a2b3c4", {}),
+        (False, "iam:DeleteRolePermissionsBoundary", role_arn("vision-prod-identity-job"), {}),
+        (False, "iam:CreateUser", f"arn:aws:iam::{ACCOUNT}:user/x-prod-y", {}),
+        (True, "s3:DeleteBucket", "arn:aws:s3:::vision-prod-store-bucket-1a2b3c4", {}),
+        (False, "s3:DeleteBucket", "arn:aws:s3:::vision-dev-store-bucket-1a2b3c4", {}),
+        (False, "s3:DeleteBucket", STATE, {}),
+        (False, "s3:GetObject", "arn:aws:s3:::vision-prod-store-bucket-1a2b3c4/out/1/result.parquet", {}),
+        (False, "kms:ScheduleKeyDeletion", KEY, {"aws__ResourceTag/tidemill:environment": "prod"}),
+        (False, "kms:ScheduleKeyDeletion", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/another", {}),
+        (False, "ec2:RunInstances", f"arn:aws:ec2:us-west-2:{ACCOUNT}:instance/*", {}),
+        (False, "secretsmanager:GetSecretValue", f"arn:aws:secretsmanager:us-west-2:{ACCOUNT}:secret:prod-a", {}),
+    ],
+)
+def test_a_writer_writes_what_its_environments_stacks_are_made_of(made, may, action, resource, context):
+    assert allowed(made, "ci-deploy-prod", action, resource, **context) is may
+
+
+def test_a_permission_boundary_leaves_the_roles_of_every_stack_what_they_need(made):
+    """What is missing there is refused at run time, and nothing tells before."""
+    within = {action for s in made.document_of("ci-boundary") for action in s["Action"]}
+    granted = set()
+    for stack in AWS_STACKS:
+        found = run_stack(stack, access={"submitters": [f"arn:aws:iam::{ACCOUNT}:root"]}, logs={"archive": "bucket"})
+        for policy in [*found.of("iam.RolePolicy"), *found.of("iam.Policy")]:
+            granted |= {action for s in policy.document("policy")["Statement"] for action in s["Action"]}
+    assert {"s3:PutObject", "batch:SubmitJob", "firehose:PutRecord", "ecs:Poll"} <= granted
+    assert granted <= within
+    assert not {action for action in within if action.startswith(("iam:", "sts:")) or "*" in action}
+
+
+def test_every_policy_is_as_short_as_aws_takes_it(made):
+    sizes = {
+        policy.name: len(json.dumps(policy.document("policy"), separators=(",", ":")))
+        for policy in made.of("iam.Policy")
+    }
+    assert sizes.keys() == {"ci-boundary", "ci-ground", "ci-reads", "ci-writes-dev", "ci-writes-prod"}
+    # Accounts' and regions' real names are longer than the mocks'.
+    assert max(sizes.values()) < LONGEST - 400, sizes
+
+
+def test_an_account_has_one_identity_provider():
+    assert ci().of("iam.OpenIdConnectProvider") == []
+    own = ci(provider_arn=None).one("iam.OpenIdConnectProvider")
+    assert (own.inputs["url"], own.inputs["clientIdLists"]) == (f"https://{ISSUER}", ["sts.amazonaws.com"])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"repository": "infra"}, 'tidemill:ci.repository: "infra" is refused. Allowed: owner/name on GitHub'),
+        ({"environments": []}, r"tidemill:ci.environments: \[\] is refused"),
+        ({"environments": ["prod", "prod"]}, "each value once"),
+        ({"environments": ["Prod"]}, r'tidemill:ci.environments\[0\]: "Prod" is refused'),
+        ({"branch": "a branch"}, "tidemill:ci.branch"),
+    ],
+)
+def test_a_wrong_setting_is_told(given, says):
+    with pytest.raises(ConfigError, match=says):
+        ci(**given)

@@ -1,0 +1,99 @@
+"""What every workflow promises. What GitHub makes of them only GitHub shows; its linters are in `make lint`."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from localcloud.engine import VERSION
+from ops.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FILES = [*WORKFLOWS, *sorted((ROOT / ".github" / "actions").glob("*/action.yml"))]
+PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+
+
+def load(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text())
+
+
+def steps(path: Path) -> list[dict[str, Any]]:
+    content = load(path)
+    if "runs" in content:
+        return content["runs"]["steps"]
+    return [step for job in content["jobs"].values() for step in job["steps"]]
+
+
+def by_name(path: Path) -> str:
+    return path.relative_to(ROOT / ".github").as_posix()
+
+
+@pytest.mark.parametrize("path", FILES, ids=by_name)
+def test_every_action_is_pinned_and_no_expression_is_run(path):
+    used = [line.strip().removeprefix("- ") for line in path.read_text().splitlines() if "uses: " in line]
+    assert [line for line in used if not line.startswith("uses: ./") and not PINNED.fullmatch(line)] == []
+    for step in steps(path):
+        assert "${{" not in step.get("run", ""), step
+        if step.get("uses", "").startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+    assert "secrets." not in path.read_text(), "whoever logs in does so with GitHub's own token"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=by_name)
+def test_every_job_says_what_it_may_and_how_long(path):
+    content = load(path)
+    assert content["permissions"] == {}
+    assert content["concurrency"]
+    for name, job in content["jobs"].items():
+        assert 0 < job["timeout-minutes"] <= 300, name
+        assert job["permissions"], name
+        assert "write-all" not in str(job["permissions"])
+    (triggers,) = (value for key, value in content.items() if key is True)  # YAML reads `on` so
+    assert not {"pull_request_target", "workflow_run"} & set(triggers), "others' code would get our permissions"
+
+
+def test_an_action_has_one_version_everywhere():
+    versions: dict[str, set[str]] = {}
+    for path in FILES:
+        for found in re.finditer(r"uses: ([\w.-]+/[\w./-]+)@(\S+ # \S+)", path.read_text()):
+            versions.setdefault(found[1], set()).add(found[2])
+    assert {name: sorted(some) for name, some in versions.items() if len(some) > 1} == {}
+
+
+def test_ci_runs_the_engine_that_localcloud_builds():
+    (pulumi,) = [step for path in FILES for step in steps(path) if "pulumi-version" in step.get("with", {})]
+    assert pulumi["with"]["pulumi-version"] == VERSION.removeprefix("v")
+
+
+def commands() -> list[list[str]]:
+    """What workflows type of `python -m ops`, word by word, up to what the shell does with it."""
+    found = []
+    for path in FILES:
+        for step in steps(path):
+            for typed in re.findall(r"python -m ops ([^\n;|)]+)", step.get("run", "")):
+                found.append(shlex.split(re.sub(r'"\$\{\w+\[@\]\}"|\$\(.*', "", typed)))
+    return found
+
+
+@pytest.mark.parametrize("typed", commands(), ids=" ".join)
+def test_what_a_workflow_types_is_a_command_with_these_options(typed):
+    command = main.commands[typed[0]]
+    known = {option for each in command.params if isinstance(each, click.Option) for option in each.opts}
+    assert {word for word in typed[1:] if word.startswith("--")} <= known
+
+
+def test_what_deploys_waits_for_its_environment():
+    """Who has to approve is a setting on GitHub; the role's trust is what makes it hold."""
+    writers = [
+        job
+        for path in WORKFLOWS
+        for job in load(path)["jobs"].values()
+        for step in job["steps"]
+        if step.get("with", {}).get("identity") == "${{ matrix.login.deploy }}"
+    ]
+    assert [job["environment"] for job in writers] == ["${{ matrix.environment }}"]
