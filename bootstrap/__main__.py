@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pulumi
 
@@ -12,29 +13,43 @@ from components.aws.ci import AwsCi, AwsCiArgs
 from components.base import as_args
 from components.config import ConfigError
 from components.gcp.bootstrap import GcpBootstrap, GcpBootstrapArgs
+from components.gcp.ci import GcpCi, GcpCiArgs
 
 config = pulumi.Config()
 purge = config.get_bool("purge") or False
-ci = config.get_object("ci")
-if config.get("cloud") == "gcp":
-    home = GcpBootstrap(
-        "tidemill",
-        GcpBootstrapArgs(
-            services=config.require_object("services"), purge=purge, labels={"tidemill-account": "bootstrap"}
-        ),
-    )
-else:
+ci: dict[str, Any] | None = config.get_object("ci")
+
+
+def aws() -> AwsBootstrap:
+    """An account's stack."""
     tags = {"tidemill:account": "bootstrap"}
-    roles = config.require_object("serviceLinkedRoles")
-    home = AwsBootstrap("tidemill", AwsBootstrapArgs(service_linked_roles=roles, purge=purge, tags=tags))
+    linked = config.require_object("serviceLinkedRoles")
+    account = AwsBootstrap("tidemill", AwsBootstrapArgs(service_linked_roles=linked, purge=purge, tags=tags))
     if ci is not None:
-        own = {"state_arn": home.state_arn, "key_arn": home.key_arn, "tags": tags}
-        try:
-            people = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**ci, **own}))
-        except (ConfigError, TypeError) as error:
-            raise pulumi.RunError(f"tidemill-bootstrap:ci: {error}") from None
-        pulumi.export("permission_boundary", people.boundary_arn)
-        login = {"preview": people.preview_role_arn, "deploy": people.deploy_role_arns}
-        pulumi.export("ci", {"backend_url": home.backend_url, **login})
+        own = {"state_arn": account.state_arn, "key_arn": account.key_arn, "tags": tags}
+        roles = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**ci, **own}))
+        login = {"preview": roles.preview_role_arn, "deploy": roles.deploy_role_arns}
+        pulumi.export("ci", {"backend_url": account.backend_url, **login})
+        pulumi.export("permission_boundary", roles.boundary_arn)
+    return account
+
+
+def gcp() -> GcpBootstrap:
+    """A project's stack."""
+    labels = {"tidemill-account": "bootstrap"}
+    services = config.require_object("services")
+    project = GcpBootstrap("tidemill", GcpBootstrapArgs(services=services, purge=purge, labels=labels))
+    if ci is not None:
+        own = {"state_bucket": project.state_bucket, "kms_key": project.kms_key}
+        accounts = GcpCi("tidemill-ci", as_args(GcpCiArgs, {**ci, **own}))
+        login = {"preview": accounts.preview_account, "deploy": accounts.deploy_accounts}
+        pulumi.export("ci", {"backend_url": project.backend_url, "provider": accounts.provider, **login})
+    return project
+
+
+try:
+    home = gcp() if config.get("cloud") == "gcp" else aws()
+except (ConfigError, TypeError) as error:
+    raise pulumi.RunError(f"tidemill-bootstrap: {error}") from None
 pulumi.export("backend_url", home.backend_url)
 pulumi.export("secrets_provider", home.secrets_provider)

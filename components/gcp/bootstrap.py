@@ -19,6 +19,7 @@ SERVICES = (
     "compute.googleapis.com",
     "containerscanning.googleapis.com",
     "iam.googleapis.com",
+    "iamcredentials.googleapis.com",
     "logging.googleapis.com",
     "monitoring.googleapis.com",
     "pubsub.googleapis.com",
@@ -26,6 +27,7 @@ SERVICES = (
     "secretmanager.googleapis.com",
     "serviceusage.googleapis.com",
     "storage.googleapis.com",
+    "sts.googleapis.com",
 )
 """Every API that a pipeline, its machines and its submitters call."""
 AGENTS = ("cloudfunctions.googleapis.com", "cloudscheduler.googleapis.com", "pubsub.googleapis.com")
@@ -70,6 +72,10 @@ class GcpBootstrap(pulumi.ComponentResource):
     """What `pulumi login` takes."""
     secrets_provider: pulumi.Output[str]
     """What `pulumi stack init --secrets-provider` takes."""
+    state_bucket: pulumi.Output[str]
+    """Name of the bucket with the state."""
+    kms_key: pulumi.Output[str]
+    """Full name of the key of the state and of its secrets."""
 
     def __init__(self, name: str, args: GcpBootstrapArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpBootstrapArgs, args)
@@ -84,7 +90,7 @@ class GcpBootstrap(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self, depends_on=[*enabled.values(), *agents]),
         )
         assert store.kms_key is not None
-        self.backend_url = store.uri
+        self.backend_url, self.state_bucket, self.kms_key = store.uri, store.bucket, store.kms_key
         self.secrets_provider = pulumi.Output.concat("gcpkms://", store.kms_key)
         self.register_outputs({"backend_url": self.backend_url, "secrets_provider": self.secrets_provider})
 

@@ -10,6 +10,7 @@ from moto.ec2.models import EC2Backend
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import EC2_RESOURCE_TO_PREFIX, random_id
 from moto.logs.metric_filters import MetricFilters
+from moto.s3.models import FakeDeleteMarker
 from moto.servicequotas.models import ServiceQuotasBackend
 
 _delete_route = EC2Backend.delete_route
@@ -105,6 +106,8 @@ def _delete(response: EC2Response) -> ActionResult:
 def fill() -> None:
     """Put everything right once; afterwards moto's own classes have it."""
     ServiceQuotasBackend.get_service_quota = _vcpu_quota  # type: ignore[method-assign]
+    # A bucket whose last entry is a delete marker can be emptied.
+    FakeDeleteMarker.dispose = lambda self, garbage=False: None  # type: ignore[attr-defined]
     MetricFilters.add_filter = _replace_filter  # type: ignore[method-assign]
     EC2Backend.delete_route = _delete_route_if_there  # type: ignore[method-assign]
     EC2Backend.delete_nat_gateway = _delete_nat_gateway_whole  # type: ignore[method-assign]

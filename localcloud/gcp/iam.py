@@ -115,7 +115,8 @@ class Policy:
         kind, _, name = member.partition(":")
         if member in ("allUsers", "allAuthenticatedUsers"):
             return
-        if kind not in ("user", "serviceAccount", "group", "domain", "projectOwner", "projectEditor", "projectViewer"):
+        if kind not in ("user", "serviceAccount", "group", "domain", "projectOwner", "projectEditor", "projectViewer",
+                        "principal", "principalSet"):  # fmt: skip
             raise ApiError(400, f"Invalid member {member!r}.", field=field)
         own = kind == "serviceAccount" and name.endswith(f"@{self._project}.iam.gserviceaccount.com")
         if own and not self._resources.get(f"iam/projects/{self._project}/serviceAccounts/{name}"):

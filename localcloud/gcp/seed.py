@@ -28,7 +28,7 @@ AGENTS = {"pubsub.googleapis.com": "gcp-sa-pubsub", "cloudscheduler.googleapis.c
           "bigquery.googleapis.com": "bigquery-encryption", "iam.googleapis.com": "", "monitoring.googleapis.com": "",
           "cloudresourcemanager.googleapis.com": "", "serviceusage.googleapis.com": "", "cloudkms.googleapis.com": "",
           "cloudbuild.googleapis.com": "gcp-sa-cloudbuild", "iamcredentials.googleapis.com": "",
-          "billingbudgets.googleapis.com": "",
+          "sts.googleapis.com": "", "billingbudgets.googleapis.com": "",
           "containerscanning.googleapis.com": "container-analysis"}  # fmt: skip
 """Service agents: https://cloud.google.com/iam/docs/service-agents"""
 

@@ -57,6 +57,7 @@ def test_the_components_are_these():
         "AwsStore",
         "GcpBootstrap",
         "GcpBudget",
+        "GcpCi",
         "GcpIdentity",
         "GcpLogs",
         "GcpNetwork",

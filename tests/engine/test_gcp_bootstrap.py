@@ -1,5 +1,6 @@
-"""The stack of a project: APIs, service agents, the state bucket and its key; and the quotas of its region."""
+"""The stack of a project: APIs, service agents, state and its key, and who CI is; and the quotas of its region."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,25 +24,70 @@ def lasting(google: Google) -> set[str]:
     return {name for name in google.names() if "/operations/" not in name}
 
 
-def test_the_projects_stack_previews_comes_up_and_goes(google, tmp_path_factory):
-    before = lasting(google)
+@pytest.fixture(scope="module")
+def before(google) -> set[str]:
+    return lasting(google)
+
+
+@pytest.fixture(scope="module")
+def account(google, before, tmp_path_factory) -> Project:
     project = Project(tmp_path_factory.mktemp("account"), google.cloud.env, "account", ROOT / "bootstrap")
     with project.config() as config:
         config.update({"gcp:project": google.project, "gcp:region": "us-central1", "tidemill-bootstrap:cloud": "gcp"})
+        config["tidemill-bootstrap:ci"] = {"repository": "example/infra", "environments": ["dev"]}
     preview = project.preview().ok()
     assert preview.violations == []
-    up = project.up().ok()
-    assert sorted(preview.plan) == sorted(up.plan)
-    outputs = project.outputs()
+    assert sorted(preview.plan) == sorted(project.up().ok().plan)
+    return project
+
+
+def test_the_project_has_a_place_for_state(google, account):
+    outputs = account.outputs()
     assert outputs["backend_url"].startswith("gs://tidemill-state-bucket-")
     assert outputs["secrets_provider"].startswith(f"gcpkms://projects/{google.project}/locations/us-central1/keyRings/")
-    assert project.up("--expect-no-changes").ok().plan == []
-    assert "protect" in project.destroy().refused().text
-    with project.config() as config:
+    assert account.up("--expect-no-changes").ok().plan == []
+
+
+def test_ci_deploys_as_a_writer_and_previews_as_a_reader(google, account, tmp_path):
+    """The state is in a folder here: the engine's client for buckets knows Google's addresses alone."""
+    standing, ci = lasting(google), account.outputs()["ci"]
+
+    def login(email: str) -> dict[str, str]:
+        path = tmp_path / f"{email}.json"
+        path.write_text(json.dumps(google.cloud.control("credentials", email=email)))
+        return {"GOOGLE_APPLICATION_CREDENTIALS": str(path)}
+
+    def denied() -> set[tuple[str, str]]:
+        found = google.cloud.control("denied")
+        return {(each["principal"].partition("@")[0], each["permission"]) for each in found}
+
+    writer, reader = login(ci["deploy"]["dev"]), login(ci["preview"])
+    (tmp_path / "team").mkdir()
+    team = Project(tmp_path / "team", {**google.cloud.env, **writer}, "vision-gcp-dev")
+    with team.config() as config:
+        config.update({"gcp:project": google.project, "tidemill:allow": ["purge"]})
+        del config["tidemill:data"]
+    team.up().ok()
+    team.env |= reader
+    team.preview("--refresh", "--expect-no-changes").ok()
+    assert denied() == set()
+    with team.config() as config:
+        config["tidemill:logs"] = {"retention_days": 60}
+    team.up().refused()
+    assert denied() == {("serviceAccount:tidemill-ci-preview", "logging.buckets.update")}
+    team.env |= writer
+    team.destroy().ok()
+    assert {who for who, _ in denied()} == {"serviceAccount:tidemill-ci-preview"}
+    assert lasting(google) == standing
+
+
+def test_the_project_goes_when_it_is_purged(account, before, google):
+    assert "protect" in account.destroy().refused().text
+    with account.config() as config:
         config["tidemill-bootstrap:purge"] = True
-    project.up().ok()
-    project.destroy().ok()
-    assert project.resources() == []
+    account.up().ok()
+    account.destroy().ok()
+    assert account.resources() == []
     # A key ring and its keys cannot be deleted on Google; here the provider takes them away.
     assert lasting(google) == before
 

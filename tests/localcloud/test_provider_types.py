@@ -319,6 +319,10 @@ LIVES: dict[str, Any] = {
         {"awsServiceName": "batch.amazonaws.com"},
         {"description": "b"},
     ),
+    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": lambda w: (
+        {"url": "https://ci.example.com", "clientIdLists": ["sts.amazonaws.com"], "thumbprintLists": ["a" * 40]},
+        {"thumbprintLists": ["b" * 40], "tags": {"a": "b"}},
+    ),
     "aws:batch/computeEnvironment:ComputeEnvironment": lambda w: (
         {
             "type": "MANAGED",

@@ -1,0 +1,170 @@
+"""Who CI is in a project: a reader for previews, and for each environment a writer for deploys."""
+
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.base import as_args, token
+from components.ci import ISSUER, Ci
+from components.config import part
+from components.gcp.ci_permissions import reading, writing
+from components.gcp.member import account_id, role_id
+from components.gcp.place import GcpPlace
+
+# What stacks write into their stores, and their previews read back: neither holds a secret.
+_WRITTEN = (
+    'resource.name.endsWith("/objects/pipeline.json") || '
+    '(resource.name.contains("/objects/reconciler/") && resource.name.endsWith(".zip"))'
+)
+
+
+@dataclass
+class GcpCiArgs:
+    """Arguments of `GcpCi`."""
+
+    repository: str
+    """The repository on GitHub whose workflows may log in, `owner/name`."""
+    state_bucket: pulumi.Input[str]
+    """Name of the bucket with the state of the stacks."""
+    kms_key: pulumi.Input[str]
+    """Full name of the key of the state and of its secrets."""
+    environments: list[str] = field(default_factory=list)
+    """The environments whose stacks are deployed to this project; at least one."""
+    branch: str = "main"
+    """The branch that nightly runs are of."""
+
+
+class GcpCi(pulumi.ComponentResource):
+    """Service accounts that workflows of one GitHub repository become with GitHub's own tokens; there is no key.
+
+    Type token: ``tidemill:index:GcpCi``.
+
+    Makes: a workload identity pool with GitHub as its provider, for one repository; a service account that reads, for
+    pull requests and for the branch; an account for deploys of each environment, for jobs that GitHub lets into that
+    environment; custom roles of what each may (`components/gcp/ci_permissions.py`), and their bindings on the project,
+    the state's bucket and its key.
+
+    Costs while idle: nothing.
+
+    Example:
+        ```python
+        project = GcpBootstrap("tidemill", GcpBootstrapArgs())
+        ci = GcpCi(
+            "tidemill-ci",
+            GcpCiArgs(
+                repository="example/infra",
+                environments=["prod"],
+                state_bucket=project.state_bucket,
+                kms_key=project.kms_key,
+            ),
+        )
+        pulumi.export("provider", ci.provider)
+        ```
+    """
+
+    provider: pulumi.Output[str]
+    """Full name of the workload identity provider."""
+    preview_account: pulumi.Output[str]
+    """Address of the account that previews are."""
+    deploy_accounts: dict[str, pulumi.Output[str]]
+    """Addresses of the accounts that deploys are, by environment."""
+
+    def __init__(self, name: str, args: GcpCiArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(GcpCiArgs, args)
+        super().__init__(token(GcpCi), name, None, opts)
+        ci = part(Ci, {key: getattr(args, key) for key in Ci.model_fields}, "ci")
+        self._name, self._args = name, args
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._place = GcpPlace(self)
+        self._pool = gcp.iam.WorkloadIdentityPool(
+            f"{name}-pool", workload_identity_pool_id=name, display_name="Tidemill: CI", opts=self._child
+        )
+        self.provider = self._github(ci)
+        reads, writes = self._role("reader", reading()), self._role("writer", writing())
+        self.preview_account = self._account("preview", ci.preview_subjects, [reads])
+        self._state("preview", self.preview_account, "roles/storage.objectViewer", "roles/cloudkms.cryptoKeyDecrypter")
+        self.deploy_accounts = {}
+        for environment in ci.environments:
+            what, subjects = f"deploy-{environment}", [ci.deploy_subject(environment)]
+            account = self._account(what, subjects, [reads, writes])
+            self._state(what, account, "roles/storage.objectUser", "roles/cloudkms.cryptoKeyEncrypterDecrypter")
+            self.deploy_accounts[environment] = account
+        self.register_outputs(
+            {
+                "provider": self.provider,
+                "preview_account": self.preview_account,
+                "deploy_accounts": self.deploy_accounts,
+            }
+        )
+
+    def _github(self, ci: Ci) -> pulumi.Output[str]:
+        """Source: https://cloud.google.com/iam/docs/workload-identity-federation-with-deployment-pipelines"""
+        return gcp.iam.WorkloadIdentityPoolProvider(
+            f"{self._name}-github",
+            workload_identity_pool_id=self._pool.workload_identity_pool_id,
+            workload_identity_pool_provider_id="github",
+            attribute_mapping={"google.subject": "assertion.sub", "attribute.repository": "assertion.repository"},
+            # GitHub gives tokens to everybody: without it anybody's workflows would get into the pool.
+            attribute_condition=f'assertion.repository == "{ci.repository}"',
+            oidc=gcp.iam.WorkloadIdentityPoolProviderOidcArgs(issuer_uri=f"https://{ISSUER}"),
+            opts=self._child,
+        ).name
+
+    def _role(self, what: str, permissions: list[str]) -> gcp.projects.IAMCustomRole:
+        return gcp.projects.IAMCustomRole(
+            f"{self._name}-{what}",
+            role_id=role_id(self._name, what),
+            title=f"Tidemill: CI, {what}",
+            permissions=permissions,
+            opts=self._child,
+        )
+
+    def _account(self, what: str, subjects: list[str], roles: list[gcp.projects.IAMCustomRole]) -> pulumi.Output[str]:
+        """An account that workflows become whose tokens carry one of some subjects; returns its address."""
+        kind, _, environment = what.partition("-")
+        made = gcp.serviceaccount.Account(
+            f"{self._name}-{what}",
+            account_id=account_id("-".join(filter(None, [self._name, environment])), kind),
+            display_name=f"Tidemill: CI, {what}",
+            opts=self._child,
+        )
+        for subject in subjects:
+            gcp.serviceaccount.IAMMember(
+                f"{self._name}-{what}-{subject.rpartition(':')[2].replace('/', '-')}",
+                service_account_id=made.name,
+                role="roles/iam.workloadIdentityUser",
+                member=pulumi.Output.concat("principal://iam.googleapis.com/", self._pool.name, "/subject/", subject),
+                opts=self._child,
+            )
+        for role in roles:
+            self._bind(f"{what}-{role.pulumi_resource_name.rpartition('-')[2]}", role.name, made.email)
+        condition = gcp.projects.IAMMemberConditionArgs(title="tidemill-written", expression=_WRITTEN)
+        self._bind(f"{what}-written", "roles/storage.objectViewer", made.email, condition)
+        return made.email
+
+    def _bind(
+        self,
+        what: str,
+        role: pulumi.Input[str],
+        email: pulumi.Input[str],
+        condition: gcp.projects.IAMMemberConditionArgs | None = None,
+    ) -> None:
+        gcp.projects.IAMMember(
+            f"{self._name}-{what}",
+            project=self._place.project,
+            role=role,
+            member=pulumi.Output.concat("serviceAccount:", email),
+            condition=condition,
+            opts=self._child,
+        )
+
+    def _state(self, what: str, email: pulumi.Input[str], objects: str, key: str) -> None:
+        """Let an account use the state and its secrets."""
+        member = pulumi.Output.concat("serviceAccount:", email)
+        gcp.storage.BucketIAMMember(
+            f"{self._name}-{what}-state", bucket=self._args.state_bucket, role=objects, member=member, opts=self._child
+        )
+        gcp.kms.CryptoKeyIAMMember(
+            f"{self._name}-{what}-key", crypto_key_id=self._args.kms_key, role=key, member=member, opts=self._child
+        )

@@ -1,0 +1,97 @@
+"""What CI may do in a project: read what a preview asks for, and write what a stack makes.
+
+Source: https://cloud.google.com/iam/docs/permissions-reference
+"""
+
+from __future__ import annotations
+
+_POLICY = "getIamPolicy"
+_READ = {
+    "artifactregistry.repositories": f"get {_POLICY}",
+    "bigquery.datasets": f"get {_POLICY}",
+    "cloudfunctions.functions": "get",
+    "cloudfunctions.operations": "get",
+    "cloudkms.cryptoKeys": f"get {_POLICY}",
+    "cloudkms.cryptoKeyVersions": "get list",
+    "cloudkms.keyRings": "get",
+    "cloudscheduler.jobs": "get",
+    "compute.autoscalers": "get",
+    "compute.firewalls": "get",
+    "compute.globalOperations": "get",
+    "compute.instanceGroupManagers": "get",
+    "compute.instanceTemplates": "get",
+    "compute.networks": "get",
+    "compute.regionOperations": "get",
+    "compute.regions": "get",
+    "compute.routers": "get",
+    "compute.subnetworks": "get",
+    "compute.zoneOperations": "get",
+    "compute.zones": "get list",
+    "iam.roles": "get",
+    "iam.serviceAccounts": f"get {_POLICY}",
+    "logging.buckets": "get",
+    "logging.cmekSettings": "get",
+    "logging.exclusions": "get",
+    "logging.logMetrics": "get",
+    "logging.sinks": "get",
+    "monitoring.notificationChannels": "get",
+    "pubsub.subscriptions": f"get {_POLICY}",
+    "pubsub.topics": f"get {_POLICY}",
+    "resourcemanager.projects": f"get {_POLICY}",
+    "run.services": f"get {_POLICY}",
+    "secretmanager.secrets": f"get {_POLICY}",
+    "serviceusage.services": "get list",
+    "storage.buckets": f"get {_POLICY}",
+}
+"""Names, settings and policies; no message, object, log line or secret."""
+
+_MANAGE = "create delete update"
+_WRITE = {
+    "artifactregistry.repositories": f"{_MANAGE} setIamPolicy",
+    "bigquery.datasets": f"{_MANAGE} setIamPolicy",
+    "cloudfunctions.functions": f"{_MANAGE} sourceCodeSet",
+    "cloudkms.cryptoKeys": "create setIamPolicy update",
+    "cloudkms.keyRings": "create",
+    "cloudscheduler.jobs": f"{_MANAGE} enable",
+    "compute.autoscalers": _MANAGE,
+    "compute.disks": "create",
+    "compute.firewalls": _MANAGE,
+    "compute.instanceGroupManagers": f"{_MANAGE} use",
+    "compute.instanceTemplates": "create delete useReadOnly",
+    "compute.instances": "create delete setLabels setMetadata setServiceAccount setTags",
+    "compute.networks": f"{_MANAGE} updatePolicy use",
+    "compute.routers": f"{_MANAGE} use",
+    "compute.subnetworks": f"{_MANAGE} setPrivateIpGoogleAccess use useExternalIp",
+    "iam.roles": f"{_MANAGE} undelete",
+    "iam.serviceAccounts": f"actAs {_MANAGE} setIamPolicy",
+    "logging.buckets": _MANAGE,
+    "logging.exclusions": _MANAGE,
+    "logging.logMetrics": _MANAGE,
+    "logging.sinks": _MANAGE,
+    "monitoring.notificationChannels": _MANAGE,
+    "pubsub.subscriptions": f"consume {_MANAGE} setIamPolicy",
+    "pubsub.topics": f"attachSubscription {_MANAGE} setIamPolicy",
+    "resourcemanager.projects": "setIamPolicy",
+    "run.services": "setIamPolicy",
+    "secretmanager.secrets": "setIamPolicy",
+    "storage.buckets": f"{_MANAGE} setIamPolicy",
+    # The descriptor and the reconciler's source; and a store that is purged is emptied.
+    "storage.objects": "create delete list",
+}
+"""`resourcemanager.projects.setIamPolicy` lets its holder grant anything in the project: a stack gives its machines
+roles on the project, and Google takes no narrower permission for that (docs/ci.md). `compute.instances`: who changes a
+group is asked as if the machines were theirs, assumed."""
+
+
+def reading() -> list[str]:
+    """Permissions of previews and of looks for drift."""
+    return _named(_READ)
+
+
+def writing() -> list[str]:
+    """Permissions of deploys, beside those of previews."""
+    return _named(_WRITE)
+
+
+def _named(table: dict[str, str]) -> list[str]:
+    return sorted(f"{kind}.{verb}" for kind, verbs in table.items() for verb in verbs.split())

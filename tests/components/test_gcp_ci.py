@@ -1,0 +1,105 @@
+"""Who CI is in a project. Recording mocks: they prove what is asked for; tests/engine/test_gcp_bootstrap.py uses it."""
+
+import pytest
+
+from components.config import ConfigError
+from components.gcp.ci import GcpCi, GcpCiArgs
+from components.gcp.ci_permissions import reading, writing
+from localcloud.gcp.condition import compiled
+from tests.components.recording import Recorder, run
+
+POOL = "principal://iam.googleapis.com/t-pool-1a2b3c4/subject/"
+
+
+def ci(**given: object) -> Recorder:
+    values = {"repository": "example/infra", "environments": ["dev", "prod"], **given}
+    args = GcpCiArgs(state_bucket="state", kms_key="k", **values)  # type: ignore[arg-type]
+    return run(lambda: GcpCi("t", args))
+
+
+def test_only_one_repositorys_workflows_get_in():
+    provider = ci().one("iam.WorkloadIdentityPoolProvider").inputs
+    assert provider["attributeCondition"] == 'assertion.repository == "example/infra"'
+    assert provider["attributeMapping"]["google.subject"] == "assertion.sub"
+    assert provider["oidc"] == {"issuerUri": "https://token.actions.githubusercontent.com"}
+
+
+def test_a_workflow_becomes_the_account_that_its_subject_names():
+    made = ci()
+    found: dict[str, set[str]] = {}
+    for binding in made.of("serviceaccount.IAMMember"):
+        assert binding.inputs["role"] == "roles/iam.workloadIdentityUser"
+        found.setdefault(binding.inputs["serviceAccountId"], set()).add(binding.inputs["member"])
+    assert found == {
+        "t-preview-1a2b3c4": {
+            f"{POOL}repo:example/infra:pull_request",
+            f"{POOL}repo:example/infra:ref:refs/heads/main",
+        },
+        "t-deploy-dev-1a2b3c4": {f"{POOL}repo:example/infra:environment:dev"},
+        "t-deploy-prod-1a2b3c4": {f"{POOL}repo:example/infra:environment:prod"},
+    }
+
+
+def test_a_reader_reads_and_a_writer_does_no_more_than_stacks_need():
+    made = ci()
+    held: dict[str, set[str]] = {}
+    for binding in made.of("projects.IAMMember"):
+        held.setdefault(binding.inputs["member"].partition("@")[0], set()).add(
+            binding.inputs["role"].rpartition("/")[2]
+        )
+    assert held == {
+        "serviceAccount:t-preview": {"t_reader", "storage.objectViewer"},
+        "serviceAccount:t-dev-deploy": {"t_reader", "t_writer", "storage.objectViewer"},
+        "serviceAccount:t-prod-deploy": {"t_reader", "t_writer", "storage.objectViewer"},
+    }
+    assert {permission.rpartition(".")[2] for permission in reading()} == {"get", "getIamPolicy", "list"}
+    data = ("storage.objects.get", "secretmanager.versions", "logging.logEntries", "iam.serviceAccountKeys")
+    assert not [p for p in [*reading(), *writing()] if p.startswith(data)]
+    assert not set(reading()) & set(writing())
+    assert made.one("projects.IAMCustomRole", "t-writer").inputs["permissions"] == writing()
+
+
+@pytest.mark.parametrize(
+    ("name", "may"),
+    [
+        ("pipeline.json", True),
+        ("reconciler/0123456789abcdef.zip", True),
+        ("jobs/a/job.json", False),
+        ("out/1/pipeline.json.csv", False),
+        ("reconciler/notes.txt", False),
+    ],
+)
+def test_of_what_buckets_hold_it_reads_what_stacks_write(name, may):
+    (condition,) = {
+        each.inputs["condition"]["expression"] for each in ci().of("projects.IAMMember") if "condition" in each.inputs
+    }
+    resource = f"projects/_/buckets/vision-store/objects/{name}"
+    assert bool(compiled(condition)({"resource.name": resource})) is may
+
+
+def test_the_state_is_read_by_the_reader_and_written_by_the_writers():
+    made = ci()
+    on_state = {each.name: each.inputs["role"].rpartition(".")[2] for each in made.of("storage.BucketIAMMember")}
+    on_key = {each.name: each.inputs["role"].rpartition(".")[2] for each in made.of("kms.CryptoKeyIAMMember")}
+    assert on_state == {
+        "t-preview-state": "objectViewer",
+        "t-deploy-dev-state": "objectUser",
+        "t-deploy-prod-state": "objectUser",
+    }
+    assert on_key == {
+        "t-preview-key": "cryptoKeyDecrypter",
+        "t-deploy-dev-key": "cryptoKeyEncrypterDecrypter",
+        "t-deploy-prod-key": "cryptoKeyEncrypterDecrypter",
+    }
+
+
+def test_accounts_of_long_environments_keep_names_of_their_own():
+    long = ["a-very-long-environment-of-one", "a-very-long-environment-of-two"]
+    accounts = [each.inputs["accountId"] for each in ci(environments=long).of("serviceaccount.Account")]
+    assert len(set(accounts)) == 3
+    assert all(6 <= len(account) <= 30 for account in accounts)
+
+
+def test_a_wrong_setting_is_told():
+    with pytest.raises(ConfigError, match=r'tidemill:ci.repository: "example" is refused'):
+        ci(repository="example")
