@@ -16,6 +16,7 @@ from tidemill.job import CostLimit
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.names import Place
 from tidemill.ledger.spent import spent_seconds, write_spent
+from tidemill.manifest import write_manifest
 from tidemill.store import Store
 from tidemill.worker import loop, spending
 from tidemill.worker.run_item import Task
@@ -24,7 +25,6 @@ from tidemill.worker.spending import LOOKS, Spending, ends_job
 from tidemill.worker.stop import Why
 
 JOB = "t-00000000"
-ROUND = Round(round=0, arrays=[RoundArray(name="a", first=0, count=50_000)])
 HOURLY = 3600.0
 """USD an hour of an item: then a second is a dollar."""
 
@@ -37,9 +37,18 @@ class Clock:
         return self.now
 
 
+def of_a_job(items: int = 2) -> Ledger:
+    """The ledger of a job of which nothing is done, an item a chunk."""
+    store = Store.open("memory://")
+    write_manifest(store, JOB, [f"u{n}" for n in range(items)], 1)
+    ledger = Ledger(store, JOB)
+    ledger.write_round(Round(round=0, arrays=[RoundArray(name="a", first=0, count=items)]))
+    return ledger
+
+
 @pytest.fixture
 def ledger() -> Ledger:
-    return Ledger(Store.open("memory://"), JOB)
+    return of_a_job()
 
 
 def test_slots_are_added_up_while_they_are_held(ledger: Ledger):
@@ -104,10 +113,10 @@ def test_a_limit_is_passed_by_little_however_small_the_chunks(
     ends = []
     for seed in range(20):
         random.seed(seed)
-        total, looks = 0.0, 0
+        total, looks, fresh = 0.0, 0, of_a_job()
         while True:
             total += chunk_seconds
-            if ends_job(Ledger(Store.open("memory://"), JOB), limit, ROUND, chunk_seconds):
+            if ends_job(fresh, limit, fresh.round(0), chunk_seconds):
                 break
         ends.append(total / limit.max_usd)
         assert looks <= 2 * LOOKS
@@ -118,7 +127,7 @@ def test_a_limit_is_passed_by_little_however_small_the_chunks(
 def test_a_chunk_that_is_a_large_part_of_the_limit_is_always_looked_at(ledger: Ledger):
     limit = CostLimit(max_usd=100, usd_per_item_hour=HOURLY)
     write_spent(ledger.store, Place(JOB, 0, 0), "a1-x", 100)
-    assert ends_job(ledger, limit, ROUND, 100 / LOOKS)
+    assert ends_job(ledger, limit, ledger.round(0), 100 / LOOKS)
     note = ledger.cancellation(0)
     assert note is not None
     assert (note["by"], note["reason"], note["max_usd"], note["rounds"]) == (
@@ -127,6 +136,14 @@ def test_a_chunk_that_is_a_large_part_of_the_limit_is_always_looked_at(ledger: L
         100,
         1,
     )
+
+
+def test_what_is_finished_is_not_called_cancelled(ledger: Ledger):
+    for chunk in range(2):
+        ledger.commit(0, chunk, "a1-x", [Outcome(index=chunk, uri=f"u{chunk}", status="succeeded")])
+    write_spent(ledger.store, Place(JOB, 0, 0), "a1-x", 100)
+    assert not ends_job(ledger, CostLimit(max_usd=100, usd_per_item_hour=HOURLY), ledger.round(0), 100)
+    assert ledger.cancellation(0) is None
 
 
 # ---- a worker ---------------------------------------------------------------------------------------------------

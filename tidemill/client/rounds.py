@@ -72,8 +72,8 @@ def resume(pipeline: Pipeline, spec: JobSpec, max_usd: float | None = None) -> S
     """
     ledger, backend = Ledger(pipeline.store, spec.job), pipeline.backend
     queue = queue_of(pipeline, spec)
-    limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
     if not ledger.rounds():
+        limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
         arrays = arrays_of(spec.job, 0, range(spec.chunks_total), backend.array_chunks)
         first = write_round(ledger, 0, arrays, spec.image, code=spec.code, max_usd=limit)
         sent = enqueue(pipeline, spec, first)
@@ -90,7 +90,7 @@ def resume(pipeline: Pipeline, spec: JobSpec, max_usd: float | None = None) -> S
     if not missing:
         note = None if look.counts.finished else "everything that is not done is still enqueued"
         return Sent(spec.job, note=note)
-    return send_again(pipeline, spec, look, missing, limit)
+    return send_again(pipeline, spec, look, missing, check_left(ledger, spec, max_usd, f"resume {spec.job}"))
 
 
 def send_again(
@@ -141,7 +141,6 @@ def retry(
     """
     ledger = Ledger(pipeline.store, spec.job)
     queue_of(pipeline, spec)
-    limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
     look = ledger.look()
     wanted = None if items is None else _by_chunk(ledger, spec, items)
     chunks = sorted(wanted if wanted is not None else look.failed)
@@ -157,6 +156,7 @@ def retry(
     note = f"failed items of {len(underway)} chunks {state}" if underway else None
     if not plan.chunks:
         return Sent(spec.job, note=note)
+    limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
     sent = _send(pipeline, spec, plan, code or look.rounds[-1].code, limit)
     return Sent(sent.job, sent.round, sent.chunks, sent.items, sent.arrays, note)
 
@@ -167,7 +167,6 @@ def retry_dead(pipeline: Pipeline, spec: JobSpec) -> Sent:
     A letter whose chunk is done, or was enqueued again since, is only thrown away.
     """
     ledger = Ledger(pipeline.store, spec.job)
-    check_left(ledger, spec, None, f"resume {spec.job}")
     look = ledger.look()
     letters = pipeline.backend.dead_letters(queue_of(pipeline, spec), spec.job)
     if look.counts.cancelled or not letters:
@@ -178,7 +177,8 @@ def retry_dead(pipeline: Pipeline, spec: JobSpec) -> Sent:
     note = f"{stale} dead letters of chunks that need them no more were thrown away" if stale else None
     if not wanted:
         return Sent(spec.job, note=note)
-    return replace(send_again(pipeline, spec, look, sorted(wanted)), note=note)
+    limit = check_left(ledger, spec, None, f"retry {spec.job} --failed")
+    return replace(send_again(pipeline, spec, look, sorted(wanted), limit), note=note)
 
 
 def _by_chunk(ledger: Ledger, spec: JobSpec, items: Collection[int]) -> dict[int, list[int]]:

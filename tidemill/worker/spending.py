@@ -69,7 +69,8 @@ def ends_job(ledger: Ledger, limit: CostLimit, round_: Round, fresh: float) -> b
     if random.random() * limit.seconds >= LOOKS * fresh:
         return False
     seconds = spent_seconds(ledger.store, ledger.job, round_.round + 1)
-    if seconds < limit.seconds:
+    # What is finished is not called cancelled.
+    if seconds < limit.seconds or ledger.counts().finished:
         return False
     ledger.cancel("worker", limit.reached(seconds), round_.round + 1, limit.max_usd)
     return True
