@@ -15,10 +15,9 @@ import json
 import struct
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, islice, repeat
 from typing import NamedTuple
 
 import zstandard
@@ -71,32 +70,10 @@ def index_name(job: str) -> str:
     return f"{folder(job)}/index"
 
 
-def write_manifest(
-    store: Store, job: str, items: Iterable[Item | str], chunk_size: int, first_sizes: Sequence[int] = ()
-) -> ManifestInfo:
-    """Write items as they come, in memory that does not grow with their number; the index is written last.
-
-    The same items give the same bytes, so that a submit that died can write again what it had written.
-
-    Args:
-        store: The job store.
-        job: The job's id.
-        items: In order. An item's index is its position; the one it carries is not read.
-        chunk_size: Items a chunk.
-        first_sizes: Sizes of the first chunks, where they are smaller.
-    """
-    return write_frames(store, job, _frames(iter(items), chain(first_sizes, repeat(chunk_size))))
-
-
-def _frames(source: Iterator[Item | str], sizes: Iterable[int]) -> Iterator[tuple[bytes, int]]:
-    for size in sizes:
-        if not (batch := list(islice(source, size))):
-            return
-        yield "\n".join(map(_line, batch)).encode(), len(batch)
-
-
 def write_frames(store: Store, job: str, frames: Iterable[tuple[bytes, int]]) -> ManifestInfo:
-    """Write chunks whose items are encoded already (see `write_manifest`).
+    """Write chunks as they come, in memory that does not grow with their number; the index is written last.
+
+    The same chunks give the same bytes, so that a submit that died can write again what it had written.
 
     Args:
         store: The job store.
@@ -146,14 +123,6 @@ class _Writer:
         return ManifestInfo(self._items, chunks, self._parts, self._bytes)
 
 
-def _line(item: Item | str) -> str:
-    if isinstance(item, str):
-        return json.dumps(item)
-    if item.meta is None:
-        return json.dumps(item.uri)
-    return json.dumps({"uri": item.uri, "meta": item.meta}, separators=(",", ":"))
-
-
 class ManifestIndex:
     """The index in memory: 24 bytes a chunk."""
 
@@ -200,17 +169,6 @@ def read_chunk(store: Store, job: str, chunk: int) -> list[Item]:
         raise StoreError(f"the manifest of {job} has no chunk {chunk}.")
     frame = Frame(*_ENTRY.unpack(entry))
     return decode(store.get_range(part_name(job, frame.part), frame.offset, frame.length), frame)
-
-
-def read_items(store: Store, job: str) -> Iterator[Item]:
-    """Every item in order, a part in memory at a time."""
-    index = ManifestIndex.load(store, job)
-    part, data = -1, b""
-    for chunk in range(index.chunks):
-        frame = index.frame(chunk)
-        if frame.part != part:
-            part, data = frame.part, store.get(part_name(job, frame.part))
-        yield from decode(data[frame.offset : frame.offset + frame.length], frame)
 
 
 def decode(data: bytes, frame: Frame) -> list[Item]:

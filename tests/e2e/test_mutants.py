@@ -15,10 +15,10 @@ import pytest
 
 from localcloud.cloud import Cloud
 from tests.e2e.team import Team, await_that, client, team_up
+from tests.stored import write_manifest, write_round, write_spec
 from tidemill.job import Item, build_spec
 from tidemill.ledger import Ledger
 from tidemill.ledger.rounds import Round, RoundArray, array_name
-from tidemill.manifest import write_manifest
 from tidemill.store import Store
 
 WITHOUT_DRAINING = """
@@ -97,9 +97,9 @@ def run_worker(cloud: Cloud, store: Store, name: str, module: str, folder: Path)
         job=job, name=name, queue="cpu", command=["true"], chunk_size=1, items_total=info.items, chunks_total=1
     )
     ledger = Ledger(store, job)
-    spec_sha = ledger.write_spec(spec)
+    spec_sha = write_spec(ledger, spec)
     array = RoundArray(name=array_name(job, 0, 0), count=1)
-    round_sha = ledger.write_round(Round(round=0, arrays=[array]))
+    round_sha = write_round(ledger, Round(round=0, arrays=[array]))
     cloud.control("faults", match=f"PUT .*{job}/r0/done/", answer="409", times=1)
     env = {
         **cloud.env,

@@ -7,6 +7,7 @@ import requests
 from google.auth.exceptions import RefreshError
 from google.oauth2.credentials import Credentials
 
+from tests.stored import write_round, write_spec
 from tests.unit.google_fakes import BUCKET, PROJECT, FakeGoogle, gcp_descriptor, gcp_queue, names_of
 from tidemill.backends import Array, ArrayState, DeadLetter, Shape, gcp_session
 from tidemill.backends.gcp_backlog import EMPTY_SECONDS, Empty, Point, empty_since
@@ -58,8 +59,8 @@ def job_of(store, *arrays) -> Ledger:
     ledger = Ledger(store, JOB)
     chunks = sum(len(a.chunks) for a in arrays)
     values = {"job": JOB, "name": "tiles", "queue": "cpu", "command": ["x"], "chunk_size": 1}
-    ledger.write_spec(JobSpec.model_validate(values | {"items_total": chunks, "chunks_total": chunks}))
-    ledger.write_round(Round(round=0, arrays=[RoundArray(name=a.name, chunks=list(a.chunks)) for a in arrays]))
+    write_spec(ledger, JobSpec.model_validate(values | {"items_total": chunks, "chunks_total": chunks}))
+    write_round(ledger, Round(round=0, arrays=[RoundArray(name=a.name, chunks=list(a.chunks)) for a in arrays]))
     return ledger
 
 

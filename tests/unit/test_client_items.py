@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
+from tests.stored import read_items
 from tests.unit.client_fakes import pipeline, uris
 from tidemill.client.items import LINE_BYTES, open_items, translate
 from tidemill.client.spool import Spool
 from tidemill.errors import CallerError
 from tidemill.job import Item
-from tidemill.manifest import read_items
 from tidemill.store import Store, Stores
 
 NO_FILES = ["work", "{uri}"]

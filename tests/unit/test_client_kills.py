@@ -5,10 +5,10 @@ A step is a write to the store or an array handed to the queue; the process dies
 
 import pytest
 
+from tests.stored import read_items
 from tests.unit.client_fakes import FakeBackend, descriptor, uris
 from tidemill.client import Pipeline, deliveries
 from tidemill.ledger import Ledger
-from tidemill.manifest import read_items
 from tidemill.store import Store
 
 ITEMS, CHUNK, ARRAY = 25, 2, 5

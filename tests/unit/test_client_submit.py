@@ -4,10 +4,10 @@ import hashlib
 
 import pytest
 
+from tests.stored import read_items
 from tests.unit.client_fakes import pipeline, uris
 from tidemill.client.chunks import arrays_of, choose_chunk_size, plan_chunks
 from tidemill.ledger import Ledger
-from tidemill.manifest import read_items
 
 COMMAND = ["python3", "features.py", "{input}", "{output}"]
 

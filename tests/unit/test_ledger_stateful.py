@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from obstore.exceptions import AlreadyExistsError
 
+from tests.stored import write_manifest, write_round, write_spec
 from tidemill import store as store_module
 from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.ledger.records import Record
-from tidemill.manifest import write_manifest
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun, Job
 
@@ -90,8 +90,8 @@ class TwoWorkers(RuleBasedStateMachine):
         spec = build_spec(name="t", queue="q", command=["p"], chunk_size=ITEMS, items_total=ITEMS, chunks_total=1)
         write_manifest(self.store, spec.job, [f"u{n}" for n in range(ITEMS)], ITEMS)
         self.ledger = Ledger(self.store, spec.job)
-        self.ledger.write_spec(spec)
-        self.ledger.write_round(Round(round=0, arrays=[RoundArray(name="x", count=1)]))
+        write_spec(self.ledger, spec)
+        write_round(self.ledger, Round(round=0, arrays=[RoundArray(name="x", count=1)]))
 
     # ---- what workers do ----------------------------------------------------------------------------------------
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.stored import read_items, write_manifest
 from tidemill import manifest
 from tidemill.errors import StoreError
 from tidemill.job import Item
-from tidemill.manifest import ManifestIndex, index_name, part_name, read_chunk, read_items, write_manifest
+from tidemill.manifest import ManifestIndex, index_name, part_name, read_chunk
 from tidemill.store import Store
 
 JOB = "tiles-00000000"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import limit_unseen
+from tests.stored import write_manifest, write_round
 from tests.unit.test_worker_loop import Interrupted, worker_of
 from tidemill.descriptor import WorkerExit
 from tidemill.job import CostLimit
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.names import Place
 from tidemill.ledger.spent import spent_seconds, write_spent
-from tidemill.manifest import write_manifest
 from tidemill.store import Store
 from tidemill.worker import loop, spending
 from tidemill.worker.run_item import Task
@@ -42,7 +42,7 @@ def of_a_job(items: int = 2) -> Ledger:
     store = Store.open("memory://")
     write_manifest(store, JOB, [f"u{n}" for n in range(items)], 1)
     ledger = Ledger(store, JOB)
-    ledger.write_round(Round(round=0, arrays=[RoundArray(name="a", first=0, count=items)]))
+    write_round(ledger, Round(round=0, arrays=[RoundArray(name="a", first=0, count=items)]))
     return ledger
 
 

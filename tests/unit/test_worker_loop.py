@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.stored import write_manifest, write_round, write_spec
 from tidemill.descriptor import WorkerExit
 from tidemill.job import CostLimit, build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray, names
 from tidemill.ledger.attempts import read_past
-from tidemill.manifest import write_manifest
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.leases.array import ArrayLease
@@ -117,9 +117,9 @@ def worker_of(
         "TIDEMILL_JOB": spec.job,
         "TIDEMILL_ROUND": "0",
         "TIDEMILL_ARRAY": "0",
-        "TIDEMILL_JOB_SHA256": ledger.write_spec(spec),
-        "TIDEMILL_ROUND_SHA256": ledger.write_round(
-            Round(round=0, arrays=[RoundArray(name="a", first=0, count=chunks)])
+        "TIDEMILL_JOB_SHA256": write_spec(ledger, spec),
+        "TIDEMILL_ROUND_SHA256": write_round(
+            ledger, Round(round=0, arrays=[RoundArray(name="a", first=0, count=chunks)])
         ),
         "AWS_BATCH_JOB_ID": "11111111-aaaa",
     }

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.stored import write_manifest, write_round, write_spec
 from tidemill.descriptor import Resources, WorkerExit
 from tidemill.errors import StoreError
 from tidemill.job import CostLimit, JobSpec, build_spec
@@ -20,7 +21,6 @@ from tidemill.ledger import Ledger, MarkerWriter, Outcome, Round, RoundArray, na
 from tidemill.ledger.attempts import POISON_ATTEMPTS, is_alive, read_past
 from tidemill.ledger.ledger import START_FAILURES
 from tidemill.ledger.spent import spent_seconds
-from tidemill.manifest import write_manifest
 from tidemill.store import Store
 from tidemill.worker import chunk as chunk_module
 from tidemill.worker import spending
@@ -143,14 +143,14 @@ class Submitted:
         )
         write_manifest(store, self.spec.job, [f"u{n}" for n in range(items)], 100)
         self.ledger = Ledger(store, self.spec.job)
-        self.job_sha256 = self.ledger.write_spec(self.spec)
+        self.job_sha256 = write_spec(self.ledger, self.spec)
         self.rounds: list[str] = []
         self.another_round()
 
     def another_round(self, **more: Any) -> int:
         number = len(self.rounds)
         arrays = [RoundArray(name=f"a{number}", first=0, count=1)]
-        self.rounds.append(self.ledger.write_round(Round(round=number, arrays=arrays, **more)))
+        self.rounds.append(write_round(self.ledger, Round(round=number, arrays=arrays, **more)))
         return number
 
 

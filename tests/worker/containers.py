@@ -18,9 +18,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.stored import write_manifest, write_round, write_spec
 from tidemill.job import JobSpec, build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
-from tidemill.manifest import write_manifest
 from tidemill.store import Store
 
 SECONDS = 90
@@ -57,8 +57,8 @@ class Team:
         write_manifest(self.store, written.job, items, chunk_size)
         ledger = Ledger(self.store, written.job)
         hashes = (
-            ledger.write_spec(written),
-            ledger.write_round(Round(round=0, arrays=[RoundArray(name="a", first=0, count=chunks)])),
+            write_spec(ledger, written),
+            write_round(ledger, Round(round=0, arrays=[RoundArray(name="a", first=0, count=chunks)])),
         )
         return TeamJob(self, written, ledger, *hashes)
 

@@ -16,12 +16,12 @@ import pytest
 import zstandard
 from containers import TeamJob, ran, until
 
+from tests.stored import write_manifest, write_round, write_spec
 from tidemill.code import object_name, pack, upload
 from tidemill.descriptor import WorkerExit
 from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Round, RoundArray
 from tidemill.ledger.ledger import START_FAILURES
-from tidemill.manifest import write_manifest
 from tidemill.worker import code as worker_code
 
 WHEEL = {
@@ -48,7 +48,7 @@ def ship(team, items, files, *, chunk_size=100, **spec):
     write_manifest(team.store, written.job, items, chunk_size)
     ledger = Ledger(team.store, written.job)
     round_ = Round(round=0, arrays=[RoundArray(name="a", first=0, count=chunks)], code=packed.sha256)
-    return TeamJob(team, written, ledger, ledger.write_spec(written), ledger.write_round(round_))
+    return TeamJob(team, written, ledger, write_spec(ledger, written), write_round(ledger, round_))
 
 
 @pytest.fixture

@@ -57,17 +57,6 @@ class Ledger:
 
     # ---- the spec and the rounds --------------------------------------------------------------------------------
 
-    def write_spec(self, spec: JobSpec) -> str:
-        """Write `job.json`, once.
-
-        Returns:
-            Its SHA-256, which travels with everything that is enqueued.
-
-        Raises:
-            StoreError: Another spec stands there.
-        """
-        return self._write_once(names.spec(self.job), spec.model_dump_json().encode())
-
     def spec(self, sha256: str | None = None) -> JobSpec:
         """The job's spec.
 
@@ -79,14 +68,6 @@ class Ledger:
             StoreError: It is another one, or written for a newer Tidemill.
         """
         return self._read(names.spec(self.job), JobSpec, sha256)
-
-    def write_round(self, round_: Round) -> str:
-        """Write `rounds/<r>.json`, once, before anything of it is enqueued. Returns its SHA-256.
-
-        Raises:
-            StoreError: Another round stands there: somebody else retried or resumed at the same time.
-        """
-        return self._write_once(names.round_(self.job, round_.round), round_.model_dump_json().encode())
 
     def round(self, number: int, sha256: str | None = None) -> Round:
         """A round (see `spec` for the errors)."""
@@ -104,11 +85,6 @@ class Ledger:
         if self._index is None:
             self._index = ManifestIndex.load(self.store, self.job)
         return self._index
-
-    def _write_once(self, name: str, data: bytes) -> str:
-        if not self.store.create(name, data).ours:
-            raise StoreError(f"{self.store.uri_of(name)} exists and says something else.", "Submit under a new name.")
-        return hashlib.sha256(data).hexdigest()
 
     def _read(self, name: str, model: type[Any], sha256: str | None) -> Any:
         data = self.store.get(name)
@@ -297,11 +273,6 @@ class Ledger:
             found = in_parts(self.store, folder, ends, pool)
         fresh = (entry.name for entry in found if entry.modified > now - ALIVE_SECONDS)
         return {int(name[len(folder) + 1 :].partition("/")[0]) for name in fresh}
-
-    def failed_chunks(self, number: int) -> dict[int, int]:
-        """By chunk: how many items failed in a round, where any did."""
-        found = self.store.list(names.of_round(self.job, number, "failed"))
-        return {chunk: int(count) for chunk, count in map(names.chunk_of_marker, found)}
 
     def look(self) -> Look:
         """What the names of a job's objects say now: no record is read."""

@@ -1,0 +1,68 @@
+"""What a submit leaves in a job store, written and read by tests that have no client at hand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, repeat
+
+from tidemill.job import Item, JobSpec
+from tidemill.ledger import Ledger, Round, names
+from tidemill.manifest import ManifestIndex, ManifestInfo, read_chunk, write_frames
+from tidemill.store import Store
+
+
+def write_manifest(
+    store: Store, job: str, items: Iterable[Item | str], chunk_size: int, first_sizes: Sequence[int] = ()
+) -> ManifestInfo:
+    """Write items as they come; an item's index is its position.
+
+    Args:
+        store: The job store.
+        job: The job's id.
+        items: In order.
+        chunk_size: Items a chunk.
+        first_sizes: Sizes of the first chunks, where they are smaller.
+    """
+    return write_frames(store, job, _frames(iter(items), chain(first_sizes, repeat(chunk_size))))
+
+
+def _frames(source: Iterator[Item | str], sizes: Iterable[int]) -> Iterator[tuple[bytes, int]]:
+    for size in sizes:
+        if not (batch := list(islice(source, size))):
+            return
+        yield "\n".join(map(_line, batch)).encode(), len(batch)
+
+
+def _line(item: Item | str) -> str:
+    if isinstance(item, str):
+        return json.dumps(item)
+    return json.dumps(item.uri if item.meta is None else {"uri": item.uri, "meta": item.meta})
+
+
+def read_items(store: Store, job: str) -> list[Item]:
+    """Every item in order."""
+    chunks = ManifestIndex.load(store, job).chunks
+    return [item for chunk in range(chunks) for item in read_chunk(store, job, chunk)]
+
+
+def write_spec(ledger: Ledger, spec: JobSpec) -> str:
+    """Write `job.json`; returns its SHA-256, which travels with everything that is enqueued."""
+    return _written(ledger, names.spec(ledger.job), spec.model_dump_json().encode())
+
+
+def write_round(ledger: Ledger, round_: Round) -> str:
+    """Write `rounds/<r>.json`; returns its SHA-256."""
+    return _written(ledger, names.round_(ledger.job, round_.round), round_.model_dump_json().encode())
+
+
+def _written(ledger: Ledger, name: str, data: bytes) -> str:
+    assert ledger.store.create(name, data).ours, f"{name} exists and says something else"
+    return hashlib.sha256(data).hexdigest()
+
+
+def failed_chunks(ledger: Ledger, number: int) -> dict[int, int]:
+    """By chunk: how many items failed in a round, where any did."""
+    found = ledger.store.list(names.of_round(ledger.job, number, "failed"))
+    return {chunk: int(count) for chunk, count in map(names.chunk_of_marker, found)}
