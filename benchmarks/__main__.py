@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import figures
 
-NAMES = ("submit", "publish", "status", "items", "cli", "image", "chaos", "fleet", "review")
+NAMES = ("submit", "publish", "status", "items", "cli", "image", "chaos", "fleet", "review", "preview")
 TIMEOUT_SECONDS = 1800
 
 
