@@ -55,8 +55,11 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
     What a holder gets that is itself new in this preview is `low`: nobody has it yet. Wildcards and everybody are not.
     """
     created = {step.urn for step in steps if step.op == "create"}
+    deleted = {step.urn for step in steps if step.op == "delete"}
     account = _account(steps)
     for step in steps:
+        if step.op == "delete":
+            yield from _bounds_deleted(step, deleted)
         if step.op in ("same", "read", "refresh", "delete") or not step.new_state:
             continue
         if step.type.startswith("aws:"):
@@ -98,8 +101,23 @@ def _aws(step: Step, created: set[str], account: str | None) -> Iterator[Finding
     yield from _attached(step, fresh)
 
 
+def _bounds_deleted(step: Step, deleted: set[str]) -> Iterator[Finding]:
+    """Denials that go with the resource that holds them, while what they bound stays."""
+    sources = step.old_state.property_dependencies if step.old_state else {}
+    on = {urn for urns in sources.values() for urn in urns or []}
+    if on and on <= deleted:
+        return
+    for key in _CALLED:
+        lost = widened(grants(step.old.get(key)) or [], [])
+        if lost:
+            yield _finding(step, "high", _aws_title(key, lost), *map(str, lost))
+
+
 def _attached(step: Step, fresh: bool) -> Iterator[Finding]:
-    """Managed policies, which are named and not written here."""
+    """Managed policies and boundaries, which are named and not written here."""
+    bound = step.old.get("permissionsBoundary")
+    if bound and bound != step.new.get("permissionsBoundary"):
+        yield _finding(step, "high", "the permissions boundary is another, or none", str(bound))
     old, new = (_arns(side) for side in (step.old, step.new))
     added = sorted(new - old)
     if added:

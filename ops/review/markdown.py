@@ -19,6 +19,9 @@ LIMIT = 65_400
 """Bytes. GitHub takes 65,536 characters; a mark that finds the comment again goes before it."""
 
 
+_HEAD = ("| severity | stack | resource | what |", "|---|---|---|---|")
+
+
 @dataclass(frozen=True)
 class Detail:
     """How much is told."""
@@ -134,38 +137,43 @@ def _errors(stacks: Iterable[StackReview], detail: Detail) -> Iterator[str]:
 
 
 def _findings(review: Review, severities: Iterable[Severity], detail: Detail) -> list[str]:
-    rows = []
-    for severity in severities:
-        grouped = _groups(_of(review, severity))
-        most = detail.most(severity)
-        kept = grouped[:most]
-        rows += [_finding(severity, stack, group, detail) for stack, group in kept]
-        if len(kept) < len(grouped):
-            rows.append(f"| {severity} | | | and {len(grouped) - len(kept)} more |")
-    head = ["| severity | stack | resource | what |", "|---|---|---|---|"]
-    return [*head, *rows] if rows else []
+    rows = [row for severity in severities for row in _of_severity(severity, _of(review, severity), detail)]
+    return [*_HEAD, *rows] if rows else []
 
 
-def _groups(found: Iterable[tuple[StackReview, Finding]]) -> list[tuple[StackReview, list[Finding]]]:
-    """Findings that say the same of several resources of a stack are one row."""
-    rows: dict[tuple[str, str, str], tuple[StackReview, list[Finding]]] = {}
+def _of_severity(severity: Severity, found: list[tuple[StackReview, Finding]], detail: Detail) -> Iterator[str]:
+    grouped = _groups(found)
+    kept = grouped[: detail.most(severity)]
+    for group in kept:
+        yield _finding(severity, group, detail)
+    if len(kept) < len(grouped):
+        yield f"| {severity} | | | and {len(grouped) - len(kept)} more |"
+
+
+def _groups(found: Iterable[tuple[StackReview, Finding]]) -> list[list[tuple[StackReview, Finding]]]:
+    """Findings that say the same of several resources or stacks are one row."""
+    rows: dict[tuple[str, str], list[tuple[StackReview, Finding]]] = {}
     for stack, finding in found:
-        key = (stack.stack, finding.kind, finding.title)
-        rows.setdefault(key, (stack, []))[1].append(finding)
+        rows.setdefault((finding.kind, finding.title), []).append((stack, finding))
     return list(rows.values())
 
 
-def _finding(severity: Severity, stack: StackReview, group: list[Finding], detail: Detail) -> str:
-    names = list(dict.fromkeys(finding.resource for finding in group if finding.resource))
+def _finding(severity: Severity, group: list[tuple[StackReview, Finding]], detail: Detail) -> str:
     most = detail.names * (10 if severity == "critical" else 1)
-    shown = ", ".join(code(name) for name in names[:most])
-    shown += f" and {len(names) - most} more" if len(names) > most else ""
-    lines = list(dict.fromkeys(line for finding in group for line in finding.details))
+    stacks = _names((stack.stack for stack, _ in group), most)
+    resources = _names((finding.resource for _, finding in group if finding.resource), most)
+    lines = list(dict.fromkeys(line for _, finding in group for line in finding.details))
     told = [code(_cut(line)) for line in lines[: detail.lines]]
     if detail.lines and len(lines) > len(told):
         told.append(f"and {len(lines) - len(told)} more")
-    what = "<br>".join([f"**{words(_cut(group[0].title))}**", *told])
-    return f"| {severity} | {code(stack.stack)} | {shown} | {what} |"
+    what = "<br>".join([f"**{words(_cut(group[0][1].title))}**", *told])
+    return f"| {severity} | {stacks} | {resources} | {what} |"
+
+
+def _names(names: Iterable[str], most: int) -> str:
+    each = list(dict.fromkeys(names))
+    shown = ", ".join(code(_cut(name)) for name in each[:most])
+    return f"{shown} and {len(each) - most} more" if len(each) > most else shown
 
 
 def _cut(line: str, most: int = 400) -> str:
@@ -187,12 +195,7 @@ def _stack(stack: StackReview, detail: Detail) -> list[str]:
     low = [finding for finding in stack.findings if finding.severity == "low"]
     body: list[str] = []
     if low and detail.low != 0:
-        body += ["", "| severity | stack | resource | what |", "|---|---|---|---|"]
-        grouped = _groups([(stack, finding) for finding in low])
-        kept = grouped[: detail.low]
-        body += [_finding("low", stack, group, detail) for _, group in kept]
-        if len(kept) < len(grouped):
-            body.append(f"| low | | | and {len(grouped) - len(kept)} more |")
+        body += ["", *_HEAD, *_of_severity("low", [(stack, finding) for finding in low], detail)]
     body += ["", *_rows(stack.changes, detail)]
     while body and not body[-1]:
         body.pop()
@@ -259,7 +262,7 @@ def _left_out(review: Review, detail: Detail) -> str:
     cut = [s for s in SEVERITIES if (most := detail.most(s)) is not None and len(_groups(_of(review, s))) > most]
     if cut:
         parts.append(f"findings of {' and '.join(cut)} severity")
-    if any(len(group) > detail.names for s in SEVERITIES for _, group in _groups(_of(review, s))):
+    if any(len(group) > detail.names for s in SEVERITIES for group in _groups(_of(review, s))):
         parts.append("names of resources in findings")
     if detail.lines < Detail.lines:
         long = any(len(f.details) > detail.lines for stack in review.stacks for f in stack.findings)

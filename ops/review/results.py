@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ops.review.document import Policy, Preview
 from ops.review.models import SEVERITIES, Finding, PolicyResult, Severity, Waiver
+from ops.review.values import clean
 
 _SOON_DAYS = 14
 _MANDATORY = ("mandatory", "remediate")
@@ -43,7 +44,7 @@ def results(preview: Preview) -> tuple[PolicyResult, ...]:
             level=said.level,
             severity=said.severity,
             resource=(said.urn or "").split("::", 3)[-1],
-            message=said.message.strip(),
+            message=str(clean(said.message.strip())),
         )
         for said in _sorted(preview)
     )
@@ -51,7 +52,9 @@ def results(preview: Preview) -> tuple[PolicyResult, ...]:
 
 def waivers(preview: Preview, today: datetime.date) -> tuple[Waiver, ...]:
     """The waivers, by the day that they end."""
-    found = [Waiver(w.rule, w.resource, w.reason, w.until.isoformat(), w.until < today) for w in preview.waivers]
+    found = [
+        Waiver(w.rule, w.resource, str(clean(w.reason)), w.until.isoformat(), w.until < today) for w in preview.waivers
+    ]
     return tuple(sorted(found, key=lambda w: (w.until, w.rule, w.resource or "")))
 
 

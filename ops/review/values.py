@@ -24,6 +24,7 @@ _UNKNOWNS = frozenset(
         "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",
     }
 )
+_WITHIN = re.compile("|".join(sorted(_UNKNOWNS)))
 # Objects with this key are no data: its value says what they are.
 # Source: https://github.com/pulumi/pulumi/blob/v3.259.0/sdk/go/common/resource/sig/sig.go
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
@@ -138,7 +139,7 @@ def _text(value: str, key: str) -> str:
     held = document(value)
     if held is not None:
         return json.dumps(clean(held), ensure_ascii=False)
-    return _LOOKS.sub(HIDDEN, value)
+    return _LOOKS.sub(HIDDEN, _WITHIN.sub(UNKNOWN, value))
 
 
 def _is_named(key: str) -> bool:

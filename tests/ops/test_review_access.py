@@ -46,6 +46,21 @@ def test_a_denial_that_is_gone_is_wider_access():
     assert told(policy(json.dumps({"Statement": []}), deny), kind="access-widened") == []
 
 
+def test_denials_that_are_deleted_are_told_unless_what_they_bound_goes_too():
+    bucket = urn("aws:s3/bucket:Bucket", "it")
+    old = {"bucket": "it", "policy": statement("Deny", Action="s3:*", Resource="*", Principal="*")}
+    gone = step("delete", "aws:s3/bucketPolicy:BucketPolicy", "closed", old=old, needs={"bucket": [bucket]})
+    (found,) = told(gone, kind="access-widened")
+    assert (found.severity, found.title) == ("high", "policy takes away 1 denial")
+    assert told(gone, step("delete", "aws:s3/bucket:Bucket", old={}), kind="access-widened") == []
+
+
+def test_a_boundary_that_is_taken_off_is_told():
+    old, new = {"permissionsBoundary": "arn:aws:iam::123456789012:policy/team"}, {}
+    (found,) = told(step("update", ROLE, old=old, new=new), kind="access-widened")
+    assert (found.severity, found.details) == ("high", ("arn:aws:iam::123456789012:policy/team",))
+
+
 def test_a_policy_that_is_not_known_yet_is_said_to_be_and_never_passed_over():
     (found,) = told(policy(statement(Action="s3:A", Resource="x"), UNKNOWN), kind="access-widened")
     assert found.severity == "medium"

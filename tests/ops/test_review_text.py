@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from ops.review.build import build
+from ops.review.document import parse
 from ops.review.escape import block, code, words
 from ops.review.markdown import LIMIT, render
 from ops.review.values import clean, hides
-from tests.ops.review_steps import reviewed, stack, statement, step
+from tests.ops.review_steps import TODAY, document, reviewed, stack, statement, step
 
 SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "leak-me"}
 GITHUB = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -166,6 +168,17 @@ def test_a_comment_is_never_longer_than_github_takes_and_what_is_dangerous_goes_
     assert text.index("deletes the bucket") < text.index("policy adds")
     assert ("Left out" in text) is (count > 30)
     assert text.count("<details>") == text.count("</details>") == 1
+
+
+def test_what_many_stacks_do_alike_is_told_once():
+    previews = [
+        parse(json.dumps(document(step("delete", "aws:s3/bucket:Bucket", "store", old={}), stack=f"team-{n}")), "x")
+        for n in range(3)
+    ]
+    text = render(build(previews, TODAY))
+    assert text.count("deletes the bucket") == 1
+    assert "| critical | `team-0`, `team-1`, `team-2` | `store` |" in text
+    assert text.startswith("## Tidemill: 3 critical, 3 resources change")
 
 
 def test_a_long_name_or_value_breaks_no_limit():
