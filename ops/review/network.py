@@ -51,14 +51,14 @@ def egress(steps: list[Step], before: bool) -> set[str]:
     found = set()
     used = _used(steps, before)
     for step in steps:
-        inputs = step.old if before else step.new
-        if not inputs or (step.type == _SUBNET and used and step.urn not in used):
+        state = step.before if before else step.after
+        if not state or (step.type == _SUBNET and used and step.urn not in used):
             continue
         if step.type in ("aws:ec2/natGateway:NatGateway", "gcp:compute/routerNat:RouterNat"):
             found.add("nat")
-        elif _has_addresses(step.type, inputs):
+        elif _has_addresses(step.type, state.inputs):
             found.add("public")
-        elif step.type == "aws:ec2/vpcEndpoint:VpcEndpoint" and inputs.get("vpcEndpointType") == "Interface":
+        elif step.type == "aws:ec2/vpcEndpoint:VpcEndpoint" and state.inputs.get("vpcEndpointType") == "Interface":
             found.add("endpoints")
     return found
 

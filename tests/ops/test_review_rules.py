@@ -193,6 +193,20 @@ def test_a_subnet_of_a_nat_gateway_alone_gives_machines_no_address():
     assert [finding.severity for finding in told(*steps, outside, kind="network-opened")] == ["low"]
 
 
+def test_a_way_out_that_changes_is_told_by_what_machines_use():
+    """The NAT gateway's own subnet is public, and no machine starts in it."""
+    private, nat = (urn("aws:ec2/subnet:Subnet", name) for name in ("private", "nat"))
+    closed = step("same", "aws:ec2/subnet:Subnet", "private", new={"mapPublicIpOnLaunch": False})
+    steps = [
+        closed,
+        step("same", ENVIRONMENT, new={}, needs={"computeResources": [private]}),
+        step("create", "aws:ec2/subnet:Subnet", "nat", new={"mapPublicIpOnLaunch": True}),
+        step("create", "aws:ec2/natGateway:NatGateway", new={}, needs={"subnetId": [nat]}),
+        step("delete", "aws:ec2/vpcEndpoint:VpcEndpoint", old={"vpcEndpointType": "Interface"}),
+    ]
+    assert told_of(*steps, kind="network-opened") == [("high", "egress is nat, was endpoints")]
+
+
 def test_a_region_without_prices_is_unknown_and_never_free():
     """With the package's own table."""
     fleet = {"computeResources": {"type": "SPOT", "maxVcpus": 64, "instanceTypes": ["c7i.xlarge"]}}

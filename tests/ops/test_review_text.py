@@ -136,6 +136,10 @@ def test_a_hostile_stack_forges_nothing_in_the_whole_comment(value):
     assert "@example" not in re.sub(r"`[^`]*`", "", bad)
 
 
+def test_what_cannot_be_seen_is_written_out():
+    assert code("a\u202egnp.exe\u200b") == "<code>a&#92;u202egnp.exe&#92;u200b</code>"
+
+
 def test_a_mention_outside_of_code_is_broken_up():
     assert "@" not in words("ask @example/admins")
     assert words("see #1").count("&#8203;") == 1
