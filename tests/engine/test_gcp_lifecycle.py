@@ -66,12 +66,39 @@ def test_a_project_that_is_not_there_is_one_clean_line(google, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def before(google) -> set[str]:
+def old(google) -> dict[str, str]:
+    """Full names of what somebody made by hand before Tidemill came."""
+    here = f"projects/{google.project}"
+    google.make_bucket("old-store")
+    repositories = f"v1/{here}/locations/us-central1/repositories"
+    google.call("artifactregistry", "POST", f"{repositories}?repositoryId=old-images", {"format": "DOCKER"})
+    google.call("pubsub", "PUT", f"v1/{here}/topics/old", {})
+    google.call("pubsub", "PUT", f"v1/{here}/subscriptions/old-work", {"topic": f"{here}/topics/old"})
+    return {
+        "repository": f"{here}/locations/us-central1/repositories/old-images",
+        "topic": f"{here}/topics/old",
+        "subscription": f"{here}/subscriptions/old-work",
+    }
+
+
+def test_a_bucket_that_exists_already_is_taken_over_with_the_settings_of_a_store(google, old, tmp_path_factory):
+    project = copy_of("demo-gcp", google, tmp_path_factory)
+    with project.config() as config:
+        config["tidemill:imports"] = {"store": "old-store"}
+    run = project.run("preview", events=True).ok()
+    bucket = "Bucket demo-local-store-bucket-old-store"
+    assert [str(step) for step in run.steps if step.op != "create"] == [f"import {bucket}", f"update {bucket}"]
+    (line,) = (line for line in run.text.splitlines() if f"{bucket.partition(' ')[2]} update [diff: " in line)
+    assert "publicAccessPrevention" in line
+
+
+@pytest.fixture(scope="module")
+def before(google, old) -> set[str]:
     return google.names()
 
 
 @pytest.fixture(scope="module")
-def project(before, google, tmp_path_factory) -> Project:
+def project(before, old, google, tmp_path_factory) -> Project:
     project = copy_of("vision-gcp-dev", google, tmp_path_factory)
     with project.config() as config:
         config["tidemill:budget"] = {
@@ -82,8 +109,13 @@ def project(before, google, tmp_path_factory) -> Project:
         cpu = config["tidemill:queues"]["cpu"]
         cpu["capacity"] = [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 32}]
         cpu["secrets"] = {"HF_TOKEN": f"projects/{google.project}/secrets/hf-token"}
+        queue = {"topic": old["topic"], "subscription": old["subscription"]}
+        config["tidemill:imports"] = {"repository": old["repository"], "queues": {"cpu": queue}}
     run = project.up("--policy-pack", "policy").ok()
-    assert {step.op for step in run.steps} == {"create"}
+    taken = ["Repository", "Subscription", "Topic"]
+    for op in ("import", "update"):
+        assert sorted(step.kind.rpartition(":")[2] for step in run.steps if step.op == op) == taken
+    assert {step.op for step in run.steps} == {"create", "import", "update"}
     assert run.violations == []
     return project
 
@@ -111,6 +143,7 @@ def test_the_second_rung_is_off_and_what_opens_it_is_left_alone(project, google)
     assert closed["autoscalingPolicy"]["mode"] == "OFF"
     opened = {"autoscalingPolicy": {"mode": "ONLY_SCALE_OUT"}}
     google.call("compute", "PATCH", f"{SCALERS}?autoscaler={closed['name']}", opened)
+    assert project.run("refresh", "--preview-only", "--expect-no-changes").ok()
     assert project.refresh("--expect-no-changes").ok()
     assert project.up("--expect-no-changes").ok().plan == []
     still = scaler(google, "on-demand")["autoscalingPolicy"]
@@ -135,9 +168,10 @@ def test_more_scratch_is_a_new_template_that_groups_take_without_a_machine_being
 
 def test_destroy_stops_while_purge_is_not_allowed_and_names_the_key(project, google):
     there = google.names()
-    run = project.destroy().refused()
-    assert "protected" in run.text
-    assert "tidemill:allow" in run.text
+    # Without the preview that would have stopped it, too: what is not protected would be gone by then.
+    for run in (project.run("destroy", "--preview-only").refused(), project.destroy().refused()):
+        assert "protected" in run.text
+        assert "tidemill:allow" in run.text
     assert google.names() == there
 
 
@@ -148,6 +182,12 @@ def test_with_purge_a_plain_destroy_leaves_nothing(project, google, before):
         config["tidemill:allow"] = ["purge"]
     run = project.up().ok()
     assert not any("delete" in step.op or "replace" in step.op for step in run.steps)
+    listed = project.run("destroy", "--preview-only", events=True).ok().steps
+    assert {step.op for step in listed} == {"delete"}
+    assert len(listed) == len(project.resources())
     project.destroy().ok()
     assert project.resources() == []
-    assert sorted(google.names() - before) == []
+    after = google.names()
+    assert sorted(after - before) == []
+    # What was taken over with images in it stays; a queue goes with its stack.
+    assert {name.rpartition("/")[2] for name in before - after} == {"old", "old-work"}

@@ -43,6 +43,7 @@ def test_a_second_up_changes_nothing(project):
 
 
 def test_a_refresh_finds_no_difference(project):
+    assert project.run("refresh", "--preview-only", "--expect-no-changes").ok()
     assert project.refresh("--expect-no-changes").ok()
     assert project.up("--expect-no-changes").ok().plan == []
 
@@ -108,9 +109,9 @@ def test_another_image_beside_it_is_another_definition(project):
 def test_destroy_stops_while_purge_is_not_allowed_and_names_the_key(project, cloud):
     there = inventory(cloud.env)
     # Without the preview that would have stopped it, too: what is not protected would be gone by then.
-    run = project.destroy().refused()
-    assert "protected" in run.text
-    assert "tidemill:allow" in run.text
+    for run in (project.run("destroy", "--preview-only").refused(), project.destroy().refused()):
+        assert "protected" in run.text
+        assert "tidemill:allow" in run.text
     assert inventory(cloud.env) == there
 
 
@@ -121,6 +122,9 @@ def test_with_purge_a_plain_destroy_leaves_nothing(project, cloud, before):
         config["tidemill:allow"] = ["purge"]
     run = project.up().ok()
     assert not any("delete" in step.op or "replace" in step.op for step in run.steps)
+    listed = project.run("destroy", "--preview-only", events=True).ok().steps
+    assert {step.op for step in listed} == {"delete"}
+    assert len(listed) == len(project.resources())
     project.destroy().ok()
     assert project.resources() == []
     assert inventory(cloud.env) == before

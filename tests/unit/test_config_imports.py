@@ -1,8 +1,12 @@
 """What a stack takes over, by the rules that need more than one key. What exists is for the engine's tests."""
 
+import re
+import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from components.config import ConfigError, parse
 from components.config.checks.imports import check_place
@@ -58,3 +62,15 @@ def test_what_is_in_another_project_is_refused():
     with pytest.raises(ConfigError, match="other, the stack's project") as refused:
         check_place(parsed, "us-central1", "other")
     assert refused.value.key == "tidemill:imports.queues.cpu.topic"
+
+
+def test_the_stack_files_of_the_documentation_are_right():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "upgrading.md").read_text()
+    blocks = [yaml.safe_load(textwrap.dedent(block)) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+    capacities = [block["capacity"] for block in blocks if "capacity" in block]
+    on_aws, on_gcp = (block["tidemill:imports"] for block in blocks if "tidemill:imports" in block)
+    assert len(capacities) == 2
+    for capacity in capacities:
+        parse({**GOOD, "queues": {"cpu": GOOD["queues"]["cpu"] | {"capacity": capacity}}})
+    check_place(parse(config(GOOD, on_aws, registry={"repositories": ["preprocess"]})), "us-west-2", None)
+    check_place(parse(config(GOOD_ON_GCP, on_gcp)), "us-central1", "vision-dev")
