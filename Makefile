@@ -2,6 +2,8 @@
 # make test          lint and all tests
 # make test-images   the worker in images that have another C library or none   (needs apt)
 # make worker        builds the worker's image; PUSH=REGISTRY pushes it
+# make stack         a new team's stack file    (TEAM=vision ENV=prod CLOUD=aws)
+# make queue         a queue of a stack file    (STACK=vision-dev DO=add NAME=gpu SET='item.gpus=1 …')
 # All set up what they need on a machine with Python 3.11, make, git and Go.
 
 SHELL := /bin/bash
@@ -17,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Activated environments of the caller must not leak into ours.
 unexport VIRTUAL_ENV PYTHONPATH
 
-.PHONY: help demo test test-images worker lint format lines lock preview review engine bench clean
+.PHONY: help demo test test-images worker lint format lines lock stack queue preview review engine bench clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -76,6 +78,12 @@ lock: $(INSTALLED)
 	  --generate-hashes --no-emit-index-url --no-header --output-file requirements.txt pyproject.toml
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --constraints requirements.txt --generate-hashes \
 	  --no-emit-index-url --no-header --output-file plugin/requirements.txt plugin/requirements.in
+
+stack: $(INSTALLED)
+	@$(BIN)/python -m ops stack --team "$(TEAM)" --env "$(ENV)" --cloud $(CLOUD)
+
+queue: $(INSTALLED)
+	@$(BIN)/python -m ops queue $(DO) --stack $(STACK) $(NAME) $(SET)
 
 preview: engine
 	@$(BIN)/python -m ops preview --stack $(STACK)

@@ -12,6 +12,7 @@ from ops.preview import preview
 from ops.prices import prices
 from ops.quotas import quotas
 from ops.review.command import review
+from ops.stack import stack
 from ops.workflows import workflows
 
 
@@ -31,6 +32,7 @@ main.add_command(preview)
 main.add_command(prices)
 main.add_command(quotas)
 main.add_command(review)
+main.add_command(stack)
 main.add_command(workflows)
 
 if __name__ == "__main__":

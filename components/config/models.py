@@ -239,34 +239,66 @@ class StackConfig(Model):
     team: Name = Field(description="The team that owns the pipeline: the trust boundary, and a tag on everything.")
     environment: Name = Field(description="Which of the team's pipelines this is: dev, prod.")
     cloud: Literal["aws", "gcp"] = Field(default="aws", description="The cloud that the pipeline is on.")
-    network: Network = Field(default=Network(), description="Where machines run.")
-    data: Data = Field(default=Data(), description="Buckets that jobs may use beside the job store.")
+    network: Network = Field(
+        default=Network(), description="Where machines run.", examples=[{"create": {"egress": "public"}}]
+    )
+    data: Data = Field(
+        default=Data(),
+        description="Buckets that jobs may use beside the job store.",
+        examples=[
+            {"read": ["s3://raw-images"], "write": ["s3://features/vision/"]},
+            {"read": ["gs://raw-images"], "write": ["gs://features/vision/"]},
+        ],
+    )
     store: Store = Field(default=Store(), description="The job store.")
     registry: Registry = Field(default=Registry(), description="The team's image repositories.")
     logs: Logs = Field(default=Logs(), description="The workers' log lines.")
     budget: Budget | None = Field(
         default=None,
         description="A monthly budget with notices by e-mail. Leave out for none; it costs nothing.",
+        examples=[
+            {"monthly_usd": 500, "notify": ["ml-platform@example.com"]},
+            {
+                "monthly_usd": 500,
+                "notify": ["ml-platform@example.com"],
+                "billing_account": "012345-6789AB-CDEF01",
+            },
+        ],
     )
     worker_image: str | None = Field(
         default=None,
         description="The worker's image by digest, as `make worker PUSH=REGISTRY` prints it; it runs beside every "
         "image of the queues. Leave out when the images bring `tidemill` themselves.",
+        examples=[f"registry://tidemill-worker@sha256:{64 * '0'}"],
     )
     queues: dict[Name, Queue] = Field(
         min_length=1,
         max_length=50,
         description="The queues, by the name that users type. AWS has 50 in an account and region, for all stacks.",
     )
-    access: Access = Field(default=Access(), description="Who may submit.")
-    imports: Imports = Field(default=Imports(), description="What exists already and is taken over.")
+    access: Access = Field(
+        default=Access(),
+        description="Who may submit.",
+        examples=[
+            {"submitters": ["arn:aws:iam::123456789012:role/vision-engineers"]},
+            {"submitters": ["group:vision-engineers@example.com"]},
+        ],
+    )
+    imports: Imports = Field(
+        default=Imports(),
+        description="What exists already and is taken over.",
+        examples=[{"store": "vision-results"}],
+    )
     permission_boundary: Annotated[str, matching(POLICY, "the ARN of an IAM policy")] | None = Field(
-        default=None, description="AWS: IAM policy that bounds every role of the stack."
+        default=None,
+        description="AWS: IAM policy that bounds every role of the stack.",
+        examples=["arn:aws:iam::123456789012:policy/boundary"],
     )
     allow: Annotated[list[Literal["replace", "purge"]], unique] = Field(
         default=[],
         description="`replace` lifts protection from compute environments and machine groups; `purge` from everything, "
         "and lets destroy empty the buckets and registries.",
+        examples=[["replace"]],
     )
 
     waivers: list[Waiver] = Field(

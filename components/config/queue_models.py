@@ -214,6 +214,7 @@ class Queue(Model):
         max_length=3,
         description="Ladder of capacity, first rung first; Batch takes at most 3. GCP: Spot, On-Demand, or Spot and "
         "then On-Demand.",
+        examples=[[{"market": "spot", "max_cpus": 256}]],
     )
     scratch_gib: int = Field(
         default=100,
@@ -226,21 +227,35 @@ class Queue(Model):
         max_length=40,
         description="Environment variables from Secrets Manager or SSM parameters, by ARN; on GCP from Secret Manager, "
         "projects/p/secrets/s with or without /versions/n",
+        examples=[
+            {"HF_TOKEN": "arn:aws:secretsmanager:us-west-2:123456789012:secret:hf-token-AbCdEf"},
+            {"HF_TOKEN": "projects/vision-dev/secrets/hf-token"},
+        ],
     )
     timeout_minutes: int | None = Field(
         default=None,
         ge=1,
         le=20_160,
         description="AWS only. Longest run of one chunk on a machine. Leave out for no limit; items have their own.",
+        examples=[720],
     )
     shared_memory_mib: int | None = Field(
-        default=None, ge=1, le=1_048_576, description="Size of /dev/shm in MiB. Leave out for Docker's 64."
+        default=None,
+        ge=1,
+        le=1_048_576,
+        description="Size of /dev/shm in MiB. Leave out for Docker's 64.",
+        examples=[1024],
     )
     ulimits: dict[str, int] = Field(
-        default={}, description="Limits by name, such as nofile; soft and hard are the same."
+        default={},
+        description="Limits by name, such as nofile; soft and hard are the same.",
+        examples=[{"nofile": 65536}],
     )
     mounts: dict[Name, Mount] = Field(
-        default={}, max_length=10, description="Folders, shared file systems and buckets to mount."
+        default={},
+        max_length=10,
+        description="Folders, shared file systems and buckets to mount.",
+        examples=[{"models": {"host": "/mnt/disks/models", "path": "/mnt/models"}}],
     )
     stuck_after_minutes: int = Field(
         default=240,
@@ -249,7 +264,9 @@ class Queue(Model):
         description="AWS only. Cancel a job that no machine of the queue can ever run after this many minutes at the "
         "queue's head. Waiting for Spot capacity is never cancelled.",
     )
-    aws: AwsQueueOptions = Field(default=AwsQueueOptions(), description="What only AWS has.")
+    aws: AwsQueueOptions = Field(
+        default=AwsQueueOptions(), description="What only AWS has.", examples=[{"placement_group": "spread"}]
+    )
     gcp: GcpQueueOptions = Field(default=GcpQueueOptions(), description="What only GCP has.")
 
     @property

@@ -1,0 +1,157 @@
+"""`python -m ops stack`: a new team's stack file, with the least that is needed and every other key as a comment."""
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import click
+import yaml
+from pydantic import BaseModel
+
+from components.config import ConfigError, StackConfig, parse
+from ops import project
+from ops.check import problems
+
+_REGIONS = {"aws": "us-west-2", "gcp": "us-central1"}
+_QUEUE, _IMAGE = "cpu", "registry://app:1.0.0"
+_PRODUCTION = "prod"
+_WIDTH = 120
+_HEAD = """\
+# yaml-language-server: $schema=schema.json
+# Keys behind a # have the value that stands there, or an example. Take the # away to set them; docs/stack-keys.md has
+# every key with its range and what it costs.
+"""
+
+
+@click.command()
+@click.option("--team", required=True, help="The team: the trust boundary, and a tag on everything.")
+@click.option("--env", "environment", required=True, help="Which of the team's pipelines: dev, prod.")
+@click.option("--cloud", type=click.Choice(["aws", "gcp"]), default="aws", show_default=True)
+@click.option("--region", help="Where it runs.  [default: us-west-2, on GCP us-central1]")
+@click.option("--project", "gcp_project", help="GCP: the project.  [default: TEAM-ENV]")
+def stack(team: str, environment: str, cloud: str, region: str | None, gcp_project: str | None) -> None:
+    """Write the stack file of a team's new pipeline, and say what to type next.
+
+    Exits 2 when a name is wrong or the file is there already; nothing is written then.
+    """
+    name = f"{team}-{environment}" if cloud == "aws" else f"{team}-gcp-{environment}"
+    path = project.STACKS / f"Pulumi.{name}.yaml"
+    place = {f"{cloud}:region": region or _REGIONS[cloud]}
+    if cloud == "gcp":
+        place = {"gcp:project": gcp_project or f"{team}-{environment}", **place}
+    try:
+        text = stack_text(team, environment, cloud, place)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    except FileExistsError:
+        raise click.UsageError(
+            f"stacks/{path.name} is there already. Edit it, `python -m ops queue add --stack {name} ...` adds a queue."
+        ) from None
+    others = [other for other in sorted(project.STACKS.glob("Pulumi.*.yaml")) if other != path]
+    wrong = [line for line in problems([*others, path]) if line.startswith(f"{path.name}: ")]
+    if wrong:
+        path.unlink()
+        raise click.UsageError(wrong[0])
+    own = f"the image of the queue {_QUEUE}" + (" and the budget" if environment == _PRODUCTION else "")
+    click.echo(f"stacks/{path.name} is written. Put in {own}, then:\n\n{_next(name)}")
+
+
+def _next(name: str) -> str:
+    return (
+        f"  make preview STACK={name}          # on an empty cloud of this machine, under the policy pack\n"
+        f'  pulumi stack init {name} --secrets-provider "$secrets"  # once; docs/teams.md\n'
+        "  pulumi preview --diff --policy-pack policy\n"
+        "  pulumi up --policy-pack policy"
+    )
+
+
+def stack_text(team: str, environment: str, cloud: str, place: Mapping[str, str]) -> str:
+    """A stack file's content.
+
+    Args:
+        team: the team.
+        environment: which of its pipelines.
+        cloud: `aws` or `gcp`.
+        place: the keys of the cloud's provider, `aws:region`.
+
+    Raises:
+        ConfigError: team or environment is no name, or too long for the cloud.
+    """
+    values: dict[str, Any] = {"team": team, "environment": environment}
+    values |= {"cloud": cloud} if cloud != "aws" else {}
+    queues = {"queues": {_QUEUE: {"images": {"default": _IMAGE}}}}
+    if environment == _PRODUCTION:
+        # What the policy pack demands of production beside the least: no public addresses, and a budget.
+        values["network"] = {"create": {"egress": "nat"}}
+        budgets = StackConfig.model_fields["budget"].examples or []
+        values["budget"] = next((each for each in budgets if _accepts({**values, **queues, "budget": each})), None)
+    least = {**values, **queues}
+    config = parse(least)
+    lines = ["config:"]
+    lines += [f"  {key}: {value}" for key, value in place.items()]
+    lines += [f"  tidemill:{key}: {_flow(value)}" for key, value in values.items()]
+    lines += ["  tidemill:queues:", f"    {_QUEUE}:", f"      images: {{default: {_IMAGE}}}"]
+    queue = config.queues[_QUEUE]
+    lines += _comments(queue, {"images"}, "      ", lambda key, value: _accepts(_with_queue(least, key, value)))
+    lines += _comments(
+        config, set(least) | {"cloud"}, "  ", lambda key, value: _accepts({**least, key: value}), "tidemill:"
+    )
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _comments(
+    model: BaseModel, given: set[str], indent: str, accepts: Callable[[str, Any], bool], prefix: str = ""
+) -> Iterator[str]:
+    """For each key that the stack's cloud has: its first sentence, and its value or an example, behind a #."""
+    for key, field in type(model).model_fields.items():
+        if key in given:
+            continue
+        value = next(_values(model, key, lambda value, key=key: accepts(key, value)), None)
+        if value is not None:
+            described = re.sub(r"^(AWS|GCP)( only\.|:) ", "", field.description or "")
+            sentence = re.split(r"(?<=\.)\s", described)[0].rstrip(".")
+            yield from textwrap.wrap(
+                f"{sentence[:1].upper()}{sentence[1:]}.",
+                _WIDTH,
+                initial_indent=f"{indent}# ",
+                subsequent_indent=f"{indent}# ",
+            )
+            yield f"{indent}# {prefix}{key}: {_flow(value)}"
+
+
+def _values(model: BaseModel, key: str, accepts: Callable[[Any], bool]) -> Iterator[Any]:
+    """Examples of a key that the stack's cloud takes, then its default without what only another cloud has."""
+    yield from (example for example in type(model).model_fields[key].examples or [] if accepts(example))
+    plain = model.model_dump(mode="json", exclude_none=True).get(key)
+    if isinstance(getattr(model, key), BaseModel) and isinstance(plain, dict):
+        kept = {part: value for part, value in plain.items() if value not in ([], {}) and accepts({part: value})}
+        plain = {part: _one_size(value) for part, value in kept.items()}
+    if plain not in (None, {}, []) and accepts(plain):
+        yield plain
+
+
+def _one_size(value: Any) -> Any:
+    """``{min: 16, max: 16}`` is written ``16``, as GCP has it."""
+    if isinstance(value, dict) and set(value) == {"min", "max"} and value["min"] == value["max"]:
+        return value["min"]
+    return value
+
+
+def _with_queue(least: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    return {**least, "queues": {_QUEUE: {"images": {"default": _IMAGE}, key: value}}}
+
+
+def _accepts(values: Mapping[str, Any]) -> bool:
+    try:
+        parse(values)
+    except ConfigError:
+        return False
+    return True
+
+
+def _flow(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000)
+    return text.removesuffix("\n").removesuffix("\n...")
