@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from components.config.types import Name, matching, unique
 
@@ -28,7 +28,7 @@ class Ci(BaseModel):
     repository: Annotated[str, matching(_REPOSITORY, "owner/name on GitHub, of at most 75 characters", 75)] = Field(
         description="The repository whose workflows may log in."
     )
-    environments: Annotated[list[Name], AfterValidator(unique)] = Field(
+    environments: Annotated[list[Name], unique] = Field(
         min_length=1, max_length=8, description="The environments whose stacks are deployed to this account or project."
     )
     branch: Annotated[str, matching(_BRANCH, "the name of a branch, of at most 30 characters", 30)] = Field(
