@@ -141,7 +141,8 @@ class AwsNetwork(pulumi.ComponentResource):
             vpc_id=self.vpc_id,
             availability_zone=zone,
             cidr_block=self._block(first + (ord(letter) - ord("a")) % _PRIVATE_BLOCKS_START),
-            map_public_ip_on_launch=public,
+            # A NAT gateway brings its own address; nothing else starts in its subnet.
+            map_public_ip_on_launch=self._args.egress == "public",
             tags=self._tags(f"{kind}-{letter}"),
             opts=self._opts,
         )
