@@ -13,8 +13,8 @@ from components.config.types import matching
 
 RULE = re.compile(r"(any|aws|gcp)(-[a-z0-9]+){3,}")
 """Names of the pack's rules: ``<cloud>-<service>-<resource>-<rule>``."""
-_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(T00:00:00Z)?")
-# The engine reads an unquoted day of a stack file as a time and hands it over as one.
+_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})( 00:00:00 \+0000 UTC)?")
+# The engine reads an unquoted day of a stack file as a time, and hands that over as Go writes it.
 
 
 def _day(value: Any) -> datetime.date:

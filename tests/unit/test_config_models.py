@@ -1,5 +1,6 @@
 """Defaults and documentation of the config, the schema for editors, and the table of machines."""
 
+import datetime
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -199,3 +200,21 @@ def test_no_machine_gives_all_its_memory_to_items():
     assert not large.fits(3, 64, 0)
     assert not large.fits(1, 64, 1)
     assert machines.table()["g5.xlarge"].fits(1, 64, 1)
+
+
+@pytest.mark.parametrize("until", [2, 20])
+@pytest.mark.parametrize("form", ["{}", "{} 00:00:00 +0000 UTC"])
+def test_a_waivers_day_is_read_as_a_stack_file_and_as_the_engine_writes_it(until, form):
+    day = datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(until)
+    waiver = {"rule": "aws-s3-bucket-closed", "reason": "Waits for the data team"}
+    for given in (form.format(day), day):
+        config = parse(
+            {
+                "team": "t",
+                "environment": "e",
+                "queues": {"cpu": {"images": {"default": IMAGE}}},
+                "waivers": [waiver | {"until": given}],
+            }
+        )
+        assert config.waivers[0].until == day
+        assert parse(config.model_dump(exclude_unset=True)) == config
