@@ -1,9 +1,12 @@
-"""The policy pack: one rule a file in ``rules/``, every one of them mandatory.
+"""The policy pack: one rule a file in ``rules/``.
 
-Run it with ``pulumi preview --policy-pack policy``. A violation makes the preview fail before anything is created.
+Run it with ``pulumi preview --policy-pack policy --policy-pack-config policy/environments/prod.json``. A violation of
+a mandatory rule makes the preview fail before anything is created. docs/policies.md has the rules.
 """
 
 from pulumi_policy import EnforcementLevel, PolicyPack
 from rules import POLICIES
+from rules.common import front
 
+front.install()
 PolicyPack(name="tidemill", enforcement_level=EnforcementLevel.MANDATORY, policies=POLICIES)

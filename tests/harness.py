@@ -21,6 +21,8 @@ from ops.project import ROOT, copy_project, policy_options
 
 TIMEOUT_SECONDS = 180
 CLOUDS = ("aws:", "gcp:")
+_OTHERS = {"bootstrap": "account", "shared": "shared"}
+"""Which config of the policy pack holds for the projects that have no `tidemill:environment`."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,9 @@ class Run:
 
     @property
     def errors(self) -> list[str]:
-        """What the engine's diagnostics say is wrong; its closing "update failed" is left out."""
-        return [message for message in self._told("error") if "update failed" not in message]
+        """What the engine's diagnostics say is wrong; its closing "update failed" or "preview failed" is left out."""
+        ends = ("update failed", "preview failed")
+        return [message for message in self._told("error") if not message.strip().endswith(ends)]
 
     @property
     def notes(self) -> list[str]:
@@ -182,6 +185,7 @@ class Project:
         # The event log is a debugging option of the CLI.
         self.env = {**env, "PULUMI_BACKEND_URL": backend or f"file://{self._backend}", "PULUMI_DEBUG_COMMANDS": "true"}
         self._runs = 0
+        self._environment = _OTHERS.get(source.name if source else "", "default")
         if source is None:
             copy_project(folder, stack)
         else:
@@ -238,9 +242,11 @@ class Project:
 
     def preview(self, *options: str) -> Run:
         """Preview with the policy pack, as strict as the stack's environment asks for."""
-        config = self._settings().get("config") or {}
-        environment = config.get("tidemill:environment", "default")
-        return self.run("preview", *policy_options(environment), *options, events=True)
+        return self.run("preview", *self.policies(), *options, events=True)
+
+    def policies(self) -> list[str]:
+        """Options for the policy pack, as strict as the stack's environment asks for."""
+        return policy_options((self._settings().get("config") or {}).get("tidemill:environment", self._environment))
 
     def up(self, *options: str) -> Run:
         return self.run("up", "--yes", "--skip-preview", *options, events=True)

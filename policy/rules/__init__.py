@@ -1,21 +1,14 @@
-"""The rules in the order in which a preview reports them."""
+"""The rules, one a file: the file's name is the rule's."""
+
+import pkgutil
+from importlib import import_module
 
 from pulumi_policy import Policy
 
-from . import (
-    aws_batch_compute_environment_in_place_updates,
-    aws_batch_job_queue_scheduling_policy,
-    aws_ec2_launch_template_imdsv2,
-    aws_iam_policy_submitter,
-    aws_iam_role_submitter,
-    aws_s3_bucket_closed,
-)
+_LAST = "any_tidemill_waiver_used"
+"""It has to know what all others have found."""
 
+NAMES = [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]
 POLICIES: list[Policy] = [
-    aws_batch_compute_environment_in_place_updates.POLICY,
-    aws_batch_job_queue_scheduling_policy.POLICY,
-    aws_ec2_launch_template_imdsv2.POLICY,
-    aws_iam_policy_submitter.POLICY,
-    aws_iam_role_submitter.POLICY,
-    aws_s3_bucket_closed.POLICY,
+    import_module(f".{name}", __name__).POLICY for name in sorted(NAMES, key=lambda name: (name == _LAST, name))
 ]

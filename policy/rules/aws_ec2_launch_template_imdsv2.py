@@ -5,21 +5,21 @@ machine's role to whatever can be tricked into one GET.
 Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-options.html
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from pulumi_policy import EnforcementLevel, ReportViolation, ResourceValidationArgs, ResourceValidationPolicy
+from pulumi_policy import ResourceValidationArgs
 
-from .values import UNKNOWN, look
+from .common.rule import HIGH, resource_rule
+from .common.values import UNKNOWN, look
 
 TYPE = "aws:ec2/launchTemplate:LaunchTemplate"
 
 
-def violations(props: Mapping[str, Any]) -> Iterator[str]:
+def violations(args: ResourceValidationArgs) -> Iterator[str]:
     """Yield what is wrong with a launch template's inputs, with its fix."""
-    if look(props, "metadataOptions", "httpEndpoint") == "disabled":
+    if look(args.props, "metadataOptions", "httpEndpoint") == "disabled":
         return
-    tokens = look(props, "metadataOptions", "httpTokens")
+    tokens = look(args.props, "metadataOptions", "httpTokens")
     if tokens is not UNKNOWN and tokens != "required":
         yield (
             f"metadataOptions.httpTokens is {tokens or 'not set'}: version 1 of instance metadata would answer. "
@@ -27,15 +27,10 @@ def violations(props: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    if args.resource_type == TYPE:
-        for message in violations(args.props):
-            report(message, None)
-
-
-POLICY = ResourceValidationPolicy(
-    name="aws-ec2-launch-template-imdsv2",
-    description="Every launch template requires IMDSv2.",
-    enforcement_level=EnforcementLevel.MANDATORY,
-    validate=_validate,
+POLICY = resource_rule(
+    __name__,
+    TYPE,
+    violations=violations,
+    description="Every launch template requires version 2 of instance metadata.",
+    severity=HIGH,
 )

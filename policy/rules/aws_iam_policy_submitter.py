@@ -8,10 +8,11 @@ Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulumi_policy import EnforcementLevel, ReportViolation, ResourceValidationArgs, ResourceValidationPolicy
+from pulumi_policy import ResourceValidationArgs
 
-from .documents import UnreadableDocumentError, forbidden_to_submitters, parse
-from .values import items, look
+from .common.documents import UnreadableDocumentError, forbidden_to_submitters, parse
+from .common.rule import CRITICAL, resource_rule
+from .common.values import items, look
 
 TYPES = (
     "aws:iam/policy:Policy",
@@ -32,10 +33,10 @@ def documents_of(props: Mapping[str, Any]) -> list[Any]:
     return [parse(document) for document in [look(props, "policy"), *inline]]
 
 
-def violations(props: Mapping[str, Any]) -> Iterator[str]:
+def violations(args: ResourceValidationArgs) -> Iterator[str]:
     """Yield what is wrong with a policy's inputs, with its fix."""
     try:
-        actions = list(forbidden_to_submitters(documents_of(props)))
+        actions = list(forbidden_to_submitters(documents_of(args.props)))
     except UnreadableDocumentError as error:
         yield f"{error}: give json.dumps(...) of the document."
         return
@@ -46,15 +47,10 @@ def violations(props: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    if args.resource_type in TYPES:
-        for message in violations(args.props):
-            report(message, None)
-
-
-POLICY = ResourceValidationPolicy(
-    name="aws-iam-policy-submitter",
+POLICY = resource_rule(
+    __name__,
+    *TYPES,
+    violations=violations,
     description="A policy that allows batch:SubmitJob allows neither batch:RegisterJobDefinition nor iam:PassRole.",
-    enforcement_level=EnforcementLevel.MANDATORY,
-    validate=_validate,
+    severity=CRITICAL,
 )

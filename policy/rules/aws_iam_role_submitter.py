@@ -5,12 +5,13 @@ The same rule as ``aws_iam_policy_submitter``, over everything that the stack at
 
 from collections.abc import Iterator, Sequence
 
-from pulumi_policy import EnforcementLevel, PolicyResource, ReportViolation, StackValidationArgs, StackValidationPolicy
+from pulumi_policy import PolicyResource, StackValidationArgs
 
 from .aws_iam_policy_submitter import documents_of
-from .companions import companions
-from .documents import UnreadableDocumentError, forbidden_to_submitters
-from .values import look
+from .common.companions import companions
+from .common.documents import UnreadableDocumentError, forbidden_to_submitters
+from .common.rule import CRITICAL, stack_rule
+from .common.values import look
 
 ROLE = "aws:iam/role:Role"
 INLINE = "aws:iam/rolePolicy:RolePolicy"
@@ -20,8 +21,9 @@ TOO_WIDE = ("/AdministratorAccess", "/PowerUserAccess", "/AWSBatchFullAccess")
 """AWS's own policies that hold both batch:SubmitJob and batch:RegisterJobDefinition."""
 
 
-def violations(resources: Sequence[PolicyResource]) -> Iterator[tuple[str, str]]:
+def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
     """Yield (message with its fix, URN of the role) for every role of a stack that is too wide together."""
+    resources = args.resources
     for role in (r for r in resources if r.resource_type == ROLE):
         attachments = companions(resources, ATTACHMENT, "role", role, ("name", "id"))
         for attachment in attachments:
@@ -50,14 +52,10 @@ def _managed(resources: Sequence[PolicyResource], attachment: PolicyResource) ->
             yield policy
 
 
-def _validate(args: StackValidationArgs, report: ReportViolation) -> None:
-    for message, urn in violations(args.resources):
-        report(message, urn)
-
-
-POLICY = StackValidationPolicy(
-    name="aws-iam-role-submitter",
+POLICY = stack_rule(
+    __name__,
+    ROLE,
+    violations=violations,
     description="A role that may submit jobs may neither register job definitions nor pass roles.",
-    enforcement_level=EnforcementLevel.MANDATORY,
-    validate=_validate,
+    severity=CRITICAL,
 )

@@ -7,11 +7,12 @@ Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/security-best-prac
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pulumi_policy import EnforcementLevel, PolicyResource, ReportViolation, StackValidationArgs, StackValidationPolicy
+from pulumi_policy import PolicyResource, StackValidationArgs
 
-from .companions import companions
-from .documents import UnreadableDocumentError, parse, statements
-from .values import UNKNOWN, items, look
+from .common.companions import companions
+from .common.documents import UnreadableDocumentError, parse, statements
+from .common.rule import CRITICAL, stack_rule
+from .common.values import UNKNOWN, items, look
 
 BUCKETS = ("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2")
 PUBLIC_ACCESS_BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
@@ -21,8 +22,9 @@ FLAGS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPu
 ALGORITHMS = ("AES256", "aws:kms", "aws:kms:dsse")
 
 
-def violations(resources: Sequence[PolicyResource]) -> Iterator[tuple[str, str]]:
+def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
     """Yield (message with its fix, URN of the bucket) for every bucket of a stack that is left open."""
+    resources = args.resources
     for bucket in (r for r in resources if r.resource_type in BUCKETS):
         for check in (_public_access, _encryption, _transport):
             for message in check(resources, bucket):
@@ -87,14 +89,10 @@ def _refuses_http(document: Any) -> bool:
     return objects and any("/" not in r for r in resources)
 
 
-def _validate(args: StackValidationArgs, report: ReportViolation) -> None:
-    for message, urn in violations(args.resources):
-        report(message, urn)
-
-
-POLICY = StackValidationPolicy(
-    name="aws-s3-bucket-closed",
+POLICY = stack_rule(
+    __name__,
+    *BUCKETS,
+    violations=violations,
     description="Every bucket blocks public access, is encrypted and refuses plain HTTP.",
-    enforcement_level=EnforcementLevel.MANDATORY,
-    validate=_validate,
+    severity=CRITICAL,
 )

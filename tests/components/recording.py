@@ -183,6 +183,7 @@ class _Monitor(mocks.MockMonitor):
             "retain": request.retainOnDelete,
             "on_error": hooks,
             "dependencies": list(request.dependencies),
+            "property_dependencies": {key: list(found.urns) for key, found in request.propertyDependencies.items()},
             "ignore_changes": list(request.ignoreChanges),
             "import": request.importId,
             "aliases": [

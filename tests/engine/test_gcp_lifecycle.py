@@ -111,7 +111,7 @@ def project(before, old, google, tmp_path_factory) -> Project:
         cpu["secrets"] = {"HF_TOKEN": f"projects/{google.project}/secrets/hf-token"}
         queue = {"topic": old["topic"], "subscription": old["subscription"]}
         config["tidemill:imports"] = {"repository": old["repository"], "queues": {"cpu": queue}}
-    run = project.up("--policy-pack", "policy").ok()
+    run = project.up(*project.policies()).ok()
     taken = ["Repository", "Subscription", "Topic"]
     for op in ("import", "update"):
         assert sorted(step.kind.rpartition(":")[2] for step in run.steps if step.op == op) == taken

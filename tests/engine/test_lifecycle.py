@@ -25,7 +25,7 @@ def project(before, new_project) -> Project:
     project = new_project("demo-aws")
     with project.config() as config:
         config["aws:defaultTags"] = {"tags": {"cost-center": "tides"}}
-    run = project.up("--policy-pack", "policy").ok()
+    run = project.up(*project.policies()).ok()
     assert {step.op for step in run.steps} == {"create"}
     assert run.violations == []
     return project

@@ -1,57 +1,43 @@
-"""The policy pack under the real engine: a bad program's preview fails. The providers are localcloud's."""
+"""The policy pack under the real engine: bad programs break every rule. The providers are localcloud's.
+
+That our own stacks obey is shown where they are previewed: test_previews.py, test_gcp_lifecycle.py.
+"""
+
+import datetime
+import json
 
 import pytest
 
-BAD = """
-import json
-import pulumi_aws as aws
+from localcloud.cloud import GcpCloud
+from ops.project import POLICY
+from policy.rules import POLICIES
+from tests.engine.bad_programs import AWS, GCP
+from tests.harness import Project
 
-assume = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole",
-                    "Principal": {"AWS": "arn:aws:iam::123456789012:root"}}]})
+SOON = datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(30)
+NAMES = [policy.name for policy in POLICIES]
+REASON = "Waits for the keys of the data platform"
 
-def document(*actions):
-    return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": list(actions),
-                                                               "Resource": "*"}]})
 
-template = aws.ec2.LaunchTemplate("workers", metadata_options={"http_tokens": "optional"})
-environment = aws.batch.ComputeEnvironment(
-    "rung",
-    type="MANAGED",
-    service_role="arn:aws:iam::123456789012:role/batch-service",
-    compute_resources={
-        "type": "SPOT", "max_vcpus": 16, "min_vcpus": 0, "instance_types": ["c7i.large"], "subnets": ["subnet-1"],
-        "security_group_ids": ["sg-1"], "launch_template": {"launch_template_id": template.id, "version": "$Latest"},
-    },
-)
-aws.batch.JobQueue(
-    "queue",
-    state="ENABLED",
-    priority=1,
-    compute_environment_orders=[{"order": 1, "compute_environment": environment.arn}],
-)
-aws.iam.Policy("submitter", policy=document("batch:SubmitJob", "batch:Register*"))
-role = aws.iam.Role("person", assume_role_policy=assume)
-aws.iam.RolePolicy("submit", role=role.id, policy=document("batch:SubmitJob"))
-aws.iam.RolePolicy("pass", role=role.id, policy=document("iam:PassRole"))
-aws.s3.Bucket("open")
-"""
+def preview(project, program, config, folder):
+    """Preview a program with the levels that the rules have themselves; (rule, level) → messages."""
+    pack = folder / "pack.json"
+    pack.write_text("{}")
+    with project.config() as own:
+        own.update(config)
+    with project.program(program):
+        run = project.run("preview", "--policy-pack", str(POLICY), "--policy-pack-config", str(pack), events=True)
+    assert run.refused().errors == [], run.text
+    found: dict[tuple[str, str], list[str]] = {}
+    for event in (event["policyEvent"] for event in run.events if "policyEvent" in event):
+        key = event["policyName"], event["enforcementLevel"]
+        found.setdefault(key, []).append(event["message"])
+    assert "Traceback" not in run.text
+    return found
 
-GOOD = """
-import json
-import pulumi_aws as aws
 
-template = aws.ec2.LaunchTemplate("workers", metadata_options={"http_tokens": "required"})
-policy = aws.batch.SchedulingPolicy("fair", fair_share_policy={"share_decay_seconds": 3600})
-bucket = aws.s3.Bucket("closed")
-aws.s3.BucketPublicAccessBlock("closed", bucket=bucket.bucket, block_public_acls=True, block_public_policy=True,
-                               ignore_public_acls=True, restrict_public_buckets=True)
-aws.s3.BucketServerSideEncryptionConfiguration("closed", bucket=bucket.bucket, rules=[
-    {"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}])
-aws.s3.BucketPolicy("closed", bucket=bucket.bucket, policy=bucket.arn.apply(lambda arn: json.dumps({
-    "Version": "2012-10-17",
-    "Statement": [{"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": [arn, arn + "/*"],
-                   "Condition": {"Bool": {"aws:SecureTransport": "false"}}}]})))
-"""
+def levels(found, rule):
+    return {level for name, level in found if name == rule}
 
 
 @pytest.fixture(scope="module")
@@ -59,23 +45,61 @@ def project(new_project):
     return new_project("demo-aws")
 
 
-def test_a_bad_program_fails_its_preview_by_every_rule(project):
-    with project.program(BAD):
-        run = project.preview().refused()
-    assert {name for name, _ in run.violations} == {
-        "aws-batch-compute-environment-in-place-updates",
-        "aws-batch-job-queue-scheduling-policy",
-        "aws-ec2-launch-template-imdsv2",
-        "aws-iam-policy-submitter",
-        "aws-iam-role-submitter",
-        "aws-s3-bucket-closed",
+@pytest.fixture(scope="module")
+def on_aws(project, tmp_path_factory):
+    waivers = [
+        {"rule": "aws-kms-key-rotation", "reason": REASON, "until": SOON},
+        {"rule": "aws-ecr-repository-scan", "resource": "others", "reason": REASON, "until": SOON},
+        {"rule": "aws-s3-bucket-closed", "reason": REASON, "until": datetime.date(2024, 1, 31)},
+    ]
+    config = {"aws:region": "us-east-1", "tidemill:network": {"create": {"egress": "nat"}}, "tidemill:waivers": waivers}
+    return preview(project, AWS, config, tmp_path_factory.mktemp("pack"))
+
+
+def test_a_bad_program_breaks_every_rule_of_aws(on_aws):
+    assert {rule for rule, _ in on_aws if rule.startswith("aws-")} == {n for n in NAMES if n.startswith("aws-")}
+    assert {rule for rule, level in on_aws if level == "advisory"} == {
+        "any-tidemill-waiver-used",
+        "aws-batch-compute-environment-price-known",
+        "aws-kms-key-rotation",
     }
-    assert "Remove service_role" in run.text
+    (said,) = on_aws["aws-batch-compute-environment-service-role", "mandatory"]
+    assert "Remove service_role" in said
+
+
+def test_a_waived_violation_is_shown_with_its_reason_and_stops_nothing(on_aws):
+    (said,) = on_aws["aws-kms-key-rotation", "advisory"]
+    assert "enableKeyRotation is off" in said
+    assert f"Waived until {SOON}: {REASON}" in said
+    assert levels(on_aws, "aws-kms-key-rotation") == {"advisory"}
+
+
+def test_a_waiver_of_another_resource_waives_nothing_and_is_told(on_aws):
+    assert levels(on_aws, "aws-ecr-repository-scan") == {"mandatory"}
+    (said,) = on_aws["any-tidemill-waiver-used", "advisory"]
+    assert "tidemill:waivers[1] (aws-ecr-repository-scan for others" in said
+
+
+def test_a_waiver_that_has_ended_is_a_violation_and_its_rule_holds(on_aws):
+    assert levels(on_aws, "aws-s3-bucket-closed") == {"mandatory"}
+    (said,) = on_aws["any-tidemill-waiver-valid", "mandatory"]
+    assert "until 2024-01-31) has ended" in said
+
+
+def test_a_bad_program_breaks_every_rule_of_gcp(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    with GcpCloud(tmp_path / "cloud") as cloud:
+        project = Project(folder, cloud.env, "demo-gcp")
+        config = {"gcp:project": cloud.project, "tidemill:network": {"create": {"egress": "nat"}}}
+        found = preview(project, GCP, config, tmp_path)
+    assert {rule for rule, _ in found} == {name for name in NAMES if name.startswith("gcp-")}
+    assert {rule for rule, level in found if level == "advisory"} == {"gcp-compute-autoscaler-price-known"}
+
+
+def test_a_wrong_parameter_is_named_with_its_rule_and_its_range(project, tmp_path):
+    pack = tmp_path / "pack.json"
+    pack.write_text(json.dumps({"aws-batch-compute-environment-cpu-cap": {"maxCpus": 0}}))
+    run = project.run("preview", "--policy-pack", str(POLICY), "--policy-pack-config", str(pack)).refused()
+    assert "aws-batch-compute-environment-cpu-cap: maxCpus: Must be greater than or equal to 1" in run.text
     assert "Traceback" not in run.text
-
-
-def test_a_good_program_passes_although_much_is_unknown(project):
-    with project.program(GOOD):
-        run = project.preview().ok()
-    assert run.violations == []
-    assert len(run.steps) == 6

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pulumi_policy import PolicyCustomTimeouts, PolicyResource, PolicyResourceOptions
+from pulumi_policy import (
+    PolicyCustomTimeouts,
+    PolicyResource,
+    PolicyResourceOptions,
+    ResourceValidationArgs,
+    StackValidationArgs,
+)
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
-Props = Callable[[dict[str, Any]], Mapping[str, Any]]
+from tests.policy.judging import as_args
+
+Make = Callable[..., ResourceValidationArgs]
+
+
+def make(kind: str, name: str, props: dict[str, Any], *, protect: bool = False) -> PolicyResource:
+    """A resource whose properties behave as pulumi-policy's do: access to an unknown value raises."""
+    options = PolicyResourceOptions(protect, [], None, [], PolicyCustomTimeouts(0, 0, 0), [])
+    urn = f"urn:pulumi:test::tidemill::{kind}::{name}"
+    return PolicyResource(kind, unknown_checking_proxy(props), urn, name, options, None, None, [], {})
 
 
 class Stack:
@@ -20,20 +35,15 @@ class Stack:
 
     def add(self, kind: str, name: str, props: dict[str, Any], **owners: PolicyResource) -> PolicyResource:
         """Add a resource; keyword arguments say which of its properties comes from which resource."""
-        options = PolicyResourceOptions(False, [], None, [], PolicyCustomTimeouts(0, 0, 0), [])
-        resource = PolicyResource(
-            resource_type=kind,
-            props=unknown_checking_proxy(props),
-            urn=f"urn:pulumi:test::tidemill::{kind}::{name}",
-            name=name,
-            opts=options,
-            provider=None,
-            parent=None,
-            dependencies=list(owners.values()),
-            property_dependencies={key: [owner] for key, owner in owners.items()},
-        )
+        resource = make(kind, name, props)
+        resource.dependencies.extend(owners.values())
+        resource.property_dependencies.update({key: [owner] for key, owner in owners.items()})
         self.resources.append(resource)
         return resource
+
+    def args(self, **parameters: Any) -> StackValidationArgs:
+        """What a rule about the stack is given."""
+        return StackValidationArgs(self.resources, parameters)
 
 
 @pytest.fixture
@@ -48,6 +58,10 @@ def unknown() -> str:
 
 
 @pytest.fixture
-def props() -> Props:
-    """Wrap inputs as pulumi-policy does: access to an unknown value raises."""
-    return unknown_checking_proxy
+def resource() -> Make:
+    """Make what a rule about single resources is given."""
+
+    def given(props: dict[str, Any], kind: str = "test:index:Thing", **parameters: Any) -> ResourceValidationArgs:
+        return as_args(make(kind, "thing", props), parameters)
+
+    return given

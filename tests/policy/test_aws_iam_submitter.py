@@ -31,8 +31,8 @@ def allow(action, **more):
         {},
     ],
 )
-def test_a_submitter_without_the_two_actions_passes(props, inputs):
-    assert list(aws_iam_policy_submitter.violations(props(inputs))) == []
+def test_a_submitter_without_the_two_actions_passes(resource, inputs):
+    assert list(aws_iam_policy_submitter.violations(resource(inputs))) == []
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_a_submitter_without_the_two_actions_passes(props, inputs):
         ),
     ],
 )
-def test_a_submitter_with_one_of_them_fails(props, inputs, actions):
-    messages = list(aws_iam_policy_submitter.violations(props(inputs)))
+def test_a_submitter_with_one_of_them_fails(resource, inputs, actions):
+    messages = list(aws_iam_policy_submitter.violations(resource(inputs)))
     assert len(messages) == len(actions)
     for message, action in zip(messages, actions, strict=True):
         assert action in message
@@ -69,15 +69,15 @@ def test_a_submitter_with_one_of_them_fails(props, inputs, actions):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '"batch:SubmitJob"'])
-def test_a_document_that_cannot_be_read_fails(props, text):
-    (message,) = aws_iam_policy_submitter.violations(props({"policy": text}))
+def test_a_document_that_cannot_be_read_fails(resource, text):
+    (message,) = aws_iam_policy_submitter.violations(resource({"policy": text}))
     assert "not" in message
     assert "json.dumps" in message
 
 
-def test_a_document_that_only_up_will_know_passes(props, unknown):
-    assert list(aws_iam_policy_submitter.violations(props({"policy": unknown}))) == []
-    assert list(aws_iam_policy_submitter.violations(props({"inlinePolicies": [{"policy": unknown}]}))) == []
+def test_a_document_that_only_up_will_know_passes(resource, unknown):
+    assert list(aws_iam_policy_submitter.violations(resource({"policy": unknown}))) == []
+    assert list(aws_iam_policy_submitter.violations(resource({"inlinePolicies": [{"policy": unknown}]}))) == []
 
 
 def role_with(stack, *documents, managed=()):
@@ -96,7 +96,7 @@ def test_a_role_that_only_submits_passes(stack):
     role_with(stack, document(SUBMIT), managed=[document(allow("logs:GetLogEvents"))])
     other = stack.add("aws:iam/role:Role", "deployer", {"name": "deployer"})
     stack.add("aws:iam/rolePolicy:RolePolicy", "deploy", {"policy": document(PASS, REGISTER)}, role=other)
-    assert list(aws_iam_role_submitter.violations(stack.resources)) == []
+    assert list(aws_iam_role_submitter.violations(stack.args())) == []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_role_that_only_submits_passes(stack):
 )
 def test_a_role_that_gets_both_from_several_policies_fails(stack, inline, managed):
     role = role_with(stack, *map(document, inline), managed=map(document, managed))
-    ((message, urn),) = aws_iam_role_submitter.violations(stack.resources)
+    ((message, urn),) = aws_iam_role_submitter.violations(stack.args())
     assert "iam:PassRole" in message
     assert urn == role.urn
 
@@ -115,7 +115,7 @@ def test_a_role_with_a_wide_policy_of_aws_fails(stack, name):
     role = role_with(stack, document(SUBMIT))
     arn = f"arn:aws:iam::aws:policy/{name}"
     stack.add("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "wide", {"policyArn": arn}, role=role)
-    ((message, urn),) = aws_iam_role_submitter.violations(stack.resources)
+    ((message, urn),) = aws_iam_role_submitter.violations(stack.args())
     assert name in message
     assert urn == role.urn
 
@@ -127,7 +127,7 @@ def test_a_role_of_a_first_preview_is_joined_by_its_dependencies(stack, unknown)
     attached = {"role": unknown, "policyArn": unknown}
     stack.add("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "submit", attached, **owners)
     stack.add("aws:iam/rolePolicy:RolePolicy", "later", {"role": unknown, "policy": unknown}, role=role)
-    assert list(aws_iam_role_submitter.violations(stack.resources)) == []
+    assert list(aws_iam_role_submitter.violations(stack.args())) == []
     stack.add("aws:iam/rolePolicy:RolePolicy", "pass", {"role": unknown, "policy": document(PASS)}, role=role)
-    ((message, _),) = aws_iam_role_submitter.violations(stack.resources)
+    ((message, _),) = aws_iam_role_submitter.violations(stack.args())
     assert "iam:PassRole" in message

@@ -56,7 +56,7 @@ def build(stack, block=CLOSED, rules=None, policy=None, kind=BUCKETS[0]):
 )
 def test_a_closed_bucket_passes(stack, companions):
     build(stack, **companions)
-    assert list(violations(stack.resources)) == []
+    assert list(violations(stack.args())) == []
 
 
 @pytest.mark.parametrize(
@@ -85,20 +85,20 @@ def test_a_closed_bucket_passes(stack, companions):
 )
 def test_a_bucket_that_is_open_somewhere_fails(stack, companions, named):
     bucket = build(stack, **companions)
-    ((message, urn),) = violations(stack.resources)
+    ((message, urn),) = violations(stack.args())
     assert named in message
     assert urn == bucket.urn
 
 
 def test_a_bare_bucket_fails_in_all_three_ways(stack):
     build(stack, block=False, rules=False, policy=False)
-    assert len(list(violations(stack.resources))) == 3
+    assert len(list(violations(stack.args()))) == 3
 
 
 def test_the_companions_of_another_bucket_do_not_count(stack):
     build(stack)
     other = stack.add(BUCKETS[0], "other", {"bucket": "other-1", "id": "other-1"})
-    found = list(violations(stack.resources))
+    found = list(violations(stack.args()))
     assert len(found) == 3
     assert {urn for _, urn in found} == {other.urn}
 
@@ -108,7 +108,7 @@ def test_companions_of_a_first_preview_are_joined_by_their_dependencies(stack, u
     stack.add(PUBLIC_ACCESS_BLOCK, "store", {"bucket": unknown} | CLOSED, bucket=bucket)
     stack.add(ENCRYPTION, "store", {"bucket": unknown, "rules": encrypted()}, bucket=bucket)
     stack.add(BUCKET_POLICY, "store", {"bucket": unknown, "policy": unknown}, bucket=bucket)
-    assert list(violations(stack.resources)) == []
+    assert list(violations(stack.args())) == []
 
 
 def test_two_unknown_buckets_do_not_lend_each_other_their_companions(stack, unknown):
@@ -116,4 +116,4 @@ def test_two_unknown_buckets_do_not_lend_each_other_their_companions(stack, unkn
     closed = stack.add(BUCKETS[0], "closed", build_unknown)
     bare = stack.add(BUCKETS[0], "bare", build_unknown)
     stack.add(PUBLIC_ACCESS_BLOCK, "closed", {"bucket": unknown} | CLOSED, bucket=closed)
-    assert sum(urn == bare.urn for _, urn in violations(stack.resources)) == 3
+    assert sum(urn == bare.urn for _, urn in violations(stack.args())) == 3

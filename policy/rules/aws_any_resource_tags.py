@@ -1,0 +1,37 @@
+"""Everything that can be tagged says whose it is: cost reports and permissions go by it.
+
+Source: https://docs.aws.amazon.com/whitepapers/latest/tagging-best-practices/tagging-best-practices.html
+"""
+
+from collections.abc import Iterator
+
+from pulumi_policy import ResourceValidationArgs
+
+from .common.labels import missing, parameters
+from .common.rule import MEDIUM, resource_rule
+
+TYPES = (
+    "aws:batch/computeEnvironment:ComputeEnvironment", "aws:batch/jobDefinition:JobDefinition",
+    "aws:batch/jobQueue:JobQueue", "aws:batch/schedulingPolicy:SchedulingPolicy",
+    "aws:cloudwatch/logGroup:LogGroup", "aws:ec2/eip:Eip", "aws:ec2/instance:Instance",
+    "aws:ec2/internetGateway:InternetGateway", "aws:ec2/launchTemplate:LaunchTemplate",
+    "aws:ec2/natGateway:NatGateway", "aws:ec2/routeTable:RouteTable", "aws:ec2/securityGroup:SecurityGroup",
+    "aws:ec2/subnet:Subnet", "aws:ec2/vpc:Vpc", "aws:ec2/vpcEndpoint:VpcEndpoint", "aws:ecr/repository:Repository",
+    "aws:iam/policy:Policy", "aws:iam/role:Role", "aws:kinesis/firehoseDeliveryStream:FirehoseDeliveryStream",
+    "aws:kms/key:Key", "aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2",
+)  # fmt: skip
+
+
+def violations(args: ResourceValidationArgs) -> Iterator[str]:
+    """Yield which tags a resource lacks, with the fix."""
+    yield from missing(args, "tags", "tagsAll", word="tags")
+
+
+POLICY = resource_rule(
+    __name__,
+    *TYPES,
+    violations=violations,
+    description="Everything that can be tagged carries the required tags.",
+    severity=MEDIUM,
+    parameters=parameters(["tidemill:team", "tidemill:environment"]),
+)

@@ -1,0 +1,38 @@
+"""Machines run Amazon Linux 2023, said explicitly.
+
+Amazon Linux 2 has reached its end of life, and what Batch takes when nothing is said changes with time.
+Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_Ec2Configuration.html (imageType)
+"""
+
+from collections.abc import Iterator
+
+from pulumi_policy import ResourceValidationArgs
+
+from .common.kinds import COMPUTE_ENVIRONMENT
+from .common.rule import MEDIUM, resource_rule
+from .common.values import UNKNOWN, items, look
+
+ALLOWED = ("ECS_AL2023", "ECS_AL2023_NVIDIA")
+
+
+def violations(args: ResourceValidationArgs) -> Iterator[str]:
+    """Yield what is wrong with a compute environment's machine images, with its fix."""
+    resources = look(args.props, "computeResources")
+    configurations = look(resources, "ec2Configurations")
+    if resources is None or configurations is UNKNOWN or look(resources, "type") in ("FARGATE", "FARGATE_SPOT"):
+        return
+    for said in [look(one, "imageType") for one in items(configurations)] or [None]:
+        if said is not UNKNOWN and said not in ALLOWED:
+            yield (
+                f"ec2Configurations.imageType is {said or 'not set'}, which is or may become Amazon Linux 2. "
+                f"Set it to one of {', '.join(ALLOWED)}."
+            )
+
+
+POLICY = resource_rule(
+    __name__,
+    COMPUTE_ENVIRONMENT,
+    violations=violations,
+    description="Compute environments run Amazon Linux 2023 and say so.",
+    severity=MEDIUM,
+)

@@ -1,0 +1,35 @@
+"""A compute environment names a concrete version of its launch template.
+
+`$Latest` is read once, when the environment is made: a later version is never applied, and nobody sees it in a diff.
+Source: https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
+"""
+
+from collections.abc import Iterator
+
+from pulumi_policy import ResourceValidationArgs
+
+from .common.kinds import COMPUTE_ENVIRONMENT
+from .common.rule import MEDIUM, resource_rule
+from .common.values import UNKNOWN, look
+
+
+def violations(args: ResourceValidationArgs) -> Iterator[str]:
+    """Yield what is wrong with the version of a compute environment's launch template, with its fix."""
+    template = look(args.props, "computeResources", "launchTemplate")
+    if template is None or template is UNKNOWN:
+        return
+    version = look(template, "version")
+    if version is None or version in ("", "$Latest", "$Default"):
+        yield (
+            f"launchTemplate.version is {version or 'not set'}: the environment would not follow the template. "
+            "Give the concrete version: launch_template.latest_version.apply(str)."
+        )
+
+
+POLICY = resource_rule(
+    __name__,
+    COMPUTE_ENVIRONMENT,
+    violations=violations,
+    description="Compute environments name a concrete version of their launch template.",
+    severity=MEDIUM,
+)

@@ -1,0 +1,48 @@
+"""An update of a compute environment waits for the jobs that run on it.
+
+Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_UpdatePolicy.html
+"""
+
+from collections.abc import Iterator
+
+from pulumi_policy import ResourceValidationArgs
+
+from .common.kinds import COMPUTE_ENVIRONMENT
+from .common.rule import MEDIUM, parameter, resource_rule
+from .common.values import UNKNOWN, look
+
+PARAMETERS = {
+    "minutes": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 360,
+        "default": 360,
+        "description": "How long an update has to wait for running jobs; Batch takes at most 360 minutes.",
+    }
+}
+
+
+def violations(args: ResourceValidationArgs) -> Iterator[str]:
+    """Yield what is wrong with a compute environment's update policy, with its fix."""
+    policy, least = look(args.props, "updatePolicy"), parameter(args, "minutes")
+    if policy is UNKNOWN:
+        return
+    if look(policy, "terminateJobsOnUpdate") is True:
+        yield "updatePolicy.terminateJobsOnUpdate is true: an update ends running jobs. Set it to false."
+    minutes = look(policy, "jobExecutionTimeoutMinutes")
+    if minutes is not UNKNOWN and (minutes or 30) < least:
+        shown = f"{minutes:g}" if minutes else "not set (30)"
+        yield (
+            f"updatePolicy.jobExecutionTimeoutMinutes is {shown}: an update ends jobs that take longer. "
+            f"Set it to {least} or more."
+        )
+
+
+POLICY = resource_rule(
+    __name__,
+    COMPUTE_ENVIRONMENT,
+    violations=violations,
+    description="Updates of compute environments wait for running jobs.",
+    severity=MEDIUM,
+    parameters=PARAMETERS,
+)

@@ -1,0 +1,50 @@
+"""A job queue tries Spot capacity first.
+
+Batch places jobs in the environment with the lowest order that has room.
+Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeEnvironmentOrder.html
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pulumi_policy import PolicyResource, StackValidationArgs
+
+from .common.kinds import COMPUTE_ENVIRONMENT, JOB_QUEUE
+from .common.rule import MEDIUM, stack_rule
+from .common.values import items, look
+
+_SPOT = ("SPOT", "FARGATE_SPOT")
+
+
+def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+    """Yield (message with its fix, URN) for every job queue that starts On-Demand machines first."""
+    for queue in (r for r in args.resources if r.resource_type == JOB_QUEUE):
+        markets = [look(e.props, "computeResources", "type") for e in _first(args.resources, queue)]
+        known = [market for market in markets if isinstance(market, str)]
+        if known and len(known) == len(markets) and not any(market in _SPOT for market in known):
+            yield (
+                (
+                    f"its first compute environment is of type {known[0]}: jobs start on On-Demand machines. "
+                    "Give an environment of type SPOT the lowest order."
+                ),
+                queue.urn,
+            )
+
+
+def _first(resources: Sequence[PolicyResource], queue: PolicyResource) -> list[PolicyResource]:
+    """The queue's first environment; all of them while their ARNs, and so their order, are not known."""
+    orders = items(look(queue.props, "computeEnvironmentOrders"))
+    arns = [(look(one, "order"), look(one, "computeEnvironment")) for one in orders]
+    if arns and all(isinstance(order, int | float) and isinstance(arn, str) for order, arn in arns):
+        first = min(arns)[1]
+        return [r for r in resources if r.resource_type == COMPUTE_ENVIRONMENT and look(r.props, "arn") == first]
+    sources = queue.property_dependencies.get("computeEnvironmentOrders", [])
+    return [r for r in sources if r.resource_type == COMPUTE_ENVIRONMENT]
+
+
+POLICY = stack_rule(
+    __name__,
+    JOB_QUEUE,
+    violations=violations,
+    description="Job queues try Spot capacity first.",
+    severity=MEDIUM,
+)

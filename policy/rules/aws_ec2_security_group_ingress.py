@@ -1,0 +1,46 @@
+"""Nothing comes in from outside: no rule of a security group admits a public address range.
+
+Workers ask for their work; nobody has to reach them.
+Source: https://docs.aws.amazon.com/vpc/latest/userguide/security-group-rules.html
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_policy import ResourceValidationArgs
+
+from .common.addresses import is_outside
+from .common.rule import CRITICAL, resource_rule
+from .common.values import items, look
+
+GROUPS = ("aws:ec2/securityGroup:SecurityGroup", "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup")
+RULE = "aws:ec2/securityGroupRule:SecurityGroupRule"
+INGRESS_RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+_BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6")
+
+
+def violations(args: ResourceValidationArgs) -> Iterator[str]:
+    """Yield which address ranges from outside are admitted, with the fix."""
+    rules: list[Any] = [args.props]
+    if args.resource_type in GROUPS:
+        rules = items(look(args.props, "ingress"))
+    elif args.resource_type == RULE and look(args.props, "type") == "egress":
+        return
+    for rule in rules:
+        blocks = [block for key in _BLOCKS for block in items(look(rule, key))]
+        for block in filter(is_outside, blocks):
+            yield (
+                f"{block} may come in: machines would be reachable from outside. Remove the rule, or admit a security "
+                "group or a private range."
+            )
+
+
+POLICY = resource_rule(
+    __name__,
+    *GROUPS,
+    RULE,
+    INGRESS_RULE,
+    violations=violations,
+    description="No security group admits an address range from outside.",
+    severity=CRITICAL,
+)

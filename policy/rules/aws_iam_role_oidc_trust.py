@@ -1,0 +1,62 @@
+"""A role that CI assumes through OIDC is bound to one repository and one of its environments.
+
+With a looser subject any branch, any pull request, or any repository of the same host gets the role.
+Source: https://docs.github.com/en/actions/concepts/security/openid-connect
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_policy import ResourceValidationArgs
+
+from .common.documents import UnreadableDocumentError, parse, statements
+from .common.kinds import ROLE
+from .common.rule import CRITICAL, resource_rule
+from .common.values import items, look
+
+_GITHUB = "token.actions.githubusercontent.com"
+_BOUND = re.compile(r"repo:[^*?:/]+/[^*?:/]+:environment:[^*?:]+")
+
+
+def violations(args: ResourceValidationArgs) -> Iterator[str]:
+    """Yield what a role's trust in an identity provider leaves open, with the fix."""
+    try:
+        document = parse(look(args.props, "assumeRolePolicy"))
+    except UnreadableDocumentError:
+        return  # aws-iam-role-open-trust says so
+    for statement in statements(document):
+        for provider in items(look(statement, "Principal", "Federated")):
+            if look(statement, "Effect") == "Allow" and isinstance(provider, str) and "oidc-provider/" in provider:
+                yield from _of_issuer(provider.partition("oidc-provider/")[2], statement)
+
+
+def _of_issuer(issuer: str, statement: Any) -> Iterator[str]:
+    subjects, audiences = _demanded(statement, f"{issuer}:sub"), _demanded(statement, f"{issuer}:aud")
+    if not audiences:
+        yield f"the trust in {issuer} has no condition on {issuer}:aud. Demand the audience sts.amazonaws.com."
+    loose = [subject for subject in subjects if not _is_bound(issuer, subject)]
+    if not subjects or loose:
+        yield (
+            f"the trust in {issuer} admits {', '.join(loose) or 'every subject'}. Demand {issuer}:sub "
+            "repo:<owner>/<repository>:environment:<environment>, without wildcards."
+        )
+
+
+def _is_bound(issuer: str, subject: str) -> bool:
+    return bool(_BOUND.fullmatch(subject)) if issuer == _GITHUB else not set(subject) & set("*?")
+
+
+def _demanded(statement: Any, key: str) -> list[str]:
+    """The values that a condition demands of a key of the token."""
+    conditions = [look(statement, "Condition", operator, key) for operator in ("StringEquals", "StringLike")]
+    return [value for condition in conditions for value in items(condition) if isinstance(value, str)]
+
+
+POLICY = resource_rule(
+    __name__,
+    ROLE,
+    violations=violations,
+    description="Roles for CI are bound to a repository and an environment of it.",
+    severity=CRITICAL,
+)

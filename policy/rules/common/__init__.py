@@ -1,0 +1,1 @@
+"""What rules are made of; none of it is a rule."""

@@ -1,0 +1,136 @@
+"""Caps on what a stack may start: vCPUs, and USD an hour by the dated price table of the package."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+CPUS = {
+    "maxCpus": {
+        "type": "integer",
+        "minimum": 1,
+        "default": 10_000,
+        "description": "vCPUs that all fleets of the stack together may reach.",
+    }
+}
+"""The parameter of the rules on vCPUs."""
+USD = {
+    "maxUsdPerHour": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "default": 1_000,
+        "description": "USD an hour that all machines of the stack together may cost, at the dearest of their types.",
+    }
+}
+"""The parameter of the rules on money."""
+_EC2_SIZE = re.compile(r"(?!hpc|u-|mac)[a-z0-9-]+\.(?:(?P<large>large)|(?P<times>\d*)xlarge)")
+_GCE_SIZE = re.compile(r"[a-z0-9]+-(?:standard|highcpu|highmem|megamem|ultramem|hypermem|custom)-(?P<cpus>\d+)\b.*")
+
+
+_NAMED = 5
+"""Types that a message names; a stack may have dozens."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What one compute environment or instance group may start at most."""
+
+    urn: str
+    cpus: int
+    types: tuple[str, ...]
+    spot: bool
+
+
+def ec2_cpus(machine: str) -> int | None:
+    """vCPUs of an EC2 type by its size; None where the size does not say.
+
+    Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
+    """
+    found = _EC2_SIZE.fullmatch(machine)
+    if not found:
+        return None
+    return 2 if found["large"] else 4 * int(found["times"] or 1)
+
+
+def gce_cpus(machine: str) -> int | None:
+    """vCPUs of a Compute Engine type by its name; None where the name does not say.
+
+    Source: https://cloud.google.com/compute/docs/machine-resource#machine_type_comparison
+    """
+    found = _GCE_SIZE.fullmatch(machine.rpartition("/")[2])
+    return int(found["cpus"]) if found else None
+
+
+def over_cpus(fleets: list[Fleet], most: int) -> Iterator[tuple[str, str]]:
+    """Yield that the fleets of a stack may start too many vCPUs together, at the largest of them."""
+    total = sum(fleet.cpus for fleet in fleets)
+    if total > most:
+        largest = max(fleets, key=lambda fleet: fleet.cpus)
+        yield (
+            (
+                f"the stack's fleets may reach {total} vCPUs together, this one {largest.cpus}; maxCpus is {most}. "
+                "Lower max_cpus of the queues' capacity, or have the policy pack's config raised."
+            ),
+            largest.urn,
+        )
+
+
+def cpu_prices(cloud: str, region: str | None, fleet: Fleet) -> dict[str, float | None]:
+    """The most that a vCPU of each type of a fleet costs in USD an hour; None is unknown.
+
+    A Spot machine never costs more than its On-Demand price, which stands in where no Spot price is known.
+    """
+    # Only a pack that meets a fleet needs the table.
+    from tidemill import prices  # noqa: PLC0415
+
+    cpus = ec2_cpus if cloud == "aws" else gce_cpus
+    found: dict[str, float | None] = {}
+    for kind in fleet.types:
+        price, size = prices.machine(cloud, region, kind) if region else None, cpus(kind)
+        usd = (price.spot.high if fleet.spot and price.spot else price.on_demand) if price else None
+        found[kind] = usd / size if usd is not None and size else None
+    return found
+
+
+def over_usd(cloud: str, region: str | None, fleets: Iterable[Fleet], most: float) -> Iterator[tuple[str, str]]:
+    """Yield that the fleets of a stack may cost too much an hour together, at the dearest of them.
+
+    Types without a known price count as nothing here; the rules on known prices name them.
+    """
+    dearest = {fleet.urn: _dearest(cloud, region, fleet) for fleet in fleets}
+    total = sum(dearest.values())
+    if total > most:
+        urn = max(dearest, key=lambda key: dearest[key])
+        yield (
+            (
+                f"the stack's machines may cost ${total:,.2f} an hour together, this fleet's ${dearest[urn]:,.2f}; "
+                f"maxUsdPerHour is {most:g}. Lower max_cpus of the queues' capacity or take cheaper machines, or have "
+                "the policy pack's config raised."
+            ),
+            urn,
+        )
+
+
+def _dearest(cloud: str, region: str | None, fleet: Fleet) -> float:
+    return fleet.cpus * max((usd for usd in cpu_prices(cloud, region, fleet).values() if usd), default=0.0)
+
+
+def unpriced(cloud: str, region: str | None, fleets: Sequence[Fleet]) -> Iterator[tuple[str, str]]:
+    """Yield which types of a stack's fleets have no known price, once, so that no cap on money holds for them."""
+    prices = [cpu_prices(cloud, region, fleet) for fleet in fleets]
+    unknown = sorted({kind for found in prices for kind, usd in found.items() if usd is None})
+    if unknown:
+        place = region or "a region that the stack does not name"
+        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        yield (
+            (
+                f"no price is known in {place} for {', '.join(unknown[:_NAMED])}{more}: the cap on money an hour does "
+                "not count them. Refresh the table: python -m ops prices refresh."
+            ),
+            min(fleet.urn for fleet in fleets),
+        )
+
+
+def whole(value: Any) -> int | None:
+    """A number that is known, as a whole one."""
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,67 @@
+"""Instance groups of Compute Engine as fleets: autoscaler, group and template belong together."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pulumi_policy import PolicyResource
+
+from .caps import Fleet, gce_cpus, whole
+from .kinds import AUTOSCALERS, GROUPS, TEMPLATES
+from .values import items, look
+
+
+def named_by(
+    resources: Sequence[PolicyResource], owner: PolicyResource, key: str, value: Any, kinds: Sequence[str]
+) -> PolicyResource | None:
+    """The resource of a stack that a property names, by its id, or by what it comes from while that is not known."""
+    candidates = [r for r in resources if r.resource_type in kinds]
+    if isinstance(value, str):
+        for resource in candidates:
+            if value in {look(resource.props, k) for k in ("id", "selfLink", "selfLinkUnique", "name")} - {None}:
+                return resource
+    sources = [r for r in owner.property_dependencies.get(key, []) if r.resource_type in kinds]
+    return sources[0] if sources else None
+
+
+def group_of(resources: Sequence[PolicyResource], autoscaler: PolicyResource) -> PolicyResource | None:
+    """The group that an autoscaler sizes."""
+    return named_by(resources, autoscaler, "target", look(autoscaler.props, "target"), GROUPS)
+
+
+def template_of(resources: Sequence[PolicyResource], group: PolicyResource) -> PolicyResource | None:
+    """The template that a group makes machines from."""
+    named = look(group.props, "versions", 0, "instanceTemplate")
+    return named_by(resources, group, "versions", named, TEMPLATES)
+
+
+def is_spot(template: PolicyResource) -> bool | None:
+    """Whether a template's machines are Spot; None where that is not known."""
+    model, preemptible = (look(template.props, "scheduling", key) for key in ("provisioningModel", "preemptible"))
+    if isinstance(model, str):
+        return model == "SPOT"
+    return preemptible is True if model is None and preemptible in (None, True, False) else None
+
+
+def types_of(group: PolicyResource, template: PolicyResource | None) -> tuple[str, ...]:
+    """The machine types that a group may start."""
+    selections = items(look(group.props, "instanceFlexibilityPolicy", "instanceSelections"))
+    named = [kind for one in selections for kind in items(look(one, "machineTypes"))]
+    named = named or [look(template.props, "machineType") if template else None]
+    return tuple(kind for kind in named if isinstance(kind, str))
+
+
+def fleets(resources: Sequence[PolicyResource]) -> Iterator[Fleet]:
+    """Every autoscaled group of a stack whose size is known; the URN is the autoscaler's.
+
+    Attached GPUs are left out of the types' names: where their price is not part of the type, it is unknown.
+    """
+    for autoscaler in (r for r in resources if r.resource_type in AUTOSCALERS):
+        group = group_of(resources, autoscaler)
+        most = whole(look(autoscaler.props, "autoscalingPolicy", "maxReplicas"))
+        if group is None or most is None:
+            continue
+        template = template_of(resources, group)
+        types = types_of(group, template)
+        sizes = [size for size in map(gce_cpus, types) if size]
+        if sizes:
+            yield Fleet(autoscaler.urn, most * max(sizes), types, bool(template and is_spot(template)))

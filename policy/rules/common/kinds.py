@@ -1,0 +1,25 @@
+"""Type tokens that several rules speak of."""
+
+COMPUTE_ENVIRONMENT = "aws:batch/computeEnvironment:ComputeEnvironment"
+JOB_QUEUE = "aws:batch/jobQueue:JobQueue"
+LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+ROLE = "aws:iam/role:Role"
+
+AUTOSCALERS = ("gcp:compute/regionAutoscaler:RegionAutoscaler", "gcp:compute/autoscaler:Autoscaler")
+GROUPS = (
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
+    "gcp:compute/instanceGroupManager:InstanceGroupManager",
+)
+TEMPLATES = (
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+    "gcp:compute/instanceTemplate:InstanceTemplate",
+)
+MACHINES = (*TEMPLATES, "gcp:compute/instance:Instance")
+"""What describes a machine of Compute Engine."""
+SUBSCRIPTION = "gcp:pubsub/subscription:Subscription"
+TOPIC = "gcp:pubsub/topic:Topic"
+CUSTOM_ROLE = "gcp:projects/iAMCustomRole:IAMCustomRole"
+MEMBERS = "gcp:*:*I[aA][mM]Member"
+BINDINGS = "gcp:*:*I[aA][mM]Binding"
+GRANTS = (MEMBERS, BINDINGS)
+"""Grants on a project or on anything in it."""

@@ -1,0 +1,37 @@
+"""Tags and labels that everything has to carry."""
+
+from collections.abc import Iterator
+
+from pulumi_policy import ResourceValidationArgs
+
+from .rule import parameter
+from .values import UNKNOWN, look
+
+
+def parameters(required: list[str]) -> dict[str, dict]:
+    """The parameter of the rules on tags and labels."""
+    return {
+        "required": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1},
+            "default": required,
+            "description": "Keys that every resource carries.",
+        }
+    }
+
+
+def missing(args: ResourceValidationArgs, *where: str, word: str) -> Iterator[str]:
+    """Yield which tags or labels a resource lacks, with the fix.
+
+    Args:
+        args: the resource.
+        where: properties that hold them; those that the provider fills in with its defaults too.
+        word: what they are called.
+    """
+    maps = [look(args.props, key) for key in where]
+    if any(found is UNKNOWN for found in maps):
+        return
+    carried = {key for found in maps if found for key in found}
+    lacking = [key for key in parameter(args, "required") or [] if key not in carried]
+    if lacking:
+        yield f"it lacks the {word} {', '.join(lacking)}: its cost has no owner. Add them."

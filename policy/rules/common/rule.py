@@ -1,0 +1,135 @@
+"""Making a rule out of a plain function: the name comes from its file, a violation is kept for the waivers."""
+
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from pulumi_policy import (
+    EnforcementLevel,
+    PolicyConfigSchema,
+    ReportViolation,
+    ResourceValidationArgs,
+    ResourceValidationPolicy,
+    Severity,
+    StackValidationArgs,
+    StackValidationPolicy,
+)
+
+from . import waivers
+from .settings import settings
+
+Parameters = Mapping[str, dict[str, Any]]
+"""JSON schemas of a rule's parameters, each with its default."""
+LOW, MEDIUM, HIGH, CRITICAL = Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL
+MANDATORY, ADVISORY = EnforcementLevel.MANDATORY, EnforcementLevel.ADVISORY
+
+
+@cache
+def is_of(kind: str, kinds: tuple[str, ...]) -> bool:
+    """Whether a type token is one of a rule's."""
+    return any(fnmatchcase(kind, pattern) for pattern in kinds)
+
+
+def name_of(module: str) -> str:
+    """A rule's name: its file's, with hyphens."""
+    return module.rpartition(".")[2].replace("_", "-")
+
+
+def resource_rule(
+    module: str,
+    *kinds: str,
+    violations: Callable[[ResourceValidationArgs], Iterator[str]],
+    description: str,
+    severity: Severity,
+    level: EnforcementLevel = MANDATORY,
+    parameters: Parameters | None = None,
+) -> ResourceValidationPolicy:
+    """A rule about single resources, which sees their inputs.
+
+    Args:
+        module: ``__name__`` of the rule's module.
+        kinds: type tokens of the resources that it is about; `*` and `[]` are wildcards.
+        violations: yields what is wrong with a resource, each with its fix.
+        description: what holds, as a sentence.
+        severity: how bad a violation is.
+        level: enforcement level unless the pack's config says otherwise.
+        parameters: what the pack's config may set.
+    """
+    name = name_of(module)
+
+    def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
+        if is_of(args.resource_type, kinds):
+            for message in violations(args):
+                _note(name, args.urn)
+                report(message, None)
+
+    policy = ResourceValidationPolicy(
+        name=name,
+        description=description,
+        severity=severity,
+        enforcement_level=level,
+        config_schema=_schema(parameters),
+        validate=validate,
+    )
+    KINDS[name] = kinds
+    return policy
+
+
+def stack_rule(
+    module: str,
+    *kinds: str,
+    violations: Callable[[StackValidationArgs], Iterator[tuple[str, str]]],
+    description: str,
+    severity: Severity,
+    level: EnforcementLevel = MANDATORY,
+    parameters: Parameters | None = None,
+) -> StackValidationPolicy:
+    """A rule about resources that speak about each other, which sees all of a stack.
+
+    Args:
+        module: ``__name__`` of the rule's module.
+        kinds: type tokens of the resources that its violations are of.
+        violations: yields (what is wrong with its fix, URN of the resource).
+        description: what holds, as a sentence.
+        severity: how bad a violation is.
+        level: enforcement level unless the pack's config says otherwise.
+        parameters: what the pack's config may set.
+    """
+    name = name_of(module)
+
+    def validate(args: StackValidationArgs, report: ReportViolation) -> None:
+        for message, urn in violations(args):
+            _note(name, urn)
+            report(message, urn)
+
+    policy = StackValidationPolicy(
+        name=name,
+        description=description,
+        severity=severity,
+        enforcement_level=level,
+        config_schema=_schema(parameters),
+        validate=validate,
+    )
+    KINDS[name] = kinds
+    return policy
+
+
+KINDS: dict[str, tuple[str, ...]] = {}
+"""What each rule is about, by its name."""
+
+
+def _schema(parameters: Parameters | None) -> PolicyConfigSchema | None:
+    return PolicyConfigSchema(dict(parameters)) if parameters else None
+
+
+def parameter(args: ResourceValidationArgs | StackValidationArgs, name: str) -> Any:
+    """A parameter of a rule. The engine has put the defaults in; whole numbers come as floats."""
+    value = args.get_config().get(name)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _note(rule: str, urn: str) -> None:
+    found = waivers.covering(waivers.read(settings())[0], rule, urn, waivers.today())
+    if found:
+        waivers.used.add(found)

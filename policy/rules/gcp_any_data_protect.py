@@ -1,0 +1,46 @@
+"""What holds data is protected: buckets, topics and subscriptions, images, log buckets, keys.
+
+An image repository that deletes whatever is old, tagged or not, is a cache and holds nothing to keep.
+Source: https://www.pulumi.com/docs/iac/concepts/resources/options/protect/
+"""
+
+from collections.abc import Iterator
+
+from pulumi_policy import ResourceValidationArgs
+
+from .common.kinds import SUBSCRIPTION, TOPIC
+from .common.protection import unprotected
+from .common.rule import HIGH, resource_rule
+from .common.values import items, look
+
+REPOSITORY = "gcp:artifactregistry/repository:Repository"
+LOSSES = {
+    "gcp:storage/bucket:Bucket": "the jobs and results in it",
+    TOPIC: "the subscriptions' source of work",
+    SUBSCRIPTION: "the work that waits in it",
+    REPOSITORY: "the images in it",
+    "gcp:logging/projectBucketConfig:ProjectBucketConfig": "the log lines in it",
+    "gcp:bigquery/dataset:Dataset": "the tables in it",
+    "gcp:kms/cryptoKey:CryptoKey": "everything that is encrypted with it",
+}
+
+
+def violations(args: ResourceValidationArgs) -> Iterator[str]:
+    """Yield that something that holds data is not protected, with the fix."""
+    if args.resource_type == REPOSITORY and _is_cache(args):
+        return
+    yield from unprotected(args, LOSSES[args.resource_type], "purge")
+
+
+def _is_cache(args: ResourceValidationArgs) -> bool:
+    policies = items(look(args.props, "cleanupPolicies"))
+    return any(look(p, "action") == "DELETE" and look(p, "condition", "tagState") == "ANY" for p in policies)
+
+
+POLICY = resource_rule(
+    __name__,
+    *LOSSES,
+    violations=violations,
+    description="Buckets, topics, subscriptions, images, logs and keys are protected from deletion.",
+    severity=HIGH,
+)

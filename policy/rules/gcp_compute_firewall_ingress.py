@@ -1,0 +1,40 @@
+"""Nothing comes in from outside: no firewall rule admits a public address range.
+
+A rule without a source admits everybody.
+Source: https://cloud.google.com/firewall/docs/firewalls#sources
+"""
+
+from collections.abc import Iterator
+
+from pulumi_policy import ResourceValidationArgs
+
+from .common.addresses import is_outside
+from .common.rule import CRITICAL, resource_rule
+from .common.values import UNKNOWN, items, look
+
+TYPE = "gcp:compute/firewall:Firewall"
+_SOURCES = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
+
+
+def violations(args: ResourceValidationArgs) -> Iterator[str]:
+    """Yield which address ranges from outside are admitted, with the fix."""
+    if look(args.props, "direction") == "EGRESS" or not items(look(args.props, "allows")):
+        return
+    sources = [look(args.props, key) for key in _SOURCES]
+    if any(source is UNKNOWN for source in sources):
+        return
+    blocks = items(sources[0]) if any(sources) else ["0.0.0.0/0"]
+    for block in filter(is_outside, blocks):
+        yield (
+            f"{block} may come in: machines would be reachable from outside. Remove the rule, or name a private range, "
+            "a source tag or a service account."
+        )
+
+
+POLICY = resource_rule(
+    __name__,
+    TYPE,
+    violations=violations,
+    description="No firewall rule admits an address range from outside.",
+    severity=CRITICAL,
+)

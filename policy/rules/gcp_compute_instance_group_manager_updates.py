@@ -1,0 +1,30 @@
+"""A group applies a new template to new machines only: a proactive update ends busy ones.
+
+Source: https://cloud.google.com/compute/docs/instance-groups/rolling-out-updates-to-managed-instance-groups
+"""
+
+from collections.abc import Iterator
+
+from pulumi_policy import ResourceValidationArgs
+
+from .common.kinds import GROUPS
+from .common.rule import HIGH, resource_rule
+from .common.values import UNKNOWN, look
+
+
+def violations(args: ResourceValidationArgs) -> Iterator[str]:
+    """Yield that a group updates or repairs busy machines, each with its fix."""
+    said = look(args.props, "updatePolicy", "type")
+    if said is not UNKNOWN and said not in (None, "OPPORTUNISTIC"):
+        yield f"updatePolicy.type is {said}: a new template ends busy machines. Set it to OPPORTUNISTIC."
+    if look(args.props, "autoHealingPolicies"):
+        yield "autoHealingPolicies are set: a machine that is too busy to answer is deleted. Remove them."
+
+
+POLICY = resource_rule(
+    __name__,
+    *GROUPS,
+    violations=violations,
+    description="Instance groups do not update or heal busy machines.",
+    severity=HIGH,
+)

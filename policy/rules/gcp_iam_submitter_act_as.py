@@ -1,0 +1,53 @@
+"""Who may submit may not act as another account: the worker's reaches the team's data.
+
+A submitter is whoever may publish to a topic.
+Source: https://cloud.google.com/iam/docs/service-account-permissions
+"""
+
+from collections.abc import Iterator
+
+from pulumi_policy import PolicyResource, StackValidationArgs
+
+from .common.kinds import GRANTS
+from .common.members import grants, members, permissions, role
+from .common.rule import CRITICAL, stack_rule
+
+PUBLISHER = "roles/pubsub.publisher"
+ACTING = ("roles/iam.serviceAccountUser", "roles/iam.serviceAccountTokenCreator", "roles/iam.serviceAccountKeyAdmin")
+PERMISSIONS = (
+    "iam.serviceAccounts.actAs",
+    "iam.serviceAccounts.getAccessToken",
+    "iam.serviceAccounts.signJwt",
+    "iam.serviceAccountKeys.create",
+)
+_AGENT = "gcp-sa-"
+
+
+def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+    """Yield (message with its fix, URN) for every grant that lets a submitter act as an account."""
+    every = grants(args.resources)
+    submitters = {m for g in every if role(g) == PUBLISHER for m in members(g) if _AGENT not in m}
+    for grant in every:
+        acting = [role(grant)] if role(grant) in ACTING else _permissions(args, grant)
+        both = sorted(submitters.intersection(members(grant)))
+        if acting and both:
+            yield (
+                (
+                    f"{', '.join(both)} may publish work and would get {', '.join(acting)}: it could become the "
+                    "account of the machines. Give that to somebody who submits nothing."
+                ),
+                grant.urn,
+            )
+
+
+def _permissions(args: StackValidationArgs, grant: PolicyResource) -> list[str]:
+    return [p for p in permissions(args.resources, grant) if p in PERMISSIONS]
+
+
+POLICY = stack_rule(
+    __name__,
+    *GRANTS,
+    violations=violations,
+    description="Who may submit may not act as a service account.",
+    severity=CRITICAL,
+)

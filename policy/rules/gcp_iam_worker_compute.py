@@ -1,0 +1,49 @@
+"""Workers hold no `compute.*` permission: user code runs beside them, and could remove or start machines.
+
+A worker is an account that machines of a template run as.
+Source: https://cloud.google.com/compute/docs/access/iam
+"""
+
+from collections.abc import Iterator
+
+from pulumi_policy import StackValidationArgs
+
+from .common.kinds import GRANTS, TEMPLATES
+from .common.members import grants, is_granted_to, permissions, role
+from .common.rule import CRITICAL, stack_rule
+from .common.values import look
+
+ACCOUNT = "gcp:serviceaccount/account:Account"
+
+
+def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+    """Yield (message with its fix, URN) for every grant that lets a worker touch Compute Engine."""
+    resources = args.resources
+    accounts = [r for r in resources if r.resource_type == ACCOUNT]
+    templates = [r for r in resources if r.resource_type in TEMPLATES]
+    seen: set[str] = set()
+    for template in templates:
+        email = look(template.props, "serviceAccount", "email")
+        sources = template.property_dependencies.get("serviceAccount", [])
+        owner = next((a for a in accounts if look(a.props, "email") == email or a in sources), None)
+        for grant in (g for g in grants(resources) if is_granted_to(g, owner, email)):
+            named = role(grant)
+            held = [p for p in permissions(resources, grant) if p.startswith("compute.")]
+            if grant.urn not in seen and (held or str(named).startswith("roles/compute.")):
+                seen.add(grant.urn)
+                yield (
+                    (
+                        f"the account of {template.name}'s machines would hold {', '.join(held) or named}: user code "
+                        "could start and remove machines. Give it to an account that no machine runs as."
+                    ),
+                    grant.urn,
+                )
+
+
+POLICY = stack_rule(
+    __name__,
+    *GRANTS,
+    violations=violations,
+    description="Workers hold no compute.* permission.",
+    severity=CRITICAL,
+)

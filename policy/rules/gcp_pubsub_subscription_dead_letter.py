@@ -1,0 +1,62 @@
+"""Every subscription has a dead letter, and somebody reads it.
+
+Without one a message that kills its worker comes back for 31 days; without a subscription on the dead-letter topic what
+is sent there is gone at once.
+Source: https://cloud.google.com/pubsub/docs/dead-letter-topics
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pulumi_policy import PolicyResource, StackValidationArgs
+
+from .common.fleets import named_by
+from .common.kinds import SUBSCRIPTION, TOPIC
+from .common.rule import HIGH, stack_rule
+from .common.values import UNKNOWN, look
+
+
+def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+    """Yield (message with its fix, URN) for every subscription without a dead letter that is read."""
+    resources = args.resources
+    subscriptions = [r for r in resources if r.resource_type == SUBSCRIPTION]
+    read = [topic for s in subscriptions if (topic := _topic(resources, s))]
+    dead = {s.urn: _dead(resources, s) for s in subscriptions}
+    for subscription in subscriptions:
+        policy = look(subscription.props, "deadLetterPolicy")
+        named, topic = look(policy, "deadLetterTopic"), dead[subscription.urn]
+        if policy is UNKNOWN or (named is UNKNOWN and topic is None):
+            continue
+        if topic is None and not named and _topic(resources, subscription) not in dead.values():
+            yield (
+                (
+                    "it has no deadLetterPolicy: a message that kills its worker comes back until it expires. Name a "
+                    "dead-letter topic, and make a subscription for that topic."
+                ),
+                subscription.urn,
+            )
+        if topic is not None and topic not in read:
+            yield (
+                (
+                    f"nobody reads its dead-letter topic {topic.name}: what is sent there is gone at once. Make a "
+                    "subscription for that topic."
+                ),
+                subscription.urn,
+            )
+
+
+def _topic(resources: Sequence[PolicyResource], subscription: PolicyResource) -> PolicyResource | None:
+    return named_by(resources, subscription, "topic", look(subscription.props, "topic"), [TOPIC])
+
+
+def _dead(resources: Sequence[PolicyResource], subscription: PolicyResource) -> PolicyResource | None:
+    named = look(subscription.props, "deadLetterPolicy", "deadLetterTopic")
+    return named_by(resources, subscription, "deadLetterPolicy", named, [TOPIC])
+
+
+POLICY = stack_rule(
+    __name__,
+    SUBSCRIPTION,
+    violations=violations,
+    description="Every subscription has a dead letter that is read.",
+    severity=HIGH,
+)

@@ -1,0 +1,58 @@
+"""Every stack of stacks/ obeys the rules of its environment, with everything known and with what a preview knows.
+
+Under Pulumi's mocks: the inputs are the program's own, the outputs made up. tests/engine previews them too.
+"""
+
+import pytest
+from pulumi_policy import PolicyCustomTimeouts, PolicyResource, PolicyResourceOptions
+from pulumi_policy.proxy import unknown_checking_proxy
+
+from tests.components.recording import Made, Recorder
+from tests.components.stacks import STACKS, run_stack, settings
+from tests.policy.judging import judge
+
+
+def resources_of(recorder: Recorder) -> list[PolicyResource]:
+    """What was recorded, as a rule is given it."""
+    made = {one.urn: _resource(one) for one in recorder.resources}
+    for one in recorder.resources:
+        for key, urns in one.options["property_dependencies"].items():
+            made[one.urn].property_dependencies[key] = [made[urn] for urn in urns if urn in made]
+    return list(made.values())
+
+
+def _resource(made: Made) -> PolicyResource:
+    options = PolicyResourceOptions(bool(made.options["protect"]), [], None, [], PolicyCustomTimeouts(0, 0, 0), [])
+    props = unknown_checking_proxy(made.inputs)
+    return PolicyResource(made.type, props, made.urn, made.name, options, None, None, [], {})
+
+
+@pytest.mark.parametrize("preview", [False, True], ids=["known", "preview"])
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_stack_of_ours_obeys_every_rule_of_its_environment(stack, preview):
+    resources = resources_of(run_stack(stack, preview=preview))
+    found = judge(resources, settings(stack))
+    assert [one for one in found if one.level == "mandatory"] == []
+    # The dated table does not know the price of every type.
+    assert {one.rule for one in found} <= {"aws-batch-compute-environment-price-known"}
+
+
+def test_a_stack_without_its_protection_does_not():
+    resources = resources_of(run_stack("vision-prod", preview=True, allow=["purge"]))
+    found = judge(resources, settings("vision-prod") | {"tidemill:allow": ["purge"]})
+    assert {(one.rule, one.level) for one in found if one.level == "mandatory"} == {
+        ("aws-any-data-protect", "mandatory"),
+        ("aws-batch-compute-environment-protect", "mandatory"),
+    }
+
+
+@pytest.mark.parametrize("stack", ["vision-prod", "vision-gcp-prod"])
+def test_production_refuses_the_public_egress_that_development_has(stack):
+    changes = {"network": {"create": {"egress": "public"}}}
+    resources = resources_of(run_stack(stack, preview=True, **changes))
+    config = settings(stack) | {"tidemill:network": changes["network"]}
+    refused = {one.rule for one in judge(resources, config) if one.level == "mandatory"}
+    assert refused
+    assert all(rule.endswith("-public-address") for rule in refused)
+    allowed = judge(resources, config, {})
+    assert [one for one in allowed if one.level == "mandatory"] == []
