@@ -1,6 +1,7 @@
-"""A role that CI assumes through OIDC is bound to one repository and one of its environments.
+"""A role that CI assumes through OIDC is bound to a repository, and there to an environment, a branch or pull requests.
 
-With a looser subject any branch, any pull request, or any repository of the same host gets the role.
+With a wildcard any branch and any pull request, or any repository of the same host, gets the role. What may write
+should be bound to an environment, whose reviewers then decide; which role writes is more than a rule on trust can see.
 Source: https://docs.github.com/en/actions/concepts/security/openid-connect
 """
 
@@ -16,7 +17,7 @@ from .common.rule import CRITICAL, resource_rule
 from .common.values import items, look
 
 _GITHUB = "token.actions.githubusercontent.com"
-_BOUND = re.compile(r"repo:[^*?:/]+/[^*?:/]+:environment:[^*?:]+")
+_BOUND = re.compile(r"repo:[^*?:/]+/[^*?:/]+:(pull_request|environment:[^*?:]+|ref:refs/[^*?:]+)")
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
@@ -57,6 +58,6 @@ POLICY = resource_rule(
     __name__,
     ROLE,
     violations=violations,
-    description="Roles for CI are bound to a repository and an environment of it.",
+    description="Roles for CI are bound to a repository, and there to an environment, a branch or pull requests.",
     severity=CRITICAL,
 )

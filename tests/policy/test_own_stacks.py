@@ -3,13 +3,17 @@
 Under Pulumi's mocks: the inputs are the program's own, the outputs made up. tests/engine previews them too.
 """
 
+import json
+import runpy
+from functools import partial
+
 import pytest
 from pulumi_policy import PolicyCustomTimeouts, PolicyResource, PolicyResourceOptions
 from pulumi_policy.proxy import unknown_checking_proxy
 
-from tests.components.recording import Made, Recorder
-from tests.components.stacks import STACKS, run_stack, settings
-from tests.policy.judging import judge
+from tests.components.recording import ACCOUNT, Made, Recorder, run_with
+from tests.components.stacks import ROOT, STACKS, run_stack, settings
+from tests.policy.judging import environment, judge
 
 
 def resources_of(recorder: Recorder) -> list[PolicyResource]:
@@ -56,3 +60,18 @@ def test_production_refuses_the_public_egress_that_development_has(stack):
     assert all(rule.endswith("-public-address") for rule in refused)
     allowed = judge(resources, config, {})
     assert [one for one in allowed if one.level == "mandatory"] == []
+
+
+@pytest.mark.parametrize("preview", [False, True], ids=["known", "preview"])
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_the_stack_of_an_account_obeys_too_with_the_identities_of_ci(cloud, preview):
+    ci = {"repository": "example/infra", "environments": ["dev", "prod"]}
+    if cloud == "aws":
+        ci["provider_arn"] = f"arn:aws:iam::{ACCOUNT}:oidc-provider/token.actions.githubusercontent.com"
+    keys = {"cloud": cloud, "serviceLinkedRoles": ["batch.amazonaws.com"], "services": ["pubsub.googleapis.com"]}
+    given = {**keys, "ci": ci}
+    # The mocks call every project tidemill.
+    config = {f"tidemill:{name}": one if isinstance(one, str) else json.dumps(one) for name, one in given.items()}
+    program = partial(runpy.run_path, str(ROOT / "bootstrap" / "__main__.py"), run_name="__main__")
+    made = run_with(Recorder(), program, preview=preview, config=config)
+    assert judge(resources_of(made), {}, environment("account")) == []
