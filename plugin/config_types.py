@@ -81,8 +81,13 @@ def _property(
     if found.type is PropertyType.ARRAY:
         found.items = _property(kind["items"], models, package)
     if found.type is PropertyType.OBJECT:
-        found.additional_properties = _property(kind["additionalProperties"], models, package)
+        found.additional_properties = _property(_values(kind), models, package)
     return found
+
+
+def _values(kind: Schema) -> Schema:
+    """What a mapping holds; where its keys have a form, that is beside it."""
+    return kind.get("additionalProperties") or next(iter(kind["patternProperties"].values()))
 
 
 def _not_null(schema: Schema) -> Schema:
