@@ -238,9 +238,6 @@ def test_repair_is_the_default_and_keeps_the_old_template() -> None:
     assert vm.action == "RECREATING"
     made.run(60)
     assert (vm.status, vm.template) == ("RUNNING", f"{URL}/one")
-    made.group.recreate_instances([vm.name], made.now)
-    made.run(60)
-    assert (vm.status, vm.template) == ("RUNNING", f"{URL}/two")
 
 
 def test_a_repair_can_be_told_to_take_the_new_template() -> None:

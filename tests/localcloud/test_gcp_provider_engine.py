@@ -37,7 +37,7 @@ if case == "plain":
             member=account.member,
             condition={"title": f"{number}", "expression": f'resource.name.startsWith("{number}")'},
         )
-    machine = gcp.compute.InstanceTemplate(
+    machine = gcp.compute.RegionInstanceTemplate(
         "machine",
         machine_type=os.environ.get("MACHINE", "n2-standard-4"),
         disks=[{"source_image": "projects/cos-cloud/global/images/family/cos-stable", "boot": True}],

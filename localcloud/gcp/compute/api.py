@@ -178,12 +178,6 @@ class Compute:
             group.delete_instances(names, self._site.clock.now(), bool(body.get("skipInstancesOnValidationError")))
         return self._site.finished(request, "deleteInstances")
 
-    def _do_recreateInstances(self, request: Request, name: str, group: Group) -> Response:  # noqa: N802
-        names = self._names(group, (request.call.body or {}).get("instances", []))
-        with self._changing():
-            group.recreate_instances(names, self._site.clock.now())
-        return self._site.finished(request, "recreateInstances")
-
     def _do_resize(self, request: Request, name: str, group: Group) -> Response:
         with self._changing():
             group.resize(int(request.call.params["size"]))

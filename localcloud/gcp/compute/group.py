@@ -91,11 +91,6 @@ class Group:
         for vm in chosen:
             self._remove(vm, now)
 
-    def recreate_instances(self, names: Iterable[str], now: float) -> None:
-        """Replace these VMs by new ones of the same name and the current template."""
-        for vm in self._chosen(names, False):
-            self._recreate(vm, now, self._current)
-
     def preempt(self, name: str, now: float) -> None:
         """Spot takes a VM back: the notice, then the soft off.
 
