@@ -8,5 +8,5 @@ from pulumi_policy import EnforcementLevel, PolicyPack
 from rules import POLICIES
 from rules.common import front
 
-front.install()
+front.install(POLICIES)
 PolicyPack(name="tidemill", enforcement_level=EnforcementLevel.MANDATORY, policies=POLICIES)

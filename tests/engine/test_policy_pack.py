@@ -97,9 +97,16 @@ def test_a_bad_program_breaks_every_rule_of_gcp(tmp_path):
     assert {rule for rule, level in found if level == "advisory"} == {"gcp-compute-autoscaler-price-known"}
 
 
-def test_a_wrong_parameter_is_named_with_its_rule_and_its_range(project, tmp_path):
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"maxCpus": 0}, "aws-batch-compute-environment-cpu-cap: maxCpus: Must be greater than or equal to 1"),
+        ({"maxCpu": 8}, "aws-batch-compute-environment-cpu-cap has no parameter maxCpu. It has: maxCpus."),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_its_rule(project, tmp_path, parameters, says):
     pack = tmp_path / "pack.json"
-    pack.write_text(json.dumps({"aws-batch-compute-environment-cpu-cap": {"maxCpus": 0}}))
+    pack.write_text(json.dumps({"aws-batch-compute-environment-cpu-cap": parameters}))
     run = project.run("preview", "--policy-pack", str(POLICY), "--policy-pack-config", str(pack)).refused()
-    assert "aws-batch-compute-environment-cpu-cap: maxCpus: Must be greater than or equal to 1" in run.text
+    assert says in run.text
     assert "Traceback" not in run.text

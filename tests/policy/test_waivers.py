@@ -1,12 +1,10 @@
 """Waivers as the pack reads them, and what it says of their own state. That a day passes is made up here."""
 
 import datetime
-from types import SimpleNamespace
 
 import pytest
-from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
-from policy.rules.common import front, settings, waivers
+from policy.rules.common import settings, waivers
 from tests.policy.conftest import make
 from tests.policy.judging import as_settings, judge
 
@@ -102,52 +100,3 @@ def test_a_secret_is_not_kept():
     kept = settings.Settings({"tidemill:team": "vision", "tidemill:token": "hidden"}, ["tidemill:token"])
     assert kept.text("tidemill:team") == "vision"
     assert kept.text("tidemill:token") is None
-
-
-@pytest.fixture
-def served(monkeypatch):
-    """A servicer behind the front, whose answers are made up; the engine's run is in tests/engine."""
-    monkeypatch.setattr(analyzer_pb2_grpc, "add_AnalyzerServicer_to_server", lambda servicer, server: None)
-    monkeypatch.setattr(settings, "_current", settings.settings())
-    told = analyzer_pb2.AnalyzeDiagnostic(policyName=RULE, message="No.", enforcementLevel=analyzer_pb2.MANDATORY)
-
-    def answer(request, context):
-        return analyzer_pb2.AnalyzeResponse(diagnostics=[told])
-
-    servicer = SimpleNamespace(ConfigureStack=lambda request, context: "done", Analyze=answer, AnalyzeStack=answer)
-    front.install()
-    analyzer_pb2_grpc.add_AnalyzerServicer_to_server(servicer, None)  # type: ignore[arg-type]
-    return servicer
-
-
-def configure(servicer, *entries):
-    given = as_settings(config(*entries)).text("tidemill:waivers")
-    request = analyzer_pb2.AnalyzerStackConfigureRequest(config={"tidemill:waivers": given or ""})
-    assert servicer.ConfigureStack(request, None) == "done"
-
-
-def analyze(servicer, urn=GROUP.urn):
-    (found,) = servicer.Analyze(analyzer_pb2.AnalyzeRequest(urn=urn), None).diagnostics
-    return found
-
-
-def test_a_waived_violation_is_shown_but_stops_nothing(served):
-    assert analyze(served).enforcementLevel == analyzer_pb2.MANDATORY
-    configure(served, WAIVER | {"resource": "lines"})
-    found = analyze(served)
-    assert found.enforcementLevel == analyzer_pb2.ADVISORY
-    assert found.message == "No.\nWaived until 2027-01-31: Moves to the shared account"
-    assert analyze(served, STACK.urn).enforcementLevel == analyzer_pb2.MANDATORY
-
-
-def test_a_waiver_that_has_ended_stops_again(served):
-    configure(served, WAIVER | {"until": "2026-11-20"})
-    found = analyze(served)
-    assert found.enforcementLevel == analyzer_pb2.MANDATORY
-    assert found.message == "No."
-
-
-def test_what_is_said_of_the_stack_can_be_waived_too(served):
-    configure(served, WAIVER)
-    (found,) = served.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(), None).diagnostics
-    assert found.enforcementLevel == analyzer_pb2.ADVISORY

@@ -39,6 +39,8 @@ class Fleet:
     cpus: int
     types: tuple[str, ...]
     spot: bool
+    gpus: int = 0
+    """GPUs that are attached to each machine, where they are not part of its type."""
 
 
 def ec2_cpus(machine: str) -> int | None:
@@ -86,7 +88,7 @@ def cpu_prices(cloud: str, region: str | None, fleet: Fleet) -> dict[str, float 
     cpus = ec2_cpus if cloud == "aws" else gce_cpus
     found: dict[str, float | None] = {}
     for kind in fleet.types:
-        price, size = prices.machine(cloud, region, kind) if region else None, cpus(kind)
+        price, size = prices.machine(cloud, region, kind, gpus=fleet.gpus) if region else None, cpus(kind)
         usd = (price.spot.high if fleet.spot and price.spot else price.on_demand) if price else None
         found[kind] = usd / size if usd is not None and size else None
     return found

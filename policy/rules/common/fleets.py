@@ -51,10 +51,7 @@ def types_of(group: PolicyResource, template: PolicyResource | None) -> tuple[st
 
 
 def fleets(resources: Sequence[PolicyResource]) -> Iterator[Fleet]:
-    """Every autoscaled group of a stack whose size is known; the URN is the autoscaler's.
-
-    Attached GPUs are left out of the types' names: where their price is not part of the type, it is unknown.
-    """
+    """Every autoscaled group of a stack whose size is known; the URN is the autoscaler's."""
     for autoscaler in (r for r in resources if r.resource_type in AUTOSCALERS):
         group = group_of(resources, autoscaler)
         most = whole(look(autoscaler.props, "autoscalingPolicy", "maxReplicas"))
@@ -64,4 +61,11 @@ def fleets(resources: Sequence[PolicyResource]) -> Iterator[Fleet]:
         types = types_of(group, template)
         sizes = [size for size in map(gce_cpus, types) if size]
         if sizes:
-            yield Fleet(autoscaler.urn, most * max(sizes), types, bool(template and is_spot(template)))
+            spot = bool(template and is_spot(template))
+            yield Fleet(autoscaler.urn, most * max(sizes), types, spot, _attached(template))
+
+
+def _attached(template: PolicyResource | None) -> int:
+    """GPUs that a template attaches to each machine."""
+    counts = [whole(look(one, "count")) for one in items(look(template.props, "guestAccelerators"))] if template else []
+    return sum(count or 0 for count in counts)

@@ -1,31 +1,60 @@
 """What stands between the engine and pulumi-policy: it hears the stack's config, and lets a waiver speak.
 
-pulumi-policy 1.21 keeps only the tags of the engine's ``ConfigureStack``, and a policy cannot report one violation at
-a level of its own. Both are a matter of the engine's published protocol, so the servicer's answers are completed here;
-nothing private of the library is touched.
+pulumi-policy 1.21 keeps only the tags of the engine's ``ConfigureStack``, a policy cannot report one violation at a
+level of its own, and nobody refuses a name that is wrong in the pack's config. All are a matter of the engine's
+published protocol, so the servicer's answers are completed here; nothing private of the library is touched.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import wraps
 from typing import Any
 
+import grpc
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
+from pulumi_policy import Policy
 
 from . import settings, waivers
 
 
-def install() -> None:
-    """Stand before every analyzer that is served from now on."""
+def install(policies: Sequence[Policy]) -> None:
+    """Stand before every analyzer that is served from now on.
+
+    Args:
+        policies: the rules of the pack, which its config may name.
+    """
+    known = {policy.name: [*policy.config_schema.properties] if policy.config_schema else [] for policy in policies}
     register = analyzer_pb2_grpc.add_AnalyzerServicer_to_server
 
     @wraps(register)
     def listening(servicer: Any, server: Any) -> None:
+        servicer.Configure = _checking(servicer.Configure, known)
         servicer.ConfigureStack = _hearing(servicer.ConfigureStack)
         servicer.Analyze = _waiving(servicer.Analyze)
         servicer.AnalyzeStack = _waiving(servicer.AnalyzeStack)
         register(servicer, server)
 
     analyzer_pb2_grpc.add_AnalyzerServicer_to_server = listening
+
+
+def _checking(configure: Callable[[Any, Any], Any], known: Mapping[str, Sequence[str]]) -> Callable[[Any, Any], Any]:
+    def check(request: Any, context: Any) -> Any:
+        for rule, said in request.policyConfig.items():
+            if rule not in known:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{rule} is no rule.{_nearest(rule, known)}")
+            for name in said.properties:
+                if name not in known[rule]:
+                    allowed = ", ".join(known[rule]) or "none"
+                    message = f"{rule} has no parameter {name}. It has: {allowed}.{_nearest(name, known[rule])}"
+                    context.abort(grpc.StatusCode.INVALID_ARGUMENT, message)
+        return configure(request, context)
+
+    return check
+
+
+def _nearest(word: str, known: Mapping[str, Any] | Sequence[str]) -> str:
+    found = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f" Did you mean {found[0]}?" if found else ""
 
 
 def _hearing(configure: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
