@@ -25,7 +25,9 @@ def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
     for template in templates:
         email = look(template.props, "serviceAccount", "email")
         sources = template.property_dependencies.get("serviceAccount", [])
-        owner = next((a for a in accounts if look(a.props, "email") == email or a in sources), None)
+        # Unknown addresses are not equal: then it counts where the template's comes from.
+        known = isinstance(email, str)
+        owner = next((a for a in accounts if (known and look(a.props, "email") == email) or a in sources), None)
         for grant in (g for g in grants(resources) if is_granted_to(g, owner, email)):
             named = role(grant)
             held = [p for p in permissions(resources, grant) if p.startswith("compute.")]
