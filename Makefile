@@ -1,5 +1,6 @@
 # make demo          the main job, start to finish, on localcloud    (CLOUD=gcp on a GCP, KEEP=1 leaves it up)
 # make test          lint and all tests
+# make review        what a change to a stack would do, the dangerous first   (STACK=vision-dev)
 # make test-images   the worker in images that have another C library or none   (needs apt)
 # make worker        builds the worker's image; PUSH=REGISTRY pushes it
 # make stack         a new team's stack file    (TEAM=vision ENV=prod CLOUD=aws)

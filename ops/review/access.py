@@ -12,7 +12,7 @@ from ops.review.diffs import roots
 from ops.review.document import Step
 from ops.review.grants import Grant, grants, widened
 from ops.review.models import Finding, Severity
-from ops.review.values import SECRET, UNKNOWN, clean, is_unknown
+from ops.review.values import SECRET, UNKNOWN, clean, is_unknown, texts
 
 _MOST_LINES = 40
 _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
@@ -127,10 +127,7 @@ def _attached(step: Step, fresh: bool) -> Iterator[Finding]:
 
 
 def _arns(inputs: dict[str, Any]) -> set[str]:
-    found = [inputs.get("policyArn"), *(inputs.get("managedPolicyArns") or [])]
-    if "policyArn" not in inputs and "managedPolicyArns" not in inputs:
-        return set()
-    return {UNKNOWN if is_unknown(arn) else str(arn) for arn in found if arn}
+    return {*texts(inputs.get("policyArn")), *texts(inputs.get("managedPolicyArns"))}
 
 
 def _aws_severity(added: list[Grant], fresh: bool, new: bool) -> Severity:
@@ -193,7 +190,7 @@ def _gcp(step: Step, created: set[str]) -> Iterator[Finding]:
         severity = _gcp_severity(added, fresh, _is_on_new(step, created))
         yield _finding(step, severity, f"adds {_count(len(added), 'binding')}", *map(str, added))
     if "permissions" in step.new:
-        new, old = (set(map(str, side.get("permissions") or [])) for side in (step.new, step.old))
+        new, old = (set(texts(side.get("permissions"))) for side in (step.new, step.old))
         wider = sorted(new - old)
         if wider:
             severity: Severity = "low" if step.op == "create" else "high"

@@ -11,7 +11,7 @@ from ops.review.compute import AUTOSCALERS, ENVIRONMENT, GROUPS, TEMPLATES
 from ops.review.diffs import at
 from ops.review.document import State, Step
 from ops.review.models import Finding, Fleet, Idle, Money
-from ops.review.values import is_unknown
+from ops.review.values import is_unknown, objects, texts
 
 
 class Prices(Protocol):
@@ -88,7 +88,7 @@ def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> t
 
 def _size(kind: str, inputs: dict[str, Any]) -> int:
     if kind == "aws:ec2/vpcEndpoint:VpcEndpoint":
-        return len(inputs.get("subnetIds") or []) if inputs.get("vpcEndpointType") == "Interface" else 0
+        return len(texts(inputs.get("subnetIds"))) if inputs.get("vpcEndpointType") == "Interface" else 0
     return 1
 
 
@@ -129,18 +129,18 @@ class _Side:
         if not isinstance(found, dict):
             return None
         market = "spot" if found.get("type") in ("SPOT", "FARGATE_SPOT") else "on_demand"
-        return _Machines(market, _whole(found.get("maxVcpus")), [str(t) for t in found.get("instanceTypes") or []])
+        return _Machines(market, _whole(found.get("maxVcpus")), texts(found.get("instanceTypes")))
 
     def _group(self, urn: str, state: State) -> _Machines | None:
         template = next((self._states[n].inputs for n in self._needs(state, "versions") if n in self._states), {})
-        selections = at(state.inputs, ("instanceFlexibilityPolicy", "instanceSelections")) or []
-        types = [str(t) for each in selections for t in each.get("machineTypes") or []]
-        types = types or [str(template.get("machineType", ""))]
+        selections = objects(at(state.inputs, ("instanceFlexibilityPolicy", "instanceSelections")))
+        types = [kind for each in selections for kind in texts(each.get("machineTypes"))]
+        types = types or texts(template.get("machineType"))
         most = _whole(at(self._scaled.get(urn, {}), ("autoscalingPolicy", "maxReplicas")))
         sizes = {_CPUS["gcp"].get(each) for each in types}
         size = max((s for s in sizes if s), default=None)
         market = "spot" if at(template, ("scheduling", "provisioningModel")) == "SPOT" else "on_demand"
-        gpus = sum(_whole(each.get("count")) or 0 for each in template.get("guestAccelerators") or [])
+        gpus = sum(_whole(each.get("count")) or 0 for each in objects(template.get("guestAccelerators")))
         cpus = most * size if most is not None and size else None
         return _Machines(market if template else None, cpus, types, gpus)
 

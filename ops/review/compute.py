@@ -87,7 +87,8 @@ def _updated(step: Step) -> Iterator[Finding]:
             begun |= {key for key in {*old, *new} if old.get(key) != new.get(key)}
     causes = sorted(begun & _INFRASTRUCTURE)
     if causes:
-        policy = step.new.get("updatePolicy") or {}
+        policy = step.new.get("updatePolicy")
+        policy = policy if isinstance(policy, dict) else {}
         if policy.get("terminateJobsOnUpdate"):
             told = "updatePolicy ends running jobs at once (terminateJobsOnUpdate)."
         else:

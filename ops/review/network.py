@@ -9,7 +9,7 @@ from ops.review.compute import ENVIRONMENT
 from ops.review.diffs import at
 from ops.review.document import Step
 from ops.review.models import Finding, Severity
-from ops.review.values import UNKNOWN, is_unknown
+from ops.review.values import UNKNOWN, is_unknown, objects
 
 _INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 _EGRESS = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
@@ -74,10 +74,10 @@ def _has_addresses(kind: str, inputs: dict[str, Any]) -> bool:
     if kind == _SUBNET:
         return inputs.get("mapPublicIpOnLaunch") is True
     if kind == _TEMPLATE:
-        interfaces = inputs.get("networkInterfaces") or []
+        interfaces = objects(inputs.get("networkInterfaces"))
         return any(str(each.get("associatePublicIpAddress")).lower() == "true" for each in interfaces)
     if kind in _GCP_TEMPLATES:
-        return any(each.get("accessConfigs") for each in inputs.get("networkInterfaces") or [])
+        return any(each.get("accessConfigs") for each in objects(inputs.get("networkInterfaces")))
     return False
 
 
@@ -127,17 +127,19 @@ def _allowed(kind: str, inputs: dict[str, Any]) -> list[tuple[str, str]]:
     """(source, protocol and ports) of every way in."""
     if not inputs:
         return []
+    if is_unknown(inputs.get("ingress")) or is_unknown(inputs.get("allows")):
+        return [(UNKNOWN, "what is known after up")]
     if kind == _FIREWALL:
         if inputs.get("direction", "INGRESS") != "INGRESS" or inputs.get("disabled") is True:
             return []
-        ports = [f"{a.get('protocol')} {_text(a.get('ports') or 'all ports')}" for a in inputs.get("allows") or []]
+        ports = [f"{a.get('protocol')} {_text(a.get('ports') or 'all ports')}" for a in objects(inputs.get("allows"))]
         return [(source, port) for source in _sources(inputs) for port in ports]
     rules = [inputs]
     if kind == _GROUP:
-        rules = inputs.get("ingress") or []
+        rules = objects(inputs.get("ingress"))
     elif kind == _RULE and inputs.get("type") != "ingress":
         return []
-    return [(s, _ports(r)) for r in rules if isinstance(r, dict) for s in _sources(r)]
+    return [(s, _ports(r)) for r in rules for s in _sources(r)]
 
 
 def _sources(rule: dict[str, Any]) -> list[str]:

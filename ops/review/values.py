@@ -58,6 +58,17 @@ def is_unknown(value: Any) -> bool:
     return isinstance(value, str) and value in _UNKNOWNS
 
 
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The maps in a list; none where something else stands, such as what is not known yet."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def texts(value: Any) -> list[str]:
+    """A list as texts, one value as a list of one; what is not known yet by that name, and nothing for nothing."""
+    found = value if isinstance(value, list) else [] if value in (None, "", {}) else [value]
+    return [UNKNOWN if is_unknown(each) else str(each) for each in found]
+
+
 def clean(value: Any, key: str = "") -> Any:
     """A value without secrets and with unknowns named; maps and lists keep their shape.
 

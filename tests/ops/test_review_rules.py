@@ -160,6 +160,7 @@ def test_a_group_that_may_take_machines_that_work_is_told(path, old, new, told_)
          {"direction": "INGRESS", "allows": [{"protocol": "tcp"}], "sourceRanges": ["10.0.0.0/8"]}, "high"),
         ("gcp:compute/firewall:Firewall",
          {"direction": "INGRESS", "denies": [{"protocol": "all"}], "sourceRanges": ["0.0.0.0/0"]}, None),
+        ("aws:ec2/securityGroup:SecurityGroup", {"ingress": UNKNOWN}, "high"),
     ],
 )  # fmt: skip
 def test_a_way_in_is_told(kind, new, severity):

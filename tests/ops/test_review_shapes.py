@@ -1,0 +1,69 @@
+"""A review of whatever a provider may put where a value is expected: unknown, secret, absent, of another type."""
+
+import copy
+import json
+import random
+
+import pytest
+
+from ops.review.markdown import render
+from tests.ops.make_previews import load
+from tests.ops.review_steps import reviewed, step
+
+ODD = ("04da6b54-80e4-46f7-96ec-b56ff0331ba9", "[secret]", None, "", [], {}, 5, True, [None], ["x"], [["x"]], {"a": {}})
+RECORDED = ("first-up", "gcp-pool-removed", "egress-opened", "way-in")
+CASES = 700
+
+
+def steps() -> dict[str, dict]:
+    """One recorded resource of each type."""
+    found = {}
+    for name in RECORDED:
+        for each in json.loads(load(name))["preview"]["steps"]:
+            state = each.get("newState") or each.get("oldState")
+            found[each["urn"].split("::")[2].rpartition("$")[2]] = state.get("inputs") or {}
+    return {kind: inputs for kind, inputs in found.items() if not kind.startswith(("pulumi:", "tidemill:"))}
+
+
+def places(value, path=()):
+    """Every place in a value, the value itself left out."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        yield (*path, key)
+        yield from places(each, (*path, key))
+
+
+def replaced(inputs, path, odd):
+    changed = copy.deepcopy(inputs)
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = odd
+    return changed
+
+
+CHOICES = [(kind, path, odd) for kind, inputs in sorted(steps().items()) for path in places(inputs) for odd in ODD]
+
+
+@pytest.mark.parametrize("op", ["update", "replace"])
+def test_no_value_of_another_shape_stops_the_review(op):
+    known = steps()
+    for kind, path, odd in random.Random(6).sample(CHOICES, CASES):
+        changed = replaced(known[kind], path, odd)
+        diff = {str(path[0]): "update-replace" if op == "replace" else "update"}
+        for old, new in ((known[kind], changed), (changed, known[kind])):
+            try:
+                text = render(reviewed(step(op, kind, old=old, new=new, diff=diff)))
+            except Exception as error:
+                raise AssertionError(f"{kind} {path} {odd!r}") from error
+            assert text.startswith("## Tidemill: ")
+
+
+@pytest.mark.parametrize("op", ["create", "delete", "same", "read", "refresh", "import", "discard", "diff"])
+def test_every_operation_on_every_type_is_reviewed(op):
+    found = [
+        step(op, kind, f"it-{number}", old=inputs if op != "create" else None, new=inputs if op != "delete" else None)
+        for number, (kind, inputs) in enumerate(sorted(steps().items()))
+    ]
+    assert len(found) > 50
+    assert sum(reviewed(*found).stacks[0].counts.values()) == len(found)
