@@ -146,6 +146,7 @@ def test_whoever_waits_ends_what_the_queue_still_holds():
     status = job.wait(poll_seconds=0.01)
     assert (status.state, status.exit_code) == ("cancelled", 1)
     assert status.note == "cancelled by ada: max_usd: about 51.00 of 50.00 USD are spent"
+    assert status.facts()["to go on"] == f"tidemill resume {job.id} --max-usd USD, more than 50"
     assert backend.arrays[0].terminated
 
 

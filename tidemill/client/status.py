@@ -127,7 +127,9 @@ class Status:
             table["suggestion"] = self.suggestion
         for number, error in enumerate(self.fleet_errors):
             table["fleet" + f" {number + 1}" * (number > 0)] = error
-        if self.run_command:
+        if self.spent and self.spent.reached and self.state == "cancelled":
+            table["to go on"] = f"tidemill resume {self.job} --max-usd USD, more than {self.spent.max_usd:g}"
+        elif self.run_command:
             table["to go on"] = self.run_command
         else:
             lost = [chunk for chunk in chunks.lost if chunk not in chunks.dead]
