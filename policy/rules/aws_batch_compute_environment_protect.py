@@ -1,6 +1,7 @@
 """A compute environment is protected: replacing it ends the jobs that run on it.
 
 A policy sees no old state, so it cannot see a replacement; protection is what stops one.
+One that is disabled takes no job: it drains, to be taken away (docs/upgrading.md).
 Source: https://www.pulumi.com/docs/iac/concepts/resources/options/protect/
 """
 
@@ -14,7 +15,9 @@ from .common.rule import HIGH, resource_rule
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a compute environment is not protected, with the fix."""
+    """Yield that a compute environment which takes jobs is not protected, with the fix."""
+    if args.props.get("state") == "DISABLED":
+        return
     yield from unprotected(args, "the jobs that run on it", "replace or purge")
 
 
@@ -22,6 +25,6 @@ POLICY = resource_rule(
     __name__,
     COMPUTE_ENVIRONMENT,
     violations=violations,
-    description="Compute environments are protected from replacement and deletion.",
+    description="Compute environments that take jobs are protected from replacement and deletion.",
     severity=HIGH,
 )

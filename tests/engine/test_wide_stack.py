@@ -5,7 +5,7 @@ import datetime
 from tests.engine.inventory import inventory
 
 SOON = datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(30)
-UNPROTECTED = ("aws-any-data-protect", "aws-batch-compute-environment-protect")
+UNPROTECTED = ("aws-any-data-protect", "aws-batch-compute-environment-protect", "aws-batch-job-queue-protect")
 
 
 def test_the_production_stack_comes_up_settles_and_goes(cloud, new_project):

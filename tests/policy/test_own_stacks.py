@@ -47,6 +47,7 @@ def test_a_stack_without_its_protection_does_not():
     assert {(one.rule, one.level) for one in found if one.level == "mandatory"} == {
         ("aws-any-data-protect", "mandatory"),
         ("aws-batch-compute-environment-protect", "mandatory"),
+        ("aws-batch-job-queue-protect", "mandatory"),
     }
 
 
