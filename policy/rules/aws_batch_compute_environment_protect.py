@@ -12,11 +12,12 @@ from pulumi_policy import ResourceValidationArgs
 from .common.kinds import COMPUTE_ENVIRONMENT
 from .common.protection import unprotected
 from .common.rule import HIGH, resource_rule
+from .common.values import look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
     """Yield that a compute environment which takes jobs is not protected, with the fix."""
-    if args.props.get("state") == "DISABLED":
+    if look(args.props, "state") == "DISABLED":
         return
     yield from unprotected(args, "the jobs that run on it", "replace or purge")
 
