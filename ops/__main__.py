@@ -10,6 +10,7 @@ from ops.estimate import estimate
 from ops.github import comment
 from ops.preview import preview
 from ops.prices import prices
+from ops.queue import queue
 from ops.quotas import quotas
 from ops.review.command import review
 from ops.stack import stack
@@ -30,6 +31,7 @@ main.add_command(estimate)
 main.add_command(plan)
 main.add_command(preview)
 main.add_command(prices)
+main.add_command(queue)
 main.add_command(quotas)
 main.add_command(review)
 main.add_command(stack)

@@ -6,8 +6,13 @@ table of replacements is taken from the real provider; they do not show what AWS
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
+from ops.processes import end_session
+from ops.project import ROOT
 from tests.engine.inventory import client, inventory
 from tests.harness import Project
 
@@ -104,6 +109,34 @@ def test_another_image_beside_it_is_another_definition(project):
         "update BucketObjectv2 demo-local-store-pipeline",
         "update Policy demo-local-identity-submitter",
     ]
+
+
+def test_a_queue_is_changed_and_brought_up_in_one_command(project, cloud):
+    """`python -m ops queue --up`, the Automation API; its stacks/ are those of the copy of the project here."""
+    program = (
+        "import sys; from pathlib import Path; from ops import project; from ops.__main__ import main\n"
+        "project.ROOT = Path.cwd(); project.STACKS = project.ROOT / 'stacks'\n"
+        "main(['queue', 'set', '--stack', 'demo-aws', 'cpu', 'capacity[0].max_cpus=24', '--up'])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=project.folder,
+        env=project.env | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=180)
+    finally:
+        end_session(process)
+    assert process.returncode == 0, output
+    assert "max_cpus: 24" in output
+    (environment,) = client(cloud.env, "batch").describe_compute_environments()["computeEnvironments"]
+    assert environment["computeResources"]["maxvCpus"] == 24
+    assert project.up("--expect-no-changes").ok().plan == []
 
 
 def test_destroy_stops_while_purge_is_not_allowed_and_names_the_key(project, cloud):

@@ -1,0 +1,170 @@
+"""`python -m ops queue add|set|remove`: a queue of a stack file, edited in place, checked, shown and applied."""
+
+import difflib
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+from pulumi import automation
+from ruamel.yaml.comments import CommentedMap
+
+from components.config import ConfigError
+from ops import project, stack_files
+from ops.preview import read_config
+from ops.project import policy_options, stack_file
+
+_KEY = "tidemill:queues"
+_FIRST_IMAGE = "images.default"
+
+_Command = Callable[..., Any]
+
+
+@click.group()
+def queue() -> None:
+    """Add, change or remove a queue of a stack file.
+
+    KEY=VALUE names a key of the queue and a YAML value: item.memory_mib=4096, machines.families=[c7i,c6i],
+    capacity[0].max_cpus=512; null takes a key away. docs/stack-keys.md has the keys.
+
+    Exits 2 when what was typed or the result would be wrong: the file stays as it is then. Prints the change as a diff.
+    """
+
+
+def _options(command: _Command) -> _Command:
+    """Options of every verb."""
+    for option in (
+        click.option("--stack", required=True, help="A stack of stacks/, such as vision-dev."),
+        click.option("--dry-run", is_flag=True, help="Print the diff and write nothing."),
+        click.option("--up", is_flag=True, help="Bring the stack up on your login, under the policy pack."),
+        click.argument("name"),
+    ):
+        command = option(command)
+    return command
+
+
+@queue.command()
+@_options
+@click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
+def add(stack: str, name: str, settings: tuple[str, ...], *, dry_run: bool, up: bool) -> None:
+    """Add the queue NAME; images.default=IMAGE at least."""
+    pairs = [stack_files.assignment(text) for text in settings]
+
+    def edit(queues: CommentedMap) -> None:
+        if name in queues:
+            raise click.UsageError(f"{name}: the stack {stack} has this queue already; `queue set` changes it.")
+        if not any(steps[0] == "images" for steps, _ in pairs):
+            raise click.UsageError(f"{name}: a queue needs an image, such as {_FIRST_IMAGE}=registry://app:1.0.0")
+        queues[name] = CommentedMap()
+        _assign(queues[name], pairs)
+
+    _change(stack, edit, dry_run=dry_run, up=up)
+
+
+@queue.command("set")
+@_options
+@click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
+def set_(stack: str, name: str, settings: tuple[str, ...], *, dry_run: bool, up: bool) -> None:
+    """Change keys of the queue NAME."""
+    pairs = [stack_files.assignment(text) for text in settings]
+
+    _known(stack, name)
+    cuts = [[_KEY, name, *steps] for steps, value in pairs if value is None]
+    _change(stack, lambda queues: _assign(queues[name], pairs), cuts, dry_run=dry_run, up=up)
+
+
+@queue.command()
+@_options
+def remove(stack: str, name: str, *, dry_run: bool, up: bool) -> None:
+    """Remove the queue NAME; what waits in it is lost."""
+
+    if len(_known(stack, name)) == 1:
+        raise click.UsageError(
+            f"{name}: it is the last queue of {stack}, and a pipeline has one at least. "
+            "`pulumi destroy` takes the pipeline down; add another queue first to replace this one."
+        )
+    note = _protected(stack)
+    if note and up:
+        raise click.UsageError(f"{name}: {note}")
+    _change(stack, lambda queues: None, [[_KEY, name]], dry_run=dry_run, up=up)
+    if note:
+        click.echo(f"Note: {note}")
+
+
+def _known(stack: str, name: str) -> list[str]:
+    """The stack's queues, of which this is one."""
+    queues = [*read_config(stack).queues]
+    if name not in queues:
+        raise click.UsageError(f"{name}: the stack {stack} has no such queue. Queues: {', '.join(queues)}.")
+    return queues
+
+
+def _assign(queue_: CommentedMap, pairs: list[tuple[list[str | int], Any]]) -> None:
+    for steps, value in pairs:
+        if value is not None:
+            stack_files.assign(queue_, steps, value)
+
+
+def _protected(stack: str) -> str | None:
+    """What has to come before a queue can go, while the stack file does not allow it."""
+    config = read_config(stack)
+    if config.may_purge or (config.cloud == "aws" and config.may_replace):
+        return None
+    key, what = (
+        ("replace", "its job queue and compute environments are")
+        if config.cloud == "aws"
+        else ("purge", "its topics, subscriptions and instance groups are")
+    )
+    return (
+        f"{what} protected. Before the queue leaves the file, set tidemill:allow: [{key}] and run `pulumi up` once; "
+        "take it out again afterwards."
+    )
+
+
+def _change(
+    stack: str,
+    edit: Callable[[CommentedMap], None],
+    cuts: Sequence[stack_files.Steps] = (),
+    *,
+    dry_run: bool,
+    up: bool,
+) -> None:
+    """Edit the stack file's queues, show what changes, write it unless it is a rehearsal, and apply it if asked to."""
+    path = stack_file(stack).resolve()
+    try:
+        before, after = stack_files.edited(path, lambda config: edit(config[_KEY]), cuts)
+        stack_files.check(path, after)
+        if not dry_run:
+            stack_files.write(path, before, after)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    name = f"stacks/{path.name}"
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
+    click.echo("\n".join(lines) or f"{name} says so already.")
+    if up and not dry_run:
+        _up(stack)
+    else:
+        click.echo(f"\nWhat it would do: make preview STACK={stack}, or on your login: pulumi preview --stack {stack}")
+
+
+def _up(stack: str) -> None:
+    """Bring a stack up on the backend and the account that the caller is logged in to."""
+    options = policy_options(read_config(stack).environment)
+    packs, configs = (_values_of(options, name) for name in ("--policy-pack", "--policy-pack-config"))
+    try:
+        chosen = automation.select_stack(stack_name=stack, work_dir=str(project.ROOT))
+        chosen.up(policy_packs=packs, policy_pack_configs=configs, on_output=click.echo, suppress_outputs=True)
+    except FileNotFoundError as error:
+        raise click.UsageError(f"{error.filename} is not on PATH: https://www.pulumi.com/docs/install") from None
+    except automation.errors.CommandError as error:
+        raise click.ClickException(_reason(str(error))) from None
+
+
+def _values_of(options: list[str], name: str) -> list[str]:
+    return [value for option, value in itertools.pairwise(options) if option == name]
+
+
+def _reason(text: str) -> str:
+    """What the engine said last; the lines before are on the terminal already."""
+    lines = [line for line in text.splitlines() if "error:" in line]
+    return lines[-1].partition("error:")[2].strip() if lines else " ".join(text.split())[-400:]

@@ -1,0 +1,196 @@
+"""Editing a stack file in place: comments, order, quoting and layout of what is not edited stay as they are."""
+
+import io
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+from components.config import from_file
+
+# Indents of mappings and sequences, and of a sequence's dash: what is tried until a file comes out as it went in.
+_LAYOUTS = ((2, 4, 2), (2, 2, 0), (4, 6, 4), (4, 4, 2), (4, 4, 0), (4, 2, 0))
+Layout = tuple[int, int, int]
+Steps = Sequence[str | int]
+"""A path of keys and list positions."""
+
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+
+def edited(path: Path, edit: Callable[[CommentedMap], None], cuts: Sequence[Steps] = ()) -> tuple[str, str]:
+    """The file's text before and after an edit of its `config:` mapping. Nothing is written.
+
+    Args:
+        path: the stack file.
+        edit: sets what is to be set, after the cuts.
+        cuts: paths of keys that are taken away, with the comments that are theirs.
+
+    Raises:
+        ConfigError: the file cannot be read.
+        click.UsageError: there is nothing at a path.
+    """
+    from_file(path)
+    before = path.read_text(encoding="utf-8")
+    layout = next((each for each in _LAYOUTS if _text(_load(before, each), each) == before), _LAYOUTS[0])
+    text = before
+    for steps in cuts:
+        text = _cut(text, layout, ["config", *steps])
+    content = _load(text, layout)
+    edit(content["config"])
+    return before, _text(content, layout)
+
+
+def _cut(text: str, layout: Layout, steps: Steps) -> str:
+    """A text without a key. ruamel.yaml alone would take the comment above the next key for this one's."""
+    content = _load(text, layout)
+    holder: Any = content
+    for at, step in enumerate(steps[:-1]):
+        holder = _entered(holder, step, steps[1 : at + 1])
+    last = steps[-1]
+    _entered(holder, last, steps[1:])
+    if not isinstance(holder, CommentedMap) or holder.fa.flow_style():
+        del holder[last]
+        return _text(content, layout)
+    lines = text.splitlines(keepends=True)
+    start, column = holder.lc.key(last)
+    end = start + 1
+    while end < len(lines) and _is_within(lines[end], column):
+        end += 1
+    while _is_comment(lines[end - 1]) and _indent(lines[end - 1]) <= column:
+        end -= 1
+    while _is_comment(lines[start - 1]) and _indent(lines[start - 1]) == column:
+        start -= 1
+    return "".join([*lines[:start], *lines[end:]])
+
+
+def _is_comment(line: str) -> bool:
+    """A comment or an empty line."""
+    return line.strip() == "" or line.lstrip().startswith("#")
+
+
+def _is_within(line: str, column: int) -> bool:
+    """Whether a line is below a key of that column, or may be."""
+    item = _indent(line) == column and line.lstrip().startswith("- ")
+    return item or _is_comment(line) or _indent(line) > column
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" ")) if line.strip() else 0
+
+
+def write(path: Path, before: str, after: str) -> None:
+    """Replace a file at once, after its new text was checked.
+
+    Raises:
+        ConfigError: the new text is no right stack file; the old one stays.
+        click.ClickException: somebody else has written the file meanwhile.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    new = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(after)
+        from_file(new)
+        if path.read_text(encoding="utf-8") != before:
+            raise click.ClickException(f"{path.name} was written by somebody else meanwhile. Try again.")
+        shutil.copymode(path, new)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def check(path: Path, after: str) -> None:
+    """Whether a text would be a right stack file.
+
+    Raises:
+        ConfigError: it would not.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Path(folder, path.name)
+        trial.write_text(after, encoding="utf-8")
+        from_file(trial)
+
+
+def assignment(text: str) -> tuple[list[str | int], Any]:
+    """``machines.families=[c7i]`` as the steps of its path and its value, which is YAML.
+
+    Raises:
+        click.UsageError: there is no key, no value, or the value is no YAML.
+    """
+    key, equals, value = text.partition("=")
+    steps: list[str | int] = [int(number) if number else word for number, word in _STEP.findall(key)]
+    if not equals or not steps or not value.strip():
+        raise click.UsageError(f"{text!r}: KEY=VALUE is wanted, such as item.memory_mib=4096; null takes a key away.")
+    try:
+        return steps, yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise click.UsageError(f"{text!r}: the value is no YAML: {' '.join(str(error).split())}") from None
+
+
+def assign(mapping: CommentedMap, steps: Steps, value: Any) -> None:
+    """Set a value below a mapping. What is on the way there is made.
+
+    Raises:
+        click.UsageError: a step leads into something that is neither a mapping nor a list, or beyond a list's end.
+    """
+    here: Any = mapping
+    for at, step in enumerate(steps[:-1]):
+        if isinstance(here, CommentedMap) and here.get(step) is None:
+            here[step] = _inline({})
+        here = _entered(here, step, steps[: at + 1])
+    last = steps[-1]
+    if isinstance(here, CommentedSeq) and last == len(here):
+        here.append(_inline(value))
+    else:
+        if isinstance(here, CommentedSeq) or not isinstance(here, CommentedMap):
+            _entered(here, last, steps)
+        here[last] = _inline(value)
+
+
+def _entered(here: Any, step: str | int, path: Steps) -> Any:
+    inside = isinstance(here, CommentedMap) and step in here
+    inside |= isinstance(here, CommentedSeq) and isinstance(step, int) and step < len(here)
+    if not inside:
+        raise click.UsageError(f"{'.'.join(map(str, path))}: there is nothing at {step!r}.")
+    return here[step]
+
+
+def _inline(value: Any) -> Any:
+    """A value in the style of the committed stack files: below a queue's own keys everything is on one line."""
+    if isinstance(value, dict):
+        made: Any = CommentedMap((key, _inline(each)) for key, each in value.items())
+        made.fa.set_flow_style()
+    elif isinstance(value, list):
+        made = CommentedSeq(_inline(each) for each in value)
+        made.fa.set_flow_style()
+    else:
+        made = DoubleQuotedScalarString(value) if isinstance(value, str) and ":" in value else value
+    return made
+
+
+def _yaml(layout: Layout) -> YAML:
+    reader = YAML()
+    reader.preserve_quotes = True
+    reader.width = 1_000_000
+    mapping, sequence, offset = layout
+    reader.indent(mapping=mapping, sequence=sequence, offset=offset)
+    return reader
+
+
+def _load(text: str, layout: Layout) -> CommentedMap:
+    return _yaml(layout).load(text)
+
+
+def _text(content: CommentedMap, layout: Layout) -> str:
+    stream = io.StringIO()
+    _yaml(layout).dump(content, stream)
+    return stream.getvalue()
