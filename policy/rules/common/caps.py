@@ -23,7 +23,8 @@ USD = {
     }
 }
 """The parameter of the rules on money."""
-_EC2_SIZE = re.compile(r"(?!hpc|u-|mac)[a-z0-9-]+\.(?:(?P<large>large)|(?P<times>\d*)xlarge)")
+# Families whose sizes mean something else are left out: they are unknown, not wrong.
+_EC2_SIZE = re.compile(r"(?!hpc|u-|mac|c1\.|c4\.|d2\.|m2\.)[a-z0-9-]+\.(?:(?P<large>large)|(?P<times>\d*)xlarge)")
 _GCE_SIZE = re.compile(r"[a-z0-9]+-(?:standard|highcpu|highmem|megamem|ultramem|hypermem|custom)-(?P<cpus>\d+)\b.*")
 
 
@@ -126,7 +127,7 @@ def unpriced(cloud: str, region: str | None, fleets: Sequence[Fleet]) -> Iterato
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         yield (
             (
-                f"no price is known in {place} for {', '.join(unknown[:_NAMED])}{more}: the cap on money an hour does "
+                f"no price of a vCPU is known in {place} for {', '.join(unknown[:_NAMED])}{more}: the cap on money an hour does "
                 "not count them. Refresh the table: python -m ops prices refresh."
             ),
             min(fleet.urn for fleet in fleets),
