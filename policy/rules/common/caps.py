@@ -127,8 +127,8 @@ def unpriced(cloud: str, region: str | None, fleets: Sequence[Fleet]) -> Iterato
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         yield (
             (
-                f"no price of a vCPU is known in {place} for {', '.join(unknown[:_NAMED])}{more}: the cap on money an hour does "
-                "not count them. Refresh the table: python -m ops prices refresh."
+                f"no price of a vCPU is known in {place} for {', '.join(unknown[:_NAMED])}{more}: the cap on money "
+                "an hour does not count them. Refresh the table: python -m ops prices refresh."
             ),
             min(fleet.urn for fleet in fleets),
         )
