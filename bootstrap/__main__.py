@@ -8,6 +8,7 @@ import pulumi
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from components.aws.account import Place
 from components.aws.bootstrap import AwsBootstrap, AwsBootstrapArgs
 from components.aws.ci import AwsCi, AwsCiArgs
 from components.base import as_args
@@ -29,7 +30,9 @@ def aws() -> AwsBootstrap:
         own = {"state_arn": account.state_arn, "key_arn": account.key_arn, "tags": tags}
         roles = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**ci, **own}))
         login = {"preview": roles.preview_role_arn, "deploy": roles.deploy_role_arns}
-        pulumi.export("ci", {"backend_url": account.backend_url, **login})
+        # CI logs in to a stack's region, where the state need not be.
+        backend = pulumi.Output.concat(account.backend_url, "?region=", Place(account).region)
+        pulumi.export("ci", {"backend_url": backend, **login})
         pulumi.export("permission_boundary", roles.boundary_arn)
     return account
 

@@ -4,6 +4,7 @@ import runpy
 from functools import partial
 from typing import Any
 
+import pulumi
 import pytest
 
 from components.config import ConfigError
@@ -156,8 +157,8 @@ def test_apis_that_somebody_else_manages_are_left_out():
     assert made.one("storage.Bucket").options["protect"] is False
 
 
-@pytest.mark.parametrize(("cloud", "made"), [("aws", "AwsBootstrap"), ("gcp", "GcpBootstrap")])
-def test_the_program_in_bootstrap_makes_either(cloud, made):
+@pytest.mark.parametrize(("cloud", "home", "ci"), [("aws", "AwsBootstrap", "AwsCi"), ("gcp", "GcpBootstrap", "GcpCi")])
+def test_the_program_in_bootstrap_makes_either(cloud, home, ci):
     # The mocks' project is called tidemill.
     config = {
         "tidemill:cloud": cloud,
@@ -165,4 +166,15 @@ def test_the_program_in_bootstrap_makes_either(cloud, made):
         "tidemill:serviceLinkedRoles": '["batch.amazonaws.com"]',
     }
     program = partial(runpy.run_path, str(ROOT / "bootstrap" / "__main__.py"), run_name="__main__")
-    assert run(program, config=config).one(made)
+    made = run(program, config=config)
+    assert (len(made.of(home)), len(made.of(ci))) == (1, 0)
+    config["tidemill:ci"] = '{"repository": "example/infra", "environments": ["prod"]}'
+    made = run(program, config=config)
+    assert (len(made.of(home)), len(made.of(ci))) == (1, 1)
+
+
+def test_a_wrong_setting_of_ci_ends_the_program_in_one_line():
+    config = {"tidemill:serviceLinkedRoles": "[]", "tidemill:ci": '{"repository": "example/infra", "enviroments": []}'}
+    program = partial(runpy.run_path, str(ROOT / "bootstrap" / "__main__.py"), run_name="__main__")
+    with pytest.raises(pulumi.RunError, match="tidemill-bootstrap: AwsCiArgs has no enviroments; it has repository"):
+        run(program, config=config)

@@ -58,7 +58,8 @@ def test_the_account_has_the_roles_of_batch_and_spot(cloud, account):
 def test_ci_plans_as_a_reader_and_deploys_the_plan_as_a_writer(cloud, account, login, tmp_path):
     standing = inventory(cloud.env)
     outputs = account.outputs()
-    backend = f"{outputs['backend_url']}?region={cloud.env['AWS_REGION']}&use_path_style=true"
+    # localcloud has one name for all buckets.
+    backend = f"{outputs['ci']['backend_url']}&use_path_style=true"
     writer, reader = login("dev"), login("preview")
     env = {**cloud.env, **writer}
     project = Project(tmp_path, env, "vision-dev", backend=backend, secrets=outputs["secrets_provider"])
