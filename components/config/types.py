@@ -57,7 +57,7 @@ _ABSOLUTE = re.compile(r"(/[A-Za-z0-9._-]+)+")
 
 @dataclass(frozen=True)
 class Matching:
-    """A text that matches a pattern from end to end, for pydantic and, as `pattern`, for editors."""
+    """A text that matches a pattern from end to end, for pydantic and, as `pattern`, for editors and the reference."""
 
     pattern: re.Pattern[str]
     allowed: str
@@ -70,7 +70,12 @@ class Matching:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         found = dict(handler(schema))
-        return found | {"pattern": f"^(?:{self.pattern.pattern})$", "maxLength": self.longest}
+        return found | {
+            "pattern": f"^(?:{self.pattern.pattern})$",
+            # Editors show it in place of the pattern: https://github.com/redhat-developer/yaml-language-server
+            "patternErrorMessage": self.allowed,
+            "maxLength": self.longest,
+        }
 
     def _check(self, value: str) -> str:
         if len(value) > self.longest or not self.pattern.fullmatch(value):

@@ -1,0 +1,142 @@
+"""The reference of a stack file's keys: ``python -m components.reference`` writes ``docs/stack-keys.md``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from components.config.load import PROJECT
+from components.config.models import StackConfig
+from components.config.shared_models import PROJECT as SHARED
+from components.config.shared_models import SharedConfig
+
+FILE = Path(__file__).parent.parent / "docs" / "stack-keys.md"
+
+_HEAD = """\
+# Keys of a stack file
+
+Written by `python -m components.reference` from the models that check the files; what their sentences say of money are
+list prices, rounded, without warranty, `python -m ops estimate` reckons a stack's own. *Needed* is a key without a
+default. Editors complete the keys from [stacks/schema.json](../stacks/schema.json); `python -m ops check` checks the
+files. [teams.md](teams.md) says how a team's stack comes to be.
+"""
+
+
+def text() -> str:
+    """The file's content."""
+    parts = [_HEAD, *_document(StackConfig, PROJECT), *_document(SharedConfig, SHARED)]
+    return "\n".join(parts)
+
+
+def _document(model: type[BaseModel], project: str) -> Iterator[str]:
+    """A table of the keys, then one for each object among them, each once."""
+    schema = model.model_json_schema()
+    definitions = schema.get("$defs", {})
+    where = "`stacks/Pulumi.<stack>.yaml`" if project == PROJECT else "`shared/Pulumi.<stack>.yaml`, the shared stack"
+    yield f"## {project}\n\nThe keys of {where}.\n"
+    yield _table(schema, definitions, f"{project}:")
+    for name, path in _objects(schema, definitions, f"{project}:").items():
+        definition = definitions[name]
+        yield f'### <a id="{_anchor(name)}"></a>{path}\n\n{_sentence(definition, definitions)}\n'
+        yield _table(definition, definitions, "")
+
+
+def _objects(schema: Mapping[str, Any], definitions: Mapping[str, Any], path: str) -> dict[str, str]:
+    """The objects below a schema and where they are, in the order in which a reader meets them."""
+    found: dict[str, str] = {}
+    for key, value in schema.get("properties", {}).items():
+        several = {"array": "[]", "object": ".*name*"}.get(value.get("type", ""), "")
+        for name in _references(value):
+            if name not in found:
+                here = f"{path}{key}{several}"
+                found = {**found, name: here, **_objects(definitions[name], definitions, f"{here}."), **found}
+    return found
+
+
+def _sentence(value: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """What a schema says of itself; a key whose object says the same leaves it to the object."""
+    described = value.get("description")
+    if described is None and "$ref" in value:
+        described = definitions[value["$ref"].rpartition("/")[2]].get("description", "")
+    return " ".join((described or "").split()).replace("|", "\\|")
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if "$ref" in value:
+            yield value["$ref"].rpartition("/")[2]
+        for key, inner in value.items():
+            if key not in ("default", "examples"):
+                yield from _references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _references(inner)
+
+
+def _table(schema: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str) -> str:
+    rows = ["| key | type | default | what it is, and what it costs |", "|---|---|---|---|"]
+    for key, value in schema["properties"].items():
+        default = "*needed*" if key in schema.get("required", []) else _default(value)
+        sentence = _sentence(value, definitions)
+        rows.append(f"| `{prefix}{key}` | {_type(value, definitions)} | {default} | {sentence} |")
+    return "\n".join(rows) + "\n"
+
+
+def _default(value: Mapping[str, Any]) -> str:
+    default = value.get("default")
+    if "$ref" in value:
+        return "as below"
+    if default in (None, {}, []):
+        return "none"
+    return f"`{json.dumps(default, ensure_ascii=False)}`"
+
+
+def _type(value: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """What may stand there, with its range."""
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"[{name}](#{_anchor(name)})"
+    if "anyOf" in value:
+        kinds = [_type(each, definitions) for each in value["anyOf"] if each.get("type") != "null"]
+        return " or ".join(dict.fromkeys(kinds))
+    if "enum" in value or "const" in value:
+        return ", ".join(f"`{each}`" for each in value.get("enum", [value.get("const")]))
+    if value.get("type") == "array":
+        return f"list of {_type(value['items'], definitions)}{_count(value, 'Items')}"
+    if value.get("type") == "object":
+        inner = [*value.get("patternProperties", {}).values(), value.get("additionalProperties")]
+        kind = _type(inner[0], definitions) if isinstance(inner[0], Mapping) else "value"
+        return f"name: {kind}{_count(value, 'Properties')}"
+    names = {"integer": "whole number", "number": "number", "boolean": "true or false", "string": "text"}
+    return names.get(value.get("type", ""), "value") + _range(value)
+
+
+def _range(value: Mapping[str, Any]) -> str:
+    if value.get("format") == "date":
+        return ", a day"
+    if "patternErrorMessage" in value:
+        return f": {value['patternErrorMessage']}"
+    low, high = value.get("minimum"), value.get("maximum")
+    return f", {low:,} to {high:,}" if low is not None and high is not None else ""
+
+
+def _count(value: Mapping[str, Any], of: str) -> str:
+    low, high = value.get(f"min{of}", 0), value.get(f"max{of}")
+    return f", {low} to {high}" if high is not None else ""
+
+
+def _anchor(name: str) -> str:
+    return name.lower()
+
+
+def main() -> None:
+    """Write the file."""
+    FILE.write_text(text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
