@@ -13,15 +13,16 @@ OPEN_BUCKET = """
 import runpy
 import pulumi_aws as aws
 runpy.run_path("ordinary.py", run_name="__main__")
-aws.s3.Bucket("scratch")
+aws.s3.Bucket("scratch", tags={"tidemill:team": "vision", "tidemill:environment": "dev"})
 """
 WAY_IN = """
 import runpy
 import pulumi_aws as aws
 runpy.run_path("ordinary.py", run_name="__main__")
-group = aws.ec2.SecurityGroup("debug", description="Somebody wants a shell")
+tags = {"tidemill:team": "vision", "tidemill:environment": "dev"}
+group = aws.ec2.SecurityGroup("debug", description="Somebody wants a shell", tags=tags)
 aws.vpc.SecurityGroupIngressRule("debug-ssh", security_group_id=group.id, cidr_ipv4="0.0.0.0/0", ip_protocol="tcp",
-                                 from_port=22, to_port=22)
+                                 from_port=22, to_port=22, tags=tags)
 """
 BROKEN = """
 raise ValueError("the program does not get far")
