@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -9,6 +10,7 @@ import pulumi
 
 from components import machines
 from components.config import Queue, StackConfig
+from components.outputs import whole
 from tidemill.descriptor import SPEC_VERSION, Descriptor
 
 
@@ -37,7 +39,7 @@ def describe(
     queues: Mapping[str, Any],
 ) -> pulumi.Output[dict[str, Any]]:
     """The descriptor as plain data, checked against its model as soon as everything in it is known."""
-    content = pulumi.Output.from_input(
+    content = whole(
         {
             "team": config.team,
             "environment": config.environment,
@@ -52,6 +54,11 @@ def describe(
         }
     )
     return content.apply(lambda plain: Descriptor.model_validate(plain).model_dump(mode="json"))
+
+
+def as_text(descriptor: pulumi.Output[dict[str, Any]]) -> pulumi.Output[str]:
+    """The descriptor as `pipeline.json` has it."""
+    return descriptor.apply(lambda plain: json.dumps(plain, indent=2))
 
 
 def aws_queue(settings: Queue, queue: BatchQueue) -> dict[str, Any]:

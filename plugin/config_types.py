@@ -79,7 +79,7 @@ def _property(
     else:
         found.type = PropertyType(kind["type"])
     if found.type is PropertyType.ARRAY:
-        found.items = _property(kind["items"], models, package)
+        found.items = _property(kind.get("items", {}), models, package)
     if found.type is PropertyType.OBJECT:
         found.additional_properties = _property(_values(kind), models, package)
     return found

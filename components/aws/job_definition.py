@@ -11,6 +11,7 @@ import pulumi_aws as aws
 
 from components.aws.user_data import CACHE, S3_MOUNTS, SCRATCH
 from components.config import Mount, Queue
+from components.outputs import json_of
 from tidemill.descriptor import MIN_WORKER, WorkerExit
 
 CONTAINER = "item"
@@ -56,7 +57,7 @@ def job_definition(
         name,
         type="container",
         platform_capabilities=["EC2"],
-        ecs_properties=pulumi.Output.json_dumps({"taskProperties": [task]}),
+        ecs_properties=json_of({"taskProperties": [task]}),
         retry_strategy=_retries(),
         timeout=aws.batch.JobDefinitionTimeoutArgs(attempt_duration_seconds=timeout * 60) if timeout else None,
         propagate_tags=True,

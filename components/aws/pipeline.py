@@ -19,7 +19,7 @@ from components.aws.store import AwsStore, AwsStoreArgs
 from components.base import team_tags
 from components.config import Queue, StackConfig, repository_of
 from components.config.checks.aws import submitter_policies
-from components.describe import aws_queue, describe
+from components.describe import as_text, aws_queue, describe
 from components.images import external_repositories, own_repositories, resolve, shared_repositories
 from components.shared import check_region, shared_output
 
@@ -61,7 +61,7 @@ class AwsParts:
             log_group=self._logs.group,
             queues={key: aws_queue(config.queues[key], queue) for key, queue in self._queues.items()},
         )
-        self.descriptor_uri = self._store.publish(pulumi.Output.json_dumps(self.descriptor, indent=2))
+        self.descriptor_uri = self._store.publish(as_text(self.descriptor))
         self.all: list[pulumi.Resource] = [
             self._store,
             self._logs,

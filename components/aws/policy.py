@@ -8,6 +8,8 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
+from components.outputs import json_of
+
 Statement = dict[str, Any]
 
 
@@ -23,7 +25,7 @@ def allow(
 
 def document(statements: Sequence[pulumi.Input[Statement]]) -> pulumi.Output[str]:
     """A policy document as JSON."""
-    return pulumi.Output.json_dumps({"Version": "2012-10-17", "Statement": list(statements)})
+    return json_of({"Version": "2012-10-17", "Statement": list(statements)})
 
 
 def trust(service: str, source_account: pulumi.Input[str] | None = None) -> pulumi.Output[str]:

@@ -9,7 +9,7 @@ import pulumi_gcp as gcp
 
 from components.base import team_labels
 from components.config import Queue, StackConfig
-from components.describe import describe, gcp_queue
+from components.describe import as_text, describe, gcp_queue
 from components.gcp.budget import GcpBudget, GcpBudgetArgs
 from components.gcp.identity import GcpIdentity, GcpIdentityArgs
 from components.gcp.logs import GcpLogs, GcpLogsArgs
@@ -66,7 +66,7 @@ class GcpParts:
             log_group=self._logs.bucket,
             queues={key: gcp_queue(config.queues[key], pool, self._image(key)) for key, pool in self._pools.items()},
         )
-        self.descriptor_uri = self._store.publish(pulumi.Output.json_dumps(self.descriptor, indent=2))
+        self.descriptor_uri = self._store.publish(as_text(self.descriptor))
         self.all: list[pulumi.Resource] = [
             self._store,
             self._logs,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pulumi
@@ -13,18 +11,9 @@ from pulumi.output import Unknown
 
 from plugin.inputs import check, whole_numbers
 from plugin.package import Package
+from tests.components.recording import run
 
 IMAGES = {"default": "registry://preprocess:1"}
-
-
-@pytest.fixture(autouse=True)
-def loop() -> Iterator[None]:
-    """Outputs are made in an event loop."""
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    yield
-    asyncio.set_event_loop(None)
-    loop.close()
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +49,17 @@ def test_what_would_be_lost_is_refused(package, inputs, said):
 
 
 def test_a_secret_config_is_refused(package):
-    assert "config: it decides what is made" in refused(package, "Pipeline", {"config": pulumi.Output.secret({})})
+    said = []
+    run(lambda: said.append(refused(package, "Pipeline", {"config": pulumi.Output.secret({})})))
+    assert "config: it decides what is made" in said[0]
 
 
 def test_an_output_may_be_given_where_the_schema_says_so(package):
-    inputs = {"vpcId": pulumi.Output.from_input("vpc-1"), "subnetIds": Unknown(), "tags": None}
-    check(inputs, package._component_defs["AwsNetwork"].inputs, package._type_defs)
+    def program() -> None:
+        inputs = {"vpcId": pulumi.Output.from_input("vpc-1"), "subnetIds": Unknown(), "tags": None}
+        check(inputs, package._component_defs["AwsNetwork"].inputs, package._type_defs)
+
+    run(program)
     check(config(), package._component_defs["Pipeline"].inputs, package._type_defs)
 
 

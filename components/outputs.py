@@ -1,0 +1,46 @@
+"""Outputs anywhere in plain data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pulumi
+
+
+def whole(data: Any) -> pulumi.Output[Any]:
+    """Dicts and lists that hold outputs, as one output of plain data.
+
+    `Output.from_input` makes several outputs of every dict, list and text on its way, which took half of the time of a
+    program with 50 queues; here the outputs alone are waited for.
+    """
+    found = list(_outputs(data))
+    return pulumi.Output.all(*found).apply(lambda known: _filled(data, iter(known)))
+
+
+def json_of(data: Any) -> pulumi.Output[str]:
+    """The same as JSON text."""
+    return whole(data).apply(json.dumps)
+
+
+def _outputs(data: Any) -> Iterator[pulumi.Output[Any]]:
+    if isinstance(data, pulumi.Output):
+        yield data
+    elif isinstance(data, dict):
+        for value in data.values():
+            yield from _outputs(value)
+    elif isinstance(data, (list, tuple)):
+        for value in data:
+            yield from _outputs(value)
+
+
+def _filled(data: Any, known: Iterator[Any]) -> Any:
+    """The data with what became known in the place of each output, in the order of `_outputs`."""
+    if isinstance(data, pulumi.Output):
+        return next(known)
+    if isinstance(data, dict):
+        return {key: _filled(value, known) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_filled(value, known) for value in data]
+    return data
