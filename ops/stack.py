@@ -56,15 +56,16 @@ def stack(team: str, environment: str, cloud: str, region: str | None, gcp_proje
         path.unlink()
         raise click.UsageError(wrong[0])
     own = f"the image of the queue {_QUEUE}" + (" and the budget" if environment == _PRODUCTION else "")
-    click.echo(f"stacks/{path.name} is written. Put in {own}, then:\n\n{_next(name)}")
+    click.echo(f"stacks/{path.name} is written. Put in {own}, then:\n\n{_next(name, environment)}")
 
 
-def _next(name: str) -> str:
+def _next(name: str, environment: str) -> str:
+    options = [option.removeprefix(f"{project.ROOT}/") for option in project.policy_options(environment)]
     return (
         f"  make preview STACK={name}          # on an empty cloud of this machine, under the policy pack\n"
         f'  pulumi stack init {name} --secrets-provider "$secrets"  # once; docs/teams.md\n'
-        "  pulumi preview --diff --policy-pack policy\n"
-        "  pulumi up --policy-pack policy"
+        f"  pulumi preview --diff {' '.join(options)}\n"
+        f"  pulumi up {' '.join(options)}"
     )
 
 

@@ -1,15 +1,33 @@
-"""First previews of every stack: nothing exists, most values are unknown. Not what the cloud would accept."""
+"""First previews of stacks: nothing exists, most values are unknown. Not what the cloud would accept.
+
+Other modules preview vision-dev and vision-prod; tests/policy/test_own_stacks.py judges every stack without the engine.
+"""
 
 from collections import Counter
 
 import pytest
+from click.testing import CliRunner
 
-STACKS = ("demo-aws", "vision-dev", "vision-prod")
+import ops.project
+from ops.stack import stack as stack_command
+from tests.harness import Project
+
+STACKS = ("demo-aws", "genomics-prod", "speech-prod")
 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_an_empty_account_previews_with_the_policy_pack(new_project, stack):
-    project = new_project(stack)
+    previews(new_project(stack))
+
+
+def test_the_file_of_a_new_team_previews_in_production(new_project, monkeypatch, tmp_path):
+    monkeypatch.setattr(ops.project, "STACKS", tmp_path)
+    written = CliRunner().invoke(stack_command, ["--team", "audio", "--env", "prod"])
+    assert written.exit_code == 0, written.output
+    previews(new_project("audio-prod"))
+
+
+def previews(project: Project) -> None:
     run = project.preview("--diff").ok()
     # The dated table does not know the price of every type.
     assert {name for name, _ in run.violations} <= {"aws-batch-compute-environment-price-known"}
