@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import pulumi
 import pulumi_aws as aws
 
@@ -9,17 +11,38 @@ import pulumi_aws as aws
 class Place:
     """Account, region and partition of the provider that a component's children get; no resources.
 
+    Each is asked for when it is first read: a stack has a component a queue, and most need one of them.
+
     Args:
         parent: the component; its provider answers.
     """
 
     def __init__(self, parent: pulumi.Resource) -> None:
-        opts = pulumi.InvokeOptions(parent=parent)
-        partition = aws.get_partition_output(opts=opts)
-        self.account: pulumi.Output[str] = aws.get_caller_identity_output(opts=opts).account_id
-        self.region: pulumi.Output[str] = aws.get_region_output(opts=opts).region
-        self.partition: pulumi.Output[str] = partition.partition
-        self.dns_suffix: pulumi.Output[str] = partition.dns_suffix
+        self._opts = pulumi.InvokeOptions(parent=parent)
+
+    @cached_property
+    def account(self) -> pulumi.Output[str]:
+        """The account's number."""
+        return aws.get_caller_identity_output(opts=self._opts).account_id
+
+    @cached_property
+    def region(self) -> pulumi.Output[str]:
+        """The region's name, ``us-west-2``."""
+        return aws.get_region_output(opts=self._opts).region
+
+    @cached_property
+    def partition(self) -> pulumi.Output[str]:
+        """``aws``, or what stands for it in China and in government regions."""
+        return self._partition.partition
+
+    @cached_property
+    def dns_suffix(self) -> pulumi.Output[str]:
+        """``amazonaws.com``, or the partition's own."""
+        return self._partition.dns_suffix
+
+    @cached_property
+    def _partition(self) -> pulumi.Output[aws.GetPartitionResult]:
+        return aws.get_partition_output(opts=self._opts)
 
     def arn(self, service: str, resource: pulumi.Input[str], *, regional: bool = True) -> pulumi.Output[str]:
         """``arn:<partition>:<service>:<region>:<account>:<resource>``."""
