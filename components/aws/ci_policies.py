@@ -146,6 +146,7 @@ def preview_statements(home: Home) -> list[Statement]:
         # What a stack writes into its store: the contract, which holds no secret.
         allow(["s3:GetObject", "s3:GetObjectTagging"], home.arns(["s3:::*/pipeline.json"])),
         allow(["kms:Decrypt"], [home.key]),
+        _through_s3(home, "kms:Decrypt"),
     ]
 
 
@@ -187,6 +188,7 @@ def ground_statements(home: Home) -> list[Statement]:
         allow(_actions("kms", _ALIASES), home.arns(["kms:*:{account}:alias/*"])),
         allow(objects, [pulumi.Output.concat(home.state, "/.pulumi/*")]),
         allow(["kms:Encrypt", "kms:GenerateDataKey"], [home.key]),
+        _through_s3(home, "kms:GenerateDataKey"),
         _deny(_actions("iam", f"{_WRITE_ROLE} {_WRITE_IAM} PassRole"), own),
         _deny(_actions("kms", f"{_KEYS} DisableKey TagResource"), [home.key]),
         _deny(
@@ -207,6 +209,15 @@ def boundary_statements(home: Home) -> list[Statement]:
         for service, words in _WORK.items()
     ]
     return [*work, allow(_named(_LOOK), ["*"])]
+
+
+def _through_s3(home: Home, action: str) -> Statement:
+    """Use of keys by S3 alone: a store may have a key of its own, and which objects are reached S3's actions say.
+
+    Source: https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service
+    """
+    through = {"StringLike": {"kms:ViaService": "s3.*.amazonaws.com"}}
+    return allow([action], home.arns(["kms:*:{account}:key/*"]), through)
 
 
 def _deny(actions: Sequence[str], resources: Sequence[pulumi.Input[str]]) -> Statement:

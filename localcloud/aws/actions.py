@@ -84,7 +84,7 @@ def read_call(environ: Environ, scope: Scope) -> Call:
         what = operation or f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
         raise ApiError("AccessDenied", f"{scope.service}: {what} is not an operation that localcloud knows")
     if name == "s3":
-        checks = [Check(*check) for check in s3_checks(operation, params, environ)]
+        checks = [Check(*check) for check in s3_checks(operation, params, environ, scope.region)]
     else:
         prefix = PREFIXES.get(scope.service, scope.service)
         checks = list(_checks(prefix, operation, params, scope.region))

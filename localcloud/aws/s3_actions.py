@@ -59,7 +59,9 @@ FROM_QUERY = ("prefix", "delimiter", "max-keys")
 FROM_HEADERS = ("x-amz-acl", "x-amz-server-side-encryption", "x-amz-storage-class", "if-none-match", "if-match")
 
 
-def s3_checks(operation: str, params: dict[str, Any], environ: Environ) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def s3_checks(
+    operation: str, params: dict[str, Any], environ: Environ, region: str
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Action, resource ARN and condition keys of each thing that a call does."""
     bucket = params.get("Bucket")
     if bucket is None:
@@ -81,6 +83,6 @@ def s3_checks(operation: str, params: dict[str, Any], environ: Environ) -> Itera
         yield f"s3:{action}", resource, context
     if key := bucket_key(bucket):
         for use in KEY_USE.get(operation, ()):
-            yield use, key, {}
+            yield use, key, {"kms:viaservice": f"s3.{region}.amazonaws.com"}
     if source := environ.get("HTTP_X_AMZ_COPY_SOURCE"):
         yield "s3:GetObject", f"arn:aws:s3:::{unquote(source).lstrip('/').partition('?')[0]}", {}

@@ -76,7 +76,7 @@ def test_a_workflow_is_whom_its_token_names(made, subject, roles):
         ("s3:PutObject", f"{STATE}/.pulumi/locks/x"),
         ("s3:GetObject", "arn:aws:s3:::vision-dev-store-bucket-1a2b3c4/out/1/result.parquet"),
         ("kms:Encrypt", KEY),
-        ("kms:Decrypt", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/another"),
+        ("kms:Decrypt", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/another"),  # but through S3
         ("secretsmanager:GetSecretValue", f"arn:aws:secretsmanager:us-west-2:{ACCOUNT}:secret:token-aaaaaa"),
         ("logs:GetLogEvents", f"arn:aws:logs:us-west-2:{ACCOUNT}:log-group:vision-dev-logs-group:log-stream:x"),
         ("batch:SubmitJob", f"arn:aws:batch:us-west-2:{ACCOUNT}:job-queue/vision-dev-cpu-queue"),

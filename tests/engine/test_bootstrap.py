@@ -66,6 +66,7 @@ def test_ci_plans_as_a_reader_and_deploys_the_plan_as_a_writer(cloud, account, l
     with project.config() as config:
         config["tidemill:permission_boundary"] = outputs["permission_boundary"]
         config["tidemill:allow"] = ["purge"]
+        config["tidemill:store"] = {"kms_key": "create"}
     plan = str(tmp_path / "plan.json")
 
     project.env |= reader
