@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import figure
-from ops.engine import VERSION
 from ops.project import ROOT
+from ops.review.document import VERSION
 
 CHANGES = 2000
 RUNS = 3

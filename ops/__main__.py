@@ -1,41 +1,45 @@
-"""Entry point of `python -m ops`: a module a command."""
+"""Entry point of `python -m ops`: a module a command, loaded when it is asked for."""
+
+import importlib
 
 import click
 
-from ops.affected import affected
-from ops.check import check
-from ops.deploy import deploy, plan
-from ops.drift import drift
-from ops.estimate import estimate
-from ops.github import comment
-from ops.preview import preview
-from ops.prices import prices
-from ops.queue import queue
-from ops.quotas import quotas
-from ops.review.command import review
-from ops.stack import stack
-from ops.workflows import workflows
+# A command is the function of its name. Together they load both clouds' SDKs and the engine's, which takes a second.
+COMMANDS = {
+    "affected": "ops.affected",
+    "check": "ops.check",
+    "comment": "ops.github",
+    "deploy": "ops.deploy",
+    "drift": "ops.drift",
+    "estimate": "ops.estimate",
+    "plan": "ops.deploy",
+    "preview": "ops.preview",
+    "prices": "ops.prices",
+    "queue": "ops.queue",
+    "quotas": "ops.quotas",
+    "review": "ops.review.command",
+    "stack": "ops.stack",
+    "workflows": "ops.workflows",
+}
 
 
-@click.group()
+class Commands(click.Group):
+    """The group of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One of them; None when there is none of that name."""
+        module = COMMANDS.get(cmd_name)
+        return getattr(importlib.import_module(module), cmd_name) if module else None
+
+
+@click.group(cls=Commands)
 def main() -> None:
     """The platform team's commands."""
 
-
-main.add_command(affected)
-main.add_command(check)
-main.add_command(comment)
-main.add_command(deploy)
-main.add_command(drift)
-main.add_command(estimate)
-main.add_command(plan)
-main.add_command(preview)
-main.add_command(prices)
-main.add_command(queue)
-main.add_command(quotas)
-main.add_command(review)
-main.add_command(stack)
-main.add_command(workflows)
 
 if __name__ == "__main__":
     main(prog_name="python -m ops")

@@ -15,9 +15,7 @@ from components.config import StackConfig
 from localcloud.cloud import Cloud, GcpCloud
 from ops.processes import run
 from ops.project import ROOT, copy_project, policy_options
-
-VERSION = 1
-"""Of the preview document."""
+from ops.review.document import VERSION
 
 _TIMEOUT_SECONDS = 600
 _CLOUDS = {"aws": Cloud, "gcp": GcpCloud}

@@ -13,16 +13,8 @@ from components.config import ConfigError, StackConfig, from_file
 from localcloud.cloud import CloudError
 from localcloud.engine import EngineError
 from ops.engine import Preview
+from ops.options import WHERE
 from ops.project import stack_file
-
-WHERE = click.option(
-    "--on",
-    "where",
-    type=click.Choice(["localcloud", "login"]),
-    default="localcloud",
-    show_default=True,
-    help="An empty AWS or GCP on this machine, or the account and backend that you are logged in to.",
-)
 
 
 @click.command()

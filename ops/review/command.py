@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from pydantic import TypeAdapter
 
-from ops.preview import WHERE, document_of, read_config
+from ops.options import WHERE
 from ops.review.build import build
 from ops.review.document import DocumentError, Preview, parse, read
 from ops.review.markdown import render
@@ -95,6 +95,9 @@ def _once(named: list[tuple[str, Preview | str]]) -> None:
 
 
 def _previewed(stack: str, where: str) -> Preview:
+    # Files are reviewed without an engine, and without what it takes to run one.
+    from ops.preview import document_of, read_config  # noqa: PLC0415
+
     return parse(json.dumps(document_of(stack, read_config(stack), where)), stack)
 
 

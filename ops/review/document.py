@@ -10,7 +10,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from ops.engine import VERSION
+VERSION = 1
+"""Of the preview document."""
 
 # Source: https://pkg.go.dev/github.com/pulumi/pulumi/pkg/v3/resource/deploy, the constants of StepOp.
 Op = Literal[

@@ -80,9 +80,14 @@ def commands() -> list[list[str]]:
     return found
 
 
+CONTEXT = click.Context(main)
+COMMANDS = {name: main.get_command(CONTEXT, name) for name in main.list_commands(CONTEXT)}
+
+
 @pytest.mark.parametrize("typed", commands(), ids=" ".join)
 def test_what_a_workflow_types_is_a_command_with_these_options(typed):
-    command = main.commands[typed[0]]
+    command = COMMANDS[typed[0]]
+    assert command
     known = {option for each in command.params if isinstance(each, click.Option) for option in each.opts}
     assert {word for word in typed[1:] if word.startswith("--")} <= known
 
