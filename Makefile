@@ -89,6 +89,9 @@ queue: $(INSTALLED)
 preview: engine
 	@$(BIN)/python -m ops preview --stack $(STACK)
 
+review: engine
+	@$(BIN)/python -m ops review --stack $(STACK)
+
 bench: engine
 	@$(BIN)/python -m benchmarks $(ONLY)
 
