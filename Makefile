@@ -40,10 +40,10 @@ engine: $(INSTALLED)
 demo: engine
 	@$(BIN)/python -m examples.photo_tiles.demo --cloud $(CLOUD) $(if $(KEEP),--keep)
 
-# What takes the whole machine runs by itself, so that it does not make others wait beyond their limits.
+# What takes the whole machine runs after the others, so that it does not make them wait beyond their limits.
 test: lint engine
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/images -m "not alone" tests
-	@$(BIN)/python -m pytest --ignore tests/images -m alone tests
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/images -m alone tests
 
 # Roots are made from Debian's packages, which are fetched.
 test-images: $(INSTALLED)
