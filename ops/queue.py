@@ -49,16 +49,16 @@ def _options(command: _Command) -> _Command:
 def add(stack: str, name: str, settings: tuple[str, ...], *, dry_run: bool, up: bool) -> None:
     """Add the queue NAME; images.default=IMAGE at least."""
     pairs = [stack_files.assignment(text) for text in settings]
+    if name in read_config(stack).queues:
+        raise click.UsageError(f"{name}: the stack {stack} has this queue already; `queue set` changes it.")
 
     def edit(queues: CommentedMap) -> None:
-        if name in queues:
-            raise click.UsageError(f"{name}: the stack {stack} has this queue already; `queue set` changes it.")
         if not any(steps[0] == "images" for steps, _ in pairs):
             raise click.UsageError(f"{name}: a queue needs an image, such as {_FIRST_IMAGE}=registry://app:1.0.0")
         queues[name] = CommentedMap()
         _assign(queues[name], pairs)
 
-    _change(stack, edit, dry_run=dry_run, up=up)
+    _change(stack, edit, places=[[_KEY, name]], dry_run=dry_run, up=up)
 
 
 @queue.command("set")
@@ -126,13 +126,14 @@ def _change(
     edit: Callable[[CommentedMap], None],
     cuts: Sequence[stack_files.Steps] = (),
     *,
+    places: Sequence[stack_files.Steps] = (),
     dry_run: bool,
     up: bool,
 ) -> None:
     """Edit the stack file's queues, show what changes, write it unless it is a rehearsal, and apply it if asked to."""
     path = stack_file(stack).resolve()
     try:
-        before, after = stack_files.edited(path, lambda config: edit(config[_KEY]), cuts)
+        before, after = stack_files.edited(path, lambda config: edit(config[_KEY]), cuts, places)
         stack_files.check(path, after)
         if not dry_run:
             stack_files.write(path, before, after)

@@ -26,13 +26,16 @@ Steps = Sequence[str | int]
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
-def edited(path: Path, edit: Callable[[CommentedMap], None], cuts: Sequence[Steps] = ()) -> tuple[str, str]:
+def edited(
+    path: Path, edit: Callable[[CommentedMap], None], cuts: Sequence[Steps] = (), places: Sequence[Steps] = ()
+) -> tuple[str, str]:
     """The file's text before and after an edit of its `config:` mapping. Nothing is written.
 
     Args:
         path: the stack file.
-        edit: sets what is to be set, after the cuts.
+        edit: sets what is to be set, after the cuts and the places.
         cuts: paths of keys that are taken away, with the comments that are theirs.
+        places: paths of new keys, for which a place is made behind their last neighbour and its comments.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -44,6 +47,8 @@ def edited(path: Path, edit: Callable[[CommentedMap], None], cuts: Sequence[Step
     text = before
     for steps in cuts:
         text = _cut(text, layout, ["config", *steps])
+    for steps in places:
+        text = _placed(text, layout, ["config", *steps])
     content = _load(text, layout)
     edit(content["config"])
     return before, _text(content, layout)
@@ -61,15 +66,36 @@ def _cut(text: str, layout: Layout, steps: Steps) -> str:
         del holder[last]
         return _text(content, layout)
     lines = text.splitlines(keepends=True)
-    start, column = holder.lc.key(last)
+    start, end = _block(lines, holder, last)
+    column = holder.lc.key(last)[1]
+    while _is_comment(lines[start - 1]) and _indent(lines[start - 1]) == column:
+        start -= 1
+    return "".join([*lines[:start], *lines[end:]])
+
+
+def _placed(text: str, layout: Layout, steps: Steps) -> str:
+    """A text with a new key that has no value yet. ruamel.yaml alone would put it before its neighbour's comments."""
+    holder: Any = _load(text, layout)
+    for at, step in enumerate(steps[:-1]):
+        holder = _entered(holder, step, steps[1 : at + 1])
+    if not isinstance(holder, CommentedMap) or holder.fa.flow_style() or not holder:
+        return text
+    neighbour = list(holder)[-1]
+    lines = text.splitlines(keepends=True)
+    lines[-1] = lines[-1].rstrip("\n") + "\n"
+    _, end = _block(lines, holder, neighbour)
+    return "".join([*lines[:end], f"{' ' * holder.lc.key(neighbour)[1]}{steps[-1]}:\n", *lines[end:]])
+
+
+def _block(lines: list[str], holder: CommentedMap, key: str | int) -> tuple[int, int]:
+    """The first line of a key and the first that is not the key's, by the indents; comments above it are not its own."""
+    start, column = holder.lc.key(key)
     end = start + 1
     while end < len(lines) and _is_within(lines[end], column):
         end += 1
     while _is_comment(lines[end - 1]) and _indent(lines[end - 1]) <= column:
         end -= 1
-    while _is_comment(lines[start - 1]) and _indent(lines[start - 1]) == column:
-        start -= 1
-    return "".join([*lines[:start], *lines[end:]])
+    return start, end
 
 
 def _is_comment(line: str) -> bool:

@@ -83,6 +83,14 @@ def test_a_queue_is_added_behind_the_others_and_nothing_else_changes(path):
     assert from_file(path).queues["docs"].item.memory_mib == 1500
 
 
+def test_a_queue_is_added_behind_the_comments_of_the_one_before(path):
+    text = FILE[: FILE.index("    # Big memory.")].rstrip("\n")
+    path.write_text(text)  # no end of line at the end
+    code, _, output = run("add", "night", "images.default=registry://a:1")
+    assert code == 0, output
+    assert path.read_text() == text + '\n    night:\n      images: {default: "registry://a:1"}\n'
+
+
 @pytest.mark.parametrize(
     ("setting", "lines"),
     [
