@@ -1,10 +1,12 @@
 # make demo          the main job, start to finish, on localcloud    (CLOUD=gcp on a GCP, KEEP=1 leaves it up)
 # make test          lint and all tests
-# make review        what a change to a stack would do, the dangerous first   (STACK=vision-dev)
 # make test-images   the worker in images that have another C library or none   (needs apt)
 # make worker        builds the worker's image; PUSH=REGISTRY pushes it
 # make stack         a new team's stack file    (TEAM=vision ENV=prod CLOUD=aws)
 # make queue         a queue of a stack file    (STACK=vision-dev DO=add NAME=gpu SET='item.gpus=1 …')
+# make preview       what a stack would make, under the policy pack          (STACK=vision-dev)
+# make review        what a change to a stack would do, the dangerous first   (STACK=vision-dev)
+# make bench         the figures of the documentation    (ONLY=preview)
 # All set up what they need on a machine with Python 3.11, make, git and Go.
 
 SHELL := /bin/bash
