@@ -88,7 +88,7 @@ def _placed(text: str, layout: Layout, steps: Steps) -> str:
 
 
 def _block(lines: list[str], holder: CommentedMap, key: str | int) -> tuple[int, int]:
-    """The first line of a key and the first after it, by the indents; comments above it are not its own."""
+    """The first line of a key and the first after it, by the indents; comments above are not its own."""
     start, column = holder.lc.key(key)
     end = start + 1
     while end < len(lines) and _is_within(lines[end], column):
