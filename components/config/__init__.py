@@ -3,7 +3,8 @@
 from components.config.checks import repository_of, shared_repository_of
 from components.config.errors import ConfigError
 from components.config.load import from_file, from_pulumi, gcp_queue, parse, part
-from components.config.models import Budget, Logs, NewNetwork, Registry, StackConfig, Store
+from components.config.models import Budget, Logs, Registry, StackConfig, Store
+from components.config.network_models import NewNetwork
 from components.config.queue_models import Mount, Queue, Rung
 
 __all__ = [

@@ -6,12 +6,12 @@ cloud has, are in ``checks/``.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from components.config.import_models import Imports
+from components.config.network_models import Network
 from components.config.queue_models import Model, Queue
 from components.config.types import (
     ADDRESS,
@@ -19,9 +19,7 @@ from components.config.types import (
     AWS_PRINCIPAL,
     BILLING_ACCOUNT,
     GCP_PRINCIPAL,
-    NETWORK,
     POLICY,
-    SUBNETWORK,
     DataUri,
     KmsKey,
     Name,
@@ -31,73 +29,6 @@ from components.config.types import (
     unique,
 )
 from components.config.waiver_models import Waiver
-
-
-class NewNetwork(Model):
-    """A VPC that the stack makes."""
-
-    zones: int = Field(
-        default=3,
-        ge=1,
-        le=6,
-        description="AWS only. Availability zones, one subnet each. More zones, more Spot capacity. On GCP the one "
-        "subnetwork spans every zone of its region.",
-    )
-    egress: Literal["public", "nat", "endpoints"] = Field(
-        default="public",
-        description="How machines reach the world. `public`: own addresses, no way in; nothing idle. `nat`: one NAT "
-        "gateway, about $33 a month idle (GCP: Cloud NAT, about $4 for its address). `endpoints`: no internet; on AWS "
-        "6 or more interface endpoints, each about $7 a month and zone idle; on GCP Private Google Access, nothing "
-        "idle.",
-    )
-    cidr: Annotated[
-        str, matching(re.compile(r"\d+\.\d+\.\d+\.\d+/(1[6-9]|20)"), "an IPv4 range such as 10.0.0.0/16, /16 to /20")
-    ] = Field(
-        default="10.0.0.0/16",
-        description="Address range of the VPC; every zone gets a sixteenth of it. On GCP all of it is the "
-        "subnetwork's.",
-    )
-
-
-class ExistingNetwork(Model):
-    """A VPC that is there already: `vpc_id` and `subnet_ids` on AWS, `network` and `subnetwork` on GCP.
-
-    AWS: its subnets must reach ECS, ECR, CloudWatch Logs and S3. GCP: the subnetwork needs Private Google Access. A
-    shared VPC's host project must let this project's Google APIs service agent use the subnetwork.
-    """
-
-    vpc_id: (
-        Annotated[str, matching(re.compile(r"vpc-[0-9a-f]{8,17}"), "an id such as vpc-0123456789abcdef0")] | None
-    ) = Field(default=None, description="AWS: The VPC.")
-    subnet_ids: (
-        Annotated[
-            list[
-                Annotated[str, matching(re.compile(r"subnet-[0-9a-f]{8,17}"), "an id such as subnet-0123456789abcdef0")]
-            ],
-            unique,
-        ]
-        | None
-    ) = Field(default=None, min_length=1, max_length=16, description="AWS: Subnets that machines start in.")
-    network: Annotated[str, matching(NETWORK, "projects/<project>/global/networks/<name>")] | None = Field(
-        default=None, description="GCP: the VPC network, also of a shared VPC's host project."
-    )
-    subnetwork: (
-        Annotated[str, matching(SUBNETWORK, "projects/<project>/regions/<region>/subnetworks/<name>")] | None
-    ) = Field(default=None, description="GCP: the subnetwork that machines start in, in the stack's region.")
-
-
-class Network(Model):
-    """Where machines run: a new VPC (default), an existing one, or that of the platform team's shared stack."""
-
-    create: NewNetwork | None = Field(
-        default=None, description="Make a VPC. Leave out together with `existing` and `shared` for the default."
-    )
-    existing: ExistingNetwork | None = Field(default=None, description="Use a VPC that is there already.")
-    shared: StackName | None = Field(
-        default=None,
-        description="Use the network of a shared stack (folder shared/), such as organization/tidemill-shared/prod. "
-        "Its machines have no addresses of their own; what stands idle in it is paid once for all teams.",
-    )
 
 
 class Data(Model):

@@ -47,13 +47,16 @@ def commands() -> Iterator[list[str]]:
 
 def test_the_pages_commands_do_what_it_says(tmp_path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(project, "STACKS", tmp_path)
-    ran = []
+    ran, texts = [], []
     for arguments in commands():
         done = CliRunner().invoke(main, arguments)
         assert done.exit_code == 0, done.output
         ran.append(arguments[0])
+        texts.append((tmp_path / "Pulumi.audio-dev.yaml").read_text())
     assert ran == ["stack", "check", "check", "queue", "queue", "queue", "queue"]
-    assert "gpu" not in (tmp_path / "Pulumi.audio-dev.yaml").read_text()
+    assert "    gpu:" in texts[-2]
+    # What was added, set and removed leaves the file as it was written.
+    assert texts[-1] == texts[0]
 
 
 def test_the_pages_stack_files_are_there():
