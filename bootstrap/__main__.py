@@ -18,7 +18,7 @@ from components.gcp.ci import GcpCi, GcpCiArgs
 
 config = pulumi.Config()
 purge = config.get_bool("purge") or False
-ci: dict[str, Any] | None = config.get_object("ci")
+ci: dict[str, Any] = config.get_object("ci") or {}
 
 
 def aws() -> AwsBootstrap:
@@ -26,7 +26,7 @@ def aws() -> AwsBootstrap:
     tags = {"tidemill:account": "bootstrap"}
     linked = config.require_object("serviceLinkedRoles")
     account = AwsBootstrap("tidemill", AwsBootstrapArgs(service_linked_roles=linked, purge=purge, tags=tags))
-    if ci is not None:
+    if ci:
         own = {"state_arn": account.state_arn, "key_arn": account.key_arn, "tags": tags}
         roles = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**ci, **own}))
         login = {"preview": roles.preview_role_arn, "deploy": roles.deploy_role_arns}
@@ -42,7 +42,7 @@ def gcp() -> GcpBootstrap:
     labels = {"tidemill-account": "bootstrap"}
     services = config.require_object("services")
     project = GcpBootstrap("tidemill", GcpBootstrapArgs(services=services, purge=purge, labels=labels))
-    if ci is not None:
+    if ci:
         own = {"state_bucket": project.state_bucket, "kms_key": project.kms_key}
         accounts = GcpCi("tidemill-ci", as_args(GcpCiArgs, {**ci, **own}))
         login = {"preview": accounts.preview_account, "deploy": accounts.deploy_accounts}
