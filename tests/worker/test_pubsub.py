@@ -85,7 +85,7 @@ class TestWork:
     def test_what_a_newer_worker_may_read_is_given_back(self, team, gce):
         job = team.job(["a"], ["true"])
         path = team.root / f"store/jobs/{job.spec.job}/job.json"
-        path.write_text(path.read_text().replace('"spec_version":1', '"spec_version":2'))
+        path.write_text(path.read_text().replace('"spec_version":1', '"spec_version":9'))
         message = gce.publish(job, job_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
         worker = gce.start(TIDEMILL_IDLE_SECONDS="60")
         until(lambda: message.nacks >= 2, "two returns")
