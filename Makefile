@@ -14,7 +14,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-JOBS ?= 3
+JOBS ?= 2
 STACK ?= vision-dev
 CLOUD ?= aws
 
@@ -42,10 +42,10 @@ engine: $(INSTALLED)
 demo: engine
 	@$(BIN)/python -m examples.photo_tiles.demo --cloud $(CLOUD) $(if $(KEEP),--keep)
 
-# Many tests wait for clouds to catch up, so there is one worker more than cores. Long files come early, in the order of
-# their names: sorted by the number of their tests they would come last, and one core would wait for the other.
+# What takes the whole machine runs after the others, so that it does not make them wait beyond their limits.
 test: lint engine
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore tests/images tests
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/images -m "not alone" tests
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/images -m alone tests
 
 # Roots are made from Debian's packages, which are fetched.
 test-images: $(INSTALLED)
