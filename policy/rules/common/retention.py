@@ -1,0 +1,39 @@
+"""How long a cloud keeps log lines: said, and not for longer than the pack's config lets them be kept."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_policy import ResourceValidationArgs
+
+from .rule import parameter
+from .values import UNKNOWN, look
+
+
+def parameters(longest: int) -> dict[str, dict[str, Any]]:
+    """The rule's parameter; `longest` is what the cloud takes, in days."""
+    return {
+        "maxDays": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": longest,
+            "default": longest,
+            "description": "Days that log lines may be kept at most.",
+        }
+    }
+
+
+def violations(args: ResourceValidationArgs, key: str, unset: str) -> Iterator[str]:
+    """Yield what is wrong with a retention, with its fix.
+
+    Args:
+        args: the resource.
+        key: its property, in days.
+        unset: what follows when it is 0 or not set.
+    """
+    days, most = look(args.props, key), parameter(args, "maxDays")
+    if days is UNKNOWN:
+        return
+    if not days:
+        yield f"{key} is {'0' if days == 0 else 'not set'}: {unset}. Set it."
+    elif days > most:
+        yield f"{key} is {days:g}: lines may be kept for {most} days at most. Lower it."
