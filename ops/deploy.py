@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from ops.preview import mistakes_told, read_config
+from ops.preview import mistakes_told
 from ops.processes import run
-from ops.project import ROOT, policy_options
+from ops.project import ROOT, policy_options, read_config
 
 _PREVIEW_SECONDS = 600
 _UP_SECONDS = 4 * 3600

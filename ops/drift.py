@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from ops.github import GitHub, GitHubError
-from ops.preview import document_of, read_config
+from ops.preview import document_of
+from ops.project import read_config
 
 _KEPT = ("same", "read", "refresh")
 """Steps of a preview with a refresh that change nothing; `refresh` is the reading itself."""

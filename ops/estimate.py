@@ -8,9 +8,8 @@ import click
 import yaml
 
 from components import money
-from components.config import ConfigError, from_file
 from components.money import Line, StackEstimate, Total
-from ops.project import stack_file
+from ops.project import read_config, stack_file
 from tidemill import prices
 
 NOT_COUNTED = (
@@ -42,11 +41,7 @@ def of_stack(stack: str) -> StackEstimate:
     Raises:
         click.UsageError: There is none, or something in it is wrong.
     """
-    path = stack_file(stack)
-    try:
-        config = from_file(path)
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+    path, config = stack_file(stack), read_config(stack)
     key = f"{config.cloud}:region"
     region = yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(key)
     if not isinstance(region, str):

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from components.config import ConfigError, StackConfig, from_file
+from components.config import StackConfig
 from localcloud.cloud import CloudError
 from localcloud.engine import EngineError
 from ops.engine import Preview
 from ops.options import WHERE
-from ops.project import stack_file
+from ops.project import read_config
 
 
 @click.command()
@@ -46,18 +46,6 @@ def preview(stacks: tuple[str, ...], where: str, target: Path | None) -> None:
         failed |= document["exit_code"] != 0
         click.echo(_line(document, files[stack]))
     sys.exit(1 if failed else 0)
-
-
-def read_config(stack: str) -> StackConfig:
-    """Read a stack's file.
-
-    Raises:
-        click.UsageError: There is none, or something in it is wrong.
-    """
-    try:
-        return from_file(stack_file(stack))
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def document_of(stack: str, config: StackConfig, where: str, *, refresh: bool = False) -> dict:

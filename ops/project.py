@@ -5,6 +5,8 @@ from pathlib import Path
 import click
 import yaml
 
+from components.config import ConfigError, StackConfig, from_file
+
 ROOT = Path(__file__).resolve().parents[1]
 STACKS = ROOT / "stacks"
 POLICY = ROOT / "policy"
@@ -27,15 +29,31 @@ def stack_file(stack: str) -> Path:
     return path
 
 
-def policy_options(environment: str) -> list[str]:
-    """Options of `pulumi preview` and `pulumi up` for the policy pack, as strict as an environment asks for.
+def read_config(stack: str) -> StackConfig:
+    """Read a stack's file.
+
+    Raises:
+        click.UsageError: There is none, or something in it is wrong.
+    """
+    try:
+        return from_file(stack_file(stack))
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def policy_config(environment: str) -> Path:
+    """Return the policy pack's config for an environment: how strict it is, and its parameters.
 
     Args:
         environment: A stack's `tidemill:environment`; one without a file of its own gets `default.json`.
     """
     own = POLICY / "environments" / f"{environment}.json"
-    config = own if own.is_file() else own.with_name("default.json")
-    return ["--policy-pack", str(POLICY), "--policy-pack-config", str(config)]
+    return own if own.is_file() else own.with_name("default.json")
+
+
+def policy_options(environment: str) -> list[str]:
+    """Options of `pulumi preview` and `pulumi up` for the policy pack, as strict as an environment asks for."""
+    return ["--policy-pack", str(POLICY), "--policy-pack-config", str(policy_config(environment))]
 
 
 def copy_project(folder: Path, *stacks: str) -> Path:

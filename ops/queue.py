@@ -1,7 +1,6 @@
 """`python -m ops queue add|set|remove`: a queue of a stack file, edited in place, checked, shown and applied."""
 
 import difflib
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,8 +10,8 @@ from ruamel.yaml.comments import CommentedMap
 
 from components.config import ConfigError
 from ops import project, stack_files
-from ops.preview import read_config
-from ops.project import policy_options, stack_file
+from ops.preview import mistakes_told
+from ops.project import policy_config, read_config, stack_file
 
 _KEY = "tidemill:queues"
 _FIRST_IMAGE = "images.default"
@@ -150,19 +149,18 @@ def _change(
 
 def _up(stack: str) -> None:
     """Bring a stack up on the backend and the account that the caller is logged in to."""
-    options = policy_options(read_config(stack).environment)
-    packs, configs = (_values_of(options, name) for name in ("--policy-pack", "--policy-pack-config"))
+    config = str(policy_config(read_config(stack).environment))
     try:
-        chosen = automation.select_stack(stack_name=stack, work_dir=str(project.ROOT))
-        chosen.up(policy_packs=packs, policy_pack_configs=configs, on_output=click.echo, suppress_outputs=True)
-    except FileNotFoundError as error:
-        raise click.UsageError(f"{error.filename} is not on PATH: https://www.pulumi.com/docs/install") from None
+        with mistakes_told():
+            chosen = automation.select_stack(stack_name=stack, work_dir=str(project.ROOT))
+            chosen.up(
+                policy_packs=[str(project.POLICY)],
+                policy_pack_configs=[config],
+                on_output=click.echo,
+                suppress_outputs=True,
+            )
     except automation.errors.CommandError as error:
         raise click.ClickException(_reason(str(error))) from None
-
-
-def _values_of(options: list[str], name: str) -> list[str]:
-    return [value for option, value in itertools.pairwise(options) if option == name]
 
 
 def _reason(text: str) -> str:

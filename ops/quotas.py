@@ -11,9 +11,8 @@ from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import AuthorizedSession
 from requests import RequestException
 
-from components.config import ConfigError, from_file
 from components.gcp.quotas import needed, shortfalls
-from ops.project import stack_file
+from ops.project import read_config, stack_file
 
 _READ = "https://www.googleapis.com/auth/compute.readonly"
 _REQUEST = "https://console.cloud.google.com/iam-admin/quotas"
@@ -28,11 +27,7 @@ def quotas(stack: str) -> None:
     Reads the region as you are logged in (`gcloud auth application-default login`). Exits 1 when a quota is too small
     or could not be read, 2 when what was typed or the stack file is wrong.
     """
-    path = stack_file(stack)
-    try:
-        config = from_file(path)
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+    path, config = stack_file(stack), read_config(stack)
     if config.cloud != "gcp":
         raise click.UsageError(f"--stack {stack}: it is on {config.cloud}; `tidemill doctor` looks at its quota.")
     settings = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]

@@ -57,10 +57,7 @@ def edited(
 def _cut(text: str, layout: Layout, steps: Steps) -> str:
     """A text without a key. ruamel.yaml alone would take the comment above the next key for this one's."""
     content = _load(text, layout)
-    holder: Any = content
-    for at, step in enumerate(steps[:-1]):
-        holder = _entered(holder, step, steps[1 : at + 1])
-    last = steps[-1]
+    holder, last = _holder(content, steps), steps[-1]
     _entered(holder, last, steps[1:])
     if not isinstance(holder, CommentedMap) or holder.fa.flow_style():
         del holder[last]
@@ -75,9 +72,7 @@ def _cut(text: str, layout: Layout, steps: Steps) -> str:
 
 def _placed(text: str, layout: Layout, steps: Steps) -> str:
     """A text with a new key that has no value yet. ruamel.yaml alone would put it before its neighbour's comments."""
-    holder: Any = _load(text, layout)
-    for at, step in enumerate(steps[:-1]):
-        holder = _entered(holder, step, steps[1 : at + 1])
+    holder = _holder(_load(text, layout), steps)
     if not isinstance(holder, CommentedMap) or holder.fa.flow_style() or not holder:
         return text
     neighbour = list(holder)[-1]
@@ -85,6 +80,14 @@ def _placed(text: str, layout: Layout, steps: Steps) -> str:
     lines[-1] = lines[-1].rstrip("\n") + "\n"
     _, end = _block(lines, holder, neighbour)
     return "".join([*lines[:end], f"{' ' * holder.lc.key(neighbour)[1]}{steps[-1]}:\n", *lines[end:]])
+
+
+def _holder(content: CommentedMap, steps: Steps) -> Any:
+    """What the last step of a path leads out of."""
+    holder: Any = content
+    for at, step in enumerate(steps[:-1]):
+        holder = _entered(holder, step, steps[1 : at + 1])
+    return holder
 
 
 def _block(lines: list[str], holder: CommentedMap, key: str | int) -> tuple[int, int]:

@@ -96,7 +96,8 @@ def _once(named: list[tuple[str, Preview | str]]) -> None:
 
 def _previewed(stack: str, where: str) -> Preview:
     # Files are reviewed without an engine, and without what it takes to run one.
-    from ops.preview import document_of, read_config  # noqa: PLC0415
+    from ops.preview import document_of  # noqa: PLC0415
+    from ops.project import read_config  # noqa: PLC0415
 
     return parse(json.dumps(document_of(stack, read_config(stack), where)), stack)
 

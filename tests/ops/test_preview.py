@@ -151,7 +151,7 @@ def test_a_wrong_stack_file_is_told_before_an_engine_is_asked(tmp_path, monkeypa
     wrong.write_text(
         "config:\n  tidemill:team: vision\n  tidemill:environment: dev\n  tidemill:queues: {cpu: {imges: {}}}\n"
     )
-    monkeypatch.setattr("ops.preview.stack_file", lambda stack: wrong)
+    monkeypatch.setattr(project, "STACKS", tmp_path)
     done = CliRunner().invoke(preview, ["--stack", "wrong"])
     assert done.exit_code == 2
     assert "tidemill:queues.cpu.imges" in done.output
