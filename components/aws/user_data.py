@@ -6,6 +6,7 @@ Nothing here changes with a release of Tidemill: each change is an infrastructur
 from __future__ import annotations
 
 import base64
+import shlex
 from collections.abc import Mapping
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
@@ -58,7 +59,7 @@ def _mountpoint(buckets: Mapping[str, str]) -> list[str]:
     for name, uri in buckets.items():
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
         where = f"{S3_MOUNTS}/{name}"
-        only = f" --prefix {prefix.rstrip('/')}/" if prefix else ""
+        only = f" --prefix {shlex.quote(prefix.rstrip('/') + '/')}" if prefix else ""
         lines += [f"install -d {where}", f"mount-s3 --read-only --allow-other{only} {bucket} {where} || {_GIVE_UP}"]
     return lines
 

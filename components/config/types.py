@@ -49,8 +49,11 @@ SUBSCRIPTION = re.compile(rf"(?P<project>{_PROJECT})/subscriptions/{_PUBSUB_ID}"
 """A subscription of Pub/Sub."""
 FUSE_IMAGE = re.compile(r"[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}")
 """Any image, by digest."""
-_S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^*?\s]*)?")
-_GS = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^*?\s]*)?")
+_PREFIX = r"(/(?!-)[A-Za-z0-9!_.'()/=+@,:-]*)?"
+"""Prefixes stand in IAM documents, conditions and boot scripts: nothing here means anything to one of them.
+Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html (safe characters)"""
+_S3 = re.compile(rf"s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]{_PREFIX}")
+_GS = re.compile(rf"gs://[a-z0-9][a-z0-9._-]{{1,220}}[a-z0-9]{_PREFIX}")
 _STACK = re.compile(r"[\w.-]{1,100}/[\w.-]{1,100}/[\w.-]{1,100}", re.ASCII)
 _ABSOLUTE = re.compile(r"(/[A-Za-z0-9._-]+)+")
 
@@ -125,9 +128,10 @@ KmsKey = Annotated[
         "the ARN of a KMS key, or create; on GCP projects/p/locations/l/keyRings/r/cryptoKeys/k, or create",
     ),
 ]
-DataUri = Annotated[str, either(_S3, _GS, "s3://bucket or s3://bucket/prefix/, on GCP gs://, without wildcards")]
-S3Uri = Annotated[str, matching(_S3, "s3://bucket or s3://bucket/prefix/, without wildcards")]
-GsUri = Annotated[str, matching(_GS, "gs://bucket or gs://bucket/prefix/, without wildcards")]
+_PLAIN = "without wildcards; a prefix of letters, digits and !_.'()/=+@,:- that does not start with -"
+DataUri = Annotated[str, either(_S3, _GS, f"s3://bucket or s3://bucket/prefix/, on GCP gs://, {_PLAIN}")]
+S3Uri = Annotated[str, matching(_S3, f"s3://bucket or s3://bucket/prefix/, {_PLAIN}")]
+GsUri = Annotated[str, matching(_GS, f"gs://bucket or gs://bucket/prefix/, {_PLAIN}")]
 AbsolutePath = Annotated[str, matching(_ABSOLUTE, "an absolute path of plain names", 200)]
 StackName = Annotated[
     str, matching(_STACK, "organization/project/stack; on a backend without organizations the first is `organization`")

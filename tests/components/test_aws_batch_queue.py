@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import shlex
 from email import message_from_bytes
 from typing import Any
 
@@ -197,6 +198,12 @@ def test_a_bucket_is_mounted_through_mountpoint():
         in text
     )
     assert text.index("ecs.config") < text.index("mount-s3")
+
+
+def test_a_mounted_prefix_is_one_word_of_the_script():
+    prefix = "a!b'c(d)=e"
+    line = script({"models": Mount(s3=f"s3://team-models/{prefix}", path="/mnt/models")}).splitlines()[-1]
+    assert shlex.split(line)[4:6] == [f"{prefix}/", "team-models"]
 
 
 def test_mounts_of_a_definition():

@@ -76,11 +76,13 @@ CASES = yaml.safe_load((Path(__file__).parent / "bad_stack_configs.yaml").read_t
 
 
 def built(case: dict[str, Any]) -> dict[str, Any]:
-    """The config of a case: the good one of its cloud with one key set, or without one."""
+    """The config of a case: the good one of its cloud with some keys set, or without one."""
     if "unset" in case:
         return without(case["unset"])
-    ((path, value),) = case["set"].items()
-    return changed(path, value, GOOD_ON_GCP if case.get("cloud") == "gcp" else GOOD)
+    config = GOOD_ON_GCP if case.get("cloud") == "gcp" else GOOD
+    for path, value in case["set"].items():
+        config = changed(path, value, config)
+    return config
 
 
 def many(queues: int, **changes: Any) -> dict[str, Any]:

@@ -238,7 +238,7 @@ def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[
                 f"Take a path such as /mnt/{name}",
             )
         bucket = mount.s3 or mount.gcs
-        if bucket and not any(bucket.startswith(granted) for granted in config.data.read + config.data.write):
+        if bucket and not any(within(bucket, granted) for granted in config.data.read + config.data.write):
             raise ConfigError(
                 key_path([*here, given[0]]),
                 shown(bucket),
@@ -246,6 +246,11 @@ def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[
                 f"Add {bucket} to tidemill:data.read",
             )
         seen.add(mount.path)
+
+
+def within(uri: str, granted: str) -> bool:
+    """Whether a grant of a bucket or prefix covers a URI; ``s3://raw`` does not cover ``s3://raw-images``."""
+    return f"{uri}/".startswith(granted if granted.count("/") > 2 else f"{granted}/")
 
 
 def check_limits(path: Path, queue: Queue) -> None:

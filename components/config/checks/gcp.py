@@ -19,6 +19,7 @@ from components.config.checks.common import (
     check_secrets,
     check_values,
     refuse,
+    within,
 )
 from components.config.checks.images import check_images, repository_of, shared_repository_of
 from components.config.checks.imports import check_gcp_imports
@@ -307,7 +308,7 @@ def _mounts(config: StackConfig, path: Path, queue: Queue) -> None:
     check_mounts(path, queue, config, _MOUNTS)
     for name, mount in queue.mounts.items():
         here = [*path, "mounts", name]
-        if mount.gcs and not mount.read_only and not any(mount.gcs.startswith(uri) for uri in config.data.write):
+        if mount.gcs and not mount.read_only and not any(within(mount.gcs, uri) for uri in config.data.write):
             raise ConfigError(
                 key_path([*here, "gcs"]),
                 shown(mount.gcs),
