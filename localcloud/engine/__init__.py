@@ -5,31 +5,24 @@ The vendor's own CLI is taken from PATH when it is new enough.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from localcloud.engine import go as go_build
+from localcloud.engine.go import EngineError, run_go
 
 VERSION = "v3.259.0"
 PULUMI = f"Pulumi engine {VERSION}"
 HERE = Path(__file__).parent
-BUILD_SECONDS = 1800
-
-
-class EngineError(Exception):
-    """There is no engine, and why; the text says what to do."""
 
 
 def cache() -> Path:
-    """The folder of the built engine, keyed by its version and outside of every checkout."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "tidemill" / "engine" / VERSION
+    """The folder of the built engine, keyed by its version."""
+    return go_build.cache() / "engine" / VERSION
 
 
 def on_path() -> Path | None:
@@ -59,23 +52,24 @@ def ensure() -> Path | None:
     wanted = [binaries / "pulumi", binaries / "pulumi-language-python-exec"]
     if all(path.exists() for path in wanted):
         return binaries
-    cache().mkdir(parents=True, exist_ok=True)
-    with (cache() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes never build at once; the second finds it built
+    with go_build.locked(cache()):
         if not all(path.exists() for path in wanted):
-            _build(binaries)
+            try:
+                _build(binaries)
+            except EngineError as error:
+                raise EngineError(f"{error} A Pulumi CLI {VERSION} or later on PATH is used instead.") from None
     return binaries
 
 
 def _build(binaries: Path) -> None:
     go = shutil.which("go")
     if go is None:
-        raise EngineError(f"Neither pulumi {VERSION} nor Go is on PATH: install one of them (https://go.dev/dl).")
+        raise EngineError(f"{PULUMI} is built with Go, which is not on PATH: https://go.dev/dl.")
     source = cache() / "src"
     source.mkdir(parents=True, exist_ok=True)
     for name in ("go.mod", "go.sum"):
         shutil.copy(HERE / name, source / name)
-    environment = {**os.environ, "GOBIN": str(binaries), "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+    environment = {**os.environ, "GOBIN": str(binaries), **go_build.READ_ONLY}
     stamp = f"-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={VERSION}"
     # the executor first: it is there as soon as the modules are, and a proxy that refuses is heard at once
     listing = [go, "mod", "download", "-json", "github.com/pulumi/pulumi/sdk/v3"]
@@ -91,45 +85,6 @@ def _build(binaries: Path) -> None:
     shutil.copyfile(Path(found[1]) / "python" / "cmd" / executor.name, partial)
     partial.chmod(0o755)
     partial.rename(executor)
-
-
-def run_go(name: str, command: list[str], folder: Path, environment: dict[str, str], what: str) -> str:
-    """Run a Go command with the seconds shown on stderr; its output is answered, or told when it fails."""
-    started = time.monotonic()
-    start, end = ("\r", "") if sys.stderr.isatty() else ("", "\n")
-    print(f"{name}: {what} …", file=sys.stderr, flush=True)
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            output = None
-            while output is None:
-                try:
-                    output, _ = process.communicate(timeout=1 if start else 30)
-                except subprocess.TimeoutExpired:
-                    seconds = time.monotonic() - started
-                    if seconds > BUILD_SECONDS:
-                        raise EngineError(f"{' '.join(command)} took longer than {BUILD_SECONDS} s") from None
-                    print(f"{start}  {seconds:.0f} s", end=end, file=sys.stderr, flush=True)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # the compilers too
-    print(start and "\n", end="", file=sys.stderr)
-    if process.returncode:
-        tail = "\n".join(output.splitlines()[-12:])
-        raise EngineError(
-            f"{name} could not be built: `go {command[1]}` ended with {process.returncode}:\n{tail}\n"
-            "Check GOPROXY (`go env GOPROXY`) and the network"
-            + (", or install the Pulumi CLI on PATH." if name == PULUMI else ".")
-        )
-    return output
 
 
 def programs(folder: Path) -> None:

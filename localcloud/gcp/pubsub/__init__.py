@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import http.client
 import json
-import os
-import shutil
 import subprocess
 import threading
 from pathlib import Path
 from typing import Any
 
-from localcloud import engine
+from localcloud.engine.go import EngineError, build
 from localcloud.gcp.clock import Clock
 
 HERE = Path(__file__).parent
@@ -27,27 +23,9 @@ def binary() -> Path:
     """The program, built where this version of its sources has not been built yet.
 
     Raises:
-        engine.EngineError: Go is missing, or the module proxy refused or failed.
+        EngineError: Go is missing, or the module proxy refused or failed.
     """
-    sources = sorted([*HERE.glob("*.go"), HERE / "go.mod", HERE / "go.sum"])
-    key = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sources)).hexdigest()[:16]
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    program = base / "tidemill" / "pubsub" / key / "pubsub"
-    if program.exists():
-        return program
-    go = shutil.which("go")
-    if go is None:
-        raise engine.EngineError("localcloud's Pub/Sub is built with Go, which is not on PATH: https://go.dev/dl")
-    program.parent.mkdir(parents=True, exist_ok=True)
-    with (program.parent / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes never build at once; the second finds it built
-        if not program.exists():
-            environment = {**os.environ, "GOFLAGS": "-mod=readonly", "GOWORK": "off", "CGO_ENABLED": "0"}
-            partial = program.with_suffix(".part")
-            command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", str(partial), "."]
-            engine.run_go("Pub/Sub", command, HERE, environment, "building (about two minutes, once)")
-            partial.rename(program)
-    return program
+    return build("Pub/Sub", HERE, "two minutes") / "pubsub"
 
 
 class PubSub:
@@ -72,7 +50,7 @@ class PubSub:
         line = self._process.stdout.readline()
         if not line:
             self.stop()
-            raise engine.EngineError(f"{command[0]} did not start: it ended with {self._process.returncode}")
+            raise EngineError(f"{command[0]} did not start: it ended with {self._process.returncode}")
         ports = json.loads(line)
         self.rest: int = ports["rest"]
         self.grpc: int = ports["grpc"]

@@ -1,0 +1,117 @@
+"""Programs that Go builds from the module proxy, once per version of their sources, in the user's cache folder."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+BUILD_SECONDS = 1800
+READ_ONLY = {"GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+"""The module files decide what is built, wherever the checkout lies."""
+
+
+class EngineError(Exception):
+    """A program that localcloud needs is missing and cannot be built; the text says what to do."""
+
+
+def cache() -> Path:
+    """The folder of what was built, outside of every checkout."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill"
+
+
+def build(name: str, sources: Path, takes: str, packages: Sequence[str] = (".",)) -> Path:
+    """Build packages of a module, unless this version of its sources was built before.
+
+    Args:
+        name: What people call it; its folder in the cache.
+        sources: A folder with go.mod, go.sum and perhaps Go files.
+        takes: How long a build takes, for people.
+        packages: What to build, by import path.
+
+    Returns:
+        The folder of the programs, each named by the last part of its package.
+
+    Raises:
+        EngineError: Go is missing, or the module proxy refused or failed.
+    """
+    files = sorted([*sources.glob("*.go"), sources / "go.mod", sources / "go.sum"])
+    key = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in files)).hexdigest()[:16]
+    folder = cache() / name.lower().replace("/", "") / key
+    done = folder / "bin"
+    if done.exists():
+        return done
+    go = shutil.which("go")
+    if go is None:
+        raise EngineError(f"{name} is built with Go, which is not on PATH: https://go.dev/dl")
+    with locked(folder):
+        if not done.exists():
+            partial = folder / "part"
+            partial.mkdir(exist_ok=True)
+            command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", f"{partial}/", *packages]
+            environment = {**os.environ, **READ_ONLY, "CGO_ENABLED": "0"}
+            run_go(name, command, sources, environment, f"building (about {takes}, once)")
+            partial.rename(done)
+    return done
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make a folder and hold its lock: two processes never build at once; the second finds it built."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def run_go(name: str, command: list[str], folder: Path, environment: dict[str, str], what: str) -> str:
+    """Run a Go command and show the seconds on stderr.
+
+    Returns:
+        Its output.
+
+    Raises:
+        EngineError: It failed, or took longer than `BUILD_SECONDS`; the text holds the end of its output.
+    """
+    started = time.monotonic()
+    start, end = ("\r", "") if sys.stderr.isatty() else ("", "\n")
+    print(f"{name}: {what} …", file=sys.stderr, flush=True)
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output = None
+            while output is None:
+                try:
+                    output, _ = process.communicate(timeout=1 if start else 30)
+                except subprocess.TimeoutExpired:
+                    seconds = time.monotonic() - started
+                    if seconds > BUILD_SECONDS:
+                        raise EngineError(f"{' '.join(command)} took longer than {BUILD_SECONDS} s") from None
+                    print(f"{start}  {seconds:.0f} s", end=end, file=sys.stderr, flush=True)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # the compilers too
+    print(start and "\n", end="", file=sys.stderr)
+    if process.returncode:
+        tail = "\n".join(output.splitlines()[-12:])
+        raise EngineError(
+            f"{name} could not be built: `go {command[1]}` ended with {process.returncode}:\n{tail}\n"
+            "Check GOPROXY (`go env GOPROXY`) and the network."
+        )
+    return output
