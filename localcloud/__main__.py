@@ -27,7 +27,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--port", type=int, help="on 127.0.0.1; a free one by default")
     options, daemon = parser.parse_known_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on this path too
-    kind = GcpCloud if (options.cloud or running(options.state)) == "gcp" else Cloud
+    wanted = None if options.verb == "down" else options.cloud
+    kind = GcpCloud if (wanted or running(options.state)) == "gcp" else Cloud
     cloud = kind(options.state, options.port, **_daemon_options(daemon, parser))
     try:
         if options.verb == "engine":

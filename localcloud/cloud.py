@@ -52,6 +52,7 @@ class Localcloud:
     name: str
     daemon: str
     foreign: tuple[str, ...]  # beginnings of environment variables that are the caller's own clouds'
+    _credential: str  # a key that only this cloud's credentials.json has
 
     def __init__(self, state: str | Path = ".localcloud", port: int | None = None, **options: Any) -> None:
         self.state = Path(state).resolve()
@@ -79,19 +80,27 @@ class Localcloud:
 
     def _daemon(self) -> dict[str, Any]:
         try:
-            return json.loads((self.state / "daemon.json").read_text())
+            found = json.loads((self.state / "daemon.json").read_text())
         except FileNotFoundError:
             raise CloudError(
                 f"No localcloud runs in {self.state}: python -m localcloud up --state {self.state}"
             ) from None
+        if found.get("cloud", self.name) != self.name:
+            raise CloudError(
+                f"The localcloud in {self.state} belongs to {found['cloud']}, not to {self.name}. End it with "
+                f"`python -m localcloud down --state {self.state}`, or start another one with --state FOLDER."
+            )
+        return found
 
     def start(self) -> Self:
         """Prepare the engine, start the daemon and wait until it is healthy; one that runs already is kept.
 
         Raises:
-            CloudError: the daemon ended or was not healthy in time; engine.EngineError: there is no engine.
+            CloudError: the daemon ended or was not healthy in time, or the other cloud runs in the folder;
+                engine.EngineError: there is no engine.
         """
         self.state.mkdir(parents=True, exist_ok=True)
+        self._evict()
         engine.programs(self.state / "bin")
         self._prepare()
         if self.pid:
@@ -125,6 +134,18 @@ class Localcloud:
             time.sleep(0.05)
         (self.state / "pulumi").mkdir(exist_ok=True)
         return self
+
+    def _evict(self) -> None:
+        """Refuse the folder while the other cloud runs in it; once that has ended, drop the login that it left."""
+        with contextlib.suppress(FileNotFoundError):
+            daemon = json.loads((self.state / "daemon.json").read_text())
+            if alive(daemon["pid"]):
+                self._daemon()
+            elif daemon.get("cloud", self.name) != self.name:
+                (self.state / "daemon.json").unlink()
+        with contextlib.suppress(FileNotFoundError):
+            if self._credential not in json.loads((self.state / "credentials.json").read_text()):
+                (self.state / "credentials.json").unlink()
 
     def _prepare(self) -> None:
         """What takes long when it is done for the first time, before the daemon is waited for."""
@@ -212,6 +233,7 @@ class Cloud(Localcloud):
     name = "aws"
     daemon = "localcloud.aws.serve"
     foreign = ("AWS_",)
+    _credential = "access_key_id"
     _unset = "AWS_PROFILE AWS_DEFAULT_PROFILE AWS_SESSION_TOKEN"
 
     def _settings(self) -> dict[str, str]:
@@ -235,6 +257,7 @@ class GcpCloud(Localcloud):
     name = "gcp"
     daemon = "localcloud.gcp.serve"
     foreign = GOOGLE
+    _credential = "project_id"
     _unset = "PUBSUB_EMULATOR_HOST GOOGLE_OAUTH_ACCESS_TOKEN GOOGLE_CREDENTIALS GCE_METADATA_HOST"
 
     def _prepare(self) -> None:

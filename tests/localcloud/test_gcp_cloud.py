@@ -54,10 +54,22 @@ def test_the_command_line_remembers_which_cloud_runs(tmp_path: Path) -> None:
         assert "localcloud runs at http://127.0.0.1:" in up.stdout
         assert running(Path(state)) == "gcp"
         assert "CLOUDSDK_API_ENDPOINT_OVERRIDES_PUBSUB" in command("env", "--state", state).stdout
+        for verb in ("up", "env"):
+            refused = command(verb, "--cloud", "aws", "--state", state)
+            assert refused.returncode == 2
+            assert "belongs to gcp, not to aws. End it with `python -m localcloud down" in refused.stderr
+            assert "Traceback" not in refused.stderr
         pid = json.loads((Path(state) / "daemon.json").read_text())["pid"]
     finally:
-        assert command("down", "--state", state).returncode == 0
+        assert command("down", "--cloud", "aws", "--state", state).returncode == 0
     assert not alive(pid)
+    try:
+        # The credentials in the folder are still the GCP's.
+        up = command("up", "--state", state)
+        assert up.returncode == 0, up.stderr
+        assert "AWS_ACCESS_KEY_ID" in command("env", "--state", state).stdout
+    finally:
+        assert command("down", "--state", state).returncode == 0
 
 
 def test_an_option_that_the_daemon_does_not_know(tmp_path: Path) -> None:
