@@ -20,6 +20,11 @@ STABILIZATION_SECONDS = 60
 that left because there was nothing to do.
 Source: https://cloud.google.com/compute/docs/autoscaler/understanding-autoscaler-decisions"""
 BOOT_SECONDS = 120
+MAX_UNAVAILABLE = 10
+"""No update of this group is proactive, so the number changes nothing. It must be given: the provider sends 0 for each
+limit that is not, and Compute refuses a policy of two zeros. A regional group wants at least the number of its zones,
+four at most today.
+Source: https://github.com/hashicorp/terraform-provider-google/issues/15202"""
 EXTRA_DISK = "extra"
 IN_USE_PAUSE_SECONDS = 10
 IN_USE_TRIES = 12
@@ -194,6 +199,8 @@ def _manager(
             minimal_action="NONE",
             most_disruptive_allowed_action="NONE",
             instance_redistribution_type="NONE",
+            max_surge_fixed=0,
+            max_unavailable_fixed=MAX_UNAVAILABLE,
         ),
         instance_lifecycle_policy=gcp.compute.RegionInstanceGroupManagerInstanceLifecyclePolicyArgs(
             default_action_on_failure="DO_NOTHING"

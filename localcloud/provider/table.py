@@ -66,6 +66,7 @@ class Row:
     wait: dict[str, Any] | None = None
     gone: dict[str, Any] | None = None
     first: dict[str, Any] = field(default_factory=dict)  # what a creation's body says where nothing is given
+    sent: dict[str, Any] = field(default_factory=dict)  # what goes with a part of every body that lacks it
     at: str = ""  # where it lies, a text as in templates: an id gives its words back
     nested: list[str] = field(default_factory=list)  # parts of an input that the cloud fills in: unknown in a preview
 

@@ -180,6 +180,8 @@ def test_the_group_touches_no_machine_by_itself():
             "minimalAction": "NONE",
             "mostDisruptiveAllowedAction": "NONE",
             "instanceRedistributionType": "NONE",
+            "maxSurgeFixed": 0,
+            "maxUnavailableFixed": 10,
         },
         "instanceLifecyclePolicy": {"defaultActionOnFailure": "DO_NOTHING"},
         "listManagedInstancesResults": "PAGINATED",

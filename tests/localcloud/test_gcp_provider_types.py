@@ -216,17 +216,26 @@ def test_a_fleet(calls: Calls) -> None:
         metadata={"user-data": "#cloud-config\n"},
         labels={"team": "a"},
     )
-    group = Life(
-        calls,
-        "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
-        "group",
-        region=REGION,
-        baseInstanceName="m",
-        versions=[{"instanceTemplate": template.id}],
-        updatePolicy={"type": "OPPORTUNISTIC", "minimalAction": "NONE", "instanceRedistributionType": "NONE"},
-        instanceLifecyclePolicy={"defaultActionOnFailure": "DO_NOTHING"},
-        distributionPolicyTargetShape="BALANCED",
-    )
+    update = {"type": "OPPORTUNISTIC", "minimalAction": "NONE", "instanceRedistributionType": "NONE"}
+
+    def make_group(**policy: Any) -> Life:
+        return Life(
+            calls,
+            "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
+            "group",
+            region=REGION,
+            baseInstanceName="m",
+            versions=[{"instanceTemplate": template.id}],
+            updatePolicy={**update, **policy},
+            instanceLifecyclePolicy={"defaultActionOnFailure": "DO_NOTHING"},
+            distributionPolicyTargetShape="BALANCED",
+        )
+
+    # What is not given is sent as 0, and two zeros are refused.
+    for policy, text in (({}, "must be greater than 0"), ({"maxUnavailableFixed": 2}, "number of zones")):
+        with pytest.raises(GoogleError, match=text):
+            make_group(**policy)
+    group = make_group(maxUnavailableFixed=3)
     metric = {"name": "m", "filter": "f", "singleInstanceAssignment": 16}
     policy = {"minReplicas": 0, "maxReplicas": 4, "mode": "OFF", "metrics": [metric]}
     scaler = Life(

@@ -15,8 +15,9 @@ from localcloud.gcp.compute.autoscaler import left_out as left_out_of_autoscaler
 from localcloud.gcp.compute.capacity import QUOTA, STOCKOUT, Capacity, Limit
 from localcloud.gcp.compute.fleet import Fleet
 from localcloud.gcp.compute.group import Group, GroupError
-from localcloud.gcp.compute.group import left_out as left_out_of_group
 from localcloud.gcp.compute.managed import URL, Managed, Timing, listed
+from localcloud.gcp.compute.refused import left_out as left_out_of_group
+from localcloud.gcp.compute.refused import wrong_update_policy
 from localcloud.gcp.compute.vm import REGISTRIES, Host, Vm
 from localcloud.gcp.wire import ApiError, Request, Response
 from localcloud.machines import namespaces
@@ -31,6 +32,8 @@ LOOK_SECONDS = 0.2
 FRESH_SECONDS = 300.0
 """A metric whose newest visible sample is older than that is missing."""
 PAGE = 500
+ZONES = 3
+"""Of a group that names none."""
 
 
 class Compute:
@@ -93,7 +96,7 @@ class Compute:
     def _change(self, request: Request, kind: str, verb: str) -> Response:
         body = request.call.body or {}
         if verb != "delete":
-            self._refuse_left_out(kind, body, verb)
+            self._refuse(kind, body, verb)
         name = self._site.full_name("compute", request.call.name)
         name += f"/{body['name']}" if verb == "insert" and "name" in body else ""
         before = self._site.resources.get(name)
@@ -110,9 +113,12 @@ class Compute:
         return answer
 
     @staticmethod
-    def _refuse_left_out(kind: str, body: Json, verb: str) -> None:
+    def _refuse(kind: str, body: Json, verb: str) -> None:
         if kind == "regionInstanceGroupManagers":
             names, field = left_out_of_group(body), ""
+            zones = body.get("distributionPolicy", {}).get("zones", [])
+            if wrong := wrong_update_policy(body, len(zones) or ZONES):
+                raise ApiError(400, f"Invalid value for field 'resource.updatePolicy': {wrong}", field="updatePolicy")
         else:
             policy, field = body.get("autoscalingPolicy", {}), "autoscalingPolicy"
             names = left_out_of_autoscaler(policy) if verb != "patch" or "customMetricUtilizations" in policy else ""

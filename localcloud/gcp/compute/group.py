@@ -24,16 +24,6 @@ class GroupError(Exception):
     """The call names what the group does not have."""
 
 
-def left_out(fields: Json) -> str:
-    """What of a group's fields is not emulated here; empty when it all is."""
-    names = ("autoHealingPolicies", "statefulPolicy", "allInstancesConfig", "targetPools", "targetStoppedSize",
-             "targetSuspendedSize", "resourcePolicies")  # fmt: skip
-    found = [name for name in names if fields.get(name)]
-    found += ["several versions"] if len(fields.get("versions", [])) > 1 else []
-    modes = {"standbyPolicy": "SCALE_OUT_POOL", "targetSizePolicy": "BULK"}
-    return ", ".join([*found, *(name for name, mode in modes.items() if fields.get(name, {}).get("mode") == mode)])
-
-
 class Group:
     """One group.
 

@@ -30,7 +30,7 @@ class Resource(resources.Resource):
         shape = self.row.kind.shape(service, step["op"])
         params = fill(step.get("params", {}), shape, context, self.row.names) or {}
         if "body" in params:
-            params["body"] = _given(params["body"])
+            params["body"] = _given(_completed(params["body"], self.row.sent))
         if step is self.row.create and self.row.first:
             params["body"] = {**self.row.first, **params["body"]}
         if step["op"] in ("patch", "update"):
@@ -76,6 +76,12 @@ def _given(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _given(item) for key, item in value.items() if item != ""}
     return [_given(item) for item in value] if isinstance(value, list) else value
+
+
+def _completed(body: Props, sent: Props) -> Props:
+    """A body with what the real provider sends in each of its parts, whether it is given or not."""
+    added = {key: {**sent[key], **part} for key, part in body.items() if key in sent and isinstance(part, dict)}
+    return {**body, **added}
 
 
 def _over(found: Any, given: Any) -> Any:
