@@ -5,6 +5,9 @@ A message is one line: which key, its value, what is allowed, what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 VALUE_SHOWN = 80
 
 
@@ -58,3 +61,24 @@ class StoreMissingError(StoreError):
 
 class StoreDeniedError(StoreError):
     """The credentials in use may not do this."""
+
+
+class DamagedError(StoreError):
+    """An object of a job does not hold what Tidemill writes there. Trying again is useless. It ends that job, never the
+    worker."""
+
+
+@contextmanager
+def decoding(what: str) -> Iterator[None]:
+    """Decode an object in this block: an error there says that the object is damaged.
+
+    Args:
+        what: Names the object for people, usually by its URI.
+
+    Raises:
+        DamagedError: Its bytes cannot be decoded.
+    """
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedError(f"{what} is damaged: {type(error).__name__}: {error}.") from None

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import zstandard
 
-from tidemill.errors import StoreError
+from tidemill.errors import DamagedError, decoding
 from tidemill.job import Item
 from tidemill.store import Store
 
@@ -128,10 +128,12 @@ class ManifestIndex:
 
     def __init__(self, data: bytes) -> None:
         if len(data) < _HEADER.size or data[:4] != _MAGIC:
-            raise StoreError("the manifest's index is not one.", "The job was not completely submitted: submit again.")
+            raise DamagedError(
+                "the manifest's index is not one.", "The job was not completely submitted: submit again."
+            )
         _, self.chunks, self.items = _HEADER.unpack_from(data)
         if len(data) != _HEADER.size + self.chunks * _ENTRY.size:
-            raise StoreError("the manifest's index is cut.", "The job was not completely submitted: submit again.")
+            raise DamagedError("the manifest's index is cut.", "The job was not completely submitted: submit again.")
         self._data = data
 
     @classmethod
@@ -162,11 +164,11 @@ def read_chunk(store: Store, job: str, chunk: int) -> list[Item]:
     """A chunk's items, by two range reads.
 
     Raises:
-        StoreError: There is no such chunk, or what was read is not what was written.
+        DamagedError: There is no such chunk, or what was read is not what was written.
     """
     entry = store.get_range(index_name(job), _HEADER.size + chunk * _ENTRY.size, _ENTRY.size)
     if len(entry) != _ENTRY.size:
-        raise StoreError(f"the manifest of {job} has no chunk {chunk}.")
+        raise DamagedError(f"the manifest of {job} has no chunk {chunk}.")
     frame = Frame(*_ENTRY.unpack(entry))
     return decode(store.get_range(part_name(job, frame.part), frame.offset, frame.length), frame)
 
@@ -175,16 +177,17 @@ def decode(data: bytes, frame: Frame) -> list[Item]:
     """The items of a frame's bytes.
 
     Raises:
-        StoreError: They are damaged (each frame carries a checksum).
+        DamagedError: They are damaged (each frame carries a checksum).
     """
     try:
         text = zstandard.ZstdDecompressor().decompress(data)
     except zstandard.ZstdError as error:
-        raise StoreError(f"a chunk of the manifest is damaged: {error}.") from None
+        raise DamagedError(f"a chunk of the manifest is damaged: {error}.") from None
     lines = text.split(b"\n")
     if len(lines) != frame.items:
-        raise StoreError(f"a chunk of the manifest holds {len(lines)} items instead of {frame.items}.")
-    return [_item(frame.first + n, json.loads(line)) for n, line in enumerate(lines)]
+        raise DamagedError(f"a chunk of the manifest holds {len(lines)} items instead of {frame.items}.")
+    with decoding("a chunk of the manifest"):
+        return [_item(frame.first + n, json.loads(line)) for n, line in enumerate(lines)]
 
 
 def _item(index: int, line: str | dict) -> Item:

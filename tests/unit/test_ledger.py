@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from tests.stored import failed_chunks, write_manifest, write_round, write_spec
 from tidemill import store as store_module
-from tidemill.errors import StoreError, StoreMissingError
+from tidemill.errors import DamagedError, StoreError, StoreMissingError
 from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray, names
 from tidemill.ledger.attempts import POISON_ATTEMPTS
@@ -178,6 +178,35 @@ class TestPast:
         self.attempt(ledger, "a1", [4], "cancelled")
         past = ledger.past(0, 1)
         assert (past.attempts, past.careful, past.deaths, past.reclaims) == (1, False, {}, {})
+
+
+class TestDamaged:
+    """An object that cannot be decoded is the job's fault: it is told from a store that does not answer."""
+
+    @pytest.mark.parametrize("content", [b"{", b"\xff", b"{]"])
+    @pytest.mark.parametrize(
+        ("name", "read"),
+        [
+            ("r0/attempts/1/a1-x", lambda ledger: ledger.past(0, 1)),
+            ("r0/progress/1/a1-x.0.jsonl", lambda ledger: ledger.progress(0, 1)),
+            ("r0/done/1/1.jsonl", lambda ledger: ledger.committed(0, 1)),
+            ("r0/start_failures/1", lambda ledger: ledger.start_failures(0)),
+            ("rounds/1.json", lambda ledger: ledger.rounds()),
+            ("rounds/x.json", lambda ledger: ledger.rounds()),
+        ],
+        ids=lambda value: value if isinstance(value, str) else "",
+    )
+    def test_it_is_named(self, ledger, name, read, content):
+        ledger.store.put(f"jobs/{ledger.job}/{name}", content)
+        with pytest.raises(DamagedError, match=f"jobs/{ledger.job}/{name.rsplit('/', 1)[0]}"):
+            read(ledger)
+
+    def test_a_damaged_tombstone_cancels_until_another_replaces_it(self, ledger):
+        ledger.store.put(names.cancelled(ledger.job), b"")
+        assert ledger.is_cancelled(7)
+        ledger.cancel("me", "again")
+        assert ledger.cancellation(0)["reason"] == "again"
+        assert not ledger.is_cancelled(7)
 
 
 class TestProgress:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tidemill.errors import decoding
 from tidemill.ledger import names
 from tidemill.store import Store
 
@@ -52,7 +53,8 @@ def read_past(store: Store, place: names.Place) -> Past:
         if marker is None:
             continue
         past.attempts += 1
-        _count(past, json.loads(marker), store, place)
+        with decoding(store.uri_of(name)):
+            _count(past, json.loads(marker), store, place)
     return past
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tidemill import __version__
-from tidemill.errors import StoreError
+from tidemill.errors import DamagedError, StoreError, decoding
 from tidemill.job import JobSpec
 from tidemill.ledger import names
 from tidemill.ledger.attempts import MarkerWriter, Past, read_past
@@ -65,7 +65,9 @@ class Ledger:
 
         Raises:
             StoreMissing: There is no such job.
-            StoreError: It is another one, or written for a newer Tidemill.
+            TamperedError: It is another one.
+            UnreadableError: It was written for a newer Tidemill.
+            DamagedError: It is not JSON.
         """
         return self._read(names.spec(self.job), JobSpec, sha256)
 
@@ -75,7 +77,9 @@ class Ledger:
 
     def rounds(self) -> list[Round]:
         """Every round, oldest first. Rounds never change, so what was read is kept."""
-        found = [int(name.rsplit("/", 1)[1].removesuffix(".json")) for name in self.store.list(names.rounds(self.job))]
+        folder = names.rounds(self.job)
+        with decoding(self.store.uri_of(folder)):
+            found = [int(name.rsplit("/", 1)[1].removesuffix(".json")) for name in self.store.list(folder)]
         known = len(self._rounds)
         self._rounds += [self.round(number) for number in sorted(found)[known:]]
         return list(self._rounds)
@@ -94,6 +98,8 @@ class Ledger:
             return model.model_validate_json(data)
         except ValidationError as error:
             first = error.errors()[0]
+            if first["type"] == "json_invalid":
+                raise DamagedError(f"{self.store.uri_of(name)} is damaged: {first['msg']}.") from None
             where = ".".join(str(part) for part in first["loc"])
             raise UnreadableError(
                 f"{self.store.uri_of(name)} cannot be read by Tidemill {__version__}: {where}: {first['msg']}.",
@@ -104,8 +110,9 @@ class Ledger:
 
     def committed(self, number: int, chunk: int) -> Record | None:
         """The record of a chunk in a round, or None."""
-        data = self.store.find(names.done(self.job, number, chunk))
-        return None if data is None else Record.decode(data)
+        name = names.done(self.job, number, chunk)
+        data = self.store.find(name)
+        return None if data is None else Record.decode(data, self.store.uri_of(name))
 
     def past(self, number: int, chunk: int) -> Past:
         """What earlier attempts on a chunk in a round tell."""
@@ -122,8 +129,9 @@ class Ledger:
         found: dict[int, Outcome] = {}
         for name in self.store.list(names.progress(self.job, number, chunk)):
             data = self.store.find(name)
-            for outcome in parse_lines((data or b"").splitlines()):
-                found.setdefault(outcome.index, outcome)
+            with decoding(self.store.uri_of(name)):
+                for outcome in parse_lines((data or b"").splitlines()):
+                    found.setdefault(outcome.index, outcome)
         return found
 
     def carried_over(self, number: int, chunk: int) -> dict[int, Outcome]:
@@ -171,8 +179,9 @@ class Ledger:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         header = Header(chunk, attempt, number, worker, len(outcomes), failed, now, backend or {})
         ours = Record(header, outcomes)
-        created = self.store.create(names.done(self.job, number, chunk), ours.encode())
-        record = ours if created.ours else Record.decode(created.content)
+        name = names.done(self.job, number, chunk)
+        created = self.store.create(name, ours.encode())
+        record = ours if created.ours else Record.decode(created.content, self.store.uri_of(name))
         self.derive_marker(record)
         return Commit(created.ours, record)
 
@@ -203,7 +212,8 @@ class Ledger:
         said: dict[str, Any] = {"by": by, "reason": reason, "at": at, "rounds": covers}
         note = json.dumps(said if max_usd is None else said | {"max_usd": max_usd}).encode()
         standing = self.store.create(names.cancelled(self.job), note)
-        if not standing.ours and not _covers(json.loads(standing.content), covers - 1):
+        there = _note(standing.content)
+        if not standing.ours and (there is _UNREADABLE or not _covers(there, covers - 1)):
             self.store.put(names.cancelled(self.job), note)
 
     def is_cancelled(self, number: int | None = None) -> bool:
@@ -213,9 +223,9 @@ class Ledger:
     def cancellation(self, number: int | None = None) -> dict[str, Any] | None:
         """What the tombstone that covers a round says (``by``, ``reason``, ``at``, ``max_usd``), or None."""
         data = self.store.find(names.cancelled(self.job))
-        note = None if data is None else json.loads(data)
-        if note is None:
+        if data is None:
             return None
+        note = _note(data)
         number = len(self.rounds()) - 1 if number is None else number
         return note if _covers(note, number) else None
 
@@ -244,7 +254,8 @@ class Ledger:
     def start_failures(self, number: int = 0) -> list[str]:
         """What the runs that did not start said."""
         found = self.store.list(names.of_round(self.job, number, "start_failures"))
-        return [json.loads(data)["error"] for name in sorted(found) if (data := self.store.find(name))]
+        with decoding(self.store.uri_of(names.of_round(self.job, number, "start_failures"))):
+            return [json.loads(data)["error"] for name in sorted(found) if (data := self.store.find(name))]
 
     # ---- the job, as a client sees it ---------------------------------------------------------------------------
 
@@ -280,7 +291,8 @@ class Ledger:
             index, tombstone = pool.submit(self.index), pool.submit(self.store.find, names.cancelled(self.job))
             rounds = self.rounds()
             read = list(readers.map(lambda round_: read_names(self.store, self.job, round_, pool), rounds))
-            note = json.loads(tombstone.result() or b"null")
+            data = tombstone.result()
+            note = None if data is None else _note(data)
             covering = note if note and _covers(note, len(rounds) - 1) else None
             return combine(rounds, read, index.result(), covering)
 
@@ -308,6 +320,19 @@ class Ledger:
                     yield from ahead.popleft().result()
             while ahead:
                 yield from ahead.popleft().result()
+
+
+_UNREADABLE = {"by": "", "reason": "the tombstone cannot be read", "at": ""}
+"""What a damaged tombstone is taken for: somebody did cancel, so it covers every round until another replaces it."""
+
+
+def _note(data: bytes) -> dict[str, Any]:
+    """What a tombstone says."""
+    try:
+        note = json.loads(data)
+    except ValueError:
+        return _UNREADABLE
+    return note if isinstance(note, dict) else _UNREADABLE
 
 
 def _covers(note: dict[str, Any], number: int) -> bool:

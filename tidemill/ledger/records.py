@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from tidemill.errors import StoreError
+from tidemill.errors import decoding
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,19 +87,17 @@ class Record(NamedTuple):
         return ("\n".join(lines) + "\n").encode()
 
     @classmethod
-    def decode(cls, data: bytes) -> Record:
+    def decode(cls, data: bytes, what: str = "a committed record") -> Record:
         """A record from its bytes.
 
         Raises:
-            StoreError: They are not a record.
+            DamagedError: They are not a record; `what` names the object for people.
         """
         lines = data.splitlines()
-        try:
+        with decoding(what):
             head = json.loads(lines[0])
             header = Header(**{key: head[key] for key in Header._fields if key in head})
             return cls(header, parse_lines(lines[1:]))
-        except (ValueError, IndexError, KeyError, TypeError) as error:
-            raise StoreError(f"a committed record cannot be read: {error}.") from None
 
 
 def encode_lines(outcomes: Iterable[Outcome]) -> bytes:
