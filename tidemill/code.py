@@ -37,7 +37,7 @@ PACKAGE_FILES = (".whl", ".tar.gz", ".zip")
 LEVEL = 6
 _LEFT_OUT = (".git", ".hg", ".svn", "__pycache__", ".tidemill")
 """Never code: histories, compiled files (they hold times) and the local job store."""
-_LIMIT_FIX = "Name what the programs do not need in .gitignore; data belongs into a bucket or the image."
+_LIMIT_FIX = "Add what the programs do not need to .gitignore. Data belongs in a bucket or in the image."
 
 
 @dataclass(eq=False)
@@ -82,7 +82,7 @@ def pack(folder: str | Path) -> Packed:
     root = _checked(folder)
     entries, left_out = _entries(root)
     if not entries:
-        raise CallerError.about("code", str(folder), "a folder with files", "All is left out by .gitignore, or empty.")
+        raise CallerError.about("code", str(folder), "a folder with files", ".gitignore may leave everything out.")
     path = Path(tempfile.mkdtemp(prefix="tidemill-code-"), "code.tar.zst")
     try:
         _write(path, entries)
@@ -151,8 +151,8 @@ def _checked(folder: str | Path) -> Path:
         raise CallerError.about("code", str(folder), "a folder", fix)
     root = Path(os.path.realpath(folder))
     if not root.is_dir():
-        what = "a folder; this is a file" if root.exists() else "a folder that exists"
-        raise CallerError.about("code", str(folder), what, fix)
+        what = "is a file" if root.exists() else "does not exist"
+        raise CallerError(f"code: {folder} {what}. {fix}")
     return root
 
 
@@ -178,14 +178,11 @@ def _entries(root: Path) -> tuple[list[_Entry], int]:
         size += entry.size
         largest = max(largest, entry, key=lambda one: one.size)
         if len(found) > MAX_FILES:
-            raise CallerError.about("code", str(root), f"at most {MAX_FILES} files", _LIMIT_FIX)
+            raise CallerError(f"code: {root} has more than {MAX_FILES} files. {_LIMIT_FIX}")
         if size > MAX_BYTES:
-            raise CallerError.about(
-                "code",
-                str(root),
-                f"at most {MAX_BYTES >> 20} MiB in all; its largest file so far is {largest.name} "
-                f"with {largest.size >> 20} MiB",
-                _LIMIT_FIX,
+            raise CallerError(
+                f"code: {root} has more than {MAX_BYTES >> 20} MiB; its largest file so far is {largest.name} with "
+                f"{largest.size >> 20} MiB. {_LIMIT_FIX}"
             )
     return sorted(found, key=lambda entry: os.fsencode(entry.name)), left_out
 
@@ -209,14 +206,13 @@ def _entry(root: Path, path: Path) -> _Entry:
         name.encode()
         status = path.lstat()
     except UnicodeEncodeError:
-        raise CallerError.about("code", name, "names in UTF-8", "Rename the file.") from None
+        raise CallerError(f"code: the name {name!r} is not UTF-8. Rename the file.") from None
     except OSError as error:
         raise _unreadable(name, error) from None
     if stat.S_ISLNK(status.st_mode):
         return _Entry(name, path, 0, False, _link(root, path, name))
     if not stat.S_ISREG(status.st_mode):
-        allowed = f"files, folders and links; this is {_kind(status.st_mode)}"
-        raise CallerError.about("code", name, allowed, "Move it elsewhere, or name it in .gitignore.")
+        raise CallerError(f"code: {name} is {_kind(status.st_mode)}. Move it elsewhere, or add it to .gitignore.")
     if not os.access(path, os.R_OK):
         raise _unreadable(name, PermissionError("permission denied"))
     return _Entry(name, path, status.st_size, bool(status.st_mode & stat.S_IXUSR), None)
@@ -228,8 +224,10 @@ def _link(root: Path, path: Path, name: str) -> str:
     lexical = Path(os.path.normpath(path.parent / target))
     inside = lexical.is_relative_to(root) and Path(os.path.realpath(path)).is_relative_to(root)
     if os.path.isabs(target) or not inside:
-        allowed = f"links to what is in the folder, by a relative path; this one leads to {target}"
-        raise CallerError.about("code", name, allowed, "Copy what it leads to, or name the link in .gitignore.")
+        raise CallerError(
+            f"code: the link {name} leads to {target}; a link must lead to a file in the folder, by a relative path. "
+            "Copy the file, or add the link to .gitignore."
+        )
     return target
 
 
@@ -248,7 +246,7 @@ def _relative(root: Path, path: Path) -> str:
 
 def _unreadable(name: str, error: OSError) -> CallerError:
     why = error.strerror or str(error)
-    return CallerError.about("code", name, f"what you may read ({why})", "Correct its mode, or name it in .gitignore.")
+    return CallerError(f"code: {name} cannot be read: {why}. Correct its mode, or add it to .gitignore.")
 
 
 class _Ignored:
@@ -319,4 +317,4 @@ def _add(tar: tarfile.TarFile, entry: _Entry) -> None:
             raise _unreadable(entry.name, error) from None
         grown = True
     if grown:
-        raise CallerError.about("code", entry.name, "files that do not change meanwhile", "Try again.")
+        raise CallerError(f"code: {entry.name} changed while it was packed. Try again.")

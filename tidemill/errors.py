@@ -1,11 +1,12 @@
 """Errors that a caller sees, and the exit code of each.
 
-A message is one line: which key, its value, what is allowed, what to do.
+A message is one line: what is wrong with which value, what is allowed, what to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 VALUE_SHOWN = 80
@@ -17,6 +18,12 @@ def shown(value: object) -> str:
     return text if len(text) <= VALUE_SHOWN else f"{text[: VALUE_SHOWN - 3]}..."
 
 
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` Did you mean …?`, or nothing. Among three-letter words one letter is too much to guess."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
 class TidemillError(Exception):
     """Base of every error that the command line prints without a traceback."""
 
@@ -24,7 +31,7 @@ class TidemillError(Exception):
 
 
 class CallerError(TidemillError):
-    """The caller's mistake; exit code 2. One line: which key, its value, what is allowed, what to do."""
+    """The caller's mistake; exit code 2. One line: what is wrong with which value, what is allowed, what to do."""
 
     exit_code = 2
 
@@ -35,10 +42,23 @@ class CallerError(TidemillError):
         Args:
             key: The key, option or argument that is wrong.
             value: What was given.
-            allowed: What is allowed, as a phrase.
+            allowed: What is allowed, as a phrase that follows "it must be".
             fix: What to do, as a sentence.
         """
-        return cls(f"{key} is {shown(value)}, which is not allowed; allowed: {allowed}. {fix}")
+        return cls(f"{key} is {shown(value)}; it must be {allowed}. {fix}")
+
+    @classmethod
+    def unknown(cls, kind: str, name: str, place: str, known: Iterable[str]) -> CallerError:
+        """An error about a name that nothing has.
+
+        Args:
+            kind: What the name would be of, such as `queue`.
+            name: What was given.
+            place: Where it was looked for, such as `this pipeline`.
+            known: The names that there are.
+        """
+        names = sorted(known)
+        return cls(f"There is no {kind} {shown(name)} in {place}, which has: {', '.join(names)}.{nearest(name, names)}")
 
 
 class CloudError(TidemillError):

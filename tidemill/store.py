@@ -97,7 +97,7 @@ class Store:
             return cls(LocalStore(unquote(parts.path), mkdir=True), uri)
         if parts.scheme == "memory":
             return cls(MemoryStore(), uri or "memory://")
-        raise CallerError.about("store", uri, "s3://bucket, gs://bucket, file:///folder, memory://", "Give such a URI.")
+        raise CallerError.about("store", uri, "s3://bucket, gs://bucket, file:///folder or memory://", "Give its URI.")
 
     @property
     def is_object_store(self) -> bool:
@@ -317,7 +317,7 @@ class Stores:
             return self._home, uri[len(self._home.uri) + 1 :]
         scheme, _, rest = uri.partition("://")
         if scheme not in ("s3", "gs", "file"):
-            raise CallerError.about("uri", uri, "s3://, gs://, file:// or a path", "Give such a URI.")
+            raise CallerError.about("uri", uri, "an s3://, gs:// or file:// URI, or a path", "Give such a URI.")
         bucket, _, name = rest.partition("/")
         root = "file:///" if scheme == "file" else f"{scheme}://{bucket}"
         if root not in self._open:

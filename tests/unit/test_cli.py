@@ -239,7 +239,7 @@ def test_logs(stack, capsys):
     assert run(["logs", job, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"at": "1970-01-01T00:00:01.500+00:00", **said}
     assert run(["logs", job, "--item", "3"]) == 2
-    assert "item is 3, which is not allowed; allowed: 0 to 2." in capsys.readouterr().err
+    assert "item is 3; it must be from 0 to 2." in capsys.readouterr().err
 
 
 def test_queues(stack, capsys):

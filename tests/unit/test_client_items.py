@@ -60,7 +60,7 @@ WRONG = {
     "UTF-16": ("a\nb".encode("utf-16"), "l", "is UTF-16"),
     "a line of one MB": (b"a\n" + b"x" * 1_000_000 + b"\nb\n", "l", "line 2 is longer than 65536 bytes"),
     "one MB without any line end": (b"x" * 1_000_000, "l", "line 1 is longer than 65536 bytes"),
-    "no items": (b"\n \r\n", "l", "items is empty (items file"),
+    "no items": (b"\n \r\n", "l", "There are no items in items file"),
     "JSON lines: no JSON": (b'{"uri": "a"}\nnope\n', "l.jsonl", "line 2 is not JSON"),
     "JSON lines: NaN": (b'{"uri": "a", "x": NaN}\n', "l.jsonl", "line 1 is not JSON (NaN is no JSON number)"),
     "JSON lines: no uri": (b'{"url": "a"}\n', "l.jsonl", 'line 1 has no text under the key "uri"'),
@@ -73,7 +73,7 @@ WRONG = {
     "CSV: a row that is too long": (b"url,label\na,b,c\n", "l.csv", "line 2 has 3 fields; the header has 2"),
     "CSV: an open quote": (b'url,label\n"a,b\n', "l.csv", "is not CSV"),
     "CSV: not UTF-8": (b"url\na\nb\xff\n", "l.csv", "is not UTF-8"),
-    "CSV: only a header": (b"url,label\n", "l.csv", "items is empty"),
+    "CSV: only a header": (b"url,label\n", "l.csv", "There are no items"),
 }
 
 
@@ -110,7 +110,7 @@ def test_a_format_may_be_named_and_standard_input_read(monkeypatch):
     ]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         assert read("-", form=form) == expected
-    with pytest.raises(CallerError, match=r"items_format is 'xml'.*text, jsonl, csv"):
+    with pytest.raises(CallerError, match=r"items_format is 'xml'.*text or jsonl or csv"):
         read("-", form="xml")
 
 
@@ -155,7 +155,7 @@ def test_a_prefix_or_pattern_of_a_store(pattern, bucket):
 
 
 def test_a_pattern_that_matches_nothing_is_no_job(bucket):
-    with pytest.raises(CallerError, match=r"items is empty \(items file://"):
+    with pytest.raises(CallerError, match="There are no items in items"):
         read(f"{bucket}/p/**.png")
 
 
@@ -164,7 +164,7 @@ def test_a_list_may_be_in_the_store(bucket, tmp_path):
     assert read(f"{bucket}/list.jsonl") == [("a", {"n": 1})]
     with pytest.raises(CallerError, match="a prefix that ends with /"):
         read(f"{bucket}/p/1.jpg")
-    with pytest.raises(CallerError, match="allowed: a list that is there"):
+    with pytest.raises(CallerError, match=r"does not exist\. --items takes"):
         read(f"{bucket}/none.txt")
 
 

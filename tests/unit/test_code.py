@@ -169,14 +169,14 @@ def no_utf8(root):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (a_socket, ["'control'", "this is a socket"]),
-        (a_pipe, ["'control'", "this is a pipe"]),
-        (a_large_file, ["at most 512 MiB", "weights.bin with 5120 MiB", ".gitignore"]),
-        (an_absolute_link, ["'data'", "by a relative path"]),
-        (a_link_out, ["'data'", "leads to ../../etc"]),
-        (a_link_by_way_of_a_link, ["'data'", "leads to lib/up/../../x"]),
-        (many_files, ["at most 20 files"]),
-        (no_utf8, ["names in UTF-8"]),
+        (a_socket, ["control is a socket"]),
+        (a_pipe, ["control is a pipe"]),
+        (a_large_file, ["more than 512 MiB", "weights.bin with 5120 MiB", ".gitignore"]),
+        (an_absolute_link, ["the link data", "by a relative path"]),
+        (a_link_out, ["the link data", "leads to ../../etc"]),
+        (a_link_by_way_of_a_link, ["the link data", "leads to lib/up/../../x"]),
+        (many_files, ["more than 20 files"]),
+        (no_utf8, ["is not UTF-8"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -186,7 +186,7 @@ def test_what_cannot_be_shipped_is_refused_before_anything_is_written(folder, mo
     target, backend = pipeline()
     with pytest.raises(CallerError) as refused:
         target.submit(["python3", "features.py", "{uri}"], uris(3), queue="cpu", name="tiles", code=folder)
-    assert str(refused.value).startswith("code is ")
+    assert str(refused.value).startswith("code: ")
     assert "\n" not in str(refused.value)
     for words in says:
         assert words in str(refused.value)
@@ -201,7 +201,7 @@ def test_an_unreadable_file_and_folder_are_named(folder, monkeypatch):
     # The tests may run as root, who may read everything.
     may = os.access
     monkeypatch.setattr(code.os, "access", lambda path, mode: "tool" not in str(path) and may(path, mode))
-    with pytest.raises(CallerError, match=r"code is 'lib/tool.py'.*what you may read \(permission denied\)"):
+    with pytest.raises(CallerError, match=r"lib/tool.py cannot be read: permission denied\."):
         pack(folder)
     monkeypatch.undo()
 
@@ -209,24 +209,24 @@ def test_an_unreadable_file_and_folder_are_named(folder, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(code.os, "scandir", refuse)
-    with pytest.raises(CallerError, match=r"what you may read \(Permission denied\)"):
+    with pytest.raises(CallerError, match=r"\. cannot be read: Permission denied"):
         pack(folder)
 
 
 @pytest.mark.parametrize(
-    ("name", "allowed"),
+    ("name", "says"),
     [
-        ("features.py", "a folder; this is a file"),
-        ("nowhere", "a folder that exists"),
-        ("", "a folder"),
-        ("a\0b", "a folder"),
-        ("empty", "a folder with files"),
+        ("features.py", "features.py is a file"),
+        ("nowhere", "nowhere does not exist"),
+        ("", "must be a folder"),
+        ("a\0b", "must be a folder"),
+        ("empty", "must be a folder with files"),
     ],
 )
-def test_what_is_no_folder_with_files_is_refused(folder, monkeypatch, name, allowed):
+def test_what_is_no_folder_with_files_is_refused(folder, monkeypatch, name, says):
     monkeypatch.chdir(folder)
     (folder / "empty").mkdir()
-    with pytest.raises(CallerError, match=f"^code is .*allowed: {allowed}"):
+    with pytest.raises(CallerError, match=f"^code.*{says}"):
         pack(name)
 
 
@@ -240,7 +240,7 @@ def test_a_file_that_changes_while_it_is_packed_is_refused_and_nothing_is_left(f
         return found
 
     monkeypatch.setattr(code, "_entries", then_grow)
-    with pytest.raises(CallerError, match=r"features.py.*do not change"):
+    with pytest.raises(CallerError, match=r"features.py.*changed while"):
         pack(folder)
     assert not (tmp_path / "tidemill-code-").exists()
 
@@ -312,10 +312,10 @@ def test_a_retry_may_bring_other_code_which_later_rounds_keep(folder):
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"pip_index": "https://pypi.example/simple"}, "pip_index is .* a folder of code that holds requirements.txt"),
+        ({"pip_index": "https://pypi.example/simple"}, "pip_index is .* no code with a requirements.txt"),
         ({"wheelhouse": "memory://wheels"}, "wheelhouse is .* a URI such as"),
         ({"pip_index": "pypi.example"}, "pip_index is 'pypi.example'"),
-        ({"pip_index": "https://ada:geheim@pypi.example"}, r"pip_index is '\(not shown\)'.*without a login"),
+        ({"pip_index": "https://ada:geheim@pypi.example"}, "pip_index holds a login"),
     ],
 )
 def test_where_packages_come_from_is_checked(folder, values, says):

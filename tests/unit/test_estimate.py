@@ -176,7 +176,7 @@ def test_unknown_prices_are_said(stack, capsys):
         (["--count", "3", "--item-time", "0"], "--item-time is '0'"),
         (["--count", "3", "--item-time", "3s", "--queue", "cpus"], "Did you mean 'cpu'?"),
         (["--count", "3", "--item-time", "3s", "--queue", "cpu", "--cpus", "999"], "no machine of queue 'cpu'"),
-        (["--like", "tiles"], "a job in"),
+        (["--like", "tiles"], "There is no job"),
     ],
 )
 def test_mistakes(stack, capsys, arguments, message):

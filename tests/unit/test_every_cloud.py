@@ -194,13 +194,13 @@ def test_lines_by_item_text_and_time(world):
 def test_a_job_runs_where_it_is_told_and_fits(world, cloud):
     whole = cloud == "aws"
     if whole:
-        with pytest.raises(CallerError, match="whole numbers on AWS Batch"):
+        with pytest.raises(CallerError, match="a whole number on AWS Batch"):
             submit(world, cpus=0.5)
     else:
         assert submit(world, cpus=0.5).spec.resources.cpus == 0.5
     wrongs: list[tuple[dict[str, Any], str]] = [
-        ({"queue": "cpx"}, "queue is 'cpx'"),
-        ({"image": "legacy"}, "image is 'legacy'"),
+        ({"queue": "cpx"}, "There is no queue 'cpx'"),
+        ({"image": "legacy"}, "There is no image 'legacy'"),
         ({"memory_mib": 10**9}, "no machine of queue"),
         ({"cpus": 4096}, "no machine of queue"),
         ({"gpus": 1}, "has no machine with a GPU"),

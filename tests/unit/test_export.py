@@ -47,7 +47,7 @@ def test_of_a_job_without_outcomes(tmp_path):
 @pytest.mark.parametrize(
     ("name", "form", "words"),
     [
-        ("out.csv", None, "format is 'csv', which is not allowed; allowed: jsonl, parquet"),
+        ("out.csv", None, "format is 'csv'; it must be jsonl or parquet"),
         ("no/out.jsonl", None, "No such file or directory"),
         ("out", "xml", "format is 'xml'"),
     ],

@@ -154,7 +154,7 @@ def test_an_output_that_jobs_may_not_write_is_refused_and_the_places_are_named(o
     with pytest.raises(CallerError) as refused:
         submit(target, output=output)
     assert str(refused.value) == (
-        f"output is {output!r}, which is not allowed; allowed: a URI below memory:///out/, s3://features/vision, "
+        f"output is {output!r}; it must be a URI below memory:///out/, s3://features/vision, "
         "s3://all/. Leave it out for <store>/out/<job>, or ask the stack's owner to add it to tidemill:data.write."
     )
     assert backend.arrays == []

@@ -83,7 +83,9 @@ def folder_of(store: str) -> Path:
     """
     parts = urlsplit(store)
     if parts.scheme != "file" or parts.netloc or not parts.path.startswith("/"):
-        raise CallerError.about("store", store, "file:///folder", "A local run keeps its job store in a folder.")
+        raise CallerError.about(
+            "store", store, "a URI such as file:///folder", "A local run keeps its store in a folder."
+        )
     return Path(unquote(parts.path))
 
 

@@ -34,9 +34,10 @@ class Contexts:
             CallerError: No context has it.
         """
         if name not in self.pipelines:
-            known = ", ".join(sorted(self.pipelines)) or "no context yet"
-            advice = "Give the pipeline's URI once: tidemill use s3://.../pipeline.json."
-            raise CallerError.about("context", name, known, advice)
+            if self.pipelines:
+                raise CallerError.unknown("context", name, "your config", self.pipelines)
+            make = "Give the pipeline's URI once: tidemill use s3://.../pipeline.json."
+            raise CallerError(f"There is no context {name!r}, and none has been made yet. {make}")
         return self.pipelines[name]
 
 

@@ -34,7 +34,7 @@ def choose_chunk_size(items: int, fleet_slots: int, item_seconds: float | None, 
     least = -(-items // MAX_CHUNKS)
     if asked is not None:
         if asked < least:
-            allowed = f"{least} and more for {items} items ({MAX_CHUNKS} chunks a job)"
+            allowed = f"at least {least} for {items} items ({MAX_CHUNKS} chunks per job)"
             raise CallerError.about("chunk_size", asked, allowed, "Leave it out to have it chosen.")
         return asked
     by_time = round(CHUNK_SECONDS / (item_seconds or ITEM_SECONDS))
@@ -94,7 +94,7 @@ def check_sizes(item_seconds: float | None, chunk_size: int | None) -> None:
     if item_seconds is not None and not item_seconds > 0:
         raise CallerError.about("item_seconds", item_seconds, "more than 0", "Leave it out when unknown.")
     if chunk_size is not None and chunk_size < 1:
-        raise CallerError.about("chunk_size", chunk_size, "1 and more", "Leave it out to have it chosen.")
+        raise CallerError.about("chunk_size", chunk_size, "at least 1", "Leave it out to have it chosen.")
 
 
 def arrays_of(job: str, number: int, chunks: Sequence[int], limit: int) -> list[RoundArray]:

@@ -163,7 +163,7 @@ def _count(pipeline: Pipeline, wanted: Wanted, like: Job | None) -> int:
         source = open_items(items, form=wanted.items_format, column=wanted.items_column, stores=stores)
         items = sum(len(block.uris) for block in source)
     if items < 1:
-        raise CallerError.about("items", items, "1 and more", "Give a number of items, or the items themselves.")
+        raise CallerError.about("items", items, "at least 1", "Give a number of items, or the items themselves.")
     return items
 
 

@@ -49,12 +49,12 @@ def export(outcomes: Iterable[Outcome], path: str | Path, form: str | None = Non
     path = Path(path)
     form = form or path.suffix.lstrip(".")
     if form not in FORMATS:
-        raise CallerError.about("format", form, ", ".join(FORMATS), "Name one, or a file that ends with .jsonl.")
+        raise CallerError.about("format", form, " or ".join(FORMATS), "Name one, or a file that ends with .jsonl.")
     try:
         return _jsonl(outcomes, path) if form == "jsonl" else _parquet(outcomes, path)
     except OSError as error:
         advice = "Name a file in a folder that can be written."
-        raise CallerError.about("file", str(path), f"a file that can be written ({error.strerror})", advice) from None
+        raise CallerError(f"{path} cannot be written: {error.strerror}. {advice}") from None
 
 
 def _jsonl(outcomes: Iterable[Outcome], path: Path) -> int:

@@ -30,6 +30,7 @@ _BLOCK_BYTES = 1 << 20
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 _URI = re.compile(r"^(s3|gs|file)://")
 _WILD = re.compile(r"[*?\[]")
+_SOURCES = "--items takes a list with one URI or path per line, a folder, a prefix, or a quoted pattern."
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def open_items(
         CallerError: It does not exist, cannot be read, or the format does not fit.
     """
     if form is not None and form not in FORMATS:
-        raise CallerError.about("items_format", form, ", ".join(FORMATS), "Leave it out: it follows from the name.")
+        raise CallerError.about("items_format", form, " or ".join(FORMATS), "Leave it out: it follows from the name.")
     if not isinstance(items, (str, Path)):
         return ItemList(items)
     name = str(items)
@@ -95,17 +96,17 @@ def _opened(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        allowed = "an existing list, a folder, a URI such as s3://bucket/prefix/**.jpg, or -"
-        raise CallerError.about("items", str(path), allowed, "Give a file with one URI or path a line.") from None
+        raise CallerError(f"{path} does not exist. {_SOURCES}") from None
     except OSError as error:
-        allowed = f"a file that can be read ({error.strerror})"
-        raise CallerError.about("items", str(path), allowed, "Give a text file with one URI or path a line.") from None
+        raise CallerError(f"{path} cannot be read: {error.strerror}. {_SOURCES}") from None
 
 
 def _lines(stream: BinaryIO, label: str, name: str, form: str | None, column: str | None) -> ItemSource:
     form = form or _SUFFIXES.get(Path(name).suffix.lower(), "csv" if column else "text")
     if column is not None and form != "csv":
-        raise CallerError.about("items_column", column, "nothing: only CSV has columns", f"{label} is read as {form}.")
+        raise CallerError(
+            f"items_column is {column!r}, but {label} is read as {form}, and only CSV has columns. Leave it out."
+        )
     if form == "csv":
         return CsvTable(stream, label, column)
     return JsonLines(stream, label) if form == "jsonl" else TextLines(stream, label)
@@ -126,7 +127,7 @@ def _from_store(uri: str, form: str | None, column: str | None, stores: Stores) 
     try:
         store.download(name, Path(spool.name))
     except StoreMissingError:
-        raise CallerError.about("items", uri, "a list that is there", "Look at its name.") from None
+        raise CallerError(f"{uri} does not exist. {_SOURCES}") from None
     return _lines(cast(BinaryIO, spool), f"items file {uri}", uri, form, column)
 
 

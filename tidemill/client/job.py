@@ -68,8 +68,8 @@ class Job:
         ids = [job] if re.fullmatch(JOB_PATTERN, job) else cls._ids_of(pipeline, job)
         found = [cls(pipeline, one, spec) for one in ids if (spec := cls.known_spec(pipeline, one))]
         if not found:
-            advice = "Look at the id or name, and at --pipeline."
-            raise CallerError.about("job", job, f"a job in {pipeline.store.uri}/jobs", advice)
+            advice = "Check the name with `tidemill jobs`, or give --pipeline."
+            raise CallerError(f"There is no job {job!r} in {pipeline.store.uri}/jobs. {advice}")
         return max(found, key=lambda one: one.spec.created_at)
 
     @staticmethod
@@ -407,7 +407,7 @@ class Job:
             ['opening s3://raw/1.jpg', 'ValueError: no']
         """
         if item is not None and not 0 <= item < self.spec.items_total:
-            raise CallerError.about("item", item, f"0 to {self.spec.items_total - 1}", "Give an item's index.")
+            raise CallerError.about("item", item, f"from 0 to {self.spec.items_total - 1}", "Give an item's index.")
         wanted = Wanted(item, worker, since, until, text)
         return follow_lines(self, wanted) if follow else self.wanted_lines(wanted)
 

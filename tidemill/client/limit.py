@@ -80,7 +80,7 @@ def check_usd(key: str, usd: float) -> None:
         CallerError: It is not above 0, or beyond all reason.
     """
     if not (math.isfinite(usd) and 0 < usd <= MAX_USD):
-        raise CallerError.about(key, usd, f"USD above 0, at most {MAX_USD:.0f}", "Leave it out for no limit.")
+        raise CallerError.about(key, usd, f"in USD, above 0 and at most {MAX_USD:.0f}", "Leave it out for no limit.")
 
 
 def _price(pipeline: Pipeline, place: Place, say: Callable[[str], None]) -> float:

@@ -69,7 +69,7 @@ class Pipeline:
             data = _open(folder).get(DESCRIPTOR_NAME)
         except StoreMissingError:
             advice = "Give the stack's output pipeline_uri (`pulumi stack output pipeline_uri`)."
-            raise CallerError.about("pipeline", uri, "the URI of an existing pipeline.json", advice) from None
+            raise CallerError(f"pipeline: {uri} does not exist. {advice}") from None
         except StoreDeniedError as error:
             advice = "Log in as somebody who may use this stack, or ask its owner for the submitter policy."
             raise StoreDeniedError(f"pipeline: {uri} may not be read: {denial(error)}.", advice) from error

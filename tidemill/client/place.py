@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.descriptor import Descriptor, Queue, Resources
@@ -52,10 +51,9 @@ def find_place(
     name = choose_queue(descriptor, queue)
     found = descriptor.queues[name]
     if image not in found.images:
-        allowed = f"images of queue {name!r}: {', '.join(sorted(found.images))}"
-        raise CallerError.about("image", image, allowed, nearest(image, found.images) or "Choose one of them.")
+        raise CallerError.unknown("image", image, f"queue {name!r}", found.images)
     if slots < 1:
-        raise CallerError.about("slots", slots, "1 and more", "State how many items run side by side in one container.")
+        raise CallerError.about("slots", slots, "at least 1", "State how many items run side by side in one container.")
     resources = _resources(name, found, needs, whole_cpus)
     _check_fit(name, found, resources, slots)
     return Place(name, found, image, resources, slots)
@@ -67,21 +65,14 @@ def choose_queue(descriptor: Descriptor, queue: str | None) -> str:
     Raises:
         CallerError: There is no such queue, or none is named and there are several.
     """
-    names = ", ".join(sorted(descriptor.queues))
     if queue is None:
         if len(descriptor.queues) != 1:
+            names = ", ".join(sorted(descriptor.queues))
             raise CallerError(f"queue is not given; this pipeline has: {names}. Choose one.")
         return next(iter(descriptor.queues))
     if queue not in descriptor.queues:
-        advice = nearest(queue, descriptor.queues) or "Choose one of them."
-        raise CallerError.about("queue", queue, f"queues of this pipeline: {names}", advice)
+        raise CallerError.unknown("queue", queue, "this pipeline", descriptor.queues)
     return queue
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`Did you mean …?`, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"Did you mean {close[0]!r}?" if close else ""
 
 
 def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None], whole_cpus: bool) -> Resources:
@@ -90,20 +81,20 @@ def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None],
         raise CallerError.about("cpus", cpus, "more than 0", f"Leave it out for the queue's {queue.item.cpus:g}.")
     if memory is not None and memory < 64:
         advice = f"Leave it out for the queue's {queue.item.memory_mib}."
-        raise CallerError.about("memory_mib", memory, "64 MiB and more", advice)
+        raise CallerError.about("memory_mib", memory, "at least 64 MiB", advice)
     if gpus is not None and gpus < 0:
-        raise CallerError.about("gpus", gpus, "0 and more", "0 is none.")
+        raise CallerError.about("gpus", gpus, "at least 0", "0 means none.")
     resources = Resources(
         cpus=queue.item.cpus if cpus is None else cpus,
         memory_mib=queue.item.memory_mib if memory is None else int(memory),
         gpus=queue.item.gpus if gpus is None else int(gpus),
     )
     if whole_cpus and resources.cpus != int(resources.cpus):
-        advice = f"Use {math.ceil(resources.cpus)}, and let the program use them, or run several slots."
-        raise CallerError.about("cpus", resources.cpus, "whole numbers on AWS Batch", advice)
+        advice = f"Use {math.ceil(resources.cpus)}, or run several items per container with --slots."
+        raise CallerError.about("cpus", resources.cpus, "a whole number on AWS Batch", advice)
     if resources.gpus and not any(machine.gpus for machine in queue.machines):
         advice = "Leave it out, or choose a queue whose machines have GPUs (`tidemill queues`)."
-        raise CallerError.about("gpus", resources.gpus, f"0, for queue {name!r} has no machine with a GPU", advice)
+        raise CallerError(f"gpus is {resources.gpus}, but queue {name!r} has no machine with a GPU. {advice}")
     return resources
 
 

@@ -55,9 +55,7 @@ def check_packages(pipeline: Pipeline, spec: JobSpec, packed: Packed | None) -> 
     """
     for key, value in (("pip_index", spec.pip_index), ("wheelhouse", spec.wheelhouse)):
         if value and (packed is None or not packed.requirements):
-            raise CallerError.about(
-                key, value, f"with a folder of code that holds {REQUIREMENTS}", f"Give code and {REQUIREMENTS}."
-            )
+            raise CallerError(f"{key} is {value!r}, but no code with a {REQUIREMENTS} is given. Give both, or neither.")
     if spec.wheelhouse:
         store, prefix = Stores(pipeline.store, pipeline.descriptor.region, user_login=True).locate(spec.wheelhouse)
         try:
@@ -89,8 +87,9 @@ def check_store(store: Store) -> None:
         advice = "Ask the stack's owner for its submitter policy or role."
         raise StoreDeniedError(f"{store.uri} may not be written ({error}).", advice) from error
     if keeps_nothing:
-        raise CallerError.about(
-            "store", store.uri, "a store with conditional create (If-None-Match)", "Here it writes over what is there."
+        raise CallerError(
+            f"The store {store.uri} has no conditional create (If-None-Match): a second create overwrites the first. "
+            "Use a store that has it."
         )
 
 

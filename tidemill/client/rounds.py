@@ -147,9 +147,7 @@ def retry(
     underway = [chunk for chunk in chunks if chunk in look.waiting]
     if wanted and underway and not look.counts.cancelled:
         first = wanted[underway[0]][0]
-        raise CallerError.about(
-            "items", first, "items that have an outcome", f"This one still runs: `tidemill wait {spec.job}` first."
-        )
+        raise CallerError(f"Item {first} has no outcome yet: it still runs. `tidemill wait {spec.job}` first.")
     chunks = [chunk for chunk in chunks if chunk not in look.waiting]
     plan = _plan(ledger, look, chunks, wanted)
     state = "were cancelled while they ran again: resume" if look.counts.cancelled else "run again already"
@@ -185,10 +183,10 @@ def _by_chunk(ledger: Ledger, spec: JobSpec, items: Collection[int]) -> dict[int
     index, found = ledger.index(), dict[int, list[int]]()
     for item in sorted(set(items)):
         if not 0 <= item < spec.items_total:
-            raise CallerError.about("items", item, f"0 to {spec.items_total - 1}", "Give indexes of items.")
+            raise CallerError.about("items", item, f"from 0 to {spec.items_total - 1}", "Give indexes of items.")
         found.setdefault(index.chunk_of(item), []).append(item)
     if not found:
-        raise CallerError("items is empty; allowed: 1 index and more. Leave it out for every item that failed.")
+        raise CallerError("items is empty. Give an index, or leave it out for every item that failed.")
     return found
 
 

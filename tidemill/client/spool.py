@@ -66,9 +66,7 @@ class Spool:
             place = tempfile.gettempdir()
             raise CallerError(f"{source.label} cannot be read, or {place} not be written: {error.strerror}.") from None
         if not self.count:
-            raise CallerError(
-                f"items is empty ({source.label}); allowed: 1 item and more. Give URIs, or a file with one a line."
-            )
+            raise CallerError(f"There are no items in {source.label}. Give URIs, or a file with one per line.")
         self._seen = bytearray()
         return self
 

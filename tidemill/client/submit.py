@@ -201,7 +201,7 @@ def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
         )
     for key, text in [*((f"command[{n}]", w) for n, w in enumerate(command)), *_texts(asked.fields["env"])]:
         if isinstance(text, str) and not encodable(text):
-            raise CallerError.about(key, text, "UTF-8 text", "Put other bytes into a file of the image.")
+            raise CallerError.about(key, text, "UTF-8 text", "Put other bytes into a file.")
     fields = dict(asked.fields)
     if packed is not None and asked.code is not None:
         fields["code"] = packed.sha256

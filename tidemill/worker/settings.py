@@ -131,7 +131,7 @@ def _seconds(env: Mapping[str, str], name: str, default: float, at_most: float =
     except ValueError:
         value = 0.0
     if not 0.05 <= value <= at_most:
-        raise CallerError.about(name, text, f"seconds, 0.05 to {at_most:g}", f"Leave it out for {default}.")
+        raise CallerError.about(name, text, f"from 0.05 to {at_most:g} seconds", f"Leave it out for {default}.")
     return value
 
 
