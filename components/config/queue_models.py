@@ -179,7 +179,7 @@ class GcpQueueOptions(Model):
         default=168,
         ge=24,
         le=2880,
-        description="Age at which Compute Engine ends a machine that did not leave by itself. Workers take no chunk "
+        description="Age at which a machine powers itself off if it has not left before. Workers take no chunk "
         "that could outlast it, so it is far above the longest item.",
     )
     extra_disk_gib: int | None = Field(

@@ -24,7 +24,7 @@ _STATE = "/var/lib/tidemill"
 _TREE = "/tidemill"
 _FUSE = "/mnt/disks/gcs"
 _BEFORE_THE_END_SECONDS = 600
-"""The worker reckons with an end this much before Compute Engine's: the boot counts there, and it must drain."""
+"""The worker reckons with an end this much before the unit's: it must drain."""
 _STOP_SECONDS = 25
 """Compute Engine gives a Spot machine 30 seconds.
 Source: https://cloud.google.com/compute/docs/instances/spot#preemption-process"""
@@ -39,6 +39,7 @@ FailureAction=poweroff
 
 [Service]
 Type=simple
+RuntimeMaxSec={{age}}
 Environment=HOME={_STATE}/home
 ExecStart=/bin/bash /etc/tidemill/run.sh
 ExecStop=-/usr/bin/docker stop --time {_STOP_SECONDS} tidemill
@@ -75,7 +76,7 @@ def cloud_config(settings: Queue, host: Host) -> pulumi.Output[str]:
 
 def _document(settings: Queue, host: Host) -> dict[str, Any]:
     files = {
-        "/etc/systemd/system/tidemill.service": (_UNIT, "0644"),
+        "/etc/systemd/system/tidemill.service": (_UNIT.format(age=_age(settings)), "0644"),
         "/etc/tidemill/run.sh": (SCRIPT.read_text(encoding="utf-8"), "0644"),
         "/etc/tidemill/settings": (_settings(settings, host), "0644"),
         "/etc/tidemill/env": (_lines(environment(settings, host)), "0644"),
@@ -113,7 +114,7 @@ def _settings(settings: Queue, host: Host) -> str:
         "IMAGE": str(host.image),
         "BUCKET": str(host.bucket),
         "MIN_MACHINES": str(settings.gcp.min_machines),
-        "AGE_SECONDS": str(settings.gcp.max_age_hours * 3600 - _BEFORE_THE_END_SECONDS),
+        "AGE_SECONDS": str(_age(settings) - _BEFORE_THE_END_SECONDS),
     }
     lists = {
         "STEPS": steps(settings, host),
@@ -124,6 +125,11 @@ def _settings(settings: Queue, host: Host) -> str:
     return _lines({key: shlex.quote(value) for key, value in plain.items()}) + _lines(
         {key: f"({shlex.join(values)})" for key, values in lists.items()}
     )
+
+
+def _age(settings: Queue) -> int:
+    """Seconds after which a machine's unit is ended, which powers the machine off (ADR 34)."""
+    return settings.gcp.max_age_hours * 3600
 
 
 def _lines(values: Mapping[str, str]) -> str:

@@ -89,7 +89,7 @@ def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> g
         guest_accelerators=_accelerators(first),
         disks=_disks(fleet),
         network_interfaces=[interface],
-        scheduling=_scheduling(rung, fleet.settings.gcp.max_age_hours),
+        scheduling=_scheduling(rung),
         service_account=gcp.compute.RegionInstanceTemplateServiceAccountArgs(
             email=fleet.service_account_email, scopes=[_SCOPE]
         ),
@@ -139,12 +139,12 @@ def _accelerators(machine: MachineType) -> list[gcp.compute.RegionInstanceTempla
     return [gcp.compute.RegionInstanceTemplateGuestAcceleratorArgs(type=machine.attach, count=machine.gpus)]
 
 
-def _scheduling(rung: Rung, max_age_hours: int) -> gcp.compute.RegionInstanceTemplateSchedulingArgs:
-    """A machine that is taken back or is too old stops; it is not deleted behind the group's back.
+def _scheduling(rung: Rung) -> gcp.compute.RegionInstanceTemplateSchedulingArgs:
+    """A Spot machine that is taken back stops; it is not deleted behind the group's back.
 
-    A stopped machine is listed, so the reconciler sees it, removes it and lowers the target size by one. What a group
-    that does nothing on failure makes of a machine that is gone is written nowhere. Stopped, it costs its disks for the
-    minutes until then.
+    A stopped machine is listed, so the reconciler sees it, removes it and lowers the target size by one. Nothing
+    documents what a group that does nothing on failure makes of a machine that is gone. No `maxRunDuration`: a machine
+    ends itself at its age (ADR 34).
     """
     spot = rung.market == "spot"
     return gcp.compute.RegionInstanceTemplateSchedulingArgs(
@@ -152,8 +152,9 @@ def _scheduling(rung: Rung, max_age_hours: int) -> gcp.compute.RegionInstanceTem
         preemptible=spot,
         automatic_restart=False,
         on_host_maintenance="TERMINATE",
-        instance_termination_action="STOP",
-        max_run_duration=gcp.compute.RegionInstanceTemplateSchedulingMaxRunDurationArgs(seconds=max_age_hours * 3600),
+        # A standard machine without a time limit takes no such action.
+        # Source: https://github.com/GoogleCloudPlatform/cluster-toolkit/issues/4435
+        instance_termination_action="STOP" if spot else None,
     )
 
 

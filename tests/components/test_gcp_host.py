@@ -341,6 +341,15 @@ def test_a_machine_that_is_named_stays_without_work(tmp_path: Path):
     assert (len(machine.runs), machine.record) == (3, None)
 
 
+def test_a_named_machine_leaves_at_its_age(tmp_path: Path):
+    machine = Machine(tmp_path, "0", "0", gcp={"min_machines": 2})
+    machine.write("warm", "cpu-spot-x1y2\n")
+    settings = tmp_path / "etc/tidemill/settings"
+    settings.write_text(settings.read_text() + "AGE_SECONDS=-1\n")
+    assert machine.start().returncode == 0
+    assert len(machine.runs) == 1
+
+
 @pytest.mark.parametrize("names", [None, "", "cpu-spot-x1y\ncpu-spot-x1y22\n"])
 def test_a_machine_that_is_not_named_or_cannot_ask_leaves(tmp_path: Path, names: str | None):
     machine = Machine(tmp_path, "0", "0", gcp={"min_machines": 2})

@@ -265,6 +265,24 @@ def test_a_group_that_is_not_emulated_is_refused(made: Made, fields: dict[str, A
         made.group(**fields)
 
 
+@pytest.mark.parametrize(
+    ("scheduling", "text"),
+    [
+        (
+            {"provisioningModel": "SPOT", "instanceTerminationAction": "STOP", "maxRunDuration": {"seconds": 9}},
+            "DELETE",
+        ),
+        ({"provisioningModel": "STANDARD", "instanceTerminationAction": "STOP"}, "SPOT or a maxRunDuration"),
+    ],
+)
+def test_a_template_that_a_group_does_not_take_is_refused(made: Made, scheduling: dict[str, Any], text: str) -> None:
+    name = f"t-{text[:3].lower()}"
+    body = {"name": name, "properties": {"machineType": "n2-standard-4", "scheduling": scheduling}}
+    made.call("compute", "POST", f"{REGION}/instanceTemplates", body)
+    with pytest.raises(ApiError, match=text):
+        made.group(template=f"{REGION}/instanceTemplates/{name}")
+
+
 def test_an_autoscaler_that_is_not_emulated_is_refused(made: Made) -> None:
     group = made.group()
     with pytest.raises(ApiError, match="cpuUtilization"):

@@ -289,6 +289,13 @@ def test_units_restart_up_to_their_limit_in_their_order(site: Site) -> None:
     assert "w.service: start-limit-hit" in lines
 
 
+def test_a_unit_that_reaches_its_age_is_stopped_and_has_failed(site: Site) -> None:
+    unit = UNIT.replace("ExecStop=-/usr/bin/docker stop --time 20 w", "ExecStop=/bin/echo stops")
+    unit = unit.replace("SuccessAction=poweroff\n", "").replace("KillMode", "RuntimeMaxSec=2s\nKillMode")
+    lines = site.ended(site.vm(cloud_config("echo runs; exec sleep 60", unit)))
+    assert re.findall("runs|stops|w.service: .*", lines) == ["runs", "stops", "w.service: timeout"]
+
+
 def test_a_unit_that_is_required_and_fails_takes_the_other_with_it(site: Site) -> None:
     unit = UNIT.replace("[Service]", "Requires=first.service\nAfter=first.service\n[Service]")
     more = (

@@ -149,7 +149,8 @@ while true; do
   attempt
   code=$?
   case $code in
-    0) stays || exit 0 ;;
+    # A machine of age leaves even if it is one that stays: its worker would end again at once.
+    0) [ "$(date +%s)" -lt "$UNTIL" ] && stays || exit 0 ;;
     70) exit 0 ;;
     72) give_up "the worker cannot work with these settings (exit code 72)" ;;
   esac

@@ -17,7 +17,7 @@ from localcloud.gcp.compute.fleet import Fleet
 from localcloud.gcp.compute.group import Group, GroupError
 from localcloud.gcp.compute.managed import URL, Managed, Timing, listed
 from localcloud.gcp.compute.refused import left_out as left_out_of_group
-from localcloud.gcp.compute.refused import wrong_update_policy
+from localcloud.gcp.compute.refused import wrong_scheduling, wrong_update_policy
 from localcloud.gcp.compute.vm import REGISTRIES, Host, Vm
 from localcloud.gcp.wire import ApiError, Request, Response
 from localcloud.machines import namespaces
@@ -237,6 +237,8 @@ class Compute:
             found = self._site.resources.get(f"compute/{url.partition('/compute/v1/')[2]}")
             if found is None:
                 raise GroupError(f"The resource '{url}' was not found: no such instance template")
+            if wrong := wrong_scheduling(found["properties"]):
+                raise GroupError(wrong)
             self._templates[url] = found["properties"]
         return self._templates[url]
 

@@ -1,4 +1,4 @@
-"""What a group's fields may not say: what Google refuses, and what is not emulated here."""
+"""What a group and its template may not say: what Google refuses, and what is not emulated here."""
 
 from __future__ import annotations
 
@@ -37,4 +37,15 @@ def wrong_update_policy(fields: Json, zones: int) -> str:
         return "maxSurge must be equal to 0 when replacement method is set to RECREATE"
     if all(not numbers.get(name, each.get("percent", zones)) for name, each in given.items()):
         return "Either maxSurge or maxUnavailable must be greater than 0."
+    return ""
+
+
+def wrong_scheduling(properties: Json) -> str:
+    """Why a group refuses a template's scheduling, at the strictest that the sources allow; empty when it takes it."""
+    scheduling = properties.get("scheduling", {})
+    action = scheduling.get("instanceTerminationAction")
+    if scheduling.get("maxRunDuration") and action != "DELETE":
+        return "maxRunDuration in an instance group needs the instanceTerminationAction DELETE"
+    if action and scheduling.get("provisioningModel") != "SPOT" and not scheduling.get("maxRunDuration"):
+        return "instanceTerminationAction needs provisioningModel SPOT or a maxRunDuration"
     return ""

@@ -12,7 +12,7 @@ KNOWN = {
              "StartLimitIntervalSec", "StartLimitBurst", "ConditionPathExists"},
     "Service": {"Type", "RemainAfterExit", "Environment", "ExecStartPre", "ExecStart", "ExecStop", "ExecStopPost",
                 "Restart", "RestartSec", "RestartPreventExitStatus", "SuccessExitStatus", "TimeoutStartSec",
-                "TimeoutStopSec", "KillMode", "StandardOutput", "StandardError", "User"},
+                "TimeoutStopSec", "RuntimeMaxSec", "KillMode", "StandardOutput", "StandardError", "User"},
     "Install": {"WantedBy"},
 }  # fmt: skip
 VALUES = {

@@ -47,7 +47,7 @@ class Unit:
     def __init__(self, file: UnitFile) -> None:
         self.file = file
         self.up, self.ended, self.stopping = threading.Event(), threading.Event(), threading.Event()
-        self.failed = False
+        self.failed = self.overdue = False
         self.main: Process | None = None
 
 
@@ -194,7 +194,7 @@ class Units:
                 if code:
                     break
         fine = code == 0 or str(code) in file.words("SuccessExitStatus") or unit.stopping.is_set()
-        result = "success" if fine else "exit-code" if code <= 128 else "signal"
+        result = "timeout" if unit.overdue else "success" if fine else "exit-code" if code <= 128 else "signal"
         after = {"SERVICE_RESULT": result, "EXIT_CODE": "exited" if code <= 128 else "killed", "EXIT_STATUS": str(code)}
         self._all(unit, "ExecStopPost", environment | after)
         return result, code
@@ -203,12 +203,27 @@ class Units:
         with self._lock:
             if unit.stopping.is_set():
                 return 0
-            unit.main = self._guest.run(command.argv, environment)
+            main = unit.main = self._guest.run(command.argv, environment)
+        over = threading.Event()
         if not oneshot:
             unit.up.set()
-        code = unit.main.wait()
+            if unit.file.one("RuntimeMaxSec"):
+                threading.Thread(target=self._limit, args=(unit, main, over), daemon=True).start()
+        code = main.wait()
+        over.set()
         unit.main = None
         return 0 if command.tolerant else code
+
+    def _limit(self, unit: Unit, main: Process, over: threading.Event) -> None:
+        """End an activation that lasts longer than RuntimeMaxSec, which is a failure."""
+        if not self._clock.wait(over, unit.file.seconds("RuntimeMaxSec", 0)) and not unit.stopping.is_set():
+            unit.overdue = True
+            self._end(unit, main)
+
+    def _end(self, unit: Unit, main: Process) -> None:
+        with contextlib.suppress(UnitError):
+            self._all(unit, "ExecStop", unit.file.environment | {"MAINPID": str(main.pid)})
+        self._terminate(unit, main)
 
     def _all(self, unit: Unit, key: str, environment: dict[str, str]) -> int:
         """Run the lines of a key one after the other, up to the first that fails; its exit code."""
@@ -224,9 +239,7 @@ class Units:
             unit.stopping.set()
             main = unit.main
         if main and first:
-            with contextlib.suppress(UnitError):
-                self._all(unit, "ExecStop", unit.file.environment | {"MAINPID": str(main.pid)})
-            self._terminate(unit, main)
+            self._end(unit, main)
         elif main is None and unit.up.is_set():
             unit.ended.set()  # a oneshot that has done its work
         unit.ended.wait()
