@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Activated environments of the caller must not leak into ours.
 unexport VIRTUAL_ENV PYTHONPATH
 
-.PHONY: help demo test test-images worker lint format lines lock stack queue preview review engine bench clean
+.PHONY: help demo test servers test-images worker lint format lines lock stack queue preview review engine bench clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -43,9 +43,13 @@ demo: engine
 	@$(BIN)/python -m examples.photo_tiles.demo --cloud $(CLOUD) $(if $(KEEP),--keep)
 
 # What takes the whole machine runs after the others, so that it does not make them wait beyond their limits.
-test: lint engine
+test: lint engine servers
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/images -m "not alone" tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/images -m alone tests
+
+# What the store's contract is held against, built once per version like the engine.
+servers: $(INSTALLED)
+	@$(BIN)/python -m tests.store.servers
 
 # Roots are made from Debian's packages, which are fetched.
 test-images: $(INSTALLED)

@@ -381,7 +381,7 @@ def _translated(error: Exception, verb: str, uri: str) -> Exception:
         return StoreMissingError(f"{uri} does not exist.")
     # Of a listing, obstore tells a refusal by its text only.
     refused = isinstance(error, (PermissionDeniedError, UnauthenticatedError, PermissionError))
-    if refused or "status code: 403 Forbidden" in str(error):
+    if refused or any(status in str(error) for status in ("status code: 401 Un", "status code: 403 Forbidden")):
         return StoreDeniedError(f"{verb} of {uri} was refused: {_first_line(error)}")
     if isinstance(error, NotSupportedError) or "<Code>NotImplemented</Code>" in str(error):
         return CallerError.about(

@@ -11,6 +11,7 @@ import hmac
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from urllib.parse import parse_qsl, quote, urlencode
 
 from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -79,7 +80,7 @@ def _expected(environ: Environ, scope: Scope, secret: str) -> str:
             headers[name] = value
     request = AWSRequest(
         method=environ["REQUEST_METHOD"],
-        url=f"http://{environ['HTTP_HOST']}{environ['RAW_URI']}",
+        url=f"http://{environ['HTTP_HOST']}{_canonical(environ['RAW_URI'])}",
         headers=headers,
         data=environ["localcloud.body"],
     )
@@ -87,6 +88,12 @@ def _expected(environ: Environ, scope: Scope, secret: str) -> str:
     expected = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
     assert isinstance(expected, str)
     return expected
+
+
+def _canonical(uri: str) -> str:
+    """A path with its query encoded as it is signed, however the client has sent it: `%7E` for `~` is as good."""
+    path, mark, query = uri.partition("?")
+    return path + mark + urlencode(parse_qsl(query, keep_blank_values=True), quote_via=quote, safe="-_.~")
 
 
 def _header(environ: Environ, name: str) -> str | None:
