@@ -5,7 +5,7 @@
 # make stack         a new team's stack file    (TEAM=vision ENV=prod CLOUD=aws)
 # make queue         a queue of a stack file    (STACK=vision-dev DO=add NAME=gpu SET='item.gpus=1 …')
 # make preview       what a stack would make, under the policy pack          (STACK=vision-dev)
-# make review        what a change to a stack would do, the dangerous first   (STACK=vision-dev)
+# make review        what a change to a stack would do, the dangerous first   (STACK=vision-dev BASE=main)
 # make bench         the figures of the documentation    (ONLY=preview)
 # All set up what they need on a machine with Python 3.11, make, git and Go.
 
@@ -17,6 +17,9 @@ INSTALLED := .venv/.installed
 JOBS ?= 2
 STACK ?= vision-dev
 CLOUD ?= aws
+BASE ?= main
+# What is taken where nothing was said, is told.
+SAY_STACK = $(if $(filter file,$(origin STACK)),@echo "STACK=$(STACK) (STACK=NAME takes another one)" >&2)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Activated environments of the caller must not leak into ours.
@@ -93,10 +96,12 @@ queue: $(INSTALLED)
 	@$(BIN)/python -m ops queue $(DO) --stack $(STACK) $(NAME) $(SET)
 
 preview: engine
+	$(SAY_STACK)
 	@$(BIN)/python -m ops preview --stack $(STACK)
 
 review: engine
-	@$(BIN)/python -m ops review --stack $(STACK)
+	$(SAY_STACK)
+	@$(BIN)/python -m ops review --stack $(STACK) --base $(BASE)
 
 bench: engine
 	@$(BIN)/python -m benchmarks $(ONLY)

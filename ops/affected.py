@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,7 +12,8 @@ import click
 import yaml
 
 from components.config import ConfigError, from_file
-from ops.project import ROOT, STACKS
+from ops.git import changed
+from ops.project import STACKS
 
 ALL, AWS, GCP, NONE = "all", "aws", "gcp", "none"
 
@@ -57,7 +57,6 @@ affects all: a preview too many costs a minute, one too few hides a replacement.
 has a row."""
 
 _STACK_FILE = re.compile(r"stacks/Pulumi\.(?P<stack>[^/]+)\.yaml")
-_GIT_SECONDS = 60
 _HOME_HINT = "set it to the output `ci` of the bootstrap stack (docs/ci.md)"
 
 
@@ -103,6 +102,9 @@ def affected(base: str | None, everything: bool, environment: str | None, with_l
         return
     for stack in found:
         click.echo(f"{stack.stack}\t{reasons[stack.stack]}")
+    if not found:
+        # Not on stdout, which a script reads stacks from.
+        click.echo("No stack is affected.", err=True)
 
 
 def _with_login(stack: Stack, variables: Mapping[str, Any]) -> Stack:
@@ -151,21 +153,6 @@ def stacks(folder: Path = STACKS) -> dict[str, Stack]:
         home = re.sub(r"\W", "_", f"TIDEMILL_{config.cloud}_{config.environment}").upper()
         found[name] = Stack(name, config.cloud, config.environment, region, home)
     return found
-
-
-def changed(base: str) -> list[str]:
-    """The paths that HEAD has changed since it left a commit, deleted ones and both names of moved ones included.
-
-    Raises:
-        click.UsageError: git does not know the commit.
-    """
-    command = ["git", "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=_GIT_SECONDS, stdin=subprocess.DEVNULL, check=False
-    )
-    if done.returncode:
-        raise click.UsageError(f"--base {base}: {done.stderr.strip()}. In CI, fetch the whole history.")
-    return [path for path in done.stdout.split("\0") if path]
 
 
 def why(paths: Iterable[str], known: Iterable[Stack]) -> dict[str, str]:

@@ -13,9 +13,10 @@ import yaml
 
 from components.config import StackConfig
 from localcloud.cloud import Cloud, GcpCloud
-from ops.processes import run
+from ops import base_stack
+from ops.processes import output, run
 from ops.project import ROOT, copy_project, policy_options
-from ops.review.document import VERSION
+from ops.review.document import VERSION, Base
 
 _TIMEOUT_SECONDS = 600
 _CLOUDS = {"aws": Cloud, "gcp": GcpCloud}
@@ -26,17 +27,21 @@ _TRACES = ("stackTrace", "sourcePosition")
 class Preview:
     """A preview of one stack."""
 
-    def __init__(self, stack: str, config: StackConfig, where: str) -> None:
+    def __init__(self, stack: str, config: StackConfig, where: str, base: Base | None = None) -> None:
         """Say which stack.
 
         Args:
             stack: A stack of stacks/.
             config: What its file says.
-            where: `login`, or `localcloud` for an empty cloud on this machine.
+            where: `login`, or `localcloud` for a cloud on this machine.
+            base: On localcloud, the commit whose stack is brought up before; without one the cloud is empty.
         """
         self._stack = stack
         self._config = config
         self._where = where
+        self._base = base
+        self._was_up = False
+        self._protected: frozenset[str] = frozenset()
 
     def show(self) -> int:
         """Print the engine's diff and return its exit code."""
@@ -50,7 +55,9 @@ class Preview:
             refresh: Ask the cloud what there is before comparing, in place of trusting the state.
         """
         with self._project() as (folder, env):
-            return document(self._stack, self._config, folder, env, refresh=refresh)
+            found = document(self._stack, self._config, folder, env, refresh=refresh, protected=self._protected)
+        base = self._base and {**self._base.model_dump(), "has_stack": self._was_up}
+        return {**found, "base": base}
 
     @contextmanager
     def _project(self) -> Iterator[tuple[Path, Mapping[str, str]]]:
@@ -59,16 +66,25 @@ class Preview:
             yield ROOT, os.environ
             return
         with tempfile.TemporaryDirectory(prefix="tidemill-preview-") as scratch:
-            project = Path(scratch, "project")
+            project, before = Path(scratch, "project"), Path(scratch, "base")
             project.mkdir()
             copy_project(project, self._stack)
+            self._was_up = self._base is not None and base_stack.lay_out(self._base, self._stack, before)
             with _CLOUDS[self._config.cloud](Path(scratch, "state")) as cloud:
                 _prepare(self._stack, cloud, project)
+                if self._base and self._was_up:
+                    self._protected = base_stack.bring_up(self._base, self._stack, before, project, cloud)
                 yield project, cloud.env
 
 
 def document(
-    stack: str, config: StackConfig, folder: Path, env: Mapping[str, str], *, refresh: bool = False
+    stack: str,
+    config: StackConfig,
+    folder: Path,
+    env: Mapping[str, str],
+    *,
+    refresh: bool = False,
+    protected: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """Preview a stack of a project and return the preview document (docs/review.md), whatever came of it.
 
@@ -78,6 +94,7 @@ def document(
         folder: Of the project.
         env: Environment of the engine.
         refresh: Ask the cloud what there is before comparing, in place of trusting the state.
+        protected: URNs of what was protected before its protection was lifted for the preview's sake.
     """
     with tempfile.TemporaryDirectory(prefix="tidemill-preview-") as scratch:
         out, err, log = (Path(scratch, name) for name in ("out", "err", "events"))
@@ -96,7 +113,7 @@ def document(
         "region": _region(folder / "stacks" / f"Pulumi.{stack}.yaml", config.cloud),
         "environment": config.environment,
         "config": config.model_dump(mode="json", exclude_unset=True),
-        "preview": preview and _lean(preview),
+        "preview": preview and _lean(_protected_again(preview, protected)),
         "policies": _policies(events),
         "waivers": [waiver.model_dump(mode="json") for waiver in config.waivers],
         "errors": [] if preview or not code else [told or f"pulumi ended with {code} and said nothing"],
@@ -115,8 +132,9 @@ def _prepare(stack: str, cloud: Cloud | GcpCloud, project: Path) -> None:
         # It has one project; the copied stack file names the team's.
         commands.append(["pulumi", "config", "set", "gcp:project", cloud.project, "--stack", stack])
     for command in commands:
-        if code := run(command, cwd=project, env=cloud.env, timeout=60):
-            raise click.ClickException(f"{' '.join(command)}: exit code {code}")
+        code, said = output(command, cwd=project, env=cloud.env, timeout=60)
+        if code:
+            raise click.ClickException(f"{' '.join(command)}: {base_stack.reason(said)}")
 
 
 def _region(path: Path, cloud: str) -> str | None:
@@ -151,6 +169,14 @@ def _policies(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for event in told
     ]
     return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+
+
+def _protected_again(preview: dict[str, Any], protected: frozenset[str]) -> dict[str, Any]:
+    """The preview with the protection that the stack has, not the one that it was previewed with."""
+    for step in preview.get("steps", ()):
+        if step["urn"] in protected and step.get("oldState"):
+            step["oldState"]["protect"] = True
+    return preview
 
 
 def _lean(preview: dict[str, Any]) -> dict[str, Any]:

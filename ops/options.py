@@ -8,5 +8,5 @@ WHERE = click.option(
     type=click.Choice(["localcloud", "login"]),
     default="localcloud",
     show_default=True,
-    help="An empty AWS or GCP on this machine, or the account and backend that you are logged in to.",
+    help="An AWS or GCP on this machine, or the account and backend that you are logged in to.",
 )

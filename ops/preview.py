@@ -12,14 +12,17 @@ import click
 from components.config import StackConfig
 from localcloud.cloud import CloudError
 from localcloud.engine import EngineError
+from ops import git
 from ops.engine import Preview
 from ops.options import WHERE
 from ops.project import read_config
+from ops.review.document import Base
 
 
 @click.command()
 @click.option("--stack", "stacks", required=True, multiple=True, help="A stack of stacks/, such as vision-dev; repeat.")
 @WHERE
+@click.option("--base", help="On localcloud: bring the stack up as this commit, branch or tag has it; preview on that.")
 @click.option(
     "--json",
     "target",
@@ -27,35 +30,40 @@ from ops.project import read_config
     help="Write the preview to this file for `ops review`, and print a line in place of the diff. With several stacks, "
     "a folder that gets <stack>.json of each.",
 )
-def preview(stacks: tuple[str, ...], where: str, target: Path | None) -> None:
+def preview(stacks: tuple[str, ...], where: str, base: str | None, target: Path | None) -> None:
     """Preview stacks with the policy pack and print the diff.
 
     Exits 1 when a program fails, a mandatory policy is violated or there is no engine; 2 when what was typed or a
     stack file is wrong. Nothing is created.
     """
     configs = {stack: read_config(stack) for stack in stacks}
+    if base and where == "login":
+        raise click.UsageError("--base is for localcloud; with --on login your account is what is compared with.")
+    found = git.base(base) if base else None
     if target is None:
         with mistakes_told():
-            codes = [Preview(stack, config, where).show() for stack, config in configs.items()]
+            codes = [Preview(stack, config, where, found).show() for stack, config in configs.items()]
         sys.exit(next((code for code in codes if code), 0))
     files = _targets(target, list(configs))
     failed = False
     for stack, config in configs.items():
-        document = document_of(stack, config, where)
+        document = document_of(stack, config, where, found)
         _write(files[stack], document)
         failed |= document["exit_code"] != 0
         click.echo(_line(document, files[stack]))
     sys.exit(1 if failed else 0)
 
 
-def document_of(stack: str, config: StackConfig, where: str, *, refresh: bool = False) -> dict:
+def document_of(
+    stack: str, config: StackConfig, where: str, base: Base | None = None, *, refresh: bool = False
+) -> dict:
     """Preview a stack, on request against what the cloud has now, and return the preview document (docs/review.md).
 
     Raises:
         click.ClickException: There is no engine, or no end within its time.
     """
     with mistakes_told():
-        return Preview(stack, config, where).document(refresh=refresh)
+        return Preview(stack, config, where, base).document(refresh=refresh)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -47,6 +48,19 @@ def run(
         raise
     finally:
         end_session(process)
+
+
+def output(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float) -> tuple[int, str]:
+    """Run a command and return its exit code and what it printed, with its errors when it failed.
+
+    Raises:
+        subprocess.TimeoutExpired, FileNotFoundError: as `run`.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        code = run(command, cwd=cwd, env=env, timeout=timeout, stdout=out, stderr=err)
+        out.seek(0)
+        err.seek(0)
+        return code, (out.read() + (err.read() if code else b"")).decode(errors="replace")
 
 
 def end_session(process: subprocess.Popen) -> None:

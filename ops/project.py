@@ -1,17 +1,21 @@
 """The Pulumi project of this repository, and copies of it that may be written to."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 import yaml
 
 from components.config import ConfigError, StackConfig, from_file
+from components.config.errors import nearest
 
 ROOT = Path(__file__).resolve().parents[1]
 STACKS = ROOT / "stacks"
 POLICY = ROOT / "policy"
 
-_LINKED = ("Pulumi.yaml", "__main__.py", "components", "tidemill", "policy", ".venv")
+CODE = ("Pulumi.yaml", "__main__.py", "components", "tidemill")
+"""What a stack's program is made of."""
+_LINKED = (*CODE, "policy", ".venv")
 # What ties a stack file to the backend that keeps its secrets.
 _SECRETS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 
@@ -24,8 +28,12 @@ def stack_file(stack: str) -> Path:
     """
     path = STACKS / f"Pulumi.{stack}.yaml"
     if not path.is_file():
-        known = ", ".join(sorted(p.stem.removeprefix("Pulumi.") for p in STACKS.glob("Pulumi.*.yaml"))) or "none"
-        raise click.UsageError(f"--stack {stack}: there is no stacks/{path.name}. Stacks: {known}.")
+        known = sorted(p.stem.removeprefix("Pulumi.") for p in STACKS.glob("Pulumi.*.yaml"))
+        guess = nearest(stack, known)
+        meant = f" Did you mean {guess}?" if guess else ""
+        raise click.UsageError(
+            f"--stack {stack}: there is no stacks/{path.name}.{meant} Stacks: {', '.join(known) or 'none'}."
+        )
     return path
 
 
@@ -70,7 +78,15 @@ def copy_project(folder: Path, *stacks: str) -> Path:
             (folder / name).symlink_to(ROOT / name)
     (folder / "stacks").mkdir()
     for stack in stacks:
-        settings = yaml.safe_load(stack_file(stack).read_text()) or {}
-        kept = {key: value for key, value in settings.items() if key not in _SECRETS}
-        (folder / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
+        write_settings(folder / "stacks" / f"Pulumi.{stack}.yaml", without_secrets(stack_file(stack).read_text()))
     return folder
+
+
+def without_secrets(text: str) -> dict[str, Any]:
+    """A stack file's settings without what ties it to the backend that keeps its secrets."""
+    return {key: value for key, value in (yaml.safe_load(text) or {}).items() if key not in _SECRETS}
+
+
+def write_settings(path: Path, settings: dict[str, Any]) -> None:
+    """Write a stack file, without comments."""
+    path.write_text(yaml.safe_dump(settings, sort_keys=False))

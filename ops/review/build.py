@@ -62,6 +62,8 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
         policies=said,
         waivers=results.waivers(preview, today),
         whole=preview.unchanged is None and preview.preview is not None,
+        first=preview.first,
+        base=str(preview.base) if preview.base else None,
         changes=tuple(sorted((_change(step) for step in steps if step.op not in _KEPT), key=_row)),
     )
 

@@ -23,6 +23,12 @@ EXIT_CODES: dict[Severity, int] = {"medium": 3, "high": 4, "critical": 5}
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--stack", "stacks", multiple=True, help="Preview this stack of stacks/ first; repeat.")
 @WHERE
+@click.option(
+    "--base",
+    default="main",
+    show_default=True,
+    help="With --stack on localcloud: the commit, branch or tag to compare with, where HEAD left it.",
+)
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write the comment to this file.")
 @click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Write all of it as JSON.")
 @click.option(
@@ -36,6 +42,7 @@ def review(  # noqa: PLR0917
     files: tuple[Path, ...],
     stacks: tuple[str, ...],
     where: str,
+    base: str,
     markdown: Path | None,
     target: Path | None,
     fail_on: Severity,
@@ -50,7 +57,7 @@ def review(  # noqa: PLR0917
         raise click.UsageError("Give FILES that `ops preview --json` wrote, or --stack STACK to preview it first.")
     named = _previews(files)
     _once([*named, *((f"--stack {stack}", stack) for stack in stacks)])
-    found = build([*(each for _, each in named), *(_previewed(stack, where) for stack in stacks)])
+    found = build([*(each for _, each in named), *_all_previewed(stacks, where, base)])
     text = render(found)
     if markdown:
         _write(markdown, "--markdown", text)
@@ -94,12 +101,17 @@ def _once(named: list[tuple[str, Preview | str]]) -> None:
         seen[stack] = where
 
 
-def _previewed(stack: str, where: str) -> Preview:
+def _all_previewed(stacks: tuple[str, ...], where: str, base: str) -> list[Preview]:
+    if not stacks:
+        return []
     # Files are reviewed without an engine, and without what it takes to run one.
+    from ops import git  # noqa: PLC0415
     from ops.preview import document_of  # noqa: PLC0415
     from ops.project import read_config  # noqa: PLC0415
 
-    return parse(json.dumps(document_of(stack, read_config(stack), where)), stack)
+    configs = {stack: read_config(stack) for stack in stacks}
+    found = git.base(base) if where == "localcloud" else None
+    return [parse(json.dumps(document_of(stack, config, where, found)), stack) for stack, config in configs.items()]
 
 
 def _write(path: Path, option: str, text: str) -> None:

@@ -130,6 +130,18 @@ class Waived(_Engine):
     until: datetime.date
 
 
+class Base(BaseModel):
+    """The commit that a change is compared with; its stack is brought up before, to preview on it."""
+
+    ref: str
+    """As the caller named it."""
+    commit: str
+    has_stack: bool = True
+
+    def __str__(self) -> str:
+        return self.ref if self.commit.startswith(self.ref) else f"{self.ref} ({self.commit[:9]})"
+
+
 class Preview(BaseModel):
     """The preview of one stack."""
 
@@ -142,6 +154,12 @@ class Preview(BaseModel):
     waivers: list[Waived] = []
     errors: list[str] = []
     exit_code: int
+    base: Base | None = None
+
+    @property
+    def first(self) -> bool:
+        """Whether there is nothing yet of the stack, so that a review has nothing to compare with."""
+        return any(step.type == "pulumi:pulumi:Stack" and step.op == "create" for step in self.steps)
 
     @property
     def steps(self) -> list[Step]:

@@ -7,7 +7,7 @@ then findings of low, medium and high severity. What was left out is said, and w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -86,6 +86,7 @@ def render(review: Review, limit: int = LIMIT) -> str:
 def _text(review: Review, detail: Detail) -> str:
     stacks = review.stacks if detail.stacks is None else review.stacks[: detail.stacks]
     lines = [f"## Tidemill: {_headline(review)}", ""]
+    lines += _compared(stacks)
     lines += _errors(stacks, detail)
     for title, severities in (("Dangerous", SEVERITIES[:2]), ("Worth a look", SEVERITIES[2:3])):
         found = _findings(review, severities, detail)
@@ -115,10 +116,31 @@ def _headline(review: Review) -> str:
     begun = f"{failed} of {len(review.stacks)} previews failed; " if failed else ""
     if failed and len(review.stacks) == 1:
         begun = "the preview failed; "
+    new = [stack for stack in review.stacks if stack.first]
+    if new and len(new) == len(review.stacks):
+        return f"{begun}{f'{told}, ' if told else ''}{_first(new)}"
     if not changes and not told:
         return f"{begun}nothing changes"
     changing = "1 resource changes" if changes == 1 else f"{changes} resources change"
-    return f"{begun}{told or 'nothing dangerous'}, {changing}"
+    return f"{begun}{told or 'nothing dangerous'}, {changing}{f'; {_first(new)}' if new else ''}"
+
+
+def _first(new: Sequence[StackReview]) -> str:
+    """Where everything is new, no change is dangerous by itself: that is no verdict."""
+    resources = sum(len(stack.changes) for stack in new)
+    of = "first deployment" if len(new) == 1 else f"{len(new)} first deployments"
+    return f"{of} of {resources} resources; nothing to compare with"
+
+
+def _compared(stacks: Sequence[StackReview]) -> list[str]:
+    """One line for each commit that stacks are compared with, and one for those that it does not have."""
+    told = {(stack.base, stack.first): [s.stack for s in stacks if (s.base, s.first) == (stack.base, stack.first)]
+            for stack in stacks if stack.base}  # fmt: skip
+    lines = [
+        f"{_names(names, 100)}: {'not in' if first else 'compared with'} {code(base or '')}."
+        for (base, first), names in sorted(told.items(), key=str)
+    ]
+    return [line for each in lines for line in (each, "")]
 
 
 def _of(review: Review, severity: Severity) -> list[tuple[StackReview, Finding]]:

@@ -147,6 +147,10 @@ class StackReview:
     changes: tuple[Change, ...]
     whole: bool
     """Whether the preview holds what stays the same too. If not, `fleets` and `idle` are those that change."""
+    first: bool = False
+    """Whether the stack has no resources yet: all is created, and there is nothing to compare with."""
+    base: str | None = None
+    """The commit that the change is compared with; None for what is deployed, or an empty cloud."""
 
 
 @dataclass(frozen=True)

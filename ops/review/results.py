@@ -19,6 +19,9 @@ def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: dateti
         count = sum(result.level in _MANDATORY for result in policies)
         why = "mandatory policies are violated" if count and not preview.told else "the preview failed"
         yield Finding("critical", "failed", "", "", f"{why}: up would not run, and what follows may not be whole")
+    elif stopped := sorted(step.name for step in preview.steps if step.op in ("delete", "replace") and step.stopped):
+        # A preview on a base lifts protection, to see all of a change.
+        yield Finding("critical", "failed", "", "", "up would not run: what it deletes is protected", tuple(stopped))
     for result, said in zip(policies, _sorted(preview), strict=True):
         title = f"{result.rule}, {result.level}"
         lines = tuple(result.message.splitlines())

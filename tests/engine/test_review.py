@@ -1,10 +1,15 @@
 """The review of what the real engine says today, beside what was recorded of it (tests/ops/make_previews.py)."""
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+import yaml
 
 from ops.processes import end_session
 from ops.project import ROOT
@@ -33,13 +38,58 @@ def test_the_recordings_are_what_the_engine_says_today():
     assert shape(found) == shape(json.loads(load(SCENARIO))), "python -m tests.ops.make_previews records them anew"
 
 
-@pytest.mark.parametrize("stack", ["vision-dev"])
-def test_one_command_previews_and_reviews(stack, tmp_path):
-    target = tmp_path / "review.json"
-    command = [sys.executable, "-m", "ops", "review", "--stack", stack, "--json", str(target)]
+def git(folder: Path, *arguments: str) -> None:
+    command = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false", *arguments]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Path:
+    """A checkout on a branch that left main; main has gone on, and its program of today would not come up."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("Pulumi.yaml", "__main__.py", "components", "tidemill", "policy", "ops", "localcloud", "stacks"):
+        source, ignored = ROOT / name, shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, folder / name, ignore=ignored) if source.is_dir() else shutil.copy(source, folder)
+    (folder / ".gitignore").write_text(".venv\n")
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    for stack in ("vision-dev", "vision-gcp-dev"):
+        with stack_file(folder, stack) as config:
+            config["tidemill:queues"]["nightly"] = {"images": {"default": "registry://digest:1.0.0"}}
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "base")
+    git(folder, "branch", "change")
+    (folder / "__main__.py").write_text("raise ValueError('the branch does not have this')\n")
+    git(folder, "commit", "-qam", "others")
+    git(folder, "switch", "-q", "change")
+    return folder
+
+
+@contextmanager
+def stack_file(folder: Path, stack: str) -> Iterator[dict]:
+    path = folder / "stacks" / f"Pulumi.{stack}.yaml"
+    content = yaml.safe_load(path.read_text())
+    yield content["config"]
+    path.write_text(yaml.safe_dump(content))
+
+
+def review(folder: Path, stack: str, wanted: int) -> tuple[dict, str]:
+    target = folder / ".venv-review.json"
+    command = [
+        sys.executable,
+        "-m",
+        "ops",
+        "review",
+        "--stack",
+        stack,
+        "--json",
+        str(target),
+        "--markdown",
+        "review.md",
+    ]
     process = subprocess.Popen(
         command,
-        cwd=ROOT,
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -47,11 +97,45 @@ def test_one_command_previews_and_reviews(stack, tmp_path):
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=240)
     finally:
         end_session(process)
-    assert process.returncode == 0, output
+    assert process.returncode == wanted, output
     (found,) = json.loads(target.read_text())["stacks"]
-    assert (found["stack"], found["failed"], found["whole"]) == (stack, False, True)
-    assert found["counts"]["create"] == len(found["changes"]) > 30
-    assert {fleet["name"]: fleet["cpus_after"] for fleet in found["fleets"]} == {f"{stack}-cpu-spot": 64}
+    return found, (folder / "review.md").read_text()
+
+
+def lost(found: dict) -> set[tuple[str, str]]:
+    return {(each["severity"], each["resource"]) for each in found["findings"] if each["kind"] == "state-lost"}
+
+
+@pytest.mark.parametrize(
+    ("stack", "gone"),
+    [
+        ("vision-dev", {("critical", "vision-dev-registry-digest")}),
+        ("vision-gcp-dev", {("critical", f"vision-dev-nightly-{what}") for what in ("topic", "work", "dead")}),
+    ],
+)
+def test_a_queue_that_goes_is_compared_with_the_commit_that_the_branch_left(checkout, stack, gone):
+    with stack_file(checkout, stack) as config:  # and is not committed
+        del config["tidemill:queues"]["nightly"]
+    found, markdown = review(checkout, stack, 5)
+    assert lost(found) == gone
+    assert ("critical", "failed") in {(each["severity"], each["kind"]) for each in found["findings"]}, "protected"
+    assert (found["failed"], found["first"], found["whole"]) == (False, False, True)
+    assert found["base"].startswith("main (")
+    assert f"`{stack}`: compared with `main (" in markdown
+
+
+def test_a_stack_that_the_base_does_not_have_gets_no_verdict(checkout):
+    text = (checkout / "stacks" / "Pulumi.vision-dev.yaml").read_text()
+    (checkout / "stacks" / "Pulumi.maps-dev.yaml").write_text(text.replace("team: vision", "team: maps"))
+    found, markdown = review(checkout, "maps-dev", 0)
+    count = found["counts"]["create"]
+    assert (found["failed"], found["first"], len(found["changes"]) == count > 30) == (False, True, True)
+    assert {fleet["name"]: fleet["cpus_after"] for fleet in found["fleets"]}["maps-dev-cpu-spot"] == 64
+    headline = (
+        f"## Tidemill: first deployment of {count} resources; nothing to compare with\n\n`maps-dev`: not in `main ("
+    )
+    assert markdown.startswith(headline)
+    assert "nothing dangerous" not in markdown

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ops import affected as module
+from ops import git as module
+from ops import project
 from ops.affected import RULES, Stack, affected, scope, stacks, why
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +97,7 @@ def test_what_has_changed_is_asked_of_git_since_the_branch_left(tmp_path, monkey
     (tmp_path / "kept").write_text("others' work\n")
     git(tmp_path, "commit", "-qam", "others")
     git(tmp_path, "checkout", "-q", "change")
-    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(project, "ROOT", tmp_path)
     assert sorted(module.changed("main")) == ["deleted", "moved", "ünder"]
 
 
@@ -137,13 +138,18 @@ def test_a_home_that_cannot_be_used_is_told(monkeypatch, variables, says):
     [
         ([], "--base REF or --all"),
         (["--base", "main", "--all"], "--base REF or --all"),
-        (["--base", "no-such-branch"], "--base no-such-branch: fatal"),
+        (["--base", "no-such-branch"], "--base no-such-branch: git does not know this commit, branch or tag"),
     ],
 )
 def test_a_mistake_of_the_caller_exits_2_and_says_which(arguments, says):
     done = CliRunner().invoke(affected, arguments)
     assert done.exit_code == 2
     assert says in done.output
+
+
+def test_no_affected_stack_is_told_beside_an_empty_list():
+    done = CliRunner().invoke(affected, ["--base", "HEAD"])
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "No stack is affected.\n")
 
 
 def test_a_wrong_stack_file_is_told(tmp_path):

@@ -71,4 +71,4 @@ def test_two_files_of_one_pipeline_are_told_and_other_regions_are_not(stacks):
 def test_a_stack_that_is_not_there_is_the_callers_mistake(stacks):
     code, output = run("vision-prd")
     assert code == 2
-    assert "there is no stacks/Pulumi.vision-prd.yaml. Stacks: vision-dev." in output
+    assert "there is no stacks/Pulumi.vision-prd.yaml. Did you mean vision-dev? Stacks: vision-dev." in output

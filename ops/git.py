@@ -1,0 +1,85 @@
+"""What git knows of this checkout: which commit a change began at, which files it changes, and what was there."""
+
+import io
+import subprocess
+import tarfile
+from pathlib import Path
+
+import click
+
+from ops import project
+from ops.review.document import Base
+
+_TIMEOUT_SECONDS = 60
+_HISTORY = "In CI, fetch the whole history (fetch-depth: 0)."
+
+
+def base(ref: str) -> Base:
+    """The commit at which HEAD left a branch, so that what the branch has become since is not part of the change.
+
+    Args:
+        ref: A commit, branch or tag.
+
+    Raises:
+        click.UsageError: This is no git checkout, git does not know the commit, or it has no history in common.
+    """
+    commit = _commit(ref)
+    found = _git("merge-base", commit, "HEAD")
+    if found.returncode:
+        raise click.UsageError(f"--base {ref}: it has no commit in common with HEAD. {_HISTORY}")
+    return Base(ref=ref, commit=found.stdout.decode().strip())
+
+
+def changed(ref: str) -> list[str]:
+    """The paths that HEAD has changed since it left a branch, deleted ones and both names of moved ones included.
+
+    Raises:
+        click.UsageError: As `base`.
+    """
+    found = _git("diff", "--name-only", "--no-renames", "-z", base(ref).commit, "HEAD", "--")
+    return [path for path in found.stdout.decode().split("\0") if path]
+
+
+def extract(commit: str, names: tuple[str, ...], folder: Path) -> None:
+    """Write files and folders of the project as a commit has them; those that it does not have are left out.
+
+    Raises:
+        click.ClickException: git could not read them.
+    """
+    there = set(_git("ls-tree", "--name-only", "-z", commit).stdout.decode().split("\0"))
+    done = _git("archive", "--format=tar", commit, "--", *(name for name in names if name in there))
+    if done.returncode:
+        raise click.ClickException(f"git archive {commit}: {_said(done)}")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def _commit(ref: str) -> str:
+    if (inside := _git("rev-parse", "--verify", "HEAD")).returncode:
+        raise click.UsageError(f"--base {ref}: there is no commit to compare with here: {_said(inside)}.")
+    for name in (ref, f"origin/{ref}"):
+        found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        if not found.returncode and name == ref:
+            return found.stdout.decode().strip()
+        if not found.returncode:
+            raise click.UsageError(f"--base {ref}: git does not know this commit. Did you mean {name}?")
+    raise click.UsageError(f"--base {ref}: git does not know this commit, branch or tag. {_HISTORY}")
+
+
+def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run git in the project's folder."""
+    try:
+        return subprocess.run(
+            ["git", *arguments],
+            cwd=project.ROOT,
+            capture_output=True,
+            timeout=_TIMEOUT_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise click.UsageError("git is not on PATH; --base needs it.") from None
+
+
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    return done.stderr.decode(errors="replace").strip().removeprefix("fatal: ").rstrip(".")
