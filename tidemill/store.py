@@ -74,6 +74,8 @@ class Store:
         self._backend = backend
         scheme, _, rest = uri.partition("://")
         self.uri = f"{scheme}://{rest.rstrip('/')}"
+        self.listings = 0
+        """Listings asked for so far, by the page: on object stores they are the dearest requests."""
 
     @classmethod
     def open(cls, uri: str, *, region: str | None = None, user_login: bool = False) -> Store:
@@ -214,12 +216,15 @@ class Store:
         return self._bounded("LIST", prefix, lambda: list(islice(self._pages(folder, offset), whole)))
 
     def _pages(self, folder: str | None, offset: str | None) -> Iterator[Entry]:
-        for page in obstore.list(self._backend, folder, offset=offset, chunk_size=PAGE):
+        self.listings += 1
+        for number, page in enumerate(obstore.list(self._backend, folder, offset=offset, chunk_size=PAGE)):
+            self.listings += number > 0
             for entry in page:
                 yield Entry(entry["path"], entry["size"], entry["last_modified"].timestamp())
 
     def folders(self, prefix: str) -> list[str]:
         """Names of the folders directly under a folder, in order; what is in them is not listed."""
+        self.listings += 1
         found = self._bounded("LIST", prefix, lambda: obstore.list_with_delimiter(self._backend, prefix.rstrip("/")))
         return sorted(found["common_prefixes"])
 

@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 @click.command()
 @job_argument
 @click.option("--no-repair", is_flag=True, help="Do not re-enqueue deliveries that the cloud has lost; name them.")
-@click.option("--poll", type=click.FloatRange(min=0.1), default=2.0, metavar="SECONDS", help="How often to look.")
+@click.option(
+    "--poll",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    help="Seconds between looks. Default: 2, more for a job of many chunks.",
+)
 @common
-def command(job: str, no_repair: bool, poll: float, pipeline: str | None, as_json: bool) -> int:
+def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None, as_json: bool) -> int:
     """Watch a job until it ends, then show its figures. Exits with 1 when items have failed."""
     handle = load_job(pipeline, job)
     with following(handle.id) as on_status:

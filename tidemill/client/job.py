@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 2.0
 SLOWEST_POLL_SECONDS = 15.0
+LISTING_SECONDS = 0.4
+"""Between two looks, for each listing that a look takes: an hour takes 9,000 listings at most, which cost 0.045 USD."""
 FRUITLESS_REPAIRS = 3
 """Rounds of re-enqueueing that bring no chunk further, after which `wait` gives up."""
 OUTAGES = 10
@@ -244,7 +246,7 @@ class Job:
         self,
         *,
         repair: bool = True,
-        poll_seconds: float = POLL_SECONDS,
+        poll_seconds: float | None = None,
         on_status: Callable[[Status], None] = lambda status: None,
         say: Callable[[str], None] = quiet,
     ) -> Status:
@@ -253,7 +255,8 @@ class Job:
 
         Args:
             repair: Enqueue lost deliveries again. Otherwise the job ends as `lost` when only they are left.
-            poll_seconds: How often to look at first; up to 15 s while nothing changes.
+            poll_seconds: Seconds between looks at first, up to 15 while nothing changes. By default 2, and more for a
+                job of many chunks, because each look is a listing that costs money.
             on_status: Called with every status.
             say: Told, in words, what was repaired.
 
@@ -268,8 +271,10 @@ class Job:
             'finished'
         """
         repairs = _Repairs(self, say)
-        pause, last, stopped = poll_seconds, None, False
+        store, last, stopped = self._pipeline.store, None, False
+        quickest = pause = POLL_SECONDS if poll_seconds is None else poll_seconds
         while True:
+            listings = store.listings
             status = self._patient_status(pause, say)
             on_status(status)
             if status.spent and status.spent.reached and not stopped and not status.ended:
@@ -280,7 +285,9 @@ class Job:
                 repairs.enqueue(status)
             elif status.ended:
                 return status
-            pause = poll_seconds if status != last else min(pause * 1.5, max(poll_seconds, SLOWEST_POLL_SECONDS))
+            pause = quickest if status != last else min(pause * 1.5, max(quickest, SLOWEST_POLL_SECONDS))
+            if poll_seconds is None and store.is_object_store:
+                pause = max(pause, LISTING_SECONDS * (store.listings - listings))
             last = status
             time.sleep(pause)
 
