@@ -70,7 +70,6 @@ def test_a_job_may_use_the_stores_jobs_and_results_and_nothing_else():
             "Effect": "Allow",
             "Action": ["s3:ListBucket"],
             "Resource": [STORE],
-            "Condition": {"StringLike": {"s3:prefix": ["jobs/*", "out/*"]}},
         },
     ]
 
@@ -139,7 +138,6 @@ def test_what_a_submitter_may_do():
     asked = {"StringEquals": {"aws:RequestTag/tidemill:team": "demo"}}
     owned = {"StringEquals": {"aws:ResourceTag/tidemill:team": "demo"}}
     queue = ["arn:mock:JobQueue:demo-local-cpu-queue", "arn:mock:JobDefinition:demo-local-cpu-default:*"]
-    prefixes = {"StringLike": {"s3:prefix": ["jobs/*", "out/*", "fleet/*"]}}
     assert made.document_of("demo-local-identity-submitter") == [
         _allow(["batch:SubmitJob", "batch:TagResource"], queue, asked),
         _allow(["batch:TagResource"], jobs, asked),
@@ -159,7 +157,7 @@ def test_what_a_submitter_may_do():
         _allow(["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents"], [group, f"{group}:*"]),
         _allow(["s3:GetObject"], [f"{STORE}/{key}" for key in ("pipeline.json", "jobs/*", "out/*", "fleet/*")]),
         _allow(["s3:AbortMultipartUpload", "s3:PutObject"], [f"{STORE}/jobs/*"]),
-        _allow(["s3:ListBucket"], [STORE], prefixes),
+        _allow(["s3:ListBucket"], [STORE]),
     ]
 
 

@@ -113,7 +113,6 @@ def test_a_job_reads_and_writes_jobs_and_results_and_deletes_nothing():
             "Effect": "Allow",
             "Action": ["s3:ListBucket"],
             "Resource": [ARN],
-            "Condition": {"StringLike": {"s3:prefix": ["jobs/*", "out/*"]}},
         },
         USE_KEY,
     ]
