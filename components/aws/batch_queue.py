@@ -13,7 +13,7 @@ from components.aws.compute_environment import Fleet, compute_environment
 from components.aws.job_definition import Surroundings, job_definition
 from components.aws.policy import Statement, allow, grant
 from components.aws.user_data import user_data
-from components.base import TEAM_TAG, as_args, child_name, named, token
+from components.base import ENVIRONMENT_TAG, TEAM_TAG, as_args, child_name, named, token
 from components.config import ConfigError, Queue, Rung, part
 from components.config.errors import key_path, shown
 from components.machines import SYSTEM_GIB
@@ -61,6 +61,8 @@ class AwsBatchQueueArgs:
     """Log group of the workers."""
     team: str
     """The team; submitters may end its jobs alone."""
+    environment: str | None = None
+    """The team's environment; submitters may not end jobs that carry the tag of another one."""
     worker_image: pulumi.Input[str] | None = None
     """The worker's image by digest; None when the queue's images bring the worker."""
     imported: str | None = None
@@ -254,8 +256,9 @@ class AwsBatchQueue(pulumi.ComponentResource):
 
     def grant_submit(self, role: aws.iam.Role) -> None:
         """Let a role submit to this queue, watch every job, and end the team's jobs."""
-        statements = [submit_statement([self], self._args.team), *jobs_statements(self._place, self._args.team)]
-        grant(self, "submit", role, statements)
+        args = self._args
+        jobs = jobs_statements(self._place, args.team, args.environment)
+        grant(self, "submit", role, [submit_statement([self], args.team), *jobs])
 
     @property
     def submit_arns(self) -> list[pulumi.Output[str]]:
@@ -268,8 +271,8 @@ def _label(rung: Rung) -> str:
     return f"{market}-{rung.name}" if rung.name else market
 
 
-def _tagged(team: str) -> dict[str, dict[str, str]]:
-    return {"StringEquals": {f"aws:RequestTag/{TEAM_TAG}": team}}
+def _tagged(team: str) -> dict[str, str]:
+    return {f"aws:RequestTag/{TEAM_TAG}": team}
 
 
 def submit_statement(queues: Iterable[AwsBatchQueue], team: str) -> Statement:
@@ -280,18 +283,23 @@ def submit_statement(queues: Iterable[AwsBatchQueue], team: str) -> Statement:
     Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
     """
     arns = [arn for queue in queues for arn in queue.submit_arns]
-    return allow(["batch:SubmitJob", "batch:TagResource"], arns, _tagged(team))
+    return allow(["batch:SubmitJob", "batch:TagResource"], arns, {"StringEquals": _tagged(team)})
 
 
-def jobs_statements(place: Place, team: str) -> list[Statement]:
-    """What a submitter needs beside a queue: tag jobs for the team, end the team's jobs, watch.
+def jobs_statements(place: Place, team: str, environment: str | None = None) -> list[Statement]:
+    """What a submitter needs beside a queue: tag new jobs for the team, end the team's jobs, watch.
 
-    Describe and list calls of Batch know no resource.
+    A job that carries the tag of another team or environment cannot be tagged: its tagger could then end it. A job that
+    SubmitJob is making has no tags yet; one of an older client has no environment. Describe and list calls of Batch
+    know no resource.
     """
     jobs = [place.arn("batch", "job/*")]
-    owned = {"StringEquals": {f"aws:ResourceTag/{TEAM_TAG}": team}}
+    teams = {f"aws:ResourceTag/{TEAM_TAG}": team}
+    environments = {f"aws:ResourceTag/{ENVIRONMENT_TAG}": environment} if environment else {}
+    unclaimed = {"StringEquals": _tagged(team), "StringEqualsIfExists": {**teams, **environments}}
+    owned = {"StringEquals": teams} | ({"StringEqualsIfExists": environments} if environments else {})
     return [
-        allow(["batch:TagResource"], jobs, _tagged(team)),
+        allow(["batch:TagResource"], jobs, unclaimed),
         allow(["batch:CancelJob", "batch:TerminateJob"], jobs, owned),
         allow(_WATCH, ["*"]),
     ]

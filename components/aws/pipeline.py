@@ -182,6 +182,7 @@ class AwsParts:
             store_uri=self._store.uri,
             log_group=self._logs.group,
             team=self._config.team,
+            environment=self._config.environment,
             worker_image=self._pulled(worker) if worker else None,
             imported=existing.job_queue if existing else None,
             replace=self._config.may_replace,
@@ -208,7 +209,7 @@ class AwsParts:
         identity.grant_submitters(
             [
                 first,
-                *jobs_statements(self._place, config.team),
+                *jobs_statements(self._place, config.team, config.environment),
                 *self._logs.read_statements(),
                 *self._store.submit_statements(),
                 *self._registry.look_statements(),

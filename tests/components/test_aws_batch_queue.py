@@ -453,7 +453,7 @@ def test_submitting_to_this_queue_alone():
 
     first = run(program).document_of("q-submit-r")[0]
     assert first["Resource"] == ["arn:mock:JobQueue:q-queue", "arn:mock:JobDefinition:q-default:*"]
-    assert first["Condition"] == {"StringEquals": {"aws:RequestTag/tidemill:team": "vision"}}
+    assert first["Condition"]["StringEquals"] == {"aws:RequestTag/tidemill:team": "vision"}
     text = json.dumps(run(program).document_of("q-submit-r"))
     assert "RegisterJobDefinition" not in text
     assert "PassRole" not in text

@@ -45,7 +45,11 @@ def test_a_machine_is_an_ecs_agent_and_nothing_else():
     assert "ecs:UpdateContainerInstancesState" in actions
     assert "ecs:CreateCluster" not in actions
     assert statements[0] == {"Effect": "Allow", "Action": ["ecs:DiscoverPollEndpoint"], "Resource": ["*"]}
-    own = [f"arn:aws:ecs:us-west-2:{ACCOUNT}:{kind}/*" for kind in ("cluster", "container-instance")]
+    own = [
+        f"arn:aws:ecs:us-west-2:{ACCOUNT}:{kind}/{cluster}-*"
+        for kind in ("cluster", "container-instance")
+        for cluster in ("AWSBatch-demo-local", "demo-local")
+    ]
     assert [statement["Resource"] for statement in statements[1:]] == [own, own]
 
 
@@ -135,12 +139,14 @@ def test_what_a_submitter_may_do():
     made = run_stack("demo-aws")
     group = "arn:mock:LogGroup:demo-local-logs-group"
     jobs = [f"arn:aws:batch:us-west-2:{ACCOUNT}:job/*"]
-    asked = {"StringEquals": {"aws:RequestTag/tidemill:team": "demo"}}
-    owned = {"StringEquals": {"aws:ResourceTag/tidemill:team": "demo"}}
+    asked = {"aws:RequestTag/tidemill:team": "demo"}
+    team, environment = {"aws:ResourceTag/tidemill:team": "demo"}, {"aws:ResourceTag/tidemill:environment": "local"}
+    unclaimed = {"StringEquals": asked, "StringEqualsIfExists": {**team, **environment}}
+    owned = {"StringEquals": team, "StringEqualsIfExists": environment}
     queue = ["arn:mock:JobQueue:demo-local-cpu-queue", "arn:mock:JobDefinition:demo-local-cpu-default:*"]
     assert made.document_of("demo-local-identity-submitter") == [
-        _allow(["batch:SubmitJob", "batch:TagResource"], queue, asked),
-        _allow(["batch:TagResource"], jobs, asked),
+        _allow(["batch:SubmitJob", "batch:TagResource"], queue, {"StringEquals": asked}),
+        _allow(["batch:TagResource"], jobs, unclaimed),
         _allow(["batch:CancelJob", "batch:TerminateJob"], jobs, owned),
         _allow(
             [

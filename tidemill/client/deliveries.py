@@ -131,7 +131,11 @@ def _shape(pipeline: Pipeline, spec: JobSpec, queue: Queue) -> Shape:
         resources=spec.resources,
         slots=spec.slots,
         user=spec.user,
-        tags={"tidemill:team": pipeline.descriptor.team, "tidemill:job": spec.job},
+        tags={
+            "tidemill:team": pipeline.descriptor.team,
+            "tidemill:environment": pipeline.descriptor.environment,
+            "tidemill:job": spec.job,
+        },
     )
 
 
