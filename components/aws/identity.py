@@ -33,7 +33,8 @@ class AwsIdentity(pulumi.ComponentResource):
 
     Makes: instance role with the ECS agent's permissions and its instance profile, execution role, job role; the
     latter two can do nothing until another component grants them something. `grant_submitters` adds the submitter
-    policy and, if there are principals for it, the submitter role.
+    policy and, if there are principals for it, the submitter role. Its name without `-identity` is what the names of
+    the queues begin with whose machines have the instance role.
 
     Costs while idle: nothing.
 
@@ -68,7 +69,7 @@ class AwsIdentity(pulumi.ComponentResource):
         self.instance_role = self._role("instance", trust("ec2.amazonaws.com"))
         self.execution_role = self._role("execution", trust(_TASKS, place.account))
         self.job_role = self._role("job", trust(_TASKS, place.account))
-        agent = grant(self, "agent", self.instance_role, _agent_statements(place))
+        agent = grant(self, "agent", self.instance_role, _agent_statements(place, name.removesuffix("-identity")))
         profile = aws.iam.InstanceProfile(
             f"{name}-profile", role=self.instance_role.name, tags=args.tags, opts=self._child
         )
@@ -155,13 +156,22 @@ class AwsIdentity(pulumi.ComponentResource):
         self.submitter_role_arn = pulumi.Output.all(role.arn, *attached).apply(lambda all_of: all_of[0])
 
 
-def _agent_statements(place: Place) -> list[Statement]:
-    """The ECS agent's own calls: no images, no logs, no store.
+def _agent_statements(place: Place, stem: str) -> list[Statement]:
+    """The ECS agent's own calls, in the clusters of this stack's compute environments: no images, no logs, no store.
+
+    Batch makes a cluster for each environment and names it after the environment, in one of two forms that accounts
+    show: ``AWSBatch-<environment>-<uuid>`` and ``<environment>_Batch_<uuid>``
+    (https://github.com/hashicorp/terraform-provider-aws/pull/38050). If there were a third, no machine would join.
 
     Source: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/security-iam-awsmanpol.html
     (AmazonEC2ContainerServiceforEC2Role, without what the execution role does instead)
+
+    Args:
+        place: where the clusters are.
+        stem: what the names of the stack's queues begin with, ``vision-dev``.
     """
-    own = [place.arn("ecs", kind) for kind in ("cluster/*", "container-instance/*")]
+    kinds = ("cluster", "container-instance")
+    own = [place.arn("ecs", f"{kind}/{prefix}{stem}-*") for kind in kinds for prefix in ("AWSBatch-", "")]
     return [
         allow(["ecs:DiscoverPollEndpoint"], ["*"]),
         allow(

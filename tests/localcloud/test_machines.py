@@ -296,3 +296,13 @@ def test_a_job_is_not_lost_by_the_reason_that_batch_shows_while_it_scales_from_z
         assert waiting["status"] == "RUNNABLE"
         assert waiting["statusReason"].startswith("MISCONFIGURATION")
         assert cloud.ended(job)["status"] == "SUCCEEDED"
+
+
+def test_a_machine_whose_role_may_not_be_an_agent_takes_no_work() -> None:
+    with account() as cloud:
+        cloud.denied = {"ecs:RegisterContainerInstance"}
+        job = cloud.run(cloud.queue(), cloud.definition("true"))
+        until(lambda: "failed" in {machine["state"] for machine in machines(cloud)})
+        assert cloud.job(job)["status"] == "RUNNABLE"
+        asked = {(role, action, arn.split("/")[1].partition("-")[0]) for role, action, arn in cloud.asked}
+        assert asked == {(cloud.instance_role, "ecs:RegisterContainerInstance", "AWSBatch")}

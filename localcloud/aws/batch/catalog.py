@@ -127,7 +127,7 @@ class Catalog:
         detail = {
             "computeEnvironmentName": name,
             "computeEnvironmentArn": identity,
-            "ecsClusterArn": f"arn:aws:ecs:{region}:{ACCOUNT}:cluster/{name}_Batch_{uuid.uuid4()}",
+            "ecsClusterArn": f"arn:aws:ecs:{region}:{ACCOUNT}:cluster/AWSBatch-{name}-{uuid.uuid4()}",
             "type": "MANAGED",
             "state": "ENABLED",
             "status": "CREATING",

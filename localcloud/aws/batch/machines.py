@@ -131,13 +131,21 @@ class Machine:
             self.tokens_required = template.get("MetadataOptions", {}).get("HttpTokens", "required") == "required"
             self._connect()
             self._run_user_data(base64.b64decode(template.get("UserData", "")))
+            joined = "running" if self._registers() else "failed"
         except BaseException:
             self._core.after(0, lambda: self._join("failed"))
             raise
         finally:
             if self.gone:
                 self.stop()
-        self._core.after(self._core.settings.machine_boot_seconds, lambda: self._join("running"))
+        self._core.after(self._core.settings.machine_boot_seconds, lambda: self._join(joined))
+
+    def _registers(self) -> bool:
+        """Whether the agent gets into the cluster and may ask it for work, as the machine's role."""
+        authorize, region = self._core.host.authorize, self.environment.region
+        cluster = self.environment.detail["ecsClusterArn"]
+        asked = {"ecs:RegisterContainerInstance": cluster, "ecs:Poll": self.arn, "ecs:SubmitTaskStateChange": cluster}
+        return all(authorize(self.role_arn, action, arn, region) for action, arn in asked.items())
 
     def _join(self, state: str) -> None:
         self.state = state
