@@ -51,8 +51,8 @@ class GcpReconcilerArgs:
 
 
 class GcpReconciler(pulumi.ComponentResource):
-    """The only thing that lowers a group's target size. It removes machines that are off, that failed to start or that
-    are wanted for nothing, and opens and closes the On-Demand rung. No machine that runs is ever removed.
+    """The only thing that lowers a group's target size. It removes machines that are off, that failed to start, that
+    are wanted for nothing or whose worker has been silent for half an hour, and opens and closes the On-Demand rung.
 
     While it does not run nothing is lost and nothing is ended; machines that are off keep their place and their disks,
     and a stockout opens no rung. `tidemill status` and `tidemill doctor` then say so.

@@ -17,6 +17,7 @@ from components.gcp.place import GcpPlace
 DESCRIPTOR_NAME = "pipeline.json"
 
 _DAY = 24 * 3600
+_ERROR_DAYS = 7
 _READ = "roles/storage.objectViewer"
 _WRITE = "roles/storage.objectUser"
 """Creates, reads, lists and overwrites: the ledger overwrites its marks, which needs the permission to delete.
@@ -177,6 +178,9 @@ def _rules(args: GcpStoreArgs) -> list[gcp.storage.BucketLifecycleRuleArgs]:
     rules = [_rule("AbortIncompleteMultipartUpload", age=7)]
     if args.expire_jobs_after_days is not None:
         rules.append(_rule("Delete", age=args.expire_jobs_after_days, matches_prefixes=["jobs/"], with_state="LIVE"))
+    # What machines say of themselves is of use for a day; a worker that is alive says so anew every few minutes.
+    rules.append(_rule("Delete", age=_ERROR_DAYS, matches_prefixes=["fleet/errors/"]))
+    rules.append(_rule("Delete", age=1, matches_prefixes=["fleet/alive/"]))
     if args.versioning:
         rules.append(_rule("Delete", days_since_noncurrent_time=30, with_state="ARCHIVED"))
     return rules

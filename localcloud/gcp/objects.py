@@ -135,16 +135,19 @@ class Objects:
         if demanded is not None and demanded != (there.generation if there else 0):
             raise ConditionNotMetError
 
-    def list(self, bucket: str, prefix: str = "", delimiter: str = "", after: str = "", limit: int = 1000) -> Page:
+    def list(
+        self, bucket: str, prefix: str = "", delimiter: str = "", after: str = "", limit: int = 1000, *, first: str = ""
+    ) -> Page:
         """One page in the order of names.
 
         Args:
+            first: What comes before it is not listed.
             after: A name, or what `more` of the page before was: what comes behind it is listed.
         """
         page, count = Page(), 0
         with self._lock:
             held = self._buckets.get(bucket, _Bucket())
-            at = max(bisect.bisect_left(held.names, prefix), bisect.bisect_right(held.names, after))
+            at = max(bisect.bisect_left(held.names, max(prefix, first)), bisect.bisect_right(held.names, after))
             while at < len(held.names) and held.names[at].startswith(prefix):
                 name = held.names[at]
                 if count == limit:

@@ -32,7 +32,17 @@ XML_CODES = {400: "InvalidArgument", 401: "AuthenticationRequired", 403: "Access
 """https://cloud.google.com/storage/docs/xml-api/reference-status"""
 PAGE = 1000
 XML_LIST = {"list-type", "prefix", "delimiter", "start-after", "continuation-token", "max-keys"}
-JSON_LIST = {"prefix", "delimiter", "maxResults", "pageToken", "fields", "alt", "prettyPrint", "versions"}
+JSON_LIST = {
+    "prefix",
+    "delimiter",
+    "maxResults",
+    "pageToken",
+    "fields",
+    "alt",
+    "prettyPrint",
+    "versions",
+    "startOffset",
+}
 """With `versions` or without: no generation is kept but the live one."""
 CONDITIONS = {"if-match", "if-none-match", "x-goog-if-generation-match", "ifGenerationMatch"}
 META = "x-goog-meta-"
@@ -218,9 +228,8 @@ class Storage:
         prefix = asked.get("prefix", "")
         self._check(request, "list", bucket, prefix=prefix)
         limit = min(int(asked.get("maxResults") or PAGE), PAGE)
-        page = self.objects.list(
-            bucket, prefix, asked.get("delimiter", ""), _untoken(asked.get("pageToken", "")), limit
-        )
+        after, first = _untoken(asked.get("pageToken", "")), asked.get("startOffset", "")
+        page = self.objects.list(bucket, prefix, asked.get("delimiter", ""), after, limit, first=first)
         answer: dict[str, Any] = {"kind": "storage#objects"}
         if page.objects:
             answer["items"] = [_resource(bucket, stored) for stored in page.objects]

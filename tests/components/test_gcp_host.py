@@ -238,10 +238,8 @@ def test_a_worker_that_refuses_its_settings_is_not_started_again(tmp_path: Path)
     (upload,) = machine.calls(
         "curl -fsS --max-time 60 --retry 5 --retry-connrefused -H Authorization: Bearer t0ken -X POST"
     )
-    assert upload.endswith(
-        "https://storage.googleapis.com/upload/storage/v1/b/store/o?uploadType=media"
-        "&name=fleet%2Ferrors%2Fcpu-spot-x1y2.json"
-    )
+    head = "https://storage.googleapis.com/upload/storage/v1/b/store/o?uploadType=media&name=fleet%2Ferrors%2F"
+    assert re.fullmatch(r"\d{8}T\d{6}Z-cpu-spot-x1y2.json", upload.partition(head)[2])
 
 
 def test_a_worker_that_does_not_start_is_tried_five_times_with_pauses(tmp_path: Path):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from components.gcp.reconciler_function import main
-from components.gcp.reconciler_function.cloud import Cloud, iso
+from components.gcp.reconciler_function.cloud import ERROR_PAGES, Cloud, iso
 
 COMPUTE = "https://compute.googleapis.com/compute/v1/projects/p/regions/r/"
 SERIES = "https://monitoring.googleapis.com/v3/projects/p/timeSeries"
@@ -56,9 +56,10 @@ class Google:
         self.modes = {"spot-a": "ONLY_SCALE_OUT", "od-a": "OFF"}
         self.samples: list[list[float]] = [[0, 0, 0, 0, 0]]
         self.records: list[dict[str, Any]] = []
+        self.clock = 0.0
         self.broken: dict[str, list[Any]] = {}
         self.page = 500
-        self.slow = 0.0
+        self.slow, self.slow_part = 0.0, ""
 
     def request(self, method: str, url: str, **more: Any) -> Answer:
         assert more.pop("timeout") > 0
@@ -72,14 +73,16 @@ class Google:
                     code, document = failure
                     return Answer(code, document, self.now)
         answer = self._answer(method, url, more)
-        self.now += self.slow
-        return Answer(200, answer, self.now - self.slow)
+        took = self.slow if self.slow_part in url else 0.0
+        self.now += took
+        self.clock += took
+        return Answer(200, answer, self.now - took)
 
     def _answer(self, method: str, url: str, more: dict[str, Any]) -> dict[str, Any]:
         if url == SERIES:
             return {"timeSeries": [self._series(values) for values in self.samples]}
         if url in (UPLOAD, OBJECTS):
-            return {"items": self.records} if method == "GET" else {}
+            return self._objects(**more["params"]) if method == "GET" else {}
         path = url.removeprefix(COMPUTE).split("/")
         if path[0] == "autoscalers":
             return {"autoscalingPolicy": {"mode": self.modes[path[1]], "maxNumReplicas": 9}} if path[1:] else {}
@@ -93,6 +96,14 @@ class Google:
         rest = found[path[1]][start:]
         token = {"nextPageToken": str(start + self.page)} if len(rest) > self.page else {}
         return {key: rest[: self.page], **token}
+
+    def _objects(self, prefix: str, fields: str, startOffset: str = "", pageToken: str = "") -> dict[str, Any]:  # noqa: N803
+        assert fields == "items(name,timeCreated),nextPageToken"
+        names = sorted(self.records, key=lambda each: each["name"])
+        found = [each for each in names if each["name"].startswith(prefix) and each["name"] >= startOffset]
+        start = int(pageToken or 0)
+        token = {"nextPageToken": str(start + self.page)} if len(found) > start + self.page else {}
+        return {"items": found[start : start + self.page], **token}
 
     def _series(self, values: list[float]) -> dict[str, Any]:
         ends = [iso(self.now - 150 - 60 * number) for number in range(len(values))]
@@ -137,8 +148,14 @@ def error(name: str, code: str, at: float, action: str = "CREATING") -> dict[str
     }
 
 
+def note(kind: str, machine: str, at: float) -> dict[str, Any]:
+    stamp = time.strftime("%Y%m%dT%H%M%SZ-", time.gmtime(at)) if kind == "errors" else ""
+    end = ".json" if kind == "errors" else ""
+    return {"name": f"fleet/{kind}/{stamp}{machine}{end}", "timeCreated": iso(at)}
+
+
 def run(google: Google, settings: dict[str, Any] | None = None) -> list[str]:
-    cloud = Cloud("p", "r", "store", google, pause=lambda _: None)
+    cloud = Cloud("p", "r", "store", google, pause=lambda _: None, clock=lambda: google.clock)
     return main.run(settings or SETTINGS, cloud)
 
 
@@ -179,7 +196,7 @@ def test_idle_check_races_with_new_work():
     """github-aws-runners 5085: a run that was held up removes nothing that could have come up meanwhile."""
     google = Google()
     google.machines["spot-m"] = [listed("off", "TERMINATED"), listed("never", action="CREATING")]
-    google.slow = 21.0
+    google.slow, google.slow_part = 21.0, SERIES
     assert run(google) == []
     assert google.removed == named("off")
 
@@ -243,12 +260,67 @@ def test_a_machine_that_could_not_run_its_worker_holds_its_place():
     google = Google()
     google.samples = [[900] * 5]
     google.machines["spot-m"] = [listed("new", "TERMINATED"), listed("old", "TERMINATED"), listed("x", "TERMINATED")]
+    google.machines["spot-m"].append(listed("before", "TERMINATED"))
     google.records = [
-        {"name": "fleet/errors/new.json", "timeCreated": iso(google.now - 100)},
-        {"name": "fleet/errors/old.json", "timeCreated": iso(google.now - 1000)},
+        note("errors", "new", google.now - 100),
+        note("errors", "old", google.now - 1000),
+        # As a host of an earlier release wrote it.
+        {"name": "fleet/errors/before.json", "timeCreated": iso(google.now - 100)},
     ]
     assert run(google) == []
     assert google.removed == named("old", "x")
+
+
+def test_old_error_records_are_not_listed():
+    """A queue that cannot work leaves tens of thousands of them within a week."""
+    google = gone()
+    google.page = 1000
+    google.records = [note("errors", f"m{number}", google.now - 3600 - number) for number in range(20_000)]
+    assert run(google) == []
+    assert len(google.made("GET", OBJECTS)) == 2
+
+
+@pytest.mark.parametrize(("seconds", "removed"), [(1750, False), (1801, True)])
+def test_a_machine_whose_worker_is_silent_is_removed(seconds: float, removed: bool):
+    google = Google()
+    google.samples = [[900] * 5]
+    google.machines["spot-m"] = [listed(name, "RUNNING") for name in ("frozen", "alive", "silent-since-ever")]
+    google.records = [note("alive", "frozen", google.now - seconds), note("alive", "alive", google.now - 200)]
+    google.slow = 0.5
+    assert run(google) == []
+    assert google.removed == (named("frozen") if removed else [])
+    decisions = google.report["queues"]["cpu"]["decisions"]
+    assert decisions == (["remove 1 spot machines: silent for half an hour"] if removed else [])
+
+
+def test_errors_are_read_first_and_not_for_ever():
+    """In a stockout there are most of them, and what is not there is removed only within seconds of its listing."""
+    google = gone()
+    google.page = 1
+    google.errors["spot-m"] = [error("x", "QUOTA_EXCEEDED", google.now - 5000)] * 100
+    google.slow = 1.0
+    assert run(google) == []
+    assert len(google.made("GET", "spot-m/listErrors")) == ERROR_PAGES
+    urls = [url for _, url, _ in google.calls]
+    listings = [number for number, url in enumerate(urls) if url.endswith("listManagedInstances")]
+    assert max(number for number, url in enumerate(urls) if url.endswith("listErrors")) < min(listings)
+    assert google.removed == named("off", "never", "other")
+
+
+def test_a_run_that_takes_too_long_leaves_a_report_and_another_queue_comes_first_next_time():
+    (queue,) = SETTINGS["queues"]
+    settings = {**SETTINGS, "queues": [{**queue, "name": name} for name in "abc"]}
+    done = set()
+    for number in range(3):
+        google = gone()
+        google.now = 1_800_000_000.0 + 120 * number
+        google.slow = 5.0
+        assert run(google, settings)
+        told = google.report["queues"]
+        done |= {name for name in "abc" if not told[name]["decisions"][0].startswith("nothing: ")}
+        assert any("the run is out of time" in told[name]["decisions"][0] for name in "abc")
+        assert google.clock < 110
+    assert done == set("abc")
 
 
 def test_several_series_of_a_metric_are_added_up():

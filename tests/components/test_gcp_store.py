@@ -40,7 +40,11 @@ def test_a_store_is_one_closed_bucket():
     assert made.one("storage.Bucket").inputs == {
         "forceDestroy": False,
         "labels": {"tidemill-team": "vision"},
-        "lifecycleRules": [{"action": {"type": "AbortIncompleteMultipartUpload"}, "condition": {"age": 7}}],
+        "lifecycleRules": [
+            {"action": {"type": "AbortIncompleteMultipartUpload"}, "condition": {"age": 7}},
+            {"action": {"type": "Delete"}, "condition": {"age": 7, "matchesPrefixes": ["fleet/errors/"]}},
+            {"action": {"type": "Delete"}, "condition": {"age": 1, "matchesPrefixes": ["fleet/alive/"]}},
+        ],
         "location": "us-central1",
         "publicAccessPrevention": "enforced",
         "softDeletePolicy": {"retentionDurationSeconds": 7 * 86400},
@@ -56,9 +60,9 @@ def test_it_is_protected_and_retained_unless_everything_may_go(purge: bool):
     assert bucket.inputs["forceDestroy"] is purge
 
 
-def test_jobs_alone_expire():
+def test_jobs_expire():
     rules = store(expire_jobs_after_days=90).one("storage.Bucket").inputs["lifecycleRules"]
-    assert rules[1:] == [
+    assert rules[1:2] == [
         {"action": {"type": "Delete"}, "condition": {"age": 90, "matchesPrefixes": ["jobs/"], "withState": "LIVE"}}
     ]
 
@@ -66,7 +70,7 @@ def test_jobs_alone_expire():
 def test_versions_are_kept_for_30_days():
     bucket = store(versioning=True).one("storage.Bucket").inputs
     assert bucket["versioning"] == {"enabled": True}
-    assert bucket["lifecycleRules"][1:] == [
+    assert bucket["lifecycleRules"][3:] == [
         {"action": {"type": "Delete"}, "condition": {"daysSinceNoncurrentTime": 30, "withState": "ARCHIVED"}}
     ]
 

@@ -7,6 +7,8 @@ and run in this order.
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.cloud import GcpCloud
+from localcloud.cloud import GcpCloud, descendants
 from tests.e2e.gcp import TIME_FACTOR, GcpTeam, change, gcp_team_up
 from tests.e2e.team import await_that
 
@@ -115,6 +117,22 @@ def test_a_failing_item_is_recorded_and_its_lines_are_kept(team: GcpTeam, tmp_pa
         return team.tidemill("logs", job, "--item", "5").count("item five is broken") == 3
 
     await_that(all_lines, "a line of each attempt is in the log bucket", LONG)
+
+
+def test_a_frozen_machine_is_removed_and_its_work_runs_elsewhere(team: GcpTeam, tmp_path: Path) -> None:
+    await_that(team.at_rest, "no machine is there or wanted", LONG)
+    items, _ = team.put_items("frozen", 2, tmp_path)
+    job = team.submit("frozen", items, "sh", "-c", "sleep 5; : > $TIDEMILL_OUTPUT/x", chunk_size=2)
+    name = busy_machine(team)
+    bucket = team.project.outputs()["pipeline"]["store"].removeprefix("gs://")
+    alive = f"storage/v1/b/{bucket}/o?prefix=fleet/alive/{name}"
+    await_that(lambda: team.google.call("storage", "GET", alive).get("items"), "it has said that it is alive", LONG)
+    (vm,) = [each for each in team.machines()["instances"] if each["name"] == name]
+    for pid in [each for container in vm["containers"].values() for each in [container, *descendants(container)]]:
+        os.kill(pid, signal.SIGSTOP)
+    team.tidemill("wait", job)
+    assert team.status(job)["succeeded"] == 2
+    assert name not in {each["name"] for each in team.machines()["instances"]}
 
 
 def test_a_cancelled_job_stops_and_the_next_one_runs(team: GcpTeam, tmp_path: Path) -> None:

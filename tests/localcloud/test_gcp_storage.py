@@ -170,7 +170,9 @@ def test_the_json_api_uploads_describes_lists_and_deletes(daemon: Daemon) -> Non
         names += [item["name"] for item in page["items"]]
         more = page.get("nextPageToken")
     assert names == ["json/a b.json", "json/two"]
-    for unknown in ("b/bucket/o?startOffset=a", "b/bucket/o/json%2Ftwo?ifMetagenerationMatch=1"):
+    late = json.loads(call(daemon, "GET", "storage/v1/b/bucket/o?prefix=json/&startOffset=json/b")[1])
+    assert [item["name"] for item in late["items"]] == ["json/two"]
+    for unknown in ("b/bucket/o?endOffset=a", "b/bucket/o/json%2Ftwo?ifMetagenerationMatch=1"):
         assert call(daemon, "GET", f"storage/v1/{unknown}")[0] == 501, "what is not known is not passed over"
     assert call(daemon, "DELETE", "storage/v1/b/bucket")[0] == 409
     assert call(daemon, "DELETE", "storage/v1/b/bucket/o/json%2Ftwo?generation=1")[0] == 404

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
+import time
 
 import pytest
 
@@ -55,6 +56,22 @@ class TestWork:
         # One empty pull is not idleness.
         assert gce.empty_pulls >= 3
         assert ended.messages(level="error") == []
+
+    def test_a_worker_says_that_it_is_alive_until_it_is_frozen(self, team, gce):
+        gce.publish(team.job(["a"], waits(team)))
+        file = team.root / "store/fleet/alive/cpu-spot-x1"
+        process = gce.start(TIDEMILL_ALIVE_SECONDS="0.2")
+        try:
+            first = until(lambda: file.exists() and file.stat().st_mtime_ns, "a sign of life")
+            pid_of(team)
+            until(lambda: file.stat().st_mtime_ns > first, "one beside work")
+            process.send_signal(signal.SIGSTOP)
+            silent = until(lambda: time.time_ns() - (at := file.stat().st_mtime_ns) > 10**9 and at, "silence")
+            process.send_signal(signal.SIGCONT)
+            until(lambda: file.stat().st_mtime_ns > silent, "the next one")
+        finally:
+            process.kill()
+            process.wait(10)
 
     def test_a_chunk_that_is_acknowledged_first_is_noticed(self, team, gce):
         job = team.job(["a"], ["true"])

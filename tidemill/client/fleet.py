@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ FLEET_ERRORS = "fleet/errors"
 RECENT = timedelta(days=1)
 SHOWN = 3
 """Machines whose errors are named."""
+_STAMP = re.compile(r"^\d{8}T\d{6}Z-")
+"""What a machine on GCP writes before its name: the records of a day can then be listed without those of a week."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def fleet_words(pipeline: Pipeline, queue: str) -> list[str]:
 
 
 def _fleet_error(name: str, data: bytes) -> FleetError:
-    machine = name.rpartition("/")[2].removesuffix(".json")
+    machine = _STAMP.sub("", name.rpartition("/")[2].removesuffix(".json"))
     text = data.decode(errors="replace").strip()
     try:
         fields = json.loads(text)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tidemill.descriptor import WorkerExit
 from tidemill.errors import CallerError, StoreError
 from tidemill.store import Store, Stores
+from tidemill.worker.alive import Alive
 from tidemill.worker.capacity import Capacity
 from tidemill.worker.consumption import adopt_orphans
 from tidemill.worker.idle import Idle
@@ -31,6 +32,7 @@ from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop, Why
 
 if TYPE_CHECKING:
+    from tidemill.worker.cloud_log import CloudLog
     from tidemill.worker.metadata.gce import GceMetadata
 
 DOOMED_SECONDS = 180.0
@@ -46,6 +48,8 @@ class _Place:
     leases: LeaseSource
     lasts: Callable[[float], bool] = lambda seconds: True
     """Whether the machine lasts so many seconds more."""
+    machine: str = ""
+    """Its name, where it has to say that it is alive."""
 
 
 def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
@@ -93,32 +97,35 @@ def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -
     from tidemill.worker.metadata.gce import GceMetadata
 
     metadata = GceMetadata.of(env)
-    if settings.log:
-        at_the_end.callback(_log_to(settings, settings.log, metadata, env))
-    left = None if settings.machine_until is None else settings.machine_until - time.time()
-    idle = Idle(settings.idle_seconds, time.monotonic, None if left is None else time.monotonic() + left)
-    subscription = Subscription.of(settings.subscription or "", metadata.token if metadata else None, env)
-    return _Place(metadata, PubSubLeases(subscription, idle), idle.may_lease)
-
-
-def _log_to(settings: Settings, log: str, metadata: GceMetadata | None, env: Mapping[str, str]) -> Callable[[], None]:
-    """Have lines written to Cloud Logging too; what is returned writes the last of them."""
-    from tidemill.worker.cloud_log import CloudLog, resource_of
-    from tidemill.worker.google_api import Api, endpoint_of
-
     try:
         name, zone = metadata.place() if metadata else ("", "")
     except OSError:
         name, zone = "", ""
-    resource = resource_of(log.split("/")[1], settings.queue, name, zone)
-    written = CloudLog(Api(endpoint_of("logging", env), metadata.token if metadata else None), log, resource)
-    also_to(written.write)
+    if settings.log:
+        written = _cloud_log(settings, settings.log, (name, zone), metadata, env)
+        also_to(written.write)
+        at_the_end.callback(_close, written)
+    left = None if settings.machine_until is None else settings.machine_until - time.time()
+    idle = Idle(settings.idle_seconds, time.monotonic, None if left is None else time.monotonic() + left)
+    subscription = Subscription.of(settings.subscription or "", metadata.token if metadata else None, env)
+    return _Place(metadata, PubSubLeases(subscription, idle), idle.may_lease, name)
 
-    def close() -> None:
-        also_to(None)
-        written.close()
 
-    return close
+def _cloud_log(
+    settings: Settings, log: str, place: tuple[str, str], metadata: GceMetadata | None, env: Mapping[str, str]
+) -> CloudLog:
+    """What writes lines to Cloud Logging too."""
+    from tidemill.worker.cloud_log import CloudLog, resource_of
+    from tidemill.worker.google_api import Api, endpoint_of
+
+    resource = resource_of(log.split("/")[1], settings.queue, *place)
+    return CloudLog(Api(endpoint_of("logging", env), metadata.token if metadata else None), log, resource)
+
+
+def _close(log: CloudLog) -> None:
+    """Write the last lines."""
+    also_to(None)
+    log.close()
 
 
 def _work(settings: Settings, place: _Place, stop: Stop, env: Mapping[str, str]) -> WorkerExit:
@@ -137,6 +144,7 @@ def _work(settings: Settings, place: _Place, stop: Stop, env: Mapping[str, str])
             base_env=child_environment(env),
             capacity=Capacity.read(env=env) if settings.whole_machine else None,
             lasts=place.lasts,
+            beat=Alive(store, place.machine, settings.alive_seconds).beat if place.machine else lambda: None,
         )
         return worker.run()
     finally:

@@ -67,6 +67,7 @@ class Worker:
         slots: Items side by side; None for what the first job asks for.
         capacity: What a worker of a whole machine has: it runs as many items as fit, whatever their jobs ask for.
         lasts: Whether the machine lasts so many seconds more.
+        beat: Called often while the loop goes round.
     """
 
     def __init__(
@@ -81,9 +82,10 @@ class Worker:
         slots: int | None = None,
         capacity: Capacity | None = None,
         lasts: Callable[[float], bool] = lambda seconds: True,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._source, self._runners, self._scratch, self._stop = store, source, runners, scratch, stop
-        self._lasts = lasts
+        self._lasts, self._beat = lasts, beat
         of = capacity or slots
         self._room = Room(of, self._slot, runners.close, WORKER_MIB) if of else None
         self._outcomes: deque[tuple[ChunkRun, Outcome]] = deque()
@@ -286,6 +288,7 @@ class Worker:
     def _keep(self) -> None:
         """What has to happen now and then: progress, longer leases, a look for the tombstone."""
         now = time.monotonic()
+        self._beat()
         self._let_go()
         for chunk in self._chunks:
             chunk.save_if_due()

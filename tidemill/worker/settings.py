@@ -50,6 +50,8 @@ class Settings:
     """How long a machine that serves a subscription stays without work (`TIDEMILL_IDLE_SECONDS`)."""
     machine_until: float | None = None
     """When its age ends, in seconds since the epoch (`TIDEMILL_MACHINE_UNTIL`); None when it has no limit."""
+    alive_seconds: float = 300.0
+    """How often a machine that serves a subscription says that it is alive (`TIDEMILL_ALIVE_SECONDS`)."""
     log: str | None = None
     """Log of Cloud Logging that lines go to beside stdout (`TIDEMILL_LOG`)."""
     queue: str = ""
@@ -81,6 +83,7 @@ class Settings:
             subscription=subscription,
             idle_seconds=_seconds(env, "TIDEMILL_IDLE_SECONDS", 600, at_most=86_400),
             machine_until=_until(env),
+            alive_seconds=_seconds(env, "TIDEMILL_ALIVE_SECONDS", 300),
             log=_name(env, "TIDEMILL_LOG", "projects/<project>/logs/<id>"),
             queue=env.get("TIDEMILL_QUEUE", ""),
         )

@@ -137,7 +137,7 @@ give_up() {
   printf '{"at": "%s", "error": "%s"}\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$text" >"$RUN/error.json"
   echo "$1" >&2
   call -X POST -H 'Content-Type: application/json' --data-binary "@$RUN/error.json" -o /dev/null \
-    "$objects?uploadType=media&name=fleet%2Ferrors%2F$(metadata instance/name).json"
+    "$objects?uploadType=media&name=fleet%2Ferrors%2F$(date -u +%Y%m%dT%H%M%SZ)-$(metadata instance/name).json"
   exit 1
 }
 

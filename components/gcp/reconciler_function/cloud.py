@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Any, Protocol
 
 from google.auth.compute_engine import Credentials
 from google.auth.transport.requests import AuthorizedSession
 
-from .decide import Group, Machine, Sample, is_stockout
+from .decide import BROKEN_SECONDS, Group, Machine, Sample, is_stockout
 
 HISTORY_SECONDS = 1200
 """How far back the backlog is read."""
 MOST_REMOVED = 1000
 """In one call. Source: https://cloud.google.com/compute/docs/reference/rest/v1/regionInstanceGroupManagers/deleteInstances"""
 BACKLOG = "pubsub.googleapis.com/subscription/num_undelivered_messages"
+
+RUN_SECONDS = 85.0
+"""How long a run may make calls; its report then has what is left of the function's time."""
+ERROR_SECONDS = 40.0
+ERROR_PAGES = 20
+"""How much of a run, and how much of a group, its errors may take: a large group in a stockout has tens of thousands,
+and they can be neither filtered nor ordered.
+Source: https://cloud.google.com/compute/docs/reference/rest/v1/regionInstanceGroupManagers/listErrors"""
+NOTE_PAGES = 20
+"""Of a thousand names, of what machines have written."""
+
+STAMP = re.compile(r"^\d{8}T\d{6}Z-")
+"""Of an error record's name, before the machine's."""
 
 _BASES = {
     "COMPUTE": "https://compute.googleapis.com/",
@@ -29,6 +44,7 @@ _BASES = {
 _TRIES = 3
 _TIMEOUT_SECONDS = 20
 _ERRORS_SHOWN = 5
+_REPORT_SECONDS = 15.0
 _CREATING = frozenset({"CREATING", "RECREATING", "CREATING_WITHOUT_RETRIES"})
 
 
@@ -47,6 +63,16 @@ class CallError(Exception):
 def session() -> Session:
     """A session that is logged in as the function's service account."""
     return AuthorizedSession(Credentials())
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What machines have written into the store: times by machine."""
+
+    broken: Mapping[str, float] = field(default_factory=dict)
+    """When they wrote that they cannot run their worker."""
+    alive: Mapping[str, float] = field(default_factory=dict)
+    """When their worker last wrote that it is alive."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +95,23 @@ class Cloud:
         bucket: The job store's bucket.
         session: Makes the calls.
         pause: Sleeps between two tries.
+        clock: Seconds, always forward; the run's time is counted on it.
     """
 
-    def __init__(self, project: str, region: str, bucket: str, session: Session, pause: Any = time.sleep) -> None:
+    def __init__(
+        self,
+        project: str,
+        region: str,
+        bucket: str,
+        session: Session,
+        *,
+        pause: Any = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._place = f"projects/{project}/regions/{region}"
         self._project, self._bucket, self._session, self._pause = project, bucket, session, pause
+        self._clock = clock
+        self._began = clock()
         self.skew = 0.0
         """What the cloud's clock is ahead of this one; its answers say so."""
 
@@ -83,12 +121,27 @@ class Cloud:
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
-    def read(self, wanted: Mapping[str, Any], broken: Mapping[str, float]) -> Reading:
-        """A group as it is, and what it says went wrong lately.
+    def errors(self, manager: str) -> list[dict[str, Any]]:
+        """Errors of a group, as many as can be read in time.
+
+        Raises:
+            CallError: They could not be read.
+        """
+        path = f"{self._groups}/{manager}/listErrors"
+        found: list[dict[str, Any]] = []
+        for page in islice(self._pages("GET", path, {"maxResults": "500"}), ERROR_PAGES):
+            found += page.get("items", [])
+            if self._clock() - self._began > ERROR_SECONDS:
+                break
+        return found
+
+    def read(self, wanted: Mapping[str, Any], errors: Sequence[Mapping[str, Any]], notes: Notes) -> Reading:
+        """A group as it is.
 
         Args:
             wanted: Its entry in the settings.
-            broken: When machines wrote that they cannot run their worker, by name.
+            errors: Its errors.
+            notes: What machines have written.
 
         Raises:
             CallError: It could not be read as a whole.
@@ -96,14 +149,14 @@ class Cloud:
         name = wanted["manager"]
         manager = self._compute("GET", f"instanceGroupManagers/{name}")
         autoscaler = self._compute("GET", f"autoscalers/{wanted['autoscaler']}")
-        errors = list(self._pages("GET", f"instanceGroupManagers/{name}/listErrors", "items"))
         at = self.now()
-        listed = list(self._pages("POST", f"instanceGroupManagers/{name}/listManagedInstances", "managedInstances"))
+        pages = self._pages("POST", f"{self._groups}/{name}/listManagedInstances", {"maxResults": "500"})
+        listed = [each for page in pages for each in page.get("managedInstances", [])]
         stockouts = [_at(each) for each in errors if is_stockout(each.get("error", {}).get("code", ""))]
         failing = _failing(errors)
         group = Group(
             market=wanted["market"],
-            machines=[_machine(each, failing, broken) for each in listed],
+            machines=[_machine(each, failing, notes) for each in listed],
             target=int(manager.get("targetSize", 0)),
             per_machine=float(wanted["per_machine"]),
             minimum=int(wanted["minimum"]),
@@ -136,19 +189,23 @@ class Cloud:
                 sums[at] = sums.get(at, 0.0) + float(point["value"].get("int64Value", 0))
         return [Sample(at, value) for at, value in sums.items()]
 
-    def broken(self) -> dict[str, float]:
-        """When machines wrote that they cannot run their worker, by name.
+    def notes(self) -> Notes:
+        """What machines have written into the store lately.
 
         Raises:
-            CallError: The records could not be listed.
+            CallError: It could not be listed.
         """
-        found: dict[str, float] = {}
-        query = {"prefix": "fleet/errors/", "fields": "items(name,timeCreated),nextPageToken"}
-        url = f"{_base('STORAGE')}storage/v1/b/{self._bucket}/o"
-        for each in self._all_pages("GET", url, "items", query):
-            name = each["name"].rpartition("/")[2].removesuffix(".json")
-            found[name] = _epoch(each["timeCreated"])
-        return found
+        # A record's name begins with its time; what an old host wrote begins with the machine and comes after them all.
+        since = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self.now() - BROKEN_SECONDS))
+        broken = self._written("fleet/errors/", {"startOffset": f"fleet/errors/{since}"})
+        return Notes({STAMP.sub("", name).removesuffix(".json"): at for name, at in broken.items()},
+                     self._written("fleet/alive/", {}))  # fmt: skip
+
+    def _written(self, prefix: str, more: Mapping[str, str]) -> dict[str, float]:
+        query = {"prefix": prefix, "fields": "items(name,timeCreated),nextPageToken", **more}
+        pages = self._pages("GET", f"{_base('STORAGE')}storage/v1/b/{self._bucket}/o", query)
+        found = (each for page in islice(pages, NOTE_PAGES) for each in page.get("items", []))
+        return {each["name"].removeprefix(prefix): _epoch(each["timeCreated"]) for each in found}
 
     # ---- changing ---------------------------------------------------------------------------------------------------
 
@@ -174,32 +231,34 @@ class Cloud:
             params={"uploadType": "media", "name": name},
             data=content.encode(),
             headers={"Content-Type": kind},
+            until=RUN_SECONDS + _REPORT_SECONDS,
         )
 
     # ---- calls ------------------------------------------------------------------------------------------------------
 
+    @property
+    def _groups(self) -> str:
+        return f"{_base('COMPUTE')}compute/v1/{self._place}/instanceGroupManagers"
+
     def _compute(self, method: str, path: str, **more: Any) -> dict[str, Any]:
         return self._call(method, f"{_base('COMPUTE')}compute/v1/{self._place}/{path}", **more)
 
-    def _pages(self, method: str, path: str, key: str) -> Iterator[dict[str, Any]]:
-        url = f"{_base('COMPUTE')}compute/v1/{self._place}/{path}"
-        return self._all_pages(method, url, key, {"maxResults": "500"})
-
-    def _all_pages(self, method: str, url: str, key: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    def _pages(self, method: str, url: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         page: dict[str, Any] = {}
         while True:
             more = {"pageToken": page["nextPageToken"]} if page else {}
-            page = self._call(method, url, params={**query, **more})
-            yield from page.get(key, [])
+            yield (page := self._call(method, url, params={**query, **more}))
             if not page.get("nextPageToken"):
                 return
 
-    def _call(self, method: str, url: str, **more: Any) -> dict[str, Any]:
+    def _call(self, method: str, url: str, until: float = RUN_SECONDS, **more: Any) -> dict[str, Any]:
         """Every call here may be repeated: it reads, or it asks for a state that is then there."""
         for left in reversed(range(_TRIES)):
-            problem = ""
+            problem, seconds = "", self._began + until - self._clock()
+            if seconds <= 0:
+                raise CallError(f"{method} {url.partition('?')[0]}: not called, the run is out of time")
             try:
-                answer = self._session.request(method, url, timeout=_TIMEOUT_SECONDS, **more)
+                answer = self._session.request(method, url, timeout=min(seconds, _TIMEOUT_SECONDS), **more)
             except Exception as error:
                 problem, passing = f"{type(error).__name__}: {error}", True
             else:
@@ -262,15 +321,17 @@ def _partial(url: str) -> str:
     return url[url.index("zones/") :]
 
 
-def _machine(listed: Mapping[str, Any], failing: Mapping[str, float], broken: Mapping[str, float]) -> Machine:
+def _machine(listed: Mapping[str, Any], failing: Mapping[str, float], notes: Notes) -> Machine:
     name = _partial(listed["instance"])
+    short = name.rpartition("/")[2]
     return Machine(
         name=name,
         status=listed.get("instanceStatus", ""),
         action=listed.get("currentAction", "NONE"),
         stockout=any(is_stockout(error.get("code", "")) for error in _attempt(listed)),
         failing_since=failing.get(name),
-        broken_at=broken.get(name.rpartition("/")[2]),
+        broken_at=notes.broken.get(short),
+        alive_at=notes.alive.get(short),
     )
 
 

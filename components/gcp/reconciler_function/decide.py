@@ -4,9 +4,9 @@ Nothing is remembered between two runs: what needs history comes from the backlo
 errors. So a reconciler that was down for an hour decides like one that was not. Standard library only: this file runs
 in the cloud function and in the simulation.
 
-No machine that runs is ever removed. Powered-off machines cannot get work; one that was not there when it was read
-needs longer to boot than the function lets pass until it removes it (`FRESH_READ_SECONDS`), so work that arrives in
-between meets nothing that is on its way out.
+No machine whose worker is alive is ever removed. Powered-off machines cannot get work; one that was not there when it
+was read needs longer to boot than the function lets pass until it removes it (`FRESH_READ_SECONDS`), so work that
+arrives in between meets nothing that is on its way out.
 
 Example:
     ```python
@@ -36,6 +36,9 @@ FAILING_SECONDS = 1200
 BROKEN_SECONDS = 900
 """How long a machine that could not run its worker keeps its place: a fleet that cannot work is then tried four times
 an hour, not without a pause."""
+SILENT_SECONDS = 1800
+"""How long a worker may be silent before its machine counts as frozen: six times as long as it waits between two signs
+of life."""
 FRESH_READ_SECONDS = 20
 """How long after it was read a machine may be removed that was not there: none boots and gets work in that time."""
 
@@ -75,6 +78,8 @@ class Machine:
     """The first failed attempt to create it that is known."""
     broken_at: float | None = None
     """When it wrote that it cannot run its worker."""
+    alive_at: float | None = None
+    """When its worker last wrote that it is alive; None for one that never did, such as a worker of an old image."""
 
     @property
     def state(self) -> State:
@@ -84,6 +89,10 @@ class Machine:
         if self.status in OFF:
             return "off" if self.action in _AT_REST else "absent"
         return "absent" if self.status in _ABSENT else "up"
+
+    def silent(self, now: float) -> bool:
+        """Whether it runs and its worker has not been heard for so long that it must be frozen."""
+        return self.state == "up" and self.alive_at is not None and now - self.alive_at >= SILENT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +174,7 @@ def decide(queue: Queue, now: float) -> list[Decision]:
     found = list(rung)
     for number, group in enumerate(queue.groups):
         is_open = group.open and not (number and closed)
+        found += _removal(group, [each.name for each in group.of("up") if each.silent(now)], "silent for half an hour")
         found += _powered_off(group, window, now) + (_never_there(group, is_open, window, now) if window else [])
     return found
 

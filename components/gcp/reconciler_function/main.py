@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import cloud as google
-from .cloud import CallError, Cloud, Reading, iso
+from .cloud import CallError, Cloud, Notes, Reading, iso
 from .decide import FRESH_READ_SECONDS, Decision, Queue, Sample, backlog, decide, warm
 
 REPORT = "fleet/reconciler.json"
@@ -41,15 +41,18 @@ def run(settings: Mapping[str, Any], cloud: Cloud) -> list[str]:
         What could not be read or done.
     """
     failures: list[str] = []
-    broken: dict[str, float] = {}
+    notes = Notes()
     try:
-        broken = cloud.broken()
+        notes = cloud.notes()
     except _UNREADABLE as error:
-        # Without them nobody's place is held: no reason to leave machines in the target size.
-        failures.append(_failed("error records", error))
+        # Without them nobody's place is held, and nobody counts as silent.
+        failures.append(_failed("what machines wrote", error))
+    wanted = _in_turn(settings["queues"], cloud.now() / settings["period_seconds"])
+    # What takes longest comes first, so that machines are removed soon after they were listed.
+    errors = {each["name"]: _errors(each, cloud) for each in wanted}
     queues = {}
-    for wanted in settings["queues"]:
-        queues[wanted["name"]], failed = _queue(wanted, cloud, broken)
+    for each in wanted:
+        queues[each["name"]], failed = _queue(each, cloud, errors[each["name"]], notes)
         failures += failed
     report = {"at": iso(cloud.now()), "period_seconds": settings["period_seconds"], "queues": queues}
     try:
@@ -59,11 +62,29 @@ def run(settings: Mapping[str, Any], cloud: Cloud) -> list[str]:
     return failures
 
 
-def _queue(wanted: Mapping[str, Any], cloud: Cloud, broken: Mapping[str, float]) -> tuple[dict[str, Any], list[str]]:
+def _in_turn(queues: Sequence[Mapping[str, Any]], number: float) -> list[Mapping[str, Any]]:
+    """The queues, each run beginning with another one: one that runs out of time leaves others behind than the last."""
+    first = int(number) % len(queues) if queues else 0
+    return [*queues[first:], *queues[:first]]
+
+
+def _errors(wanted: Mapping[str, Any], cloud: Cloud) -> list[list[dict[str, Any]]] | Exception:
+    """The errors of each group of a queue, or why they cannot be read."""
+    try:
+        return [cloud.errors(group["manager"]) for group in wanted["groups"]]
+    except _UNREADABLE as error:
+        return error
+
+
+def _queue(
+    wanted: Mapping[str, Any], cloud: Cloud, errors: list[list[dict[str, Any]]] | Exception, notes: Notes
+) -> tuple[dict[str, Any], list[str]]:
     """A queue's part of the report, and what failed."""
     name = wanted["name"]
     try:
-        read = [cloud.read(group, broken) for group in wanted["groups"]]
+        if isinstance(errors, Exception):
+            raise errors
+        read = [cloud.read(group, each, notes) for group, each in zip(wanted["groups"], errors, strict=True)]
     except _UNREADABLE as error:
         text = _failed(name, error)
         return {"backlog": None, "groups": {}, "decisions": [f"nothing: {text}"]}, [text]
@@ -110,14 +131,14 @@ def _carry_out(
 
 
 def _still_safe(decision: Decision, read: Reading, now: float) -> list[str]:
-    """Of the machines to remove those that cannot have come up since they were listed.
+    """Of the machines to remove those that cannot have come up, with work, since they were listed.
 
     github-aws-runners 5085: work that arrives between the look and the removal must not die with a machine.
     """
     if now - read.at <= FRESH_READ_SECONDS:
         return list(decision.machines)
-    off = {machine.name for machine in read.group.of("off")}
-    return [name for name in decision.machines if name in off]
+    gone = {each.name for each in read.group.machines or () if each.state == "off" or each.silent(now)}
+    return [name for name in decision.machines if name in gone]
 
 
 def _name_warm(queue: Queue, cloud: Cloud) -> list[str]:

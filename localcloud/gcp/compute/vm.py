@@ -291,6 +291,8 @@ class Vm:
         return {
             "GCE_METADATA_HOST": METADATA[0],
             "GOOGLE_BASE_URL": f"{self._host.url}/storage",
+            # A worker counts on the wall's clock, the reconciler that waits for its word on the cloud's.
+            "TIDEMILL_ALIVE_SECONDS": f"{max(300 / self._host.clock.factor, 0.05):g}",
             **{f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": f"{self._host.url}/{api}/" for api in apis},
         }
 
