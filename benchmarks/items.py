@@ -168,7 +168,7 @@ def killed(folder: Path, env: Mapping[str, str]) -> None:
     print("\nkill -9 of everything in the middle of 200 items of 30 ms, then the same command")
     write_items(folder, 200)
     marks = folder / "marks"
-    command = ["--", "sh", "-c", f"sleep 0.03; echo {{index}} $(date +%s.%N) >> {marks}"]
+    command = ["--", "sh", "-c", f"sleep 0.03; echo $TIDEMILL_INDEX $(date +%s.%N) >> {marks}"]
     shutil.rmtree(folder / "store", ignore_errors=True)
     process = subprocess.Popen(
         typed(folder, *command), cwd=folder, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

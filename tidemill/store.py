@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -382,22 +383,42 @@ def _google_login(uri: str) -> Any:
 
 def _translated(error: Exception, verb: str, uri: str) -> Exception:
     """An error of obstore as one of ours; only `StoreError` itself may pass when tried again."""
-    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        return StoreMissingError(f"{uri} does not exist.")
+    no_bucket = verb == "LIST" and "status code: 404" in str(error)
+    if no_bucket or isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return StoreMissingError(f"{'The bucket of ' * no_bucket}{uri} does not exist.")
     # Of a listing, obstore tells a refusal by its text only.
     refused = isinstance(error, (PermissionDeniedError, UnauthenticatedError, PermissionError))
     if refused or any(status in str(error) for status in ("status code: 401 Un", "status code: 403 Forbidden")):
-        return StoreDeniedError(f"{verb} of {uri} was refused: {_first_line(error)}")
+        return StoreDeniedError(f"{verb} of {uri} was refused: {_answer(error)}")
     if isinstance(error, NotSupportedError) or "<Code>NotImplemented</Code>" in str(error):
         return CallerError.about(
             "store", uri, "a store with conditional create", "Use one that supports If-None-Match."
         )
     if isinstance(error, InvalidPathError) or "Could not parse path" in str(error):
-        allowed = "names without empty, `.` or `..` parts"
-        return CallerError.about("uri", uri, allowed, "Let the program read such an object by its {uri}.")
+        return _unreadable(uri, error)
     if isinstance(error, (InterruptedError, StoreError, CallerError)):
         return error
-    return StoreError(f"{verb} of {uri} failed: {_first_line(error)}")
+    return StoreError(f"{verb} of {uri} failed: {_answer(error)}")
+
+
+def _unreadable(uri: str, error: Exception) -> CallerError:
+    """That obstore takes no such name, with the name: of a listing, only obstore's text has it."""
+    named = re.search(r'Path "(.*?)"[ :]', str(error), re.DOTALL)
+    return CallerError(
+        f"{uri}: the name {(named[1] if named else uri)!r} has an empty, `.` or `..` part or a control character, and "
+        "cannot be read. Rename the object, or list only the others. A program can still read it by its {uri}."
+    )
+
+
+def _answer(error: Exception) -> str:
+    """What a store answered, without how it was asked; for other errors their first line."""
+    text = str(error)
+    if code := re.search(r"<Code>(\w+)</Code>", text):
+        said = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)
+        return f"{code[1]}: {said[1]}" if said and said[1] != code[1] else code[1]
+    if said := re.search(r'"message": *"((?:[^"\\]|\\.)*)"', text):
+        return said[1]
+    return _first_line(error).rpartition("non-2xx status code: ")[2]
 
 
 def _first_line(error: Exception) -> str:

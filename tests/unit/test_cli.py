@@ -97,11 +97,6 @@ def test_submit_reads_standard_input(stack, capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out)["items"] == 5
 
 
-def test_submit_warns_of_what_is_no_placeholder(stack, capsys):
-    assert run(["submit", "--queue", "cpu", "s3://raw/1.jpg", "--", "x", "{inptu}"]) == 0
-    assert "{inptu} in the command is no placeholder" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("failed", "code"), [([], 0), ([1], 1)])
 def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, code):
     job = submitted(capsys)

@@ -123,12 +123,15 @@ def test_a_shell_is_asked_for(stack, capsys):
 
 def test_what_a_command_may_not_mean_is_said(stack, capsys):
     for program, words in [
-        (["x", "|", "y", "{uri}"], "'|' reaches the program as it stands"),
-        (["x", "fixed"], "the command does not name its item"),
-        (["x", "$(ls)", "{uri}"], "'$(ls)' reaches the program as it stands"),
+        (["x", "|", "y", "{uri}"], "'|' reaches the program as it is"),
+        (["x", "fixed"], "The command does not name its item"),
+        (["x", "$(ls)", "{uri}"], "'$(ls)' reaches the program as it is"),
+        (["x", "{uri}"], "The command has no {output}"),
+        (["x", "{thing}", "{uri}"], "{thing} in the command is not a placeholder"),
     ]:
         assert words in said(capsys, "submit", "--queue", "cpu", "s3://raw/1.jpg", "--", *program).err
-    assert "stands" not in said(capsys, "submit", "--queue", "cpu", "s3://raw/1.jpg", "--", "x", "{uri}").err
+    err = said(capsys, "submit", "--queue", "cpu", "s3://raw/1.jpg", "--", "x", "{uri}", "{output}").err
+    assert "program" not in err
 
 
 @pytest.mark.parametrize("arguments", [["--", "features:extract"], ["--function", "features:extract"]])

@@ -9,6 +9,7 @@ import pytest
 
 from tests.stored import read_items
 from tests.unit.client_fakes import pipeline, uris
+from tidemill.client.fetched import Fetched
 from tidemill.client.items import LINE_BYTES, open_items, translate
 from tidemill.client.spool import Spool
 from tidemill.errors import CallerError
@@ -18,9 +19,11 @@ from tidemill.store import Store, Stores
 NO_FILES = ["work", "{uri}"]
 
 
-def read(items, staged=False, **how):
+def read(items, staged=False, cloud="local", **how):
     """What a job would hold: (uri, metadata) of each item."""
-    spool = Spool(staged).fill(open_items(items, stores=how.pop("stores", Stores()), **how))
+    spool = Spool(Fetched(cloud, True) if staged else None).fill(
+        open_items(items, stores=how.pop("stores", Stores()), **how)
+    )
     lines = [json.loads(line) for text, _ in spool.frames([10**9]) for line in text.split(b"\n")]
     assert len(lines) == spool.count
     return [(line, None) if isinstance(line, str) else (line["uri"], line["meta"]) for line in lines]
@@ -54,8 +57,12 @@ def test_text(name, tmp_path):
 
 
 WRONG = {
-    "a NUL": (b"a\nb\0c\n", "l", "line 2 holds a NUL"),
-    "a NUL beyond the first block": (b"abcdefg\n" * 300_000 + b"\0\n", "l", "line 300001 holds a NUL"),
+    "a NUL": (b"a\nb\0c\n", "l", "line 2 is 'b\\x00c', which holds a NUL"),
+    "a NUL beyond the first block": (
+        b"abcdefg\n" * 300_000 + b"\0\n",
+        "l",
+        "line 300001 is '\\x00', which holds a NUL",
+    ),
     "invalid UTF-8": (b"a\n\nb\xff\n", "l", "line 3 is not UTF-8 (byte 0xff at column 2)"),
     "UTF-16": ("a\nb".encode("utf-16"), "l", "is UTF-16"),
     "a line of one MB": (b"a\n" + b"x" * 1_000_000 + b"\nb\n", "l", "line 2 is longer than 65536 bytes"),
@@ -65,7 +72,11 @@ WRONG = {
     "JSON lines: NaN": (b'{"uri": "a", "x": NaN}\n', "l.jsonl", "line 1 is not JSON (NaN is no JSON number)"),
     "JSON lines: no uri": (b'{"url": "a"}\n', "l.jsonl", 'line 1 has no text under the key "uri"'),
     "JSON lines: a number": (b"7\n", "l.jsonl", 'line 1 has no text under the key "uri"'),
-    "JSON lines: a line break in a uri": (b'"a\\nb"\n', "l.jsonl", "line 1 holds a NUL or a line break"),
+    "JSON lines: a line break in a uri": (
+        b'"a\\nb"\n',
+        "l.jsonl",
+        "line 1 is 'a\\nb', which holds a NUL or a line break",
+    ),
     "JSON lines: half a character": (b'"a\\ud800"\n', "l.jsonl", "which is not UTF-8"),
     "JSON lines: nested too deep": (b"[" * 50_000 + b"\n", "l.jsonl", "line 1 is not JSON"),
     "JSON lines: an empty uri": (b'{"uri": " "}\n', "l.jsonl", "line 1 is empty"),
@@ -182,16 +193,16 @@ def test_a_pattern_is_a_whole_name():
 
 def test_duplicates_are_counted_exactly_and_kept():
     many = [f"s3://raw/{n}.jpg" for n in range(60_000)]
-    spool = Spool(False).fill(open_items([*many, *many[:7], many[0]], stores=Stores()))
+    spool = Spool(None).fill(open_items([*many, *many[:7], many[0]], stores=Stores()))
     assert spool.duplicates()[0] == 8
-    assert Spool(False).fill(open_items(many, stores=Stores())).duplicates() == (0, None)
+    assert Spool(None).fill(open_items(many, stores=Stores())).duplicates() == (0, None)
 
 
 def test_a_submit_says_that_items_are_repeated():
     target, _ = pipeline()
     said: list[str] = []
     job = target.submit(NO_FILES, ["a", "b", "a"], queue="cpu", say=said.append)
-    assert '1 item is the same as one before, e.g. "a"; each runs on its own.' in said
+    assert '1 item is a duplicate (e.g. "a"); the copy runs.' in said
     assert [item.uri for item in read_items(target.store, job.id)] == ["a", "b", "a"]
 
 

@@ -276,7 +276,7 @@ def test_status_shows_what_machines_said_first():
     said: list[str] = []
     backend.state = QueueState(True, True, "")
     target.submit(COMMAND, uris(1), queue="cpu", say=said.append)
-    assert said[0] == "a machine could not run its worker within the last day: i-1: no GPU"
+    assert said[1] == "a machine could not run its worker within the last day: i-1: no GPU"
 
 
 def test_speed_and_rest_come_from_the_times_of_records(monkeypatch):

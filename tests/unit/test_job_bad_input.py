@@ -41,6 +41,7 @@ def stack(tmp_path, monkeypatch):
     (tmp_path / "long.txt").write_bytes(b"s3://raw/" + b"x" * 1_000_000 + b"\n")
     (tmp_path / "relative.txt").write_text("s3://raw/1.jpg\nphotos/2.jpg\n")
     (tmp_path / "unreadable").mkdir()
+    (tmp_path / "local.py").write_text("")
     return store, backend
 
 
@@ -96,6 +97,36 @@ SUBMITS = {
         ["--queue", "cpu", "--shell", ITEM, "--", "cat {input} | wc -l"],
         '"$TIDEMILL_INPUT" in place of {input}',
     ),
+    "a template that was not filled in": (
+        ["--queue", "cpu", "s3://[BUCKET]/x.jpg", *PROGRAM],
+        "items[0] is 's3://[BUCKET]/x.jpg', which is not a valid URI",
+    ),
+    "an item's name in code of a shell": (
+        ["--queue", "cpu", ITEM, "--", "timeout", "9", "bash", "-euo", "pipefail", "-c", "wc -c < {input}"],
+        '--shell -- \'sha256sum "$TIDEMILL_INPUT" > "$TIDEMILL_OUTPUT/sum.txt"\', or pass an argument: sh -c',
+    ),
+    "an item's name in code of Python": (
+        ["--queue", "cpu", ITEM, "--", "python3", "-c", "print('{uri}')"],
+        "command[2] is code for python3: {uri} in it would let an item's name run as code. Pass {uri} as an argument",
+    ),
+    "a command line in one word": (
+        ["--queue", "cpu", ITEM, "--", "python3 x.py {input} {output}"],
+        "a whole command line in one word. Leave the quotes out",
+    ),
+    "a placeholder with a typo": (
+        ["--queue", "cpu", ITEM, "--", "x", "{inptu}"],
+        "{inptu} in the command is not a placeholder. Did you mean 'input'?",
+    ),
+    "code that is not sent": (["--queue", "cpu", ITEM, "--", "{code}/x", "{input}"], "and no code is sent. Give the"),
+    "a script that stays here": (
+        ["--queue", "cpu", ITEM, "--", "python3", "-u", "local.py", "{input}"],
+        "local.py is a file of this machine, and the queue's machines do not have it",
+    ),
+    "a program that stays here": (["--queue", "cpu", ITEM, "--", "./local.py", "{input}"], "Send its folder: --code ."),
+    "a module with its ending": (
+        ["--queue", "cpu", ITEM, "--function", "local.py:run"],
+        "a module is named without .py: --function local:run",
+    ),
     "a shell and several words": (
         ["--queue", "cpu", "--shell", ITEM, "--", "cat", "$TIDEMILL_INPUT"],
         "--shell takes one text after --",
@@ -104,11 +135,14 @@ SUBMITS = {
         ["--queue", "cpu", "--items", "latin.txt", *PROGRAM],
         "items file latin.txt, line 2 is not UTF-8 (byte 0xe9 at column 13). Save the list as UTF-8",
     ),
-    "a NUL in a list": (["--queue", "cpu", "--items", "nul.txt", *PROGRAM], "items file nul.txt, line 3 holds a NUL"),
+    "a NUL in a list": (
+        ["--queue", "cpu", "--items", "nul.txt", *PROGRAM],
+        "nul.txt, line 3 is 's3://raw/\\x00.jpg', which holds a NUL",
+    ),
     "a line of a megabyte": (["--queue", "cpu", "--items", "long.txt", *PROGRAM], "line 1 is longer than 65536 bytes"),
     "a relative path": (
         ["--queue", "cpu", "--items", "relative.txt", *PROGRAM],
-        "items file relative.txt, line 2 is 'photos/2.jpg', a relative path; allowed: a URI",
+        "items file relative.txt, line 2 is 'photos/2.jpg', a relative path; give a URI",
     ),
     "an empty URI": (["--queue", "cpu", "", *PROGRAM], "items[0] is empty"),
     "items twice": (["--queue", "cpu", "--items", "empty.txt", ITEM, *PROGRAM], "--items is 'empty.txt' and URIs are"),

@@ -128,7 +128,7 @@ def test_an_output_elsewhere_is_looked_at(monkeypatch):
     assert backend.arrays == []
     monkeypatch.setattr(Elsewhere, "error", StoreDeniedError("no"))
     assert submit(target, output="s3://elsewhere/x", say=said.append).enqueued == 1
-    assert "s3://elsewhere/x cannot be looked at with your login" in said[0]
+    assert any("s3://elsewhere/x cannot be looked at with your login" in text for text in said)
 
 
 WRITABLE = ["s3://features/vision", "s3://all"]
@@ -166,12 +166,50 @@ def test_the_stores_own_out_is_always_allowed():
     assert submit(target, output=f"{target.descriptor.store}/out/mine").enqueued == 1
 
 
-def test_a_relative_path_is_refused_unless_the_machines_are_this_machine(monkeypatch):
-    target, backend = pipeline()
-    with pytest.raises(CallerError, match="a relative path"):
-        target.submit(["x", "{input}"], ["photos/1.jpg"], queue="cpu")
-    monkeypatch.setattr(backend, "local", True, raising=False)
-    assert target.submit(["x", "{input}"], ["photos/1.jpg"], queue="cpu").spec.items_total == 1
+CLOUD, SHARED, LOCAL = {"cloud": "aws"}, {"cloud": "aws", "files": True}, {"cloud": "local", "files": True}
+ITEMS = {
+    "a relative path on a cloud": ("photos/1.jpg", CLOUD, "a path of this machine.*aws s3 sync.*tidemill run"),
+    "an absolute path on a cloud": ("/data/1.jpg", CLOUD, "a path of this machine"),
+    "a file URI on a cloud": ("file:///data/1.jpg", CLOUD, "a path of this machine"),
+    "a relative path, shared files": ("photos/1.jpg", SHARED, "a relative path"),
+    "an absolute path, shared files": ("/data/1.jpg", SHARED, None),
+    "a relative path here": ("photos/1.jpg", LOCAL, None),
+    "a template that was not filled in": ("s3://[BUCKET]/x.jpg", LOCAL, "not a valid URI"),
+    "half a template": ("s3://[x", CLOUD, "not a valid URI"),
+    "a file URI with a bracket": ("file://[x/y", LOCAL, "not a valid URI"),
+    "a NUL in disguise": ("file:///tmp/a%00b", LOCAL, "holds a NUL"),
+    "a bucket": ("s3://raw", CLOUD, "names no object"),
+    "a folder": ("s3://raw/a/", CLOUD, "empty, `.` or `..` part"),
+    "two slashes": ("s3://raw/a//b", CLOUD, "empty, `.` or `..` part"),
+    "a tab": ("s3://raw/a\tb", CLOUD, "a control character"),
+    "a web address": ("https://example.com/1.jpg", CLOUD, "which Tidemill does not fetch"),
+    "brackets and other characters": ("s3://raw/a [1] ü%00.jpg", CLOUD, None),
+}
+
+
+@pytest.mark.parametrize(("uri", "where", "says"), ITEMS.values(), ids=ITEMS)
+def test_an_item_that_cannot_be_fetched_is_refused_with_its_place(tmp_path, uri, where, says):
+    store = f"file://{tmp_path}" if where.get("files") else "memory://"
+    target, backend = pipeline(store, cloud=where["cloud"])
+    items = tmp_path / "list.txt"
+    items.write_text(f"s3://raw/0.jpg\n{uri}\n")
+    if says is None:
+        assert target.submit(["x", "{input}"], items, queue="cpu").spec.items_total == 2
+        return
+    with pytest.raises(CallerError, match=rf"list\.txt, line 2 is .*{says}"):
+        target.submit(["x", "{input}"], items, queue="cpu")
+    assert backend.arrays == []
+
+
+def test_what_is_only_a_name_is_not_looked_at(tmp_path):
+    target, _ = pipeline()
+    here = tmp_path / "here.txt"
+    here.touch()
+    said: list[str] = []
+    assert (
+        target.submit(["x", "{uri}"], [str(here), "s3://[x", "7"], queue="cpu", say=said.append).spec.items_total == 3
+    )
+    assert any("here.txt is a file of this machine" in text for text in said)
 
 
 def test_pipelines_of_a_newer_schema_are_refused(tmp_path):

@@ -167,17 +167,22 @@ class TestOutcomes:
 class TestStart:
     @pytest.mark.parametrize(
         ("name", "said"),
-        [("three", "the function needs a, b"), ("nothing", "has no attribute 'nothing'"), ("MODULE.x", "MODULE")],
+        [
+            ("work:three", "the function needs a, b"),
+            ("late:nothing", "has no attribute 'nothing'"),
+            ("late:sep.x", "has no attribute 'x'"),
+        ],
     )
     def test_a_function_that_cannot_be_called_stops_the_job(self, code, name, said):
-        ran = run(code, name, "--items", code.items(200))
+        (code.folder / "late.py").write_text("from os import *\n")  # what it defines, only an import tells
+        ran = code.run("--items", code.items(200), "--env", f"IMPORTS={code.folder}/imports", "--function", name)
         assert ran.returncode == 1, ran.stdout
         assert code.ledger.is_cancelled()
         assert said in code.ledger.cancellation()["reason"]
         assert len(code.ledger.start_failures()) == 5
 
     def test_a_broken_import_is_told_with_its_traceback(self, code):
-        (code.folder / "broken.py").write_text("import no_such_module_anywhere\n")
+        (code.folder / "broken.py").write_text("import no_such_module_anywhere\ndef f(): ...\n")
         ran = code.run("--workers", "2", "--items", code.items(200), "--function", "broken:f")
         assert ran.returncode == 1
         assert "No module named 'no_such_module_anywhere'" in ran.stdout

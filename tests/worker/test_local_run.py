@@ -113,7 +113,7 @@ def here(tmp_path):
 
 class TestCommands:
     def test_every_item_runs_once_and_the_same_command_finds_nothing_to_do(self, here):
-        program = f"echo {{uri}} {{index}} >> {here.folder / 'marks'}; echo out > {{output}}/file"
+        program = f"echo $TIDEMILL_URI $TIDEMILL_INDEX >> {here.folder / 'marks'}; echo out > $TIDEMILL_OUTPUT/file"
         command = ["--workers", "2", "--items", here.items(30), "--", "sh", "-c", program]
         first = here.run(*command)
         assert first.returncode == 0, first.stderr
@@ -126,7 +126,7 @@ class TestCommands:
         assert not list((here.folder / "scratch" / "workers").iterdir())
 
     def test_the_other_verbs_work_on_it(self, here):
-        ran = here.run("--json", "a", "b", "--", "sh", "-c", "echo said {uri}; test {uri} = a")
+        ran = here.run("--json", "a", "b", "--", "sh", "-c", "echo said $1; test $1 = a", "sh", "{uri}")
         assert ran.returncode == 1, ran.stderr
         said = json.loads(ran.stdout)
         assert (said["succeeded"], said["failed"], said["state"]) == (1, 1, "finished")
@@ -163,7 +163,7 @@ class TestCommands:
 
 
 class TestKilled:
-    COMMAND = "sleep 0.1; echo {{index}} $(date +%s.%N) >> {marks}"
+    COMMAND = "sleep 0.1; echo $TIDEMILL_INDEX $(date +%s.%N) >> {marks}"
 
     def command(self, here):
         text = self.COMMAND.format(marks=here.folder / "marks")
@@ -251,7 +251,7 @@ class TestReclaims:
 
     def test_an_item_that_kills_its_worker_is_poison_and_stops_nothing(self, here):
         ran = here.run(
-            "--workers", "2", "--items", here.items(6), "--", "sh", "-c", "test {index} != 3 || kill -9 $PPID"
+            "--workers", "2", "--items", here.items(6), "--", "sh", "-c", "test $TIDEMILL_INDEX != 3 || kill -9 $PPID"
         )
         assert ran.returncode == 1, ran.stderr
         outcomes = here.outcomes()
@@ -302,8 +302,8 @@ class TestGoingOn:
 
     def test_a_resumed_chunk_goes_on_where_it_was(self, here):
         gate, marks = here.folder / "gate", here.folder / "marks"
-        wait = f"test {{index}} -lt 10 || until [ -e {gate} ]; do sleep 0.05; done"
-        program = ["--", "sh", "-c", f"{wait}; echo {{index}} >> {marks}"]
+        wait = f"test $TIDEMILL_INDEX -lt 10 || until [ -e {gate} ]; do sleep 0.05; done"
+        program = ["--", "sh", "-c", f"{wait}; echo $TIDEMILL_INDEX >> {marks}"]
         run = here.start("--workers", "1", "--chunk-size", "30", "--items", here.items(30), *program)
         until(lambda: list(here.store.glob("jobs/*/r0/progress/0/*")), "progress", SECONDS)
         run.kill()

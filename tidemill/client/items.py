@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -80,7 +80,7 @@ def open_items(
     if form is not None and form not in FORMATS:
         raise CallerError.about("items_format", form, " or ".join(FORMATS), "Leave it out: it follows from the name.")
     if not isinstance(items, (str, Path)):
-        return ItemList(items)
+        return ItemList(_checked(items))
     name = str(items)
     if name == "-":
         return _lines(cast(BinaryIO, sys.stdin.buffer), "standard input", name, form, column)
@@ -89,7 +89,19 @@ def open_items(
     path = Path(name)
     if path.is_dir():
         return ItemFolder(path)
+    if _WILD.search(name) and not path.exists():
+        return ItemPattern(name)
     return _lines(_opened(path), f"items file {path}", name, form, column)
+
+
+def _checked(items: Any) -> Iterable[str | Item]:
+    """Refuse what yields something else than items when it is iterated."""
+    kind = type(items).__name__
+    if hasattr(items, "columns"):
+        raise CallerError(f"items is a {kind}. Give the column that holds the items, or a list of tidemill.Item.")
+    if isinstance(items, (Mapping, bytes)) or not isinstance(items, Iterable):
+        raise CallerError(f"items is a {kind}. Give a list of URIs or tidemill.Item, or the path of a list or folder.")
+    return items
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -264,8 +276,12 @@ class CsvTable:
 
     def __iter__(self) -> Iterator[Block]:
         text = io.TextIOWrapper(self._stream, encoding="utf-8-sig", newline="")
-        rows = csv.reader(text, strict=True)
+        rows = csv.reader((), strict=True)
         try:
+            first = text.readline()
+            # Spreadsheets write semicolons where the comma is the decimal sign.
+            delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+            rows = csv.reader(chain([first] if first else (), text), strict=True, delimiter=delimiter)
             header = next(rows, [])
             at = self._position(header)
             while batch := list(islice(self._rows(rows, header), _BLOCK_ITEMS)):
@@ -316,7 +332,10 @@ class ItemFolder:
     def _files(self) -> Iterator[str]:
         for folder, folders, files in os.walk(self._folder, onerror=self._refuse):
             folders.sort()
-            yield from (os.path.join(folder, name) for name in sorted(files))
+            yield from (path for name in sorted(files) if self._wanted(path := os.path.join(folder, name)))
+
+    def _wanted(self, path: str) -> bool:
+        return True
 
     def _refuse(self, error: OSError) -> None:
         raise CallerError(f"{self.label}: {error.filename} cannot be read ({error.strerror}). Mend its permissions.")
@@ -326,11 +345,27 @@ class ItemFolder:
         return f"{self.label}, file {place + 1}"
 
 
+class ItemPattern(ItemFolder):
+    """Files whose paths match a pattern, as `StorePrefix` reads one."""
+
+    def __init__(self, pattern: str) -> None:
+        whole = os.path.abspath(pattern)
+        root = whole[: whole.rindex("/", 0, cast("re.Match[str]", _WILD.search(whole)).start())] or "/"
+        if not Path(root).is_dir():
+            raise CallerError(f"items {pattern}: the folder {root} does not exist.")
+        super().__init__(Path(root))
+        self._pattern = re.compile(translate(whole))
+        self.label = f"items {pattern}"
+
+    def _wanted(self, path: str) -> bool:
+        return bool(self._pattern.fullmatch(path))
+
+
 class StorePrefix:
     """Objects of a store under a prefix or with names that match a pattern, listed as they stream.
 
-    `*` and `?` stay within a folder, `**` crosses folders, `[...]` is a set of characters. The empty objects that
-    consoles make for folders are no items.
+    `*` and `?` stay within a folder, `**` crosses folders, `[...]` is a set of characters. The objects that consoles
+    make for folders are no items.
     """
 
     def __init__(self, uri: str, stores: Stores) -> None:
@@ -356,16 +391,18 @@ class StorePrefix:
                 yield self._root + tail
 
     def _objects(self) -> Iterator[str]:
-        """Names, without the markers of folders: empty, and the beginning of the name that follows."""
-        marker: str | None = None
+        """Names, without the markers of folders: `x/` of a bucket is listed as `x`, before the names that follow."""
+        held: tuple[str, int] | None = None
         for name, size, _ in self._store.entries(self._prefix):
-            if marker is not None and not name.startswith(f"{marker}/"):
-                yield marker
-            marker = None if size else name
-            if size:
-                yield name
-        if marker is not None and marker != self._prefix.rstrip("/"):
-            yield marker
+            if held and self._is_item(*held, followed=name.startswith(f"{held[0]}/")):
+                yield held[0]
+            held = name, size
+        if held and self._is_item(*held, followed=held == (self._prefix.rstrip("/"), 0)):
+            yield held[0]
+
+    def _is_item(self, name: str, size: int, followed: bool) -> bool:
+        # Some tools write a byte into a marker. Then only a look at the object tells it from one called `x`.
+        return not followed or (size > 0 and self._store.size(name) is not None)
 
     def where(self, place: int) -> str:
         """`items s3://raw/**.jpg, object 3`."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from tidemill.code import PACKAGE_FILES, PLACEHOLDER, REQUIREMENTS, Packed
+from tidemill.code import PACKAGE_FILES, REQUIREMENTS, Packed
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
-from tidemill.job import PLACEHOLDERS, JobSpec, unknown_placeholders
+from tidemill.job import JobSpec
 from tidemill.store import Store, Stores
 
 if TYPE_CHECKING:
@@ -23,28 +22,6 @@ PROBE = "jobs/conditional-create"
 """The object that shows that the store can be written and has a conditional create. It stays there."""
 SHOWN = 6
 """Prefixes that an error names."""
-_SHELL_WORDS = re.compile(r"^(\||\|\||&|&&|;|<|>|>>|2>|2>&1)$|\$\(|`|^\*|/\*")
-
-
-def remarks(spec: JobSpec) -> Iterator[str]:
-    """What of a command may not be what its author means."""
-    command = spec.command or []
-    for word in unknown_placeholders(command):
-        if word == PLACEHOLDER.strip("{}") and spec.code:
-            continue
-        yield f"{{{word}}} in the command is no placeholder and reaches the program as it stands."
-    if not command:
-        return
-    text = " ".join(command)
-    named = any(f"{{{name}}}" in text or f"TIDEMILL_{name.upper()}" in text for name in PLACEHOLDERS)
-    if not named and "TIDEMILL_META" not in text:
-        yield (
-            "the command does not name its item ({input}, {uri} or {index}): every run gets the same arguments, and "
-            "only TIDEMILL_URI in its environment differs."
-        )
-    if Path(command[0]).name not in ("sh", "bash", "dash", "zsh"):
-        for word in (word for word in command if _SHELL_WORDS.search(word)):
-            yield f"{word!r} reaches the program as it stands, for no shell reads the command: use --shell for that."
 
 
 def check_packages(pipeline: Pipeline, spec: JobSpec, packed: Packed | None) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,10 +16,10 @@ from itertools import islice
 from json.encoder import encode_basestring
 from typing import BinaryIO, cast
 
+from tidemill.client.fetched import Fetched
 from tidemill.client.items import LINE_BYTES, Block, ItemSource
-from tidemill.errors import CallerError
+from tidemill.errors import CallerError, shown
 
-_REACHABLE = re.compile(r"/|[^/:]+://")
 _BITS = 1 << 27
 """Bits of the filter that finds duplicates: 16 MiB, of which a small job touches next to nothing."""
 _DUPLICATES = 100_000
@@ -40,16 +39,17 @@ class Spool:
     """The items of a job. `fill` it once, then read `frames`.
 
     Args:
-        staged: Whether the machines fetch the items: then a relative path is a mistake.
+        fetched: Where the machines fetch the items; None where they are mere names.
     """
 
-    def __init__(self, staged: bool) -> None:
-        self._staged = staged
+    def __init__(self, fetched: Fetched | None) -> None:
+        self._fetched = fetched
         self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - lives as long as the spool
         self._digest = hashlib.sha256()
         self._seen = bytearray(_BITS // 8)
         self._again: set[int] = set()
         self.count = 0
+        self.first = ""
 
     def fill(self, source: ItemSource) -> Spool:
         """Read a source to its end.
@@ -81,6 +81,7 @@ class Spool:
             for uri, place in zip(uris, block.places, strict=True):
                 self._refuse(uri, source.where(place))
         lines = [encode_basestring(uri) for uri in uris] if block.metas is None else self._with_meta(source, block)
+        self.first = self.first or uris[0]
         self._look_for_duplicates(lines)
         data = ("\n".join(lines) + "\n").encode()
         self._digest.update(data)
@@ -98,24 +99,21 @@ class Spool:
             return False
         # A character has at most four bytes.
         short = max(map(len, uris)) <= LINE_BYTES // 4
-        return short and (not self._staged or all(map(_REACHABLE.match, uris)))
+        return short and (self._fetched is None or all(map(self._fetched.plain, uris)))
 
     def _refuse(self, uri: object, where: str) -> None:
         if not isinstance(uri, str):
-            raise CallerError(f"{where} is {uri!r}; an item is a string: a URI or a path.")
+            raise CallerError(f"{where} is {shown(uri)}; an item is a string (a URI or a path) or a tidemill.Item.")
         if "\0" in uri or "\n" in uri:
-            raise CallerError(f"{where} holds a NUL or a line break; an item is one URI or path on one line.")
+            raise CallerError(f"{where} is {shown(uri)}, which holds a NUL or a line break. Rename it.")
         if not encodable(uri):
             raise CallerError(f"{where} is {uri!r}, which is not UTF-8. Give an item whose name is UTF-8 text.")
         if not uri.strip():
             raise CallerError(f"{where} is empty; an item is a URI or a path. Leave it out.")
         if len(uri.encode()) > LINE_BYTES:
             raise CallerError(f"{where} is longer than {LINE_BYTES} bytes. Give one item a line.")
-        if self._staged and not _REACHABLE.match(uri):
-            raise CallerError(
-                f"{where} is {uri!r}, a relative path; allowed: a URI (s3://...) or an absolute path "
-                "that the machines see. Use {uri} instead of {input} if the item is no file."
-            )
+        if self._fetched and (problem := self._fetched.problem(uri)):
+            raise CallerError(f"{where} is {shown(uri)}, {problem}")
 
     def _with_meta(self, source: ItemSource, block: Block) -> list[str]:
         lines = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.deliveries import enqueue, write_round
+from tidemill.client.fetched import Fetched
 from tidemill.client.fleet import SHOWN, fleet_errors, image_faults, machine_words
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
 from tidemill.client.place import Place
-from tidemill.client.preflight import check_output, check_packages, check_store, remarks
+from tidemill.client.preflight import check_output, check_packages, check_store
+from tidemill.client.program import Program, check_program
 from tidemill.client.spool import Spool, encodable
 from tidemill.code import Packed, in_code, pack, upload
 from tidemill.descriptor import SPEC_VERSION
@@ -75,7 +78,8 @@ def submit(pipeline: Pipeline, asked: Submission, say: Callable[[str], None]) ->
     draft = _draft(asked, packed)
     _check_version(pipeline, draft)
     check_packages(pipeline, draft, packed)
-    for remark in remarks(draft):
+    code = None if asked.code is None else Path(asked.code).resolve()
+    for remark in check_program(Program(draft, code, pipeline.descriptor.cloud == "local")):
         say(remark)
     if draft.slots > 1 and pipeline.descriptor.cloud == "gcp":
         say("slots has no effect on GCP: a machine runs as many items side by side as fit.")
@@ -111,12 +115,14 @@ def _read_through(pipeline: Pipeline, asked: Submission, draft: JobSpec, say: Ca
     """Check, encode and fingerprint every item."""
     stores = Stores(pipeline.store, pipeline.descriptor.region, user_login=True)
     source = open_items(asked.items, form=asked.items_format, column=asked.items_column, stores=stores)
-    # Where the machines are this machine, a relative path is as good as any.
-    spool = Spool(draft.stages_input and not getattr(pipeline.backend, "local", False)).fill(source)
+    cloud, files = pipeline.descriptor.cloud, pipeline.store.uri.startswith("file://")
+    spool = Spool(Fetched(cloud, files) if draft.stages_input else None).fill(source)
+    if not files and "://" not in spool.first and os.path.exists(spool.first):
+        say(f"{spool.first} is a file of this machine; the queue's machines do not have it.")
     repeated, example = spool.duplicates()
     if repeated:
-        verb = "is" if repeated == 1 else "are"
-        say(f"{_plural(repeated, 'item')} {verb} the same as one before, e.g. {example}; each runs on its own.")
+        verb, copy = ("is a duplicate", "the copy") if repeated == 1 else ("are duplicates", "each copy")
+        say(f"{_plural(repeated, 'item')} {verb} (e.g. {example}); {copy} runs.")
     return spool
 
 

@@ -1,0 +1,70 @@
+"""Which items machines can fetch: what a worker would refuse for certain, a submit refuses before."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+_PLAIN = re.compile(r"(?:s3|gs)://[A-Za-z0-9._-]+(?:/(?!\.{1,2}(?:/|$))[^/\x00-\x1f]+)+$")
+"""What needs no closer look: most items of most jobs."""
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_UPLOAD = {"aws": "aws s3 sync FOLDER s3://BUCKET/FOLDER", "gcp": "gcloud storage cp -r FOLDER gs://BUCKET"}
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Where items are fetched.
+
+    Attributes:
+        cloud: Whose machines fetch them.
+        files: Whether these machines see this machine's files.
+    """
+
+    cloud: Literal["aws", "gcp", "local"]
+    files: bool
+
+    def plain(self, uri: str) -> bool:
+        """Whether an item is fine at first sight."""
+        return _PLAIN.match(uri) is not None
+
+    def problem(self, uri: str) -> str | None:
+        """Why an item cannot be fetched, and what to do, as what follows "the item is X, "; None where it can be."""
+        scheme, is_uri, rest = uri.partition("://")
+        if not is_uri:
+            return self._path_problem(uri)
+        try:
+            path = unquote(urlsplit(uri).path)
+        except ValueError as error:
+            return f"which is not a valid URI ({error}). Correct it."
+        if scheme == "file":
+            return "which holds a NUL. Correct it." if "\0" in path else self._path_problem(path)
+        return _object_problem(scheme, *rest.partition("/")[::2])
+
+    def _path_problem(self, path: str) -> str | None:
+        if not self.files:
+            return (
+                f"a path of this machine, which the queue's machines do not have. Upload the files first "
+                f"({_UPLOAD.get(self.cloud, 'to a bucket')}), or run the job here: tidemill run. If the item is not a "
+                "file, or is on a mount of the machines, use {uri} instead of {input}."
+            )
+        if self.cloud != "local" and not path.startswith("/"):
+            return "a relative path; give a URI or an absolute path. Use {uri} instead of {input} if it is not a file."
+        return None
+
+
+def _object_problem(scheme: str, bucket: str, name: str) -> str | None:
+    if scheme not in ("s3", "gs"):
+        return (
+            "which Tidemill does not fetch: it fetches s3:// and gs:// objects. Use {uri} instead of {input} if the "
+            "program fetches its items itself."
+        )
+    if not bucket or not name:
+        return "which names no object. Name one, such as s3://bucket/image.jpg; --items takes a prefix."
+    if any(part in ("", ".", "..") for part in name.split("/")) or _CONTROL.search(name):
+        return (
+            "which cannot be fetched: its name has an empty, `.` or `..` part or a control character. Rename the "
+            "object, or use {uri} instead of {input} if the program can read it."
+        )
+    return None

@@ -1,0 +1,72 @@
+"""What can be known of a function without importing it: its module is parsed, where it is at hand."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tidemill.errors import CallerError, nearest
+
+
+def function_remarks(function: str, code: Path | None, local: bool) -> Iterator[str]:
+    """Look for `module:function` in the folder that travels with the job, or in this one for a local run.
+
+    Yields:
+        What may fail.
+
+    Raises:
+        CallerError: The module is at hand and does not have the function, or cannot be imported by that name.
+    """
+    module, _, name = function.partition(":")
+    if module.endswith(".py"):
+        right = f"{module.removesuffix('.py')}:{name}"
+        raise CallerError(f"function is {function!r}; a module is named without .py: --function {right}")
+    folder = code or (Path.cwd() if local else None)
+    if folder is None:
+        if _file(Path.cwd(), module):
+            yield f"{module} is also a module of this folder; the queue's machines do not get it (--code . sends it)."
+        return
+    found = _file(folder, module)
+    if found:
+        yield from _attribute(found, module, name.partition(".")[0])
+        return
+    first = module.partition(".")[0]
+    if first != module and _file(folder, first):
+        raise CallerError(f"function is {function!r}, and {folder / first} has no module {module.partition('.')[2]!r}.")
+    if first in sys.stdlib_module_names or (local and importlib.util.find_spec(first)):
+        return
+    near = nearest(first, [path.stem for path in folder.glob("*.py")])
+    where = "the Python that runs it" if local else f"the image or {folder.name}/requirements.txt"
+    yield f"{folder} has no module {first!r}; it must come from {where}.{near}"
+
+
+def _file(folder: Path, module: str) -> Path | None:
+    """The file of a module, as Python looks for it."""
+    path = folder.joinpath(*module.split("."))
+    return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
+
+
+def _attribute(file: Path, module: str, name: str) -> Iterator[str]:
+    try:
+        tree = ast.parse(file.read_bytes(), str(file))
+    except (SyntaxError, ValueError) as error:
+        where = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        yield f"{file.name}{where} cannot be parsed here ({error.args[0]}); a newer Python of the image might."
+        return
+    names = set(_names(tree))
+    if name not in names and not names & {"*", "__getattr__"}:
+        raise CallerError(f"The module {module} ({file}) has no function {name!r}.{nearest(name, names)}")
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    """Names that a module may define, wherever they are: a definition may depend on a condition."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name.partition(".")[0]

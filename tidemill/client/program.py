@@ -1,0 +1,180 @@
+"""What a submit can know of a program before anything starts: what surely fails is refused, what may fail is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidemill.client.function import function_remarks
+from tidemill.client.interpreters import code_words, script_of
+from tidemill.code import PLACEHOLDER as CODE
+from tidemill.errors import CallerError, nearest
+from tidemill.job import PLACEHOLDERS, JobSpec, unknown_placeholders
+
+_ITEM = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash", "eval")
+_SHELL_WORDS = re.compile(r"^(\||\|\||&|&&|;|<|>|>>|2>|2>&1)$|\$\(|`|^\*|/\*")
+_HEAD_BYTES = 512
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a job runs.
+
+    Attributes:
+        spec: The job; its command names shipped files as `{code}/...`.
+        code: The folder that travels with it, or None.
+        local: Whether it runs on this machine.
+    """
+
+    spec: JobSpec
+    code: Path | None
+    local: bool
+
+    @property
+    def command(self) -> list[str]:
+        """The words; none for a function."""
+        return self.spec.command or []
+
+    def file(self, word: str) -> Path | None:
+        """The file that a word names on the machines and that is here too."""
+        if self.code is not None and word.startswith(f"{CODE}/"):
+            return self.code / word.removeprefix(f"{CODE}/")
+        return Path(word) if self.local and word.startswith("/") else None
+
+
+def check_program(program: Program) -> Iterator[str]:
+    """Yields what may not be what the author means.
+
+    Raises:
+        CallerError: What cannot work, or would let an item's name run as code.
+    """
+    if program.spec.function:
+        yield from function_remarks(program.spec.function, program.code, program.local)
+        return
+    command = program.command
+    _check_one_word(command)
+    _check_code_words(command)
+    yield from _unknown(program)
+    yield from _script_remarks(program)
+    yield from _remarks(command)
+
+
+# ---- words ---------------------------------------------------------------------------------------------------------
+
+
+def _check_one_word(command: Sequence[str]) -> None:
+    """A whole command line in quotes is one word, and no program has that name."""
+    first = command[0].split()
+    if len(first) > 1 and ("/" not in first[0] or _ITEM.search(command[0])) and not Path(command[0]).is_file():
+        raise CallerError(
+            f"command[0] is {command[0]!r}, a whole command line in one word. Leave the quotes out, so that each "
+            "argument is a word of its own, or let a shell read it: --shell."
+        )
+
+
+def _check_code_words(command: Sequence[str]) -> None:
+    """Names of items never become code."""
+    for position, interpreter in code_words(command):
+        if found := _ITEM.search(command[position]):
+            name, variable = found[1], f"TIDEMILL_{found[1].upper()}"
+            said = (
+                f"command[{position}] is code for {interpreter}: {{{name}}} in it would let an item's name run as code."
+            )
+            if interpreter in _SHELLS:
+                raise CallerError(
+                    f'{said} Quote the variable instead: --shell -- \'sha256sum "$TIDEMILL_INPUT" > '
+                    f'"$TIDEMILL_OUTPUT/sum.txt"\', or pass an argument: sh -c \'... "$1" ...\' sh {{{name}}}'
+                )
+            raise CallerError(f"{said} Pass {{{name}}} as an argument, or read {variable} from the environment.")
+
+
+def _unknown(program: Program) -> Iterator[str]:
+    """Braced words that are no placeholders. Braces of a program's own are left alone."""
+    code = {position for position, _ in code_words(program.command)}
+    plain = [word for position, word in enumerate(program.command) if position not in code]
+    for word in unknown_placeholders(plain):
+        if word == CODE.strip("{}"):
+            if program.code is None:
+                raise CallerError(f"The command holds {CODE}, and no code is sent. Give the folder: --code DIR.")
+        elif near := nearest(word, PLACEHOLDERS):
+            raise CallerError(
+                f"{{{word}}} in the command is not a placeholder.{near} The placeholders are: {_named()}. Put braces "
+                "that the program itself needs into a script or a variable."
+            )
+        else:
+            yield f"{{{word}}} in the command is not a placeholder; the program gets it as it is."
+
+
+def _named() -> str:
+    return " ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+
+
+def _remarks(command: Sequence[str]) -> Iterator[str]:
+    text = " ".join(command)
+
+    def named(*names: str) -> bool:
+        return any(f"{{{name}}}" in text or f"TIDEMILL_{name.upper()}" in text for name in names)
+
+    if not named(*PLACEHOLDERS) and "TIDEMILL_META" not in text:
+        yield (
+            "The command does not name its item ({input}, {uri} or {index}): every run gets the same arguments, and "
+            "only TIDEMILL_URI in its environment differs."
+        )
+    elif not named("output", "output_uri"):
+        yield "The command has no {output}: of the files it writes, only those in $TIDEMILL_OUTPUT are kept."
+    if Path(command[0]).name not in _SHELLS:
+        for word in (word for word in command if _SHELL_WORDS.search(word)):
+            yield f"{word!r} reaches the program as it is, because no shell reads the command. Use --shell for that."
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------
+
+
+def _script_remarks(program: Program) -> Iterator[str]:
+    """Whether the files that the command runs get to the machines and can be executed there."""
+    command = program.command
+    if file := program.file(command[0]):
+        _check_executable(file, command[0])
+    script = script_of(command)
+    if script is not None and (file := program.file(script)) and file.is_file() and b"\r\n" in _head(file):
+        yield f"{file.name} has Windows line ends (CRLF), which shells misread: sed -i 's/\\r$//' {file.name}"
+    if program.local:
+        return
+    for position, word in enumerate(command):
+        if not _is_here(word):
+            continue
+        if word == script or (position == 0 and "/" in word):
+            fix = "Send its folder: --code ." if program.code is None else f"Move it into {program.code}."
+            raise CallerError(
+                f"{word} is a file of this machine, and the queue's machines do not have it: an item runs in an empty "
+                f"folder of its own. {fix} A file of the image needs its full path."
+            )
+        yield f"{word} is also a file of this machine; the queue's machines do not get it (--code DIR sends a folder)."
+
+
+def _is_here(word: str) -> bool:
+    """Whether a word names a file of this folder by a relative path."""
+    plain = bool(word) and not word.startswith(("-", "/", "{")) and "\0" not in word and len(word) < 1024
+    return plain and Path(word).is_file()
+
+
+def _check_executable(file: Path, word: str) -> None:
+    if not file.is_file():
+        return
+    head, name = _head(file), file.name
+    if not file.stat().st_mode & 0o100:
+        raise CallerError(f"{word} cannot be executed. Run `chmod +x {name}`, or name its interpreter: python3 {name}")
+    line = head.partition(b"\n")[0]
+    if line.startswith(b"#!") and line.endswith(b"\r"):
+        fix = f"Convert it: sed -i 's/\\r$//' {name}"
+        raise CallerError(f"{word} has Windows line ends (CRLF), so its interpreter is not found. {fix}")
+    if not line.startswith((b"#!", b"\x7fELF")) and b"\0" not in head:
+        raise CallerError(f"{word} has no `#!` line, so it cannot be executed. Add one, such as #!/usr/bin/env python3")
+
+
+def _head(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(_HEAD_BYTES)
