@@ -69,7 +69,7 @@ def aws_queue(settings: Queue, queue: BatchQueue) -> dict[str, Any]:
         for name, reference in settings.images.items()
     }
     types = machines.select(settings.machines.families, cpus.min, cpus.max)
-    return {**_queue(settings, images, types), "aws": {"job_queue": queue.arn}}
+    return {**_queue(settings, images, types), "aws": {"job_queue": queue.arn, "properties": "container"}}
 
 
 def gcp_queue(settings: Queue, pool: WorkerPool, image: pulumi.Input[str]) -> dict[str, Any]:

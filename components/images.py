@@ -50,8 +50,13 @@ def shared_repositories(config: StackConfig) -> list[str]:
 
 def external_repositories(config: StackConfig) -> list[str]:
     """ARNs of ECR repositories that images come from beside the stack's registry."""
-    found = [match for image in _named(config) if (match := _ECR.match(image))]
-    return sorted({_arn(match) for match in found})
+    return sorted({arn for image in _named(config) if (arn := ecr_repository(image))})
+
+
+def ecr_repository(image: str) -> str | None:
+    """ARN of the ECR repository that a full reference names, None for another registry's."""
+    found = _ECR.match(image)
+    return _arn(found) if found else None
 
 
 def _arn(found: re.Match[str]) -> str:

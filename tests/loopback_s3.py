@@ -78,10 +78,6 @@ class LoopbackS3:
         """
         return None
 
-    def aside(self, path: str) -> tuple[int, bytes] | None:
-        """The answer to a request for something that is not the bucket's, else None."""
-        return None
-
     def write(self, key: str, body: bytes, conditional: bool) -> bool:
         """Write an object; says whether it was written."""
         with self.lock:
@@ -109,8 +105,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self._aside():
-            return
         key, conditional = self._key(), self.headers.get("If-None-Match") == "*"
         fault = self.bucket.fault("PUT", key, conditional) or ""
         if self._failed_before(fault):
@@ -126,8 +120,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, b"", ETag='"1"')
 
     def do_GET(self) -> None:
-        if self._aside():
-            return
         key = self._key()
         fault = self.bucket.fault(self.command, key, False) or ""
         if self._failed_before(fault):
@@ -150,12 +142,6 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.bucket.delete([unquote(key) for key in re.findall(r"<Key>(.*?)</Key>", body.decode())])
         self._answer(200, b"<DeleteResult></DeleteResult>")
-
-    def _aside(self) -> bool:
-        answer = self.bucket.aside(self.path)
-        if answer is not None:
-            self._answer(*answer)
-        return answer is not None
 
     def _failed_before(self, fault: str) -> bool:
         if fault in ERRORS:

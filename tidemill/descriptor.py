@@ -101,6 +101,10 @@ class AwsQueue(_Model):
     """What only AWS Batch knows of a queue."""
 
     job_queue: str = Field(description="ARN of the job queue.")
+    properties: Literal["ecs", "container"] = Field(
+        default="ecs",
+        description="Kind of the job definitions' properties; older stacks have `ecs` and do not say so.",
+    )
 
 
 class GcpQueue(_Model):

@@ -64,7 +64,8 @@ class AwsBatchQueueArgs:
     environment: str | None = None
     """The team's environment; submitters may not end jobs that carry the tag of another one."""
     worker_image: pulumi.Input[str] | None = None
-    """The worker's image by digest; None when the queue's images bring the worker."""
+    """The worker's image by digest, in ECR: machines fetch it, so the instance profile's role needs what `grant_worker`
+    gives. None when the queue's images bring the worker."""
     imported: str | None = None
     """ARN of a job queue that exists already: it is taken over and keeps its name."""
     replace: bool = False
@@ -79,7 +80,8 @@ class AwsBatchQueue(pulumi.ComponentResource):
     Type token: ``tidemill:index:AwsBatchQueue``.
 
     Makes: launch template, a compute environment for each rung (protected), fair-share scheduling policy, job queue
-    (protected), a job definition for each image; a placement group if asked for.
+    (protected), a job definition for each image; a placement group if asked for; with a worker image the object
+    ``machines/<queue>/worker`` in the store, which tells new machines its name.
 
     Costs while idle: nothing; machines run while there are jobs, at most up to `max_cpus` of each rung.
 
@@ -124,7 +126,8 @@ class AwsBatchQueue(pulumi.ComponentResource):
         settings = part(Queue, args.settings, "queues", args.queue)
         rungs = self._rungs(name, settings)
         self.arn = self._queue(name, settings, rungs).arn
-        definitions = self._definitions(name, settings)
+        self._point_to_worker(name)
+        definitions = self._definitions(name, settings, rungs)
         self.job_definitions = {image: definition.arn for image, definition in definitions.items()}
         self._revisions = [pulumi.Output.concat(d.arn_prefix, ":*") for d in definitions.values()]
         self.register_outputs({"arn": self.arn, "job_definitions": self.job_definitions})
@@ -168,8 +171,34 @@ class AwsBatchQueue(pulumi.ComponentResource):
                 aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags)
                 for kind in ("instance", "volume")
             ],
-            user_data=user_data(settings.mounts),
+            user_data=self._user_data(settings),
             update_default_version=True,
+            tags=self._args.tags,
+            opts=self._child,
+        )
+
+    def _user_data(self, settings: Queue) -> pulumi.Input[str]:
+        if self._args.worker_image is None:
+            return user_data(settings.mounts)
+        uri = pulumi.Output.from_input(self._args.store_uri)
+        return uri.apply(lambda store: user_data(settings.mounts, f"{store}/{self._pointer}"))
+
+    @property
+    def _pointer(self) -> str:
+        """Key of the object that tells a new machine which worker to fetch before its first container."""
+        return f"machines/{self._args.queue}/worker"
+
+    def _point_to_worker(self, name: str) -> None:
+        if self._args.worker_image is None:
+            return
+        store = pulumi.Output.from_input(self._args.store_uri)
+        aws.s3.BucketObjectv2(
+            f"{name}-worker",
+            bucket=store.apply(lambda uri: uri.removeprefix("s3://")),
+            key=self._pointer,
+            content=self._args.worker_image,
+            content_type="text/plain",
+            server_side_encryption="AES256",  # no secret, and machines need no KMS key for it
             tags=self._args.tags,
             opts=self._child,
         )
@@ -237,7 +266,9 @@ class AwsBatchQueue(pulumi.ComponentResource):
             )
         return name
 
-    def _definitions(self, name: str, settings: Queue) -> Mapping[str, aws.batch.JobDefinition]:
+    def _definitions(
+        self, name: str, settings: Queue, rungs: list[aws.batch.ComputeEnvironment]
+    ) -> Mapping[str, aws.batch.JobDefinition]:
         args = self._args
         around = Surroundings(
             queue=args.queue,
@@ -248,6 +279,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
             execution_role_arn=args.execution_role_arn,
             worker_image=args.worker_image,
             tags=args.tags,
+            rungs=rungs,
         )
         return {
             image: job_definition(f"{name}-{image}", reference, settings, around, self)

@@ -138,13 +138,17 @@ class Home:
         ]
 
 
+_WRITTEN = ("pipeline.json", "machines/*")
+"""Objects of a job store that a stack makes."""
+
+
 def preview_statements(home: Home) -> list[Statement]:
     """Read the state and its secrets, and what a stack is made of."""
     return [
         allow(_named(_READ_ANY), ["*"]),
         allow(["s3:GetObject"], [pulumi.Output.concat(home.state, "/*")]),
-        # What a stack writes into its store: the contract, which holds no secret.
-        allow(["s3:GetObject", "s3:GetObjectTagging"], home.arns(["s3:::*/pipeline.json"])),
+        # What a stack writes into its store: the contract, and which worker machines fetch. Neither holds a secret.
+        allow(["s3:GetObject", "s3:GetObjectTagging"], home.arns([f"s3:::*/{key}" for key in _WRITTEN])),
         allow(["kms:Decrypt"], [home.key]),
         _through_s3(home, "kms:Decrypt"),
     ]
@@ -162,7 +166,8 @@ def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str])
     return [
         *named,
         allow(
-            ["s3:PutObject", "s3:PutObjectTagging"], home.arns(["s3:::*-{environment}-*/pipeline.json"], environment)
+            ["s3:PutObject", "s3:PutObjectTagging"],
+            home.arns([f"s3:::*-{{environment}}-*/{key}" for key in _WRITTEN], environment),
         ),
         # A store that is purged is emptied.
         allow(["s3:DeleteObject", "s3:DeleteObjectVersion"], home.arns(["s3:::*-{environment}-*"], environment)),

@@ -116,6 +116,10 @@ class AwsIdentity(pulumi.ComponentResource):
         layers = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
         grant(self, "external-pull", role, [allow(["ecr:GetAuthorizationToken"], ["*"]), allow(layers, repositories)])
 
+    def grant_worker(self, role: aws.iam.Role, repositories: Sequence[pulumi.Input[str]]) -> None:
+        """Let machines fetch the worker's image, by its repository's ARN. They need no login to the registry."""
+        grant(self, "worker", role, [allow(["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"], repositories)])
+
     def grant_submitters(
         self, statements: Sequence[pulumi.Input[Statement]], *more: Sequence[pulumi.Input[Statement]]
     ) -> None:

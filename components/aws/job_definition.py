@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.user_data import CACHE, S3_MOUNTS, SCRATCH
+from components.aws.user_data import CACHE, S3_MOUNTS, SCRATCH, WORKER
 from components.config import Mount, Queue
 from components.outputs import json_of
 from tidemill.descriptor import MIN_WORKER, WorkerExit
 
-CONTAINER = "item"
 ATTEMPTS = 10
 """Batch's limit. Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_RetryStrategy.html"""
 
 _WORKER = ["python3", "-m", "tidemill.worker"]
 """Of an image that brings the worker."""
-_TREE = "/tidemill"
-"""Where containers see the worker's tree."""
-_TREES = "/var/lib/tidemill/worker"
-"""Where machines keep it, one folder an image: it is copied once a machine, not once a container."""
-_COPY_MIB = 64
-"""What the copy may take; Batch adds it to what the item asks for."""
+_HOST = "/tidemill"
+"""Where containers see what the machine has for them: the launcher and the worker's trees, and Spot's notice."""
 
 
 @dataclass
@@ -40,59 +35,57 @@ class Surroundings:
     execution_role_arn: pulumi.Input[str]
     worker_image: pulumi.Input[str] | None
     tags: Mapping[str, pulumi.Input[str]] | None
+    rungs: Sequence[pulumi.Resource]
+    """What must have changed before: a new revision may need what only new machines have."""
 
 
 def job_definition(
     name: str, image: pulumi.Input[str], settings: Queue, around: Surroundings, parent: pulumi.Resource
 ) -> aws.batch.JobDefinition:
     """A job definition. Older revisions stay registered: jobs that wait were submitted with one of them."""
-    task = {
-        "executionRoleArn": around.execution_role_arn,
-        "taskRoleArn": around.job_role_arn,
-        "containers": [*_worker(around), _container(image, settings, around)],
-        "volumes": [*_volumes(settings), *_tree(around)],
-    }
     timeout = settings.timeout_minutes
     return aws.batch.JobDefinition(
         name,
         type="container",
         platform_capabilities=["EC2"],
-        ecs_properties=json_of({"taskProperties": [task]}),
+        container_properties=json_of(_container(image, settings, around)),
         retry_strategy=_retries(),
         timeout=aws.batch.JobDefinitionTimeoutArgs(attempt_duration_seconds=timeout * 60) if timeout else None,
         propagate_tags=True,
         deregister_on_new_revision=False,
         tags=around.tags,
-        opts=pulumi.ResourceOptions(parent=parent),
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=around.rungs),
     )
 
 
 def _container(image: pulumi.Input[str], settings: Queue, around: Surroundings) -> dict[str, Any]:
+    """One container, whose exit code is the job's. The worker comes with it, or the machine has it (`host.py`)."""
     environment = {
         "TIDEMILL_STORE": around.store_uri,
         "TIDEMILL_QUEUE": around.queue,
         "TIDEMILL_REGION": around.region,
         "TIDEMILL_SCRATCH": "/scratch",
         "TIDEMILL_CACHE": "/cache",
+        "TIDEMILL_NOTICE": f"{_HOST}/notice",
         # An image may bring a worker of its own, and of any age.
         "TIDEMILL_MIN_WORKER": MIN_WORKER,
+        # Containers do not reach instance metadata; SDKs need not wait for it.
+        "AWS_EC2_METADATA_DISABLED": "true",
     }
+    worker = around.worker_image
     container: dict[str, Any] = {
-        "name": CONTAINER,
         "image": image,
-        "command": _WORKER,
-        "essential": True,
+        "command": _WORKER if worker is None else [f"{_HOST}/tidemill-worker", "start", worker],
+        "executionRoleArn": around.execution_role_arn,
+        "jobRoleArn": around.job_role_arn,
         "environment": [{"name": key, "value": value} for key, value in environment.items()],
         "resourceRequirements": _resources(settings),
+        "volumes": _volumes(settings),
         "mountPoints": _mount_points(settings),
         "logConfiguration": _log(around),
         # Processes that a user's program leaves behind are reaped, and signals reach the worker.
         "linuxParameters": {"initProcessEnabled": True, **_shared_memory(settings)},
     }
-    if around.worker_image is not None:
-        container["command"] = [f"{_TREE}/tidemill-worker", "start"]
-        container["mountPoints"].append({"sourceVolume": "worker", "containerPath": _TREE, "readOnly": True})
-        container["dependsOn"] = [{"containerName": "worker", "condition": "SUCCESS"}]
     if settings.secrets:
         container["secrets"] = [{"name": key, "valueFrom": arn} for key, arn in sorted(settings.secrets.items())]
     if settings.ulimits:
@@ -102,37 +95,15 @@ def _container(image: pulumi.Input[str], settings: Queue, around: Surroundings) 
     return container
 
 
-def _worker(around: Surroundings) -> list[dict[str, Any]]:
-    """The container that puts the worker's tree on the machine before the item's container starts.
-
-    Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_TaskContainerDependency.html
-    """
-    if around.worker_image is None:
-        return []
-    copy = {
-        "name": "worker",
-        "image": around.worker_image,
-        "command": ["copy", "/worker"],
-        "essential": False,
-        "resourceRequirements": [{"type": "MEMORY", "value": str(_COPY_MIB)}],
-        "mountPoints": [{"sourceVolume": "worker", "containerPath": "/worker", "readOnly": False}],
-        "logConfiguration": _log(around),
-    }
-    return [copy]
-
-
-def _tree(around: Surroundings) -> list[dict[str, Any]]:
-    if around.worker_image is None:
-        return []
-    path = pulumi.Output.from_input(around.worker_image).apply(lambda ref: f"{_TREES}/{ref.rpartition(':')[2][:16]}")
-    return [{"name": "worker", "host": {"sourcePath": path}}]
-
-
 def _log(around: Surroundings) -> dict[str, Any]:
     options = {
         "awslogs-group": around.log_group,
         "awslogs-region": around.region,
         "awslogs-stream-prefix": around.queue,
+        # Lines are lost rather than that a program waits, or cannot start, while CloudWatch throttles. What happens
+        # without these two depends on the account's age.
+        "mode": "non-blocking",
+        "max-buffer-size": "4m",
     }
     return {"logDriver": "awslogs", "options": options}
 
@@ -148,7 +119,7 @@ def _resources(settings: Queue) -> list[dict[str, str]]:
 
 
 def _volumes(settings: Queue) -> list[dict[str, Any]]:
-    own = {"scratch": SCRATCH, "cache": CACHE}
+    own = {"scratch": SCRATCH, "cache": CACHE, "tidemill": WORKER}
     volumes: list[dict[str, Any]] = [{"name": name, "host": {"sourcePath": path}} for name, path in own.items()]
     for name, mount in sorted(settings.mounts.items()):
         volumes.append({"name": f"mount-{name}", **_source(name, mount)})
@@ -166,6 +137,7 @@ def _mount_points(settings: Queue) -> list[dict[str, Any]]:
     points: list[dict[str, Any]] = [
         {"sourceVolume": name, "containerPath": f"/{name}", "readOnly": False} for name in ("scratch", "cache")
     ]
+    points.append({"sourceVolume": "tidemill", "containerPath": _HOST, "readOnly": True})
     for name, mount in sorted(settings.mounts.items()):
         read_only = mount.read_only or mount.s3 is not None
         points.append({"sourceVolume": f"mount-{name}", "containerPath": mount.path, "readOnly": read_only})

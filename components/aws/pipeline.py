@@ -17,10 +17,10 @@ from components.aws.registry import AwsRegistry, AwsRegistryArgs, look_statement
 from components.aws.shared import AwsSharedOutput, repository_arns
 from components.aws.store import AwsStore, AwsStoreArgs
 from components.base import team_tags
-from components.config import Queue, StackConfig, repository_of
+from components.config import Queue, StackConfig, repository_of, shared_repository_of
 from components.config.checks.aws import submitter_policies
 from components.describe import as_text, aws_queue, describe
-from components.images import external_repositories, own_repositories, resolve, shared_repositories
+from components.images import ecr_repository, external_repositories, own_repositories, resolve, shared_repositories
 from components.shared import check_region, shared_output
 
 
@@ -131,6 +131,13 @@ class AwsParts:
         shared = self._shared_registry
         return resolve(reference, self._registry.url, shared.registry_url if shared else None)
 
+    def _worker_repositories(self, image: str) -> list[pulumi.Input[str]]:
+        if own := repository_of(image):
+            return [self._registry.arns[own]]
+        if shared := shared_repository_of(image):
+            return [*repository_arns(self._config.registry.shared, self._shared_registry, [shared])]
+        return [arn for arn in (ecr_repository(image),) if arn]
+
     def _secret_services(self) -> list[str]:
         """The services that secrets of the queues come from: their interface endpoints are needed without internet."""
         arns = [arn for queue in self._config.queues.values() for arn in queue.secrets.values()]
@@ -202,6 +209,9 @@ class AwsParts:
         identity.grant_secrets(identity.execution_role, [arn for queue in queues for arn in queue.secrets.values()])
         mounted = sorted({mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3})
         identity.grant_data(identity.instance_role, mounted, [], config.data.kms_keys)
+        if config.worker_image:
+            self._store.grant_machines(identity.instance_role)
+            identity.grant_worker(identity.instance_role, self._worker_repositories(config.worker_image))
         first, *more = [
             submit_statement([self._queues[queue] for queue in policy], config.team)
             for policy in submitter_policies(config)

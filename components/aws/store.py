@@ -191,6 +191,10 @@ class AwsStore(pulumi.ComponentResource):
         """Let a role do what jobs do."""
         grant(self, "work", role, self.work_statements())
 
+    def grant_machines(self, role: aws.iam.Role) -> None:
+        """Let a role read which worker machines fetch; they may read nothing else, and nobody's jobs may write it."""
+        grant(self, "machines", role, [allow(["s3:GetObject"], [self.objects("machines/*")])])
+
     def grant_read(self, role: aws.iam.Role) -> None:
         """Let a role read and list everything in the store."""
         statements = [allow(["s3:GetObject"], [self.objects("*")]), self._list()]

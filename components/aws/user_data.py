@@ -1,4 +1,4 @@
-"""What a machine does when it starts, before the ECS agent joins: settings of the agent, folders, mounts.
+"""What a machine does when it starts, before the ECS agent joins: settings of the agent, folders, mounts, `host.py`.
 
 Nothing here changes with a release of Tidemill: each change is an infrastructure update of every compute environment.
 """
@@ -10,11 +10,14 @@ import shlex
 from collections.abc import Mapping
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
+from pathlib import Path
 
 from components.config import Mount
 
 SCRATCH = "/var/lib/tidemill/scratch"
 CACHE = "/var/lib/tidemill/cache"
+WORKER = "/var/lib/tidemill/worker"
+"""What `host.py` keeps for containers."""
 S3_MOUNTS = "/var/lib/tidemill/s3"
 
 AGENT_SETTINGS = {
@@ -27,12 +30,39 @@ AGENT_SETTINGS = {
 }
 """Source: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-agent-config.html"""
 
+_HOST = Path(__file__).with_name("host.py")
+_PROGRAM = "/opt/tidemill/host.py"
+_UNIT = f"""\
+[Unit]
+Description=Tidemill: workers and Spot notices for containers
+[Service]
+ExecStart=/usr/bin/python3 {_PROGRAM} serve
+Restart=always
+RestartSec=2
+[Install]
+WantedBy=multi-user.target
+"""
+_NO_METADATA = """\
+[Slice]
+IPAddressDeny=169.254.169.254/32 fd00:ec2::254/128
+"""
+"""For the slice of all containers of ECS tasks: they are not the machine, and have no use for its role. The agent, this
+script and the host's own services lie elsewhere; a task's own credentials come from 169.254.170.2.
+
+Sources: https://www.freedesktop.org/software/systemd/man/latest/systemd.resource-control.html (IPAddressAllow=),
+https://github.com/aws/amazon-ecs-agent/blob/master/agent/api/task/task_linux.go (buildCgroupV2Root)
+"""
 _BOUNDARY = "==TIDEMILL=="
 _GIVE_UP = "shutdown -h now"
 
 
-def script(mounts: Mapping[str, Mount]) -> str:
-    """The shell script of a machine, for a queue's mounts by name."""
+def script(mounts: Mapping[str, Mount], pointer: str | None = None) -> str:
+    """The shell script of a machine.
+
+    Args:
+        mounts: Of the queue, by name.
+        pointer: URI of the object that names the worker's image; None where the queue's images bring the worker.
+    """
     settings = "\n".join(f"{key}={value}" for key, value in AGENT_SETTINGS.items())
     folders = [SCRATCH, CACHE, *sorted({m.host for m in mounts.values() if m.host})]
     lines = [
@@ -41,9 +71,28 @@ def script(mounts: Mapping[str, Mount]) -> str:
         "mkdir -p /etc/ecs",
         f"cat >> /etc/ecs/ecs.config <<'EOF'\n{settings}\nEOF",
         *(f"install -d -m 1777 {folder}" for folder in folders),
+        *_host(pointer),
         *_mountpoint({name: m.s3 for name, m in sorted(mounts.items()) if m.s3}),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _host(pointer: str | None) -> list[str]:
+    """`host.py` as a service, and the launcher before the first container starts."""
+    lines = [
+        f"install -d -m 755 {WORKER} {_PROGRAM.rpartition('/')[0]} /etc/systemd/system/ecstasks.slice.d",
+        _file(_PROGRAM, _HOST.read_text()),
+        _file("/etc/systemd/system/tidemill-host.service", _UNIT),
+        _file("/etc/systemd/system/ecstasks.slice.d/tidemill.conf", _NO_METADATA),
+        "systemctl daemon-reload",
+    ]
+    if pointer:
+        lines.append(f"/usr/bin/python3 {_PROGRAM} fetch {shlex.quote(pointer)} || {_GIVE_UP}")
+    return [*lines, "systemctl enable --now tidemill-host.service"]
+
+
+def _file(path: str, content: str) -> str:
+    return f"cat > {path} <<'EOF'\n{content}EOF"
 
 
 def _mountpoint(buckets: Mapping[str, str]) -> list[str]:
@@ -64,11 +113,11 @@ def _mountpoint(buckets: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def user_data(mounts: Mapping[str, Mount]) -> str:
-    """The script as base64 of a MIME multi-part document: Batch adds a part of its own to it.
+def user_data(mounts: Mapping[str, Mount], pointer: str | None = None) -> str:
+    """The script as base64 of a MIME multi-part document: Batch adds a part of its own to it. EC2 takes 16 KiB.
 
     Source: https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
     """
     message = MIMEMultipart(boundary=_BOUNDARY)
-    message.attach(MIMEText(script(mounts), "x-shellscript", "us-ascii"))
+    message.attach(MIMEText(script(mounts, pointer), "x-shellscript", "us-ascii"))
     return base64.b64encode(message.as_bytes()).decode()

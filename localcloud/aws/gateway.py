@@ -26,18 +26,27 @@ class Gateway:
         services: Apps by signing name; every other service is moto's.
         control: What ``/_localcloud/<name>`` calls, with the request's JSON; it answers JSON.
         tags: (ARN, region) → tags of a resource, by service, for ``aws:ResourceTag``.
+        unsigned: Apps by prefix of their path, which answer whoever knows the path.
     """
 
     def __init__(
-        self, services: Mapping[str, WsgiApp], control: Mapping[str, Control], tags: Mapping[str, Tags]
+        self,
+        services: Mapping[str, WsgiApp],
+        control: Mapping[str, Control],
+        tags: Mapping[str, Tags],
+        unsigned: Mapping[str, WsgiApp],
     ) -> None:
         self._services = services
+        self._unsigned = unsigned
         self._control = control
         self._tags = tags
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Any:
         if environ["PATH_INFO"].startswith(CONTROL):
             return self._answer_control(environ, start_response)
+        for prefix, app in self._unsigned.items():
+            if environ["PATH_INFO"].startswith(prefix):
+                return app(environ, start_response)
         protocol = "query"
         try:
             scope = read_scope(environ)

@@ -14,6 +14,7 @@ from typing import Any
 from localcloud import daemon
 from localcloud.aws import accounts, authorize, budgets, gaps
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
+from localcloud.aws.ecr import LAYERS, Ecr
 from localcloud.aws.gateway import Gateway
 from localcloud.aws.s3_faults import S3Faults
 from localcloud.aws.wsgi import serve_socket
@@ -59,15 +60,18 @@ class Daemon:
         services: dict[str, Any] = {}
         control: dict[str, Any] = {"calls": authorize.calls, "denied": authorize.denied}
         tags: dict[str, Any] = {}
-        gateway = Gateway(services, control, tags)
+        unsigned: dict[str, Any] = {}
+        gateway = Gateway(services, control, tags, unsigned)
         # What runs on a machine reaches AWS, and none of the controls.
-        within = Gateway(services, {}, tags)
+        within = Gateway(services, {}, tags, unsigned)
         with socket.create_server(("127.0.0.1", options.port), backlog=512) as listening:
             self.port = listening.getsockname()[1]
             given = {name: value for name, value in vars(options).items() if name not in {"state", "port"}}
             self.batch = BatchApi(Settings(state, self.port, **given), Host(within, authorize.may))
             faults = S3Faults(accounts.moto)
-            services |= {"s3": faults, "batch": BatchWsgi(self.batch)}
+            ecr = Ecr(self.batch.registry, accounts.moto, f"http://127.0.0.1:{self.port}")
+            services |= {"s3": faults, "batch": BatchWsgi(self.batch), "ecr": ecr}
+            unsigned[LAYERS] = ecr.layers
             tags |= {"batch": self.batch.tags, "kms": accounts.key_tags}
             control |= {f"batch/{name}": action for name, action in self.batch.control.items()}
             control |= {"faults": faults.control, "health": lambda _: {"status": "ok", **self.batch.health()}}

@@ -94,12 +94,24 @@ class Registry:
         if self._process is None or not (host == self._address or self._hosts.fullmatch(host)):
             return None
         found = re.fullmatch(r"([^:@]+)(?::([^@]+))?(?:@(sha256:[0-9a-f]{64}))?", path)
-        if found is None or self._get(f"{found[1]}/tags/list") is None:
+        if found is None or not self.knows(found[1]):
             return None
-        manifest = self._get(f"{found[1]}/manifests/{found[3] or found[2] or 'latest'}")
+        manifest = self.manifest(found[1], found[3] or found[2] or "latest")
         if manifest is None:
             raise PullError(f"manifest for {reference} not found: manifest unknown: Requested image not found")
         return f"{self._address}/{found[1]}@sha256:{hashlib.sha256(manifest).hexdigest()}"
+
+    def knows(self, repository: str) -> bool:
+        """Whether somebody has pushed to a repository."""
+        return self._process is not None and self._get(f"{repository}/tags/list") is not None
+
+    def manifest(self, repository: str, reference: str) -> bytes | None:
+        """An image's manifest by digest or tag."""
+        return self._get(f"{repository}/manifests/{reference}")
+
+    def blob(self, repository: str, digest: str) -> bytes | None:
+        """A layer by its digest."""
+        return self._get(f"{repository}/blobs/{digest}")
 
     def _start(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

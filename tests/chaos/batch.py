@@ -369,13 +369,17 @@ class Batch:
             "TIDEMILL_SCRATCH": str(self.scratch),
             "TIDEMILL_RECLAIM_POLL_SECONDS": "0.1",
             "TIDEMILL_DRAIN_SECONDS": "0.05",
-            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"{self.bucket.url}/machine/{name}",
+            "TIDEMILL_NOTICE": str(self._notice(name)),
             "AWS_BATCH_JOB_ID": f"{child.array.stem}:{child.index}",
             "AWS_BATCH_JOB_ARRAY_INDEX": str(child.index),
             "AWS_BATCH_JOB_ATTEMPT": str(child.delivery),
             **self.bucket.environment,
             **{key: value for key, value in child.environment.items() if key.startswith(OURS)},
         }
+
+    def _notice(self, name: str) -> Path:
+        """Where the machine of a container writes that it is taken back."""
+        return self.folder / "logs" / f"{name}.notice"
 
     def _strike(self) -> None:
         now = time.monotonic()
@@ -392,7 +396,8 @@ class Batch:
                 if container.fate == "kill":
                     self._order(kill=container.name, signal=int(signal.SIGKILL))
                 elif container.delivery % 2:
-                    self.bucket.doomed.add(container.name)
+                    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 120))
+                    self._notice(container.name).write_text(f'{{"action": "terminate", "time": "{ends}"}}')
                 else:
                     self._order(kill=container.name, signal=int(signal.SIGTERM))
 

@@ -1,4 +1,4 @@
-"""A loopback S3 that fails, by a seed, in every way that a worker has to live with; and the machines' metadata.
+"""A loopback S3 that fails, by a seed, in every way that a worker has to live with.
 
 It knows what no real store would tell: every write, whether a committed object was ever replaced, and how often it
 failed.
@@ -41,8 +41,6 @@ class Bucket(LoopbackS3):
         self.replaced: list[str] = []
         """Objects of `ONCE` that were written again with other contents."""
         self.requests = 0
-        self.doomed: set[str] = set()
-        """Machines whose metadata shows a notice."""
         self.on_write: Callable[[str], None] = lambda key: None
         self.outage_until = 0.0
         self._asked: Counter[tuple[str, str]] = Counter()
@@ -77,15 +75,3 @@ class Bucket(LoopbackS3):
                     self.replaced.append(key)
             self.on_write(key)
         return written
-
-    def aside(self, path: str) -> tuple[int, bytes] | None:
-        """The metadata of the machine that asks."""
-        if not path.startswith("/machine/"):
-            return None
-        machine, _, rest = path.removeprefix("/machine/").partition("/")
-        if rest == "latest/api/token":
-            return 200, b"token"
-        if rest == "latest/meta-data/spot/instance-action" and machine in self.doomed:
-            ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 120))
-            return 200, f'{{"action": "terminate", "time": "{ends}"}}'.encode()
-        return 404, b""

@@ -1,9 +1,11 @@
 """A queue and its machines. Recording mocks: they prove what is asked for, not that AWS accepts it."""
 
+import ast
 import asyncio
 import base64
 import json
 import shlex
+import sys
 from email import message_from_bytes
 from typing import Any
 
@@ -27,7 +29,7 @@ RELATION = (
 )
 
 
-WORKER = "quay.io/team/tidemill-worker@sha256:" + 64 * "a"
+WORKER = "123456789012.dkr.ecr.us-west-2.amazonaws.com/shared/tidemill-worker@sha256:" + 64 * "a"
 
 
 def queue(images: dict[str, str] | None = None, worker_image: str | None = None, **settings: Any) -> Recorder:
@@ -55,9 +57,7 @@ def queue(images: dict[str, str] | None = None, worker_image: str | None = None,
 
 
 def container(recorder: Recorder) -> dict[str, Any]:
-    (task,) = recorder.one("batch.JobDefinition").document("ecsProperties")["taskProperties"]
-    (found,) = task["containers"]
-    return found
+    return recorder.one("batch.JobDefinition").document("containerProperties")
 
 
 def test_what_a_queue_is_made_of():
@@ -214,10 +214,10 @@ def test_mounts_of_a_definition():
             "data": {"host": "/opt/data", "path": "/data", "read_only": True},
         }
     )
-    (task,) = made.one("batch.JobDefinition").document("ecsProperties")["taskProperties"]
-    assert task["volumes"] == [
+    assert container(made)["volumes"] == [
         {"name": "scratch", "host": {"sourcePath": "/var/lib/tidemill/scratch"}},
         {"name": "cache", "host": {"sourcePath": "/var/lib/tidemill/cache"}},
+        {"name": "tidemill", "host": {"sourcePath": "/var/lib/tidemill/worker"}},
         {"name": "mount-data", "host": {"sourcePath": "/opt/data"}},
         {"name": "mount-models", "host": {"sourcePath": "/var/lib/tidemill/s3/models"}},
         {
@@ -228,6 +228,7 @@ def test_mounts_of_a_definition():
     assert container(made)["mountPoints"] == [
         {"sourceVolume": "scratch", "containerPath": "/scratch", "readOnly": False},
         {"sourceVolume": "cache", "containerPath": "/cache", "readOnly": False},
+        {"sourceVolume": "tidemill", "containerPath": "/tidemill", "readOnly": True},
         {"sourceVolume": "mount-data", "containerPath": "/data", "readOnly": True},
         {"sourceVolume": "mount-models", "containerPath": "/mnt/models", "readOnly": True},
         {"sourceVolume": "mount-shared", "containerPath": "/mnt/shared", "readOnly": False},
@@ -240,28 +241,33 @@ def test_a_job_definition():
     assert made.inputs["platformCapabilities"] == ["EC2"]
     assert made.inputs["deregisterOnNewRevision"] is False
     assert made.inputs["propagateTags"] is True
-    assert "containerProperties" not in made.inputs
+    assert "ecsProperties" not in made.inputs
     assert "timeout" not in made.inputs
-    (task,) = made.document("ecsProperties")["taskProperties"]
-    assert (task["executionRoleArn"], task["taskRoleArn"]) == ("arn:execution", "arn:job")
-    (item,) = task["containers"]
-    assert item == {
-        "name": "item",
+    assert made.document("containerProperties") == {
         "image": IMAGE,
         "command": ["python3", "-m", "tidemill.worker"],
-        "essential": True,
+        "executionRoleArn": "arn:execution",
+        "jobRoleArn": "arn:job",
         "environment": [
             {"name": "TIDEMILL_STORE", "value": "s3://store"},
             {"name": "TIDEMILL_QUEUE", "value": "cpu"},
             {"name": "TIDEMILL_REGION", "value": "us-west-2"},
             {"name": "TIDEMILL_SCRATCH", "value": "/scratch"},
             {"name": "TIDEMILL_CACHE", "value": "/cache"},
+            {"name": "TIDEMILL_NOTICE", "value": "/tidemill/notice"},
             {"name": "TIDEMILL_MIN_WORKER", "value": "0.1.0"},
+            {"name": "AWS_EC2_METADATA_DISABLED", "value": "true"},
         ],
         "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "2048"}],
+        "volumes": [
+            {"name": "scratch", "host": {"sourcePath": "/var/lib/tidemill/scratch"}},
+            {"name": "cache", "host": {"sourcePath": "/var/lib/tidemill/cache"}},
+            {"name": "tidemill", "host": {"sourcePath": "/var/lib/tidemill/worker"}},
+        ],
         "mountPoints": [
             {"sourceVolume": "scratch", "containerPath": "/scratch", "readOnly": False},
             {"sourceVolume": "cache", "containerPath": "/cache", "readOnly": False},
+            {"sourceVolume": "tidemill", "containerPath": "/tidemill", "readOnly": True},
         ],
         "logConfiguration": {
             "logDriver": "awslogs",
@@ -269,6 +275,8 @@ def test_a_job_definition():
                 "awslogs-group": "group",
                 "awslogs-region": "us-west-2",
                 "awslogs-stream-prefix": "cpu",
+                "mode": "non-blocking",
+                "max-buffer-size": "4m",
             },
         },
         "linuxParameters": {"initProcessEnabled": True},
@@ -315,34 +323,38 @@ def test_arm():
     ]
 
 
-def test_the_worker_is_put_beside_the_image():
+def test_the_worker_is_the_machines():
     made = queue(worker_image=WORKER)
-    (task,) = made.one("batch.JobDefinition").document("ecsProperties")["taskProperties"]
-    worker, item = task["containers"]
-    log = item["logConfiguration"]
-    assert worker == {
-        "name": "worker",
-        "image": WORKER,
-        "command": ["copy", "/worker"],
-        "essential": False,
-        "resourceRequirements": [{"type": "MEMORY", "value": "64"}],
-        "mountPoints": [{"sourceVolume": "worker", "containerPath": "/worker", "readOnly": False}],
-        "logConfiguration": log,
-    }
-    assert item["command"] == ["/tidemill/tidemill-worker", "start"]
-    assert item["dependsOn"] == [{"containerName": "worker", "condition": "SUCCESS"}]
-    assert item["mountPoints"][-1] == {"sourceVolume": "worker", "containerPath": "/tidemill", "readOnly": True}
-    assert task["volumes"][-1] == {"name": "worker", "host": {"sourcePath": f"/var/lib/tidemill/worker/{16 * 'a'}"}}
+    assert container(made)["command"] == ["/tidemill/tidemill-worker", "start", WORKER]
+    pointer = made.one("s3.BucketObjectv2").inputs
+    assert (pointer["bucket"], pointer["key"], pointer["content"]) == ("store", "machines/cpu/worker", WORKER)
+    assert pointer["serverSideEncryption"] == "AES256"
 
 
-def test_another_worker_is_another_folder_of_the_machine():
-    """A machine runs containers of two revisions at once."""
-    volumes = [
-        queue(worker_image=image).one("batch.JobDefinition").document("ecsProperties")["taskProperties"][0]["volumes"]
-        for image in (WORKER, WORKER.replace("a" * 64, "b" * 64))
-    ]
-    assert volumes[0][-1] != volumes[1][-1]
-    assert volumes[0][:-1] == volumes[1][:-1]
+def test_another_worker_changes_nothing_of_the_machines():
+    """A change of the launch template replaces them."""
+    before, after = (queue(worker_image=image) for image in (WORKER, WORKER.replace("a" * 64, "b" * 64)))
+    for kind in ("ec2.LaunchTemplate", "batch.ComputeEnvironment"):
+        assert before.one(kind).inputs == after.one(kind).inputs
+    assert {**container(before), "command": []} == {**container(after), "command": []}
+
+
+def test_the_host_script_is_small_old_and_plain():
+    """EC2 takes 16 KiB of user data, to which Batch adds; the machine's Python is 3.9."""
+    mounts = {f"m{n}": Mount(s3=f"s3://bucket-{n}/{'p' * 60}/", path=f"/mnt/{n}") for n in range(10)}
+    data = base64.b64decode(user_data(mounts, "s3://store/machines/cpu/worker"))
+    assert len(data) < 14_000
+    host = data.decode("ascii").partition("cat > /opt/tidemill/host.py <<'EOF'\n")[2].partition("\nEOF\n")[0]
+    nodes = list(ast.walk(ast.parse(host, feature_version=(3, 9))))
+    imported = {name.name.partition(".")[0] for each in nodes if isinstance(each, ast.Import) for name in each.names}
+    assert imported <= sys.stdlib_module_names
+    assert not [each for each in nodes if isinstance(each, ast.ImportFrom)]
+
+
+def test_a_machine_without_its_worker_takes_no_job():
+    text = script({}, "s3://store/machines/cpu/worker")
+    assert "host.py fetch s3://store/machines/cpu/worker || shutdown -h now\n" in text
+    assert "fetch" not in script({}).rpartition("EOF\n")[2]
 
 
 def test_a_placement_group_is_made_only_if_asked_for():
@@ -362,15 +374,12 @@ def test_a_placement_group_is_made_only_if_asked_for():
         {"secrets": {"A": "arn:aws:ssm:us-west-2:123456789012:parameter/p"}},
     ],
 )
-def test_ecs_properties_are_what_batchs_service_model_knows(settings: dict[str, Any]):
+def test_container_properties_are_what_batchs_service_model_knows(settings: dict[str, Any]):
     model = ServiceModel(Loader().load_service_model("batch", "service-2"))
-    shape = model.shape_for("EcsProperties")
-    properties = queue(**settings).one("batch.JobDefinition").document("ecsProperties")
+    shape = model.shape_for("ContainerProperties")
+    properties = container(queue(**settings))
     assert ParamValidator().validate(properties, shape).generate_report() == ""
-    known = model.shape_for("TaskContainerProperties").members
-    (item,) = properties["taskProperties"][0]["containers"]
-    assert set(item) <= set(known)
-    assert set(properties["taskProperties"][0]) <= set(model.shape_for("EcsTaskProperties").members)
+    assert set(properties) <= set(shape.members)
 
 
 def test_compute_environments_are_protected_and_have_the_error_hook():

@@ -60,8 +60,7 @@ def test_images_are_pulled_from_the_repository_that_was_taken_over():
     host = f"{ACCOUNT}.dkr.ecr.us-west-2.amazonaws.com"
     pulled = {}
     for made in recorder.of("batch.JobDefinition"):
-        (task,) = made.document("ecsProperties")["taskProperties"]
-        pulled[made.name] = task["containers"][0]["image"]
+        pulled[made.name] = made.document("containerProperties")["image"]
     assert pulled == {
         "vision-dev-cpu-default": f"{host}/team/old-images:1.4.1",
         "vision-dev-cpu-other": f"{host}/vision-dev/other:1",

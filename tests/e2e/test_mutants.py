@@ -115,7 +115,6 @@ def run_worker(cloud: Cloud, store: Store, name: str, module: str, folder: Path)
         "TIDEMILL_ROUND_SHA256": round_sha,
         "AWS_BATCH_JOB_ID": "00000000-0000-0000-0000-000000000001",
         "AWS_BATCH_JOB_ATTEMPT": "1",
-        "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9",
     }
     done = subprocess.run(
         [sys.executable, "-m", module],

@@ -114,8 +114,7 @@ def test_what_was_taken_over_keeps_its_names_and_its_data(project, cloud, old_qu
     s3, batch = client(cloud.env, "s3"), client(cloud.env, "batch")
     assert s3.get_object(Bucket="old-store", Key="out/2025/result.json")["Body"].read() == b"{}"
     (definition,) = batch.describe_job_definitions(status="ACTIVE")["jobDefinitions"]
-    (task,) = definition["ecsProperties"]["taskProperties"]
-    assert {each["image"].partition("/")[2] for each in task["containers"]} == {"team/old-images:1.4.1"}
+    assert definition["containerProperties"]["image"].partition("/")[2] == "team/old-images:1.4.1"
     (queue,) = batch.describe_job_queues(jobQueues=["old-queue"])["jobQueues"]
     assert [order["computeEnvironment"].partition("/")[2][:20] for order in queue["computeEnvironmentOrder"]] == [
         "demo-local-cpu-spot-"

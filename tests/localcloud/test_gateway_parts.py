@@ -106,7 +106,7 @@ def test_tags_of_a_job_decide_who_may_end_it(tmp_path: Path):
         return {"team": "vision" if arn == f"arn:aws:batch:{region}:{accounts.ACCOUNT}:job/ours" else "audio"}
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        served = serve_socket(listening, Gateway({"batch": batch}, {}, {"batch": tags}))
+        served = serve_socket(listening, Gateway({"batch": batch}, {}, {"batch": tags}, {}))
     names = {"AccessKeyId": "access_key_id", "SecretAccessKey": "secret_access_key", "Token": "session_token"}
     given: Any = {f"aws_{ours}": key[theirs] for theirs, ours in names.items()}
     client = boto3.client("batch", region_name=REGION, endpoint_url=f"http://127.0.0.1:{served.port}", **given)

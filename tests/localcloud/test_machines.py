@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -260,16 +258,22 @@ def test_a_scaling_update_leaves_machines_alone(cloud: Account) -> None:
     assert len(cloud.ended(job)["attempts"]) == 1
 
 
-def test_without_namespaces_metadata_is_on_loopback_and_user_data_is_read() -> None:
+def test_without_namespaces_user_data_is_read_and_the_notice_written() -> None:
     with account(namespaces=False) as cloud:
         assert cloud.api.health()["namespaces"] is False
         queue = cloud.queue(cloud.environment(launchTemplate=cloud.template(f"#!/bin/sh\n{DRAINING}\n")))
-        cloud.run(queue, cloud.definition("sleep", "60"))
+        definition = cloud.definition(
+            "sh", "-c", "until test -e $NOTICE; do sleep 0.05; done",
+            environment=[{"name": "NOTICE", "value": "/tidemill/notice"}],
+            mountPoints=[{"sourceVolume": "tidemill", "containerPath": "/tidemill", "readOnly": True}],
+            task={"volumes": [{"name": "tidemill", "host": {"sourcePath": "/var/lib/tidemill/worker"}}]},
+        )  # fmt: skip
+        job = cloud.run(queue, definition)
         running = until(lambda: [each for each in machines(cloud) if each["children"]])[0]
         assert running["config"] == {"ECS_ENABLE_SPOT_INSTANCE_DRAINING": "true"}
-        port = cloud.api._scheduler.machines[running["instance"]].metadata_port
-        with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/latest/meta-data/instance-id", timeout=5)
+        cloud.becomes(job, "RUNNING")
+        cloud.api.control["reclaim"]({})
+        assert cloud.ended(job)["status"] == "SUCCEEDED"
 
 
 def test_mountpoint_shows_what_the_instance_role_may_read(cloud: Account) -> None:

@@ -4,9 +4,7 @@ import fcntl
 import json
 import os
 import time
-import urllib.error
 from datetime import UTC, datetime, timedelta
-from email.message import Message
 
 import pytest
 
@@ -16,7 +14,7 @@ from tidemill.ledger import Round, RoundArray
 from tidemill.store import Stores
 from tidemill.worker.leases.array import ArrayLease, ArrayLeases
 from tidemill.worker.metadata import Notice
-from tidemill.worker.metadata.ec2 import Ec2Metadata, read_notice
+from tidemill.worker.metadata.ec2 import Ec2Notice, read_notice
 from tidemill.worker.output import ITEM_BYTES, LINE_BYTES, TAIL_BYTES, ItemOutput
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import Settings, child_environment
@@ -59,12 +57,9 @@ class TestArrayLease:
 class TestSettings:
     def test_defaults(self):
         settings = Settings.read({"TIDEMILL_STORE": "s3://b"})
-        assert settings.metadata == "http://169.254.169.254"
-        assert (settings.poll_seconds, settings.drain_seconds) == (5, 15)
+        assert settings.notice is None
+        assert (settings.poll_seconds, settings.drain_seconds) == (2, 15)
         assert settings.cache is None
-
-    def test_where_there_is_no_metadata(self):
-        assert Settings.read({"TIDEMILL_STORE": "s3://b", "AWS_EC2_METADATA_DISABLED": "true"}).metadata is None
 
     @pytest.mark.parametrize(
         "env",
@@ -243,42 +238,11 @@ def test_the_local_copy_keeps_its_name(uri, name):
     assert len(file_name(uri).encode()) <= 200
 
 
-class TestMetadata:
-    """The notice, by IMDSv2's answers."""
-
-    def metadata(self, monkeypatch, answers):
-        metadata, asked = Ec2Metadata("http://m/"), []
-
-        def read(method, path, header, value):
-            asked.append((method, path.rsplit("/", 1)[1]))
-            answer = answers.pop(0)
-            if isinstance(answer, int):
-                raise urllib.error.HTTPError(path, answer, "", Message(), None)
-            return answer
-
-        monkeypatch.setattr(metadata, "_read", read)
-        return metadata, asked
-
-    def test_no_notice(self, monkeypatch):
-        metadata, asked = self.metadata(monkeypatch, ["token", 404, 404])
-        assert [metadata.notice(), metadata.notice()] == [None, None]
-        assert [method for method, _ in asked] == ["PUT", "GET", "GET"]
-
-    def test_a_notice(self, monkeypatch):
-        metadata, asked = self.metadata(monkeypatch, ["token", '{"action": "terminate"}'])
-        assert metadata.notice() == Notice(None)
-        assert asked[1] == ("GET", "instance-action")
-
-    def test_a_token_that_has_run_out_is_renewed(self, monkeypatch):
-        metadata, asked = self.metadata(monkeypatch, ["old", 404, 401, "new", "{}"])
-        assert metadata.notice() is None
-        assert metadata.notice() is not None
-        assert [method for method, _ in asked] == ["PUT", "GET", "GET", "PUT", "GET"]
-
-    def test_a_metadata_that_refuses_is_no_notice(self, monkeypatch):
-        metadata, _ = self.metadata(monkeypatch, [403])
-        with pytest.raises(OSError, match="403"):
-            metadata.notice()
+def test_a_notice_is_there_once_it_is_written(tmp_path):
+    machine = Ec2Notice(tmp_path / "notice")
+    assert machine.notice() is None
+    (tmp_path / "notice").write_text('{"action": "terminate"}')
+    assert machine.notice() == Notice(None)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,5 @@ def team(tmp_path):
 
 
 @pytest.fixture
-def machine():
-    with Machine().running() as machine:
-        yield machine
+def machine(tmp_path):
+    return Machine(tmp_path)

@@ -1,5 +1,5 @@
 """What a queue does for a worker, without a queue: a job in a store on disk, a container's environment, a machine's
-metadata. Shared by the tests of this folder."""
+notice. Shared by the tests of this folder."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +93,6 @@ class TeamJob:
             "AWS_BATCH_JOB_ID": f"11111111-aaaa:{child}",
             "AWS_BATCH_JOB_ARRAY_INDEX": str(child),
             "AWS_BATCH_JOB_ATTEMPT": str(delivery),
-            "AWS_EC2_METADATA_DISABLED": "true",
             **extra,
         }
 
@@ -171,62 +167,24 @@ def end_process(pid: int) -> None:
 
 
 class Machine:
-    """A machine's metadata (IMDSv2): tokens are asked for, and a notice is there once it is given."""
+    """What a machine on AWS has for its containers: a notice once it is given.
 
-    def __init__(self) -> None:
-        self.notice = False
-        self.seconds_left = 120.0
-        self.asked = 0
-        machine = self
+    Args:
+        folder: Where.
+    """
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_PUT(self) -> None:
-                lifetime = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds")
-                good = self.path == "/latest/api/token" and lifetime
-                self._answer(200 if good else 400, b"a-token" if good else b"")
-
-            def do_GET(self) -> None:
-                machine.asked += 1
-                if self.headers.get("X-aws-ec2-metadata-token") != "a-token":
-                    self._answer(401, b"")
-                elif self.path == "/latest/meta-data/spot/instance-action" and machine.notice:
-                    self._answer(200, machine.action())
-                else:
-                    self._answer(404, b"")
-
-            def _answer(self, code: int, body: bytes) -> None:
-                self.send_response(code)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 as the base calls it
-                return
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
-
-    def action(self) -> bytes:
-        """What a notice says."""
-        ends = datetime.now(UTC) + timedelta(seconds=self.seconds_left)
-        return json.dumps({"action": "terminate", "time": ends.strftime("%Y-%m-%dT%H:%M:%SZ")}).encode()
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What a container on this machine has."""
-        return {
-            "AWS_EC2_METADATA_DISABLED": "false",
-            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{self._server.server_port}",
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "notice"
+        self.environment = {
+            "TIDEMILL_NOTICE": str(self._file),
             "TIDEMILL_RECLAIM_POLL_SECONDS": "0.1",
             "TIDEMILL_DRAIN_SECONDS": "1",
         }
+        """Of a container on it."""
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[Machine]:
-        self._thread.start()
-        try:
-            yield self
-        finally:
-            self._server.shutdown()
-            self._thread.join(timeout=10)
-            self._server.server_close()
+    def give_notice(self, seconds_left: float = 120) -> None:
+        """It is being taken back."""
+        ends = datetime.now(UTC) + timedelta(seconds=seconds_left)
+        said = json.dumps({"action": "terminate", "time": ends.strftime("%Y-%m-%dT%H:%M:%SZ")})
+        self._file.with_suffix(".part").write_text(said)
+        self._file.with_suffix(".part").rename(self._file)

@@ -31,7 +31,7 @@ class TestReclaim:
         )
         worker = job.start(**machine.environment)
         until(lambda: log.exists() and "1" in log.read_text(), "the second item")
-        machine.notice = True
+        machine.give_notice()
         ended = ran(worker)
         assert ended.code == WorkerExit.RECLAIMED
         assert job.ledger.done_chunks(0) == set()
@@ -54,7 +54,7 @@ class TestReclaim:
         )
         worker = job.start(**machine.environment)
         until(log.exists, "the program")
-        machine.notice = True
+        machine.give_notice()
         assert ran(worker).code == WorkerExit.RECLAIMED
         assert log.read_text().split() == ["up", "told"]
         # It said 0 after SIGTERM: that is no success.
@@ -64,7 +64,7 @@ class TestReclaim:
         job = team.job(["a"], ["sleep", "60"])
         worker = job.start(**{**machine.environment, "TIDEMILL_DRAIN_SECONDS": "120"})
         until(lambda: list(team.scratch.glob("workers/*/slot-*/work")), "the item")
-        machine.notice = True
+        machine.give_notice()
         until(lambda: drained(job), "the drain")
         with pytest.raises(Exception, match="timed out"):
             worker.wait(timeout=1.5)
@@ -72,18 +72,16 @@ class TestReclaim:
         assert ran(worker).code == WorkerExit.RECLAIMED
 
     def test_after_a_late_notice_it_does_not_stay_as_long(self, team, machine):
-        machine.seconds_left = 8
         job = team.job(["a"], ["sleep", "60"])
         worker = job.start(**{**machine.environment, "TIDEMILL_DRAIN_SECONDS": "60"})
         until(lambda: list(team.scratch.glob("workers/*/slot-*/work")), "the item")
-        machine.notice = True
+        machine.give_notice(seconds_left=8)
         assert worker.wait(timeout=90) == WorkerExit.RECLAIMED
 
     def test_on_a_doomed_machine_nothing_is_leased(self, team, machine):
-        machine.notice = True
+        machine.give_notice()
         job = team.job(["a"], ["true"])
         worker = job.start(**machine.environment)
-        until(lambda: machine.asked, "a look at the metadata")
         with pytest.raises(Exception, match="timed out"):
             worker.wait(timeout=2)
         worker.send_signal(signal.SIGTERM)
@@ -119,7 +117,7 @@ class TestReclaim:
         worker = job.start(**machine.environment)
         pid = int(until(lambda: running.exists() and running.read_text().strip(), "the second item"))
         try:
-            machine.notice = True
+            machine.give_notice()
             until(lambda: drained(job) and job.ledger.progress(0, 0), "marker and progress", seconds=9)
             assert worker.poll() is None
             assert alive(pid)

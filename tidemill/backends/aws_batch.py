@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import boto3
 
 CONTAINER = "item"
+"""The container of older stacks' definitions, which have `ecsProperties`."""
 SUBMITS_A_SECOND = 40
 DESCRIBE_IDS = 100
 REQUEST_BYTES = 30 * 1024
@@ -192,24 +193,13 @@ def submit_request(shape: Shape, array: Array) -> dict[str, Any]:
     ]
     if resources.gpus:
         needs.append({"type": "GPU", "value": str(resources.gpus * slots)})
+    environment = [{"name": key, "value": value} for key, value in array.environment.items()]
     request: dict[str, Any] = {
         "jobName": array.name,
         "jobQueue": _queue_arn(shape.queue),
         "jobDefinition": _definition_arn(shape),
         "shareIdentifier": shape.user,
-        "ecsPropertiesOverride": {
-            "taskProperties": [
-                {
-                    "containers": [
-                        {
-                            "name": CONTAINER,
-                            "resourceRequirements": needs,
-                            "environment": [{"name": k, "value": v} for k, v in array.environment.items()],
-                        }
-                    ]
-                }
-            ]
-        },
+        **_overrides(shape.queue, {"resourceRequirements": needs, "environment": environment}),
         "tags": shape.tags,
         "propagateTags": True,
     }
@@ -219,6 +209,12 @@ def submit_request(shape: Shape, array: Array) -> dict[str, Any]:
     if size > REQUEST_BYTES:
         raise CallerError(f"the request for {array.name} has {size} bytes; AWS Batch accepts {REQUEST_BYTES}.")
     return request
+
+
+def _overrides(queue: Queue, container: dict[str, Any]) -> dict[str, Any]:
+    if queue.aws is not None and queue.aws.properties == "container":
+        return {"containerOverrides": container}
+    return {"ecsPropertiesOverride": {"taskProperties": [{"containers": [{"name": CONTAINER, **container}]}]}}
 
 
 def _queue_arn(queue: Queue) -> str:
@@ -255,11 +251,11 @@ def _state(job: dict[str, Any]) -> ArrayState:
 
 def _streams(job: dict[str, Any]) -> list[str]:
     """Log streams of every attempt of a child, the running one included, without repetition."""
-    tasks = [task for attempt in job.get("attempts", []) for task in attempt.get("taskProperties", [])]
-    tasks += job.get("ecsProperties", {}).get("taskProperties", [])
-    containers = [container for task in tasks for container in task.get("containers", [])]
-    names = [c["logStreamName"] for c in containers if c.get("name") == CONTAINER and c.get("logStreamName")]
-    return list(dict.fromkeys(names))
+    runs = [*job.get("attempts", []), job, job.get("ecsProperties", {})]
+    containers = [run["container"] for run in runs if "container" in run]
+    tasks = [task for run in runs for task in run.get("taskProperties", [])]
+    containers += [each for task in tasks for each in task.get("containers", []) if each.get("name") == CONTAINER]
+    return list(dict.fromkeys(each["logStreamName"] for each in containers if each.get("logStreamName")))
 
 
 def _line(event: dict[str, Any]) -> LogLine:

@@ -85,9 +85,9 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
 
 def _on_aws(settings: Settings, env: Mapping[str, str]) -> _Place:
     """A container of AWS Batch: started for one chunk."""
-    from tidemill.worker.metadata.ec2 import Ec2Metadata
+    from tidemill.worker.metadata.ec2 import Ec2Notice
 
-    return _Place(Ec2Metadata(settings.metadata) if settings.metadata else None, ArrayLeases(env))
+    return _Place(Ec2Notice(settings.notice) if settings.notice else None, ArrayLeases(env))
 
 
 def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -> _Place:

@@ -11,7 +11,6 @@ from pathlib import Path
 from tidemill import __version__
 from tidemill.errors import CallerError
 
-METADATA_ENDPOINT = "http://169.254.169.254"
 OURS = "TIDEMILL_"
 WAS = "TIDEMILL_WAS_"
 """Prefix of a variable's own value, where the worker's tree was started with another one (worker_image/entry)."""
@@ -31,10 +30,10 @@ class Settings:
     """Folder of the machine that its containers share (`TIDEMILL_SCRATCH`)."""
     cache: str | None
     """Folder of the machine where programs keep what they fetch once (`TIDEMILL_CACHE`)."""
-    metadata: str | None
-    """Base URL of the instance metadata (`AWS_EC2_METADATA_SERVICE_ENDPOINT`), or None where there is none."""
+    notice: Path | None
+    """File that a machine on AWS writes when it is being taken back (`TIDEMILL_NOTICE`), or None."""
     poll_seconds: float
-    """How often the metadata is asked for a notice (`TIDEMILL_RECLAIM_POLL_SECONDS`, default 5)."""
+    """How often a notice is looked for (`TIDEMILL_RECLAIM_POLL_SECONDS`, default 2)."""
     drain_seconds: float
     """How long after a notice a host may still be given work: until the ECS agent, which asks the metadata itself, has
     set it to DRAINING (`TIDEMILL_DRAIN_SECONDS`, default 15). Less when the notice leaves less than two minutes."""
@@ -68,15 +67,14 @@ class Settings:
         if not store:
             raise CallerError.about("TIDEMILL_STORE", store, "the URI of a job store", "Set it in the job definition.")
         _check_version(env.get("TIDEMILL_MIN_WORKER"))
-        has_metadata = env.get("AWS_EC2_METADATA_DISABLED", "").lower() != "true"
         subscription = _name(env, "TIDEMILL_SUBSCRIPTION", "projects/<project>/subscriptions/<id>")
         return cls(
             store=store,
             region=env.get("TIDEMILL_REGION") or None,
             scratch=Path(env.get("TIDEMILL_SCRATCH") or Path(tempfile.gettempdir()) / "tidemill"),
             cache=env.get("TIDEMILL_CACHE") or None,
-            metadata=(env.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or METADATA_ENDPOINT) if has_metadata else None,
-            poll_seconds=_seconds(env, "TIDEMILL_RECLAIM_POLL_SECONDS", 5),
+            notice=Path(env["TIDEMILL_NOTICE"]) if env.get("TIDEMILL_NOTICE") else None,
+            poll_seconds=_seconds(env, "TIDEMILL_RECLAIM_POLL_SECONDS", 2),
             drain_seconds=_seconds(env, "TIDEMILL_DRAIN_SECONDS", 15),
             python=env.get("TIDEMILL_PYTHON") or "python3",
             whole_machine=_slots(env) or subscription is not None,

@@ -1,7 +1,8 @@
 // The only program of the worker's image that a kernel can start by itself: static, without a C library.
 //
-//	tidemill-worker copy FOLDER    put the tree that it lies in into FOLDER (an init container's job)
+//	tidemill-worker copy FOLDER    put the tree that it lies in into FOLDER
 //	tidemill-worker start          become the worker
+//	tidemill-worker start IMAGE    become the worker of an image, once the machine has its tree (components/aws/host.py)
 //
 // It must do nothing that the worker can do: there is no Python before it, and no shell anywhere.
 package main
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 const (
@@ -29,6 +31,15 @@ const (
 	added = "TIDEMILL_ADDED"
 )
 
+// How long a container waits for its tree, and what it exits with then: the code of a worker whose store does not
+// answer, with which Batch tries again (tidemill/descriptor.py, WorkerExit).
+const (
+	patience = 5 * time.Minute
+	retry    = 71
+)
+
+var errNoTree = errors.New("the machine did not bring the worker")
+
 // Where systems keep the certificates that they trust.
 var bundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem",
@@ -38,6 +49,9 @@ var bundles = []string{
 func main() {
 	if err := run(os.Args); err != nil {
 		fmt.Fprintln(os.Stderr, "tidemill-worker:", err)
+		if errors.Is(err, errNoTree) {
+			os.Exit(retry)
+		}
 		os.Exit(1)
 	}
 }
@@ -52,8 +66,10 @@ func run(args []string) error {
 		return install(tree, args[2])
 	case len(args) == 2 && args[1] == "start":
 		return start(tree)
+	case len(args) == 3 && args[1] == "start":
+		return startOther(tree, args[2])
 	}
-	return errors.New("usage: tidemill-worker copy FOLDER | start")
+	return errors.New("usage: tidemill-worker copy FOLDER | start [IMAGE]")
 }
 
 // home is the folder that this program lies in. A root may have no /proc, so a path that was typed comes first.
@@ -72,6 +88,56 @@ func start(tree string) error {
 	interpreter := []string{filepath.Join(tree, python), "-E", "-s", filepath.Join(tree, "site")}
 	argv := append([]string{path, "--inhibit-cache", "--library-path", filepath.Join(tree, "lib")}, interpreter...)
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, argv, environment(tree, os.Environ())))
+}
+
+// startOther becomes the worker of an image, a line that ends with its digest. Its tree lies beside this program in a
+// folder named by the digest; where it does not, the machine is asked to bring it.
+func startOther(folder, image string) error {
+	digest := image[strings.LastIndex(image, ":")+1:]
+	if len(digest) != 64 {
+		return fmt.Errorf("%s is not an image by digest", image)
+	}
+	entry := filepath.Join(folder, digest[:16], "tidemill-worker")
+	end := time.Now().Add(patience)
+	for {
+		if _, err := os.Stat(entry); err == nil {
+			return fmt.Errorf("%s: %w", entry, syscall.Exec(entry, []string{entry, "start"}, os.Environ()))
+		}
+		if err := ask(filepath.Join(folder, "fetch.sock"), image); err != nil {
+			if time.Now().After(end) {
+				return fmt.Errorf("%w %s: %w", errNoTree, image, err)
+			}
+			time.Sleep(time.Second)
+		}
+	}
+}
+
+// ask sends a line to a socket; every answer but "ok" is an error.
+func ask(path, line string) error {
+	socket, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(socket)
+	limit := syscall.Timeval{Sec: int64(patience / time.Second)}
+	if err := syscall.SetsockoptTimeval(socket, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &limit); err != nil {
+		return err
+	}
+	if err := syscall.Connect(socket, &syscall.SockaddrUnix{Name: path}); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if _, err := syscall.Write(socket, []byte(line+"\n")); err != nil {
+		return err
+	}
+	answer := make([]byte, 600)
+	read, err := syscall.Read(socket, answer)
+	if err != nil {
+		return err
+	}
+	if said := string(answer[:read]); said != "ok" {
+		return errors.New(said)
+	}
+	return nil
 }
 
 // environment is the container's, with what would change the worker put aside and what it needs put in.

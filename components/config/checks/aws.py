@@ -19,7 +19,7 @@ from components.config.checks.common import (
     check_values,
     refuse,
 )
-from components.config.checks.images import check_images
+from components.config.checks.images import STACKS_IMAGE, check_images
 from components.config.checks.imports import check_aws_imports
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
@@ -50,6 +50,7 @@ _MOUNTS = ("host", "efs", "s3")
 _RESERVED_PREFIXES = ("sthree-", "amzn-s3-demo-")
 """Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
 
+_ECR_IMAGE = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/")
 _SECRET = re.compile(
     r"arn:aws[a-z-]*:(secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+(:[^:\s]*){0,3}|ssm:[a-z0-9-]+:\d{12}:parameter/[\w./-]+)"
 )
@@ -64,7 +65,20 @@ def check_stack(config: StackConfig) -> None:
     check_budget(config.budget)
     _existing_network(config)
     check_aws_imports(config)
+    _worker(config.worker_image)
     _size(config)
+
+
+def _worker(image: str | None) -> None:
+    """The worker's image is in ECR: machines fetch it with their own role, beside the ECS agent."""
+    if image is not None and not (STACKS_IMAGE.fullmatch(image) or _ECR_IMAGE.match(image)):
+        raise ConfigError(
+            key_path(["worker_image"]),
+            shown(image),
+            "an image in ECR: registry:// (the stack's registry), shared:// (a shared one), or "
+            "<account>.dkr.ecr.<region>.amazonaws.com/name@sha256:<64 hex digits>",
+            "`make worker PUSH=REGISTRY` pushes it and prints the reference",
+        )
 
 
 def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:

@@ -16,6 +16,7 @@ from localcloud.aws.batch.core import BatchError, Core, Host, Json, Settings, ar
 from localcloud.aws.batch.jobs import ENDED, Child, Job, Task, describe, known, summarize
 from localcloud.aws.batch.machines import namespaces_work
 from localcloud.aws.batch.scheduler import Scheduler
+from localcloud.machines.images import Registry
 
 SUBMIT_BYTES = 30 * 1024
 DEFINITION_BYTES = 24 * 1024
@@ -84,6 +85,11 @@ class BatchApi:
             "namespaces": namespaces_work(self._core),
             "machines": len(self._scheduler.machines),
         }
+
+    @property
+    def registry(self) -> Registry:
+        """The images that were pushed."""
+        return self._core.registry
 
     # Job definitions
 

@@ -238,7 +238,6 @@ class Run:
             "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
             "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
             "AWS_SESSION_TOKEN": given["Token"],
-            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{self.machine.metadata_port}",
         }
 
     def _secret(self, value_from: str) -> str:

@@ -1,17 +1,17 @@
 """Emulated EC2 machines: a network of their own, metadata, user data that really runs, and Spot's end.
 
-Where the kernel refuses namespaces a machine has only the metadata, on a loopback port, and its user data is read but
-not run.
+Where the kernel refuses namespaces a machine has no metadata, and its user data is read but not run.
 """
 
 from __future__ import annotations
 
 import base64
 import email
+import json
 import re
 import secrets
+import shlex
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from localcloud.aws.accounts import service_client
 from localcloud.aws.batch.catalog import Environment, template_version
-from localcloud.aws.batch.core import Core, Json, log
+from localcloud.aws.batch.core import Core, Json, WsgiApp, log
 from localcloud.aws.batch.instance_types import InstanceType
-from localcloud.aws.batch.metadata import InstanceMetadata, TaskCredentials
+from localcloud.aws.batch.metadata import InstanceMetadata, TaskCredentials, stamp
 from localcloud.aws.wsgi import Served, serve_socket
 from localcloud.machines import namespaces
 from localcloud.machines.namespaces import SYSTEM, Holder, start_container
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from localcloud.aws.batch.jobs import Child
 
 METADATA, CREDENTIALS = ("169.254.169.254", 80), ("169.254.170.2", 80)
+Address = tuple[str, int]
+NOTICE = "/var/lib/tidemill/worker/notice"
+"""Where our host service writes Spot's notice down for containers."""
 USER_DATA_SECONDS = 60
 SCRIPTS = ("text/x-shellscript", "text/cloud-boothook")
 ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alternatives")
@@ -57,8 +60,6 @@ class Machine:
         gone: It was taken away.
         ends_at: When Spot takes it, in seconds since the epoch.
         config: What its user data wrote to ecs.config.
-        holder: Id of the process that holds its namespaces; None where there are none.
-        metadata_port: Loopback port of its metadata where there are no namespaces.
     """
 
     def __init__(self, core: Core, environment: Environment, kind: InstanceType, subnet: str) -> None:
@@ -78,16 +79,18 @@ class Machine:
         self.tokens_required = True
         self.root = core.settings.state_dir / "machines" / self.id
         self.credentials = TaskCredentials()
-        self.metadata_port: int | None = None
         self.zone, self.role_arn = environment.region + "a", ""
         self._subnet = subnet
         self._holder: Holder | None = None
+        self._apart: Holder | None = None
         self._served: list[Served] = []
-        self._user_data: subprocess.Popen[bytes] | None = None
+        self._running: list[subprocess.Popen[bytes]] = []
 
     @property
     def holder(self) -> int | None:
-        return self._holder.process.pid if self._holder else None
+        """Process whose namespaces containers get: the machine's, or, where they do not reach its metadata, others."""
+        holder = self._apart or self._holder
+        return holder.process.pid if holder else None
 
     @property
     def arn(self) -> str:
@@ -115,6 +118,9 @@ class Machine:
         """Spot's notice: instance metadata has it from now on."""
         self.doomed = True
         self.ends_at = time.time() + self._core.settings.reclaim_seconds
+        if self._holder is None:  # no service runs that would write it
+            self.path(NOTICE).parent.mkdir(parents=True, exist_ok=True)
+            self.path(NOTICE).write_text(json.dumps({"action": "terminate", "time": stamp(self.ends_at)}))
 
     # Booting
 
@@ -131,6 +137,9 @@ class Machine:
             self.tokens_required = template.get("MetadataOptions", {}).get("HttpTokens", "required") == "required"
             self._connect()
             self._run_user_data(base64.b64decode(template.get("UserData", "")))
+            if self._holder:
+                self._start_units()
+                self._part_containers()
             joined = "running" if self._registers() else "failed"
         except BaseException:
             self._core.after(0, lambda: self._join("failed"))
@@ -162,15 +171,22 @@ class Machine:
     def _connect(self) -> None:
         self.root.mkdir(parents=True)
         if namespaces_work(self._core):
-            self._holder = Holder([METADATA, CREDENTIALS, ("127.0.0.1", self._core.settings.port)])
-            apps = (InstanceMetadata(self), self.credentials, self._cloud)
-            sockets = self._holder.sockets
-        else:
-            apps, sockets = (InstanceMetadata(self),), [socket.create_server(("127.0.0.1", 0))]
-            self.metadata_port = sockets[0].getsockname()[1]
-        for each, app in zip(sockets, apps, strict=True):
+            self._holder = self._hold({METADATA: InstanceMetadata(self)})
+
+    def _hold(self, more: dict[Address, WsgiApp]) -> Holder:
+        """Namespaces with what every program on the machine reaches, and more."""
+        apps = more | {CREDENTIALS: self.credentials, ("127.0.0.1", self._core.settings.port): self._cloud}
+        holder = Holder(list(apps))
+        for each, app in zip(holder.sockets, apps.values(), strict=True):
             self._served.append(serve_socket(each, app))
             each.close()
+        return holder
+
+    def _part_containers(self) -> None:
+        """Take the metadata from containers where a setting of their slice does so."""
+        settings = self.root.glob("etc/systemd/system/ecstasks.slice.d/*.conf")
+        if any(re.search(rf"^IPAddressDeny=.*{METADATA[0]}", each.read_text(), re.MULTILINE) for each in settings):
+            self._apart = self._hold({})
 
     def _cloud(self, environ: Json, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """The AWS endpoint as programs on the machine have it: without localcloud's own controls."""
@@ -206,32 +222,56 @@ class Machine:
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_bytes(content)
         script.chmod(0o700)
-        doubles = self._core.settings.state_dir / "doubles"
+        process, problem = self._start([f"/var/lib/cloud/{script.name}"], "cloud-init-output.log")
+        try:
+            code = process.wait(USER_DATA_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+        if code or problem:
+            tail = (self.root / "var/log/cloud-init-output.log").read_text(errors="replace")[-2000:]
+            log.warning("user data of %s ended with %s %s:\n%s", self.id, code, problem, tail)
+
+    def _start(self, argv: list[str], log_file: str) -> tuple[subprocess.Popen[bytes], str]:
+        """Start a program on the machine itself, as its root; why it did not start."""
+        assert self._holder
         description: Json = {
             "disk": str(self.root),
-            "argv": [f"/var/lib/cloud/{script.name}"],
+            "argv": argv,
             "env": {
                 "PATH": "/run/localcloud:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                 "HOME": "/root",
+                "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._core.settings.port}",
             },
             "mounts": [
                 {"kind": "image", "source": "/", "only": SYSTEM},
-                {"kind": "bind", "source": str(doubles), "target": "/run/localcloud", "readonly": True},
+                {
+                    "kind": "bind",
+                    "source": str(self._core.settings.state_dir / "doubles"),
+                    "target": "/run/localcloud",
+                    "readonly": True,
+                },
                 {"kind": "devices"},
                 {"kind": "proc"},
             ],
         }
-        with (self.root / "var/log/cloud-init-output.log").open("ab") as output:
-            process, problem = start_container(self._core.settings.state_dir, self.holder, description, output.fileno())
-            self._user_data = process
-            try:
-                code = process.wait(USER_DATA_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                code = process.wait()
-        if code or problem:
-            tail = (self.root / "var/log/cloud-init-output.log").read_text(errors="replace")[-2000:]
-            log.warning("user data of %s ended with %s %s:\n%s", self.id, code, problem, tail)
+        with (self.root / "var/log" / log_file).open("ab") as output:
+            started = start_container(
+                self._core.settings.state_dir, self._holder.process.pid, description, output.fileno()
+            )
+        self._running.append(started[0])
+        return started
+
+    def _start_units(self) -> None:
+        """Start the services that user data has started, each once."""
+        noted = self.root / "var/log/localcloud-commands.log"
+        lines = noted.read_text().splitlines() if noted.is_file() else []
+        for name in re.findall(r"^systemctl enable --now (\S+)$", "\n".join(lines), re.MULTILINE):
+            unit = (self.root / "etc/systemd/system" / name).read_text()
+            command = re.findall(r"^ExecStart=(.+)$", unit, re.MULTILINE)[0]
+            _, problem = self._start(shlex.split(command), f"{name}.log")
+            if problem:
+                log.warning("%s of %s did not start: %s", name, self.id, problem)
 
     def _prepare_disk(self) -> None:
         for folder in ("etc/ecs", "var/log", "var/lib", "mnt", "root", "run", "tmp", "home", "opt", "srv"):
@@ -297,10 +337,12 @@ class Machine:
     def stop(self) -> None:
         """End its processes and sockets and remove its disk."""
         self.gone = True
-        if self._user_data:
-            self._user_data.kill()
-        if self._holder:
-            self._holder.close()
+        for process in self._running:
+            process.kill()
+            process.wait()
+        for holder in (self._holder, self._apart):
+            if holder:
+                holder.close()
         for served in self._served:
             served.close()
         shutil.rmtree(self.root, ignore_errors=True)

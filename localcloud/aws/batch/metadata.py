@@ -70,6 +70,7 @@ class InstanceMetadata:
             "meta-data/instance-id": lambda: machine.id,
             "meta-data/instance-type": lambda: machine.type.name,
             "meta-data/instance-life-cycle": lambda: "spot" if machine.spot else "on-demand",
+            "meta-data/services/domain": lambda: "amazonaws.com",
             "meta-data/placement/region": lambda: machine.environment.region,
             "meta-data/placement/availability-zone": lambda: machine.zone,
             "meta-data/iam/info": self._profile,
