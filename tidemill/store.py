@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import random
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -34,6 +35,15 @@ PAGE = 1000
 """Names in an answer to a listing: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html."""
 GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 STREAM_BYTES = 8 * 1024 * 1024
+PART_BYTES = 5 * 1024 * 1024
+"""The smallest part of an upload in parts; a smaller file is sent in one request."""
+MAX_PARTS = 10_000
+"""Of an upload: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html."""
+KEY_BYTES = 1024
+FILE_NAME_BYTES = 253
+_BUCKET = re.compile(r"[A-Za-z0-9][\w.:-]*$", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_TEMPORARY = re.compile(r"#\d+$")
 _PAUSES = (0.2, 1.0, 3.0)
 """Seconds before a call that failed as a whole is made again, jittered."""
 _RETRY: Any = {
@@ -254,9 +264,54 @@ class Store:
 
         return self._bounded("GET", name, transfer)
 
-    def upload(self, path: Path, name: str) -> None:
-        """Stream a file into an object (in parts when it is large)."""
-        self._bounded("PUT", name, lambda: obstore.put(self._backend, name, path, max_concurrency=4))
+    def upload(self, path: Path | str, name: str) -> None:
+        """Stream a file into an object, in parts when it is large: the bytes that it has when the upload begins.
+
+        Raises:
+            OSError: The file cannot be opened.
+            ValueError: It is not a plain file.
+            StoreError: The store did not take it, or the file changed meanwhile.
+        """
+        with open_plain(path) as file:
+            before = os.fstat(file.fileno())
+
+            def transfer() -> None:
+                file.seek(0)
+                if before.st_size <= PART_BYTES:
+                    obstore.put(self._backend, name, file.read(before.st_size), use_multipart=False)
+                else:
+                    part = max(PART_BYTES, -(-before.st_size // MAX_PARTS))
+                    blocks = _blocks(file, before.st_size)
+                    obstore.put(self._backend, name, blocks, chunk_size=part, max_concurrency=4)
+
+            self._bounded("PUT", name, transfer)
+            after = os.fstat(file.fileno())
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise StoreError(f"{os.path.basename(path)!r} changed during its upload: something still writes to it.")
+
+    def refusal(self, name: str) -> str | None:
+        """Why an object cannot have this name, as a predicate ("is not UTF-8, ..."); None when it can.
+
+        obstore refuses ASCII control characters. S3 and GCS take 1024 bytes of UTF-8
+        (https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html,
+        https://cloud.google.com/storage/docs/objects#naming). On disk obstore first writes ``NAME#1``, so that a file's
+        name has two bytes less than the file system's 255, and does not end like that itself.
+        """
+        try:
+            key = len(self.uri_of(name).split("/", 3)[3].encode())
+        except UnicodeEncodeError:
+            return "is not UTF-8, so it cannot be the name of an object"
+        if _CONTROL.search(name):
+            return "has a control character, so it cannot be the name of an object"
+        if self.is_object_store:
+            too_long = f"makes a key of {key} bytes with its prefix; the store takes {KEY_BYTES}"
+            return too_long if key > KEY_BYTES else None
+        last = name.rpartition("/")[2]
+        if (size := len(last.encode())) > FILE_NAME_BYTES:
+            return f"is a name of {size} bytes; a store on disk takes {FILE_NAME_BYTES}"
+        if _TEMPORARY.search(last):
+            return "ends in # and a number; a store on disk keeps such names for itself"
+        return None
 
     # ---- bounds -------------------------------------------------------------------------------------------------
 
@@ -301,6 +356,27 @@ class Store:
         raise AssertionError("unreachable")
 
 
+def open_plain(path: Path | str) -> BinaryIO:
+    """Open a plain file to read it. To open anything else may wait for ever (a FIFO) or never end (a device).
+
+    Raises:
+        OSError: It cannot be opened.
+        ValueError: It is not a plain file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError("not a plain file")
+    return open(descriptor, "rb", buffering=0)
+
+
+def _blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The first bytes of a file, a part at a time."""
+    while size > 0 and (block := file.read(min(size, PART_BYTES))):
+        size -= len(block)
+        yield block
+
+
 class Stores:
     """Stores of any URI, each bucket opened once: for items and outputs outside the job store.
 
@@ -325,6 +401,9 @@ class Stores:
         if scheme not in ("s3", "gs", "file"):
             raise CallerError.about("uri", uri, "an s3://, gs:// or file:// URI, or a path", "Give such a URI.")
         bucket, _, name = rest.partition("/")
+        if scheme != "file" and not _BUCKET.match(bucket):
+            allowed = f"{scheme}://bucket/name, with a bucket of letters, digits, '.', '_', ':' and '-'"
+            raise CallerError.about("uri", uri, allowed, "Fill in the bucket.")
         root = "file:///" if scheme == "file" else f"{scheme}://{bucket}"
         if root not in self._open:
             self._open[root] = Store.open(root, region=self._region, user_login=self._user_login)

@@ -12,13 +12,14 @@ import tidemill
 from tidemill.errors import CallerError
 from tidemill.ledger import Round, RoundArray
 from tidemill.store import Stores
+from tidemill.worker.faults import ItemError
 from tidemill.worker.leases.array import ArrayLease, ArrayLeases
 from tidemill.worker.metadata import Notice
 from tidemill.worker.metadata.ec2 import Ec2Notice, read_notice
 from tidemill.worker.output import ITEM_BYTES, LINE_BYTES, TAIL_BYTES, ItemOutput
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import Settings, child_environment
-from tidemill.worker.staging import SPARE_BYTES, Staging, StagingError, file_name
+from tidemill.worker.staging import SPARE_BYTES, Staging, file_name
 from tidemill.worker.stop import Stop, Why
 
 ENV = {"TIDEMILL_JOB": "t-00000000", "TIDEMILL_ROUND": "1", "TIDEMILL_ARRAY": "1", "AWS_BATCH_JOB_ID": "x:2"}
@@ -214,7 +215,7 @@ def test_the_scratch_is_looked_at_before_a_fetch(tmp_path, monkeypatch):
     staging = Staging(Stores(), scratch, Stop())
     assert staging.fetch(str(source), scratch.folder / "a").result().read_bytes() == source.read_bytes()
     monkeypatch.setattr(Scratch, "free_bytes", lambda _: SPARE_BYTES + 999)
-    with pytest.raises(StagingError, match="64 MiB free") as caught:
+    with pytest.raises(ItemError, match="64 MiB free") as caught:
         staging.fetch(str(source), scratch.folder / "b").result()
     assert (caught.value.reason, caught.value.final) == ("scratch", False)
     assert list((scratch.folder / "b").iterdir()) == []

@@ -187,13 +187,13 @@ def adopted_children() -> set[int]:
         return set()
 
 
-def has_children() -> bool:
-    """Whether we have any child, ended ones included."""
+def environment_of(pid: int) -> bytes:
+    """The environment that a process was started with; empty when it may not be read."""
     try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def prefer_at_oom(pid: int) -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO, Any
 
 ITEM_BYTES = 1024 * 1024
@@ -40,8 +41,10 @@ def emit(lines: list[dict[str, Any]]) -> None:
     data = "".join(texts)
     with _lock:
         file = _file or sys.stdout.buffer
-        file.write(data.encode("utf-8", "replace"))
-        file.flush()
+        # A log that cannot be written (its disk is full, its reader is gone) must not cost an item its outcome.
+        with suppress(OSError):
+            file.write(data.encode("utf-8", "replace"))
+            file.flush()
         if _sink is not None:
             _sink([(line, len(text)) for line, text in zip(lines, texts, strict=True)])
 

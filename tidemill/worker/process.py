@@ -19,11 +19,11 @@ from tidemill.worker.consumption import (
     Consumption,
     ProcessTable,
     adopted_children,
-    has_children,
+    environment_of,
     oom_kills,
-    own_children,
     prefer_at_oom,
 )
+from tidemill.worker.faults import FAULTS, item_error
 from tidemill.worker.gpus import GpuUse, GpuWatch
 from tidemill.worker.output import ItemOutput
 from tidemill.worker.stop import Stop
@@ -34,6 +34,8 @@ GLANCES = (0.02, 0.1)
 GRACE_SECONDS = 10.0
 """Between SIGTERM and SIGKILL."""
 _READ_BYTES = 65_536
+_NEARLY = 0.9
+"""Of the memory limit: from there on a program that timed out may have been short of memory."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,11 @@ class Programs:
     def __init__(self, stop: Stop) -> None:
         self.stop = stop
         self.table = ProcessTable()
-        self._leaders: set[int] = set()
+        self._leaders: dict[int, bytes] = {}
+        """Programs that run, each with what marks its environment."""
         self._helpers: set[int] = set()
+        self._owners: dict[int, set[int]] = {}
+        """Orphans whose environment tells nothing, each with the programs that may have left it."""
         self.gpus = GpuWatch.find(self.ask)
         # Whoever looks for orphans must not take a program for one that starts at this moment.
         self._starting = threading.Lock()
@@ -130,6 +135,7 @@ class Programs:
         output: ItemOutput,
         pipes: Pipes,
         stop: Stop | None = None,
+        home: Path | None = None,
     ) -> Ended:
         """Run a program to its end, in a session of its own, without stdin.
 
@@ -141,12 +147,13 @@ class Programs:
             output: Where its output goes.
             pipes: Of the slot that it runs in.
             stop: Ends this run; None for what ends every run.
+            home: The folder of its slot, see `start`.
         """
         started = time.monotonic()
         stdout, stderr = pipes.theirs
         try:
-            child = self.start(command, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
-        except (OSError, ValueError) as error:
+            child = self.start(command, cwd=cwd, env=env, stdout=stdout, stderr=stderr, home=home)
+        except FAULTS as error:
             return _not_started(command[0], error)
         run = _Run(self, child, limits, output, pipes, stop=self.stop if stop is None else stop)
         if self.gpus is None:
@@ -166,8 +173,20 @@ class Programs:
         stdout: int,
         stderr: int,
         pass_fds: Sequence[int] = (),
+        home: Path | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a program in a session of its own. Whoever starts it calls `end`."""
+        """Start a program in a session of its own. Its caller reaps it.
+
+        Args:
+            command: The program and its arguments; no shell.
+            cwd: Where it runs.
+            env: Its whole environment.
+            stdout: Descriptor that it writes to.
+            stderr: Another.
+            pass_fds: What else of ours it inherits.
+            home: The folder of its slot, which `env` names: by that, what it leaves behind is told from what other
+                programs have started.
+        """
         with self._starting:
             child = subprocess.Popen(
                 command,
@@ -181,7 +200,7 @@ class Programs:
                 close_fds=bool(pass_fds),
                 pass_fds=pass_fds,
             )
-            self._leaders.add(child.pid)
+            self._leaders[child.pid] = b"" if home is None else os.fsencode(f"={home}/")
             return child
 
     def ask(self, command: Sequence[str], env: Mapping[str, str], seconds: float) -> str:
@@ -220,7 +239,9 @@ class Programs:
     def reap(self, child: subprocess.Popen[bytes], consumption: Consumption) -> Reaped:
         """Take a program in that has ended or was killed, with everything that it started."""
         # Before it is reaped its number cannot be another's.
-        left = consumption.sample(fresh=True) if self._orphans() else []
+        with self._starting:
+            orphans = self._orphans()
+        left = consumption.sample(fresh=True) if orphans else []
         signal_group(child.pid, signal.SIGKILL)
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
@@ -229,30 +250,44 @@ class Programs:
             if process.pid != child.pid:
                 cpu += process.cpu_seconds
                 _kill_and_reap(process.pid)
-        with self._starting:
-            self._leaders.discard(child.pid)
-        found = self._end_orphans()
+        found = self._end_orphans(child.pid)
         return Reaped(child.returncode, cpu, consumption.peak_mib(used), found or len(left) > 1)
 
     def _orphans(self) -> set[int]:
         """Children of ours that we did not start."""
-        with self._starting:
-            return adopted_children() - self._leaders
+        return adopted_children() - self._leaders.keys() - self._helpers
 
-    def _end_orphans(self) -> bool:
-        """End what left its session and lost its parent; says whether there was any. With other programs running it
-        may be theirs: then only what has ended is reaped."""
+    def _end_orphans(self, leader: int) -> bool:
+        """End what a program that has ended left behind; says whether there was anything.
+
+        A process that lost its parent and left its session is told by its environment, which names the slot. One that
+        has cleared its environment may be of any program that runs when it is first seen: it ends after the last.
+        """
         with self._starting:
-            if not self._leaders and not has_children():
-                return False
-            orphans = own_children() - self._leaders - self._helpers
-            for pid in orphans:
-                if self._leaders:
-                    with suppress(ChildProcessError):
-                        os.waitpid(pid, os.WNOHANG)
-                else:
+            mark = self._leaders.pop(leader)
+            for owners in self._owners.values():
+                owners.discard(leader)
+            seen: set[int] = set()
+            deadline = time.monotonic() + GRACE_SECONDS
+            # What is ended leaves children of its own to us.
+            while time.monotonic() < deadline:
+                left = [pid for pid in self._orphans() - seen if self._is_left(pid, mark)]
+                if not left:
+                    break
+                seen.update(left)
+                for pid in left:
                     _kill_and_reap(pid)
-            return bool(orphans)
+            self._owners = {pid: self._owners[pid] for pid in self._owners.keys() & self._orphans()}
+            return bool(seen)
+
+    def _is_left(self, pid: int, mark: bytes) -> bool:
+        """Whether an orphan is of no program that runs."""
+        environment = environment_of(pid)
+        if mark and mark in environment:
+            return True
+        if any(other and other in environment for other in self._leaders.values()):
+            return False
+        return not self._owners.setdefault(pid, set(self._leaders))
 
     def killed_by_kernel(self) -> bool:
         """Whether the kernel has ended a process of this container, for want of memory, since this was last asked."""
@@ -292,6 +327,11 @@ class _Run:
         exit_ = exit_descriptor(self._child.pid)
         try:
             self._watch(exit_, started)
+        except FAULTS:
+            # The attempt fails; its program must not outlive it.
+            signal_group(self._child.pid, signal.SIGKILL)
+            self._programs.reap(self._child, self._consumption)
+            raise
         finally:
             self._pipes.forget(exit_)
         wall = time.monotonic() - started
@@ -300,7 +340,7 @@ class _Run:
             while self._read(descriptor):
                 pass
         self._output.end()
-        reason, said = self._verdict(reaped.exit_code)
+        reason, said = self._verdict(reaped)
         return Ended(
             reason, reaped.exit_code, wall, reaped.cpu_seconds, reaped.peak_memory_mib, said, reaped.left_something
         )
@@ -338,7 +378,7 @@ class _Run:
         if self._reason is None and self._stop:
             self._give_up("stopped", "", signal.SIGTERM)
         elif self._reason is None and now - started > self._limits.seconds:
-            self._give_up("timeout", f"killed: its time limit is {self._limits.seconds:g} s", signal.SIGTERM)
+            self._give_up("timeout", "", signal.SIGTERM)
         elif self._kill_at is not None and now >= self._kill_at:
             signal_group(self._child.pid, signal.SIGKILL)
 
@@ -357,14 +397,26 @@ class _Run:
         self._output.feed(self._pipes.ours[descriptor], data)
         return True
 
-    def _verdict(self, code: int) -> tuple[str | None, str]:
+    def _verdict(self, reaped: Reaped) -> tuple[str | None, str]:
+        if self._reason == "timeout":
+            return self._reason, timed_out(self._limits, reaped.peak_memory_mib)
         if self._reason:
             return self._reason, self._said
+        code = reaped.exit_code
         if code == -signal.SIGKILL and self._programs.killed_by_kernel():
             return "memory", "killed by the kernel: the container was out of memory"
         if code < 0:
             return "signal", f"killed by {signal_name(-code)}"
         return ("exit", f"exit code {code}") if code else (None, "")
+
+
+def timed_out(limits: Limits, peak_mib: float) -> str:
+    """What is said of a program that ran too long. One that is short of memory often hangs instead of ending."""
+    said = f"killed: its time limit is {limits.seconds:g} s"
+    if limits.memory_mib is None or peak_mib < _NEARLY * limits.memory_mib:
+        return said
+    near = f"it held {peak_mib:.0f} MiB, its memory limit is {limits.memory_mib:.0f} MiB"
+    return f"{said}; {near}: it may lack memory rather than time (--memory)"
 
 
 def signal_group(leader: int, number: signal.Signals) -> None:
@@ -387,10 +439,16 @@ def exited(pid: int) -> bool:
 
 
 def _kill_and_reap(pid: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
+    wait_for_it = 0
+    try:
         os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        # It runs as another user (sudo): it is ended with the container.
+        wait_for_it = os.WNOHANG
     with suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+        os.waitpid(pid, wait_for_it)
 
 
 def signal_name(number: int) -> str:
@@ -401,9 +459,8 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _not_started(program: str, error: OSError | ValueError) -> Ended:
-    """A program that did not start. One whose arguments are too long is the item's fault, not the program's."""
-    too_long = isinstance(error, OSError) and error.errno == errno.E2BIG
-    text = error.strerror if isinstance(error, OSError) else str(error)
-    reason = "input" if too_long or isinstance(error, ValueError) else "start"
-    return Ended(reason, None, 0.0, 0.0, 0.0, f"{program} did not start: {text}")
+def _not_started(program: str, error: Exception) -> Ended:
+    """A program that did not start. Where no program could take its arguments the item is to blame."""
+    of_the_item = isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno == errno.E2BIG)
+    fault = item_error("input" if of_the_item else "start", f"{program} did not start", error)
+    return Ended(fault.reason, None, 0.0, 0.0, 0.0, str(fault))

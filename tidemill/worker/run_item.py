@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from tidemill.job import Item, JobSpec, child_variables, fill
 from tidemill.ledger import Outcome
+from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.gpus import GpuUse
 from tidemill.worker.output import ItemOutput
 from tidemill.worker.process import Ended, Limits, Pipes, Programs
 from tidemill.worker.scratch import Scratch, remove
 from tidemill.worker.slots import Slot
-from tidemill.worker.staging import Staging, StagingError
+from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop
 
 WORKER_MIB = 96
 """The worker's own share of an item's memory."""
 _LAST_PAUSE = 10.0
-_NOT_AGAIN = ("start",)
+_NOT_AGAIN = ("start", "input")
 """Reasons that another attempt does not change."""
 
 
@@ -119,8 +118,7 @@ class CommandRunner:
         finally:
             if task.spec.stages_input:
                 self._fetches.pop(task.folder, None)
-                with suppress(FileNotFoundError):
-                    remove(self._scratch.folder / task.folder)
+                remove(self._scratch.folder / task.folder)
             output.close()
 
     def _attempts(self, task: Task, slot: Slot, output: ItemOutput) -> Outcome | None:
@@ -140,41 +138,48 @@ class CommandRunner:
 
     def _attempt(self, task: Task, slot: Slot, output: ItemOutput, blank: Outcome) -> _Tried | None:
         """One attempt, or None when the worker stopped in it."""
-        prefix = task.prefix(blank.attempts)
         outcome = blank
         try:
-            results = slot.empty("output")
-            values = self._values(task, results, prefix)
-            ended = self._programs.run(
-                fill(task.spec.command or [], values),
-                cwd=slot.empty("work"),
-                env={**task.base_env, **slot.env, **child_variables(values), **_meta(task.item)},
-                limits=limits_of(task.spec),
-                output=output,
-                pipes=self._pipes_of(slot),
-                stop=task.stop,
-            )
-            if ended.left_something:
-                self.close(slot)
+            ended = self._run_program(task, slot, output, blank.attempts)
             if ended.reason == "stopped":
                 return None
             _measure(outcome, ended)
             if ended.reason is not None:
                 return _Tried(_failed(outcome, ended.reason, _error(ended, output)), ended.reason in _NOT_AGAIN)
-            files = self._staging.upload(results, prefix)
-        except StagingError as error:
+            prefix = task.prefix(blank.attempts)
+            files = self._staging.upload(slot.folder / "output", prefix)
+        except ItemError as error:
             return None if task.stop else _Tried(_failed(outcome, error.reason, str(error)), error.final)
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
-            return (
-                None
-                if task.stop
-                else _Tried(_failed(outcome, "scratch", f"the scratch volume is full: {error}"), False)
-            )
         outcome.status = "succeeded"
         outcome.output = prefix if files > 0 or _names_output_uri(task.spec) else None
         return _Tried(outcome, True)
+
+    def _run_program(self, task: Task, slot: Slot, output: ItemOutput, attempt: int) -> Ended:
+        with item_step("scratch", "the item's folders cannot be made"):
+            results, work = slot.empty("output"), slot.empty("work")
+        with item_step("input", "the item's values cannot be handed to a program"):
+            values = self._values(task, results, task.prefix(attempt))
+            command = fill(task.spec.command or [], values)
+            env = {**task.base_env, **slot.env, **child_variables(values), **_meta(task.item)}
+        left_something = True
+        try:
+            with item_step("exit", f"{command[0]} cannot be followed"):
+                ended = self._programs.run(
+                    command,
+                    cwd=work,
+                    env=env,
+                    limits=limits_of(task.spec),
+                    output=output,
+                    pipes=self._pipes_of(slot),
+                    stop=task.stop,
+                    home=slot.folder,
+                )
+            left_something = ended.left_something
+            return ended
+        finally:
+            if left_something:
+                # It may still hold the slot's pipes.
+                self.close(slot)
 
     def _pipes_of(self, slot: Slot) -> Pipes:
         if slot.number not in self._pipes:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 import signal
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal
+
+from tidemill.worker.consumption import environment_of
 
 FIRST_PORT = 20_000
 PORTS_PER_SLOT = 16
@@ -74,19 +78,63 @@ class Scratch:
             lock.close()
 
 
-def remove(folder: Path) -> None:
-    """Remove a tree, also one whose folders its owner made read-only."""
+def remove(path: Path) -> None:
+    """Remove a tree, a file or a link, whatever a program has made of it. What is not ours to remove stays.
 
-    def unlock(function: object, path: str, _: object) -> None:
-        try:
-            os.chmod(Path(path).parent, 0o700)
-            os.chmod(path, 0o700)
-            shutil.rmtree(path) if Path(path).is_dir() else os.unlink(path)
-        except OSError:
-            # What cannot be removed now is removed with the worker's folder, or by the next worker.
+    Folders are moved to the top of the tree before they are looked into, so it may be deeper than a path can be long
+    or calls can be nested. Links are not followed.
+    """
+    with suppress(OSError):
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            path.unlink()
             return
+        top = _open_folder(path, None)
+        try:
+            waiting = _clear(top, top)
+            while waiting:
+                name = waiting.pop()
+                with suppress(OSError):
+                    folder = _open_folder(name, top)
+                    try:
+                        waiting += _clear(folder, top)
+                    finally:
+                        os.close(folder)
+                    os.rmdir(name, dir_fd=top)
+        finally:
+            os.close(top)
+        path.rmdir()
 
-    shutil.rmtree(folder, onerror=unlock)
+
+def _open_folder(path: Path | str, above: int | None) -> int:
+    """Open a folder, also one that its owner has closed to himself."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        folder = os.open(path, flags, dir_fd=above)
+    except PermissionError:
+        os.chmod(path, 0o700, dir_fd=above)
+        folder = os.open(path, flags, dir_fd=above)
+    with suppress(PermissionError):
+        os.fchmod(folder, 0o700)
+    return folder
+
+
+def _clear(folder: int, top: int) -> list[str]:
+    """Remove what is in a folder, and move its folders to the top of the tree; returns their names there."""
+    moved: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in list(entries):
+            with suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.name, dir_fd=folder)
+                    continue
+                name = entry.name
+                if folder != top:
+                    name = f".{secrets.token_hex(8)}"
+                    # A folder that is moved has to be writable itself.
+                    os.chmod(entry.name, 0o700, dir_fd=folder)
+                    os.rename(entry.name, name, src_dir_fd=folder, dst_dir_fd=top)
+                moved.append(name)
+    return moved
 
 
 def _open_to_all(folder: Path) -> None:
@@ -154,6 +202,6 @@ def _end_programs(folder: Path) -> None:
     for name in os.listdir("/proc") if Path("/proc").is_dir() else []:
         if not name.isdigit() or int(name) == os.getpid():
             continue
-        with suppress(OSError):
-            if mark in Path("/proc", name, "environ").read_bytes():
+        if mark in environment_of(int(name)):
+            with suppress(OSError):
                 os.kill(int(name), signal.SIGKILL)

@@ -22,6 +22,7 @@ import traceback
 
 VALUES = ("uri", "index", "meta", "input", "output", "output_uri")
 VALUE_BYTES = 4096
+VALUE_LEVELS = 100
 ERROR_BYTES = 8192
 LOOK_SECONDS = 0.01
 
@@ -95,14 +96,29 @@ def _parameters(function):
 
 
 def _kept(value):
-    """What a function returned, where JSON can say it in few bytes."""
+    """What a function returned, where every reader of JSON can take it: few bytes, few levels, no NaN."""
     if value is None:
         return None
     try:
-        text = json.dumps(value)
+        text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         return None
-    return value if len(text) <= VALUE_BYTES else None
+    return value if len(text) <= VALUE_BYTES and not is_deep(value) else None
+
+
+def is_deep(value):
+    """Whether a value is nested deeper than every reader of JSON can follow."""
+    level = [value]
+    for _ in range(VALUE_LEVELS):
+        level = [
+            part
+            for one in level
+            if isinstance(one, (dict, list, tuple))
+            for part in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _cpu_seconds():

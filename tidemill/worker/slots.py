@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,19 +39,21 @@ class Slot:
     gpus: tuple[str, ...] = ()
 
     def empty(self, name: str) -> Path:
-        """A folder of the slot, empty: made when it is first needed, and cleaned of what the item before left."""
+        """A folder of the slot, empty: made when it is first needed, and cleaned of what the item before left.
+
+        The item before may have left anything in its place.
+        """
         path = self.folder / name
-        try:
-            left = os.listdir(path)
-            # Its owner may have made it read-only; then it is made anew.
-            if not left and os.access(path, os.W_OK | os.X_OK):
+        with suppress(OSError), os.scandir(path) as left:
+            # One that its owner has made read-only is made anew, and so is one behind a link.
+            if next(left, None) is None and os.access(path, os.W_OK | os.X_OK) and not path.is_symlink():
                 return path
-        except OSError:
-            pass
-        if path.is_symlink() or path.is_file():
-            path.unlink()
+        if self.folder.is_symlink() or not os.access(self.folder, os.R_OK | os.W_OK | os.X_OK):
+            remove(self.folder)
+        remove(path)
         with suppress(FileNotFoundError):
-            remove(path)
+            # What belongs to another user cannot be removed; it goes with the worker's folder, where that can be.
+            path.rename(path.with_name(f"{name}-{secrets.token_hex(4)}"))
         path.mkdir(parents=True)
         return path
 

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
-from tidemill.store import STREAM_BYTES, Stores
+from tidemill.errors import shown
+from tidemill.store import STREAM_BYTES, Store, Stores, open_plain
+from tidemill.worker.faults import ItemError, item_step
+from tidemill.worker.outputs import output_files
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.stop import Stop
 
 SPARE_BYTES = 64 * 1024 * 1024
 """Left free on the scratch volume: other containers of the machine share it."""
 _TRANSFERS = 4
-
-
-class StagingError(Exception):
-    """An input or output that could not be moved.
-
-    Args:
-        reason: ``input``, ``output`` or ``scratch``.
-        text: What happened.
-        final: Whether trying again is useless.
-    """
-
-    def __init__(self, reason: str, text: str, *, final: bool = False) -> None:
-        super().__init__(text)
-        self.reason, self.final = reason, final
+_WAITING = 4 * _TRANSFERS
+"""Uploads of an item that are begun ahead: their number, not that of its files, decides what memory they take."""
 
 
 class Staging:
@@ -55,48 +45,47 @@ class Staging:
             stop: Ends this transfer; None for what ends every transfer.
 
         Returns:
-            The local file, or a `StagingError`.
+            The local file, or an `ItemError`.
         """
         return self._pool.submit(self._fetch, uri, folder, self._stop if stop is None else stop)
 
     def _fetch(self, uri: str, folder: Path, stop: Stop) -> Path:
-        folder.mkdir(parents=True, exist_ok=True)
-        target = folder / file_name(uri)
-        try:
+        with item_step("input", f"{uri} cannot be fetched"):
+            folder.mkdir(parents=True, exist_ok=True)
+            target = folder / file_name(uri)
             if "://" not in uri or uri.startswith("file://"):
-                self._copy(Path(unquote(urlsplit(uri).path)) if "://" in uri else Path(uri), target, stop)
+                self._copy(_local_path(uri), target, stop)
             else:
                 self._download(uri, target, stop)
-        except StagingError:
-            raise
-        except (StoreMissingError, StoreDeniedError, CallerError, FileNotFoundError, IsADirectoryError) as error:
-            raise StagingError("input", f"{uri} cannot be fetched: {error}", final=True) from None
-        except (StoreError, OSError) as error:
-            full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-            raise StagingError("scratch" if full else "input", f"{uri} cannot be fetched: {error}") from None
         return target
 
     def _download(self, uri: str, target: Path, stop: Stop) -> None:
+        uri.encode()  # no object has another name
         store, name = self.stores.locate(uri)
+        if not name:
+            raise ValueError("it names a bucket, not an object")
         size = store.size(name)
         if size is None:
-            raise StagingError("input", f"{uri} does not exist", final=True)
+            raise ItemError("input", f"{uri} does not exist", final=True)
         self._room_for(size)
         store.download(name, target, lambda: bool(stop))
 
     def _copy(self, source: Path, target: Path, stop: Stop) -> None:
-        self._room_for(source.stat().st_size)
-        with source.open("rb") as read, target.open("wb") as write:
-            while block := read.read(STREAM_BYTES):
-                if stop:
-                    raise InterruptedError("stopped")
-                write.write(block)
+        with open_plain(source) as read:
+            self._room_for(os.fstat(read.fileno()).st_size)
+            with target.open("wb") as write:
+                while block := read.read(STREAM_BYTES):
+                    if stop:
+                        raise InterruptedError("stopped")
+                    # A file that grows while it is read ends where the room for it does.
+                    self._room_for(len(block))
+                    write.write(block)
 
     def _room_for(self, size: int) -> None:
         free = self._scratch.free_bytes()
         if size + SPARE_BYTES > free:
             text = f"the scratch volume has {free // 2**20} MiB free, the item needs {size // 2**20} MiB"
-            raise StagingError("scratch", text)
+            raise ItemError("scratch", text)
 
     def upload(self, folder: Path, prefix: str) -> int:
         """Upload every file of a folder under a prefix.
@@ -109,42 +98,49 @@ class Staging:
             How many files there were.
 
         Raises:
-            StagingError: Not all of them are there now.
+            ItemError: Not all of them are there now.
         """
-        if not os.listdir(folder):
-            return 0
-        files = _files(folder)
-        try:
+        with item_step("output", f"the output cannot be uploaded to {prefix}"):
             store, base = self.stores.locate(prefix)
-            done = [self._pool.submit(store.upload, path, base + name) for path, name in files]
-            for transfer in done:
-                transfer.result()
-        except (StoreError, CallerError, OSError) as error:
-            raise StagingError("output", f"the output cannot be written to {prefix}: {error}") from None
-        return len(files)
+            with item_step("output", "the output folder cannot be read"):
+                # Everything is looked at before anything is uploaded, and not remembered: there may be 100,000 files.
+                files = sum(_takes(store, base, name) for _, name in output_files(folder))
+            transfers: deque[Future[None]] = deque()
+            try:
+                for path, name in output_files(folder) if files else ():
+                    if len(transfers) >= _WAITING:
+                        transfers.popleft().result()
+                    transfers.append(self._pool.submit(store.upload, path, base + name))
+                while transfers:
+                    transfers.popleft().result()
+            finally:
+                for transfer in transfers:
+                    transfer.cancel()
+                wait(transfers)
+        return files
 
     def close(self) -> None:
         """Wait for what is under way, and begin nothing else."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _files(folder: Path) -> list[tuple[Path, str]]:
-    """Files of a folder with their names in it. A link that leads outside is refused: it would publish what it is not
-    the item's to publish."""
-    found = []
-    root = folder.resolve()
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = Path(place) / name
-            if not path.resolve().is_relative_to(root):
-                raise StagingError("output", f"{path.name} is a link that leads outside the output folder", final=True)
-            if not path.is_file():
-                raise StagingError("output", f"{path.name} is neither a file nor a folder", final=True)
-            relative = path.relative_to(folder).as_posix()
-            if not relative.isprintable():
-                raise StagingError("output", f"{relative!r} cannot be the name of an object", final=True)
-            found.append((path, relative))
-    return found
+def _takes(store: Store, base: str, name: str) -> bool:
+    """True; a name that the store does not take is the item's failure."""
+    refusal = store.refusal(base + name)
+    if refusal is not None:
+        raise ItemError("output", f"{shown(name)} {refusal}", final=True)
+    return True
+
+
+def _local_path(uri: str) -> Path:
+    """The path that an item names, by itself or as a ``file://`` URI."""
+    scheme, found, rest = uri.partition("://")
+    if not found:
+        return Path(scheme)
+    host, _, path = rest.partition("/")
+    if host not in ("", "localhost"):
+        raise ValueError(f"it names the host {host!r}; a path begins after three slashes: file:///{rest}")
+    return Path("/" + unquote(path))
 
 
 def file_name(uri: str) -> str:

@@ -1,0 +1,111 @@
+"""The line between an item's fault and the worker's.
+
+Whatever goes wrong in a step of an item (fetch, fill in, start, read, upload) is the outcome of that item: `item_step`
+turns it into an `ItemError`, which both kinds of runners turn into a failed outcome. What is left is a mistake of the
+worker's own.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+
+from obstore.exceptions import BaseError
+
+from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError, shown
+
+ERROR_CHARACTERS = 4096
+"""Of an error that an outcome keeps: an item's URI can be as long as its user likes."""
+FAULTS = (
+    OSError,
+    ValueError,  # UnicodeError is one: a name that no system call takes, a URI that cannot be parsed
+    RuntimeError,  # RecursionError is one
+    MemoryError,
+    ArithmeticError,
+    CancelledError,  # a transfer that the end of the worker cancelled
+    BaseError,  # an answer of obstore that `Store` has not translated
+    StoreError,
+    CallerError,
+)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_SHORT = (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
+"""A machine without memory, processes or descriptors: neither the item nor its program is to blame."""
+_LASTING = frozenset(
+    {
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOEXEC,
+        errno.ENXIO,
+    }
+)
+"""Another attempt meets these again."""
+
+
+class ItemError(Exception):
+    """A step of an item went wrong, so the item fails.
+
+    Args:
+        reason: As in an outcome: ``input``, ``output``, ``scratch``, ``memory``, ``start``, ``exit``, ``exception``.
+        text: What happened; the first line is what a person reads.
+        final: Whether another attempt is useless.
+    """
+
+    def __init__(self, reason: str, text: str, *, final: bool = False) -> None:
+        super().__init__(text if len(text) <= ERROR_CHARACTERS else f"{text[: ERROR_CHARACTERS - 3]}...")
+        self.reason, self.final = reason, final
+
+
+@contextmanager
+def item_step(reason: str, what: str) -> Iterator[None]:
+    """Run a step of an item: whatever it raises becomes an `ItemError`.
+
+    Args:
+        reason: The reason of the outcome, see `item_error`.
+        what: What could not be done, for the error: "s3://b/k cannot be fetched".
+    """
+    try:
+        yield
+    except FAULTS as error:
+        raise item_error(reason, what, error) from error
+
+
+def item_error(reason: str, what: str, error: BaseException) -> ItemError:
+    """What a fault means for the item.
+
+    Args:
+        reason: The reason of the outcome, unless the machine has run out of something: then it is ``scratch`` or
+            ``memory``.
+        what: What could not be done.
+        error: The fault.
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    if number in _FULL:
+        return ItemError("scratch", f"the scratch volume is full: {what}")
+    if number in _SHORT or isinstance(error, MemoryError):
+        return ItemError("memory", f"the machine is short of memory, processes or files: {what}: {_said(error, what)}")
+    return ItemError(reason, f"{what}: {_said(error, what)}", final=_lasts(error, reason))
+
+
+def _said(error: BaseException, what: str) -> str:
+    """What an error says, in a line: without its number, and with a file's name unless that is known already."""
+    if isinstance(error, OSError) and error.strerror:
+        name = error.filename
+        return error.strerror if name is None or str(name) in what else f"{error.strerror}: {shown(name)}"
+    return str(error) or type(error).__name__
+
+
+def _lasts(error: BaseException, reason: str) -> bool:
+    """Whether another attempt would fail in the same way."""
+    if isinstance(error, (StoreMissingError, StoreDeniedError)):
+        # An input's absence lasts. A write that is refused may have met a login that was just being renewed.
+        return reason == "input"
+    if isinstance(error, OSError):
+        return error.errno in _LASTING
+    return isinstance(error, (CallerError, ValueError))

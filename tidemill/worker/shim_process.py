@@ -1,0 +1,244 @@
+"""The process of a function: the shim in the image's own Python, started, asked, listened to and ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tidemill.worker.consumption import Consumption, prefer_at_oom
+from tidemill.worker.faults import ItemError, item_step
+from tidemill.worker.gpus import GpuUse, Window
+from tidemill.worker.output import ITEM_BYTES
+from tidemill.worker.process import SAMPLE_SECONDS, Limits, Programs, exit_descriptor, exited
+from tidemill.worker.shim import is_deep
+from tidemill.worker.slots import Slot
+from tidemill.worker.stop import Stop
+
+POLL_SECONDS = 0.2
+_READ_BYTES = 1 << 18
+_LONG_FILE = 16 << 20
+_LONG_ANSWER = 1 << 20
+_END_SECONDS = 1.0
+"""From the end of its answers to that of the process."""
+
+
+class Broken(NamedTuple):
+    """Why an item failed that its process did not answer for."""
+
+    reason: str
+    error: str
+    exit_code: int | None = None
+    final: bool = False
+
+
+class Answer(NamedTuple):
+    """What the shim says of an item; see `shim`."""
+
+    error: str | None
+    code: int
+    wall: float
+    cpu: float
+    peak_kib: int
+    out: int
+    err: int
+    value: Any
+
+    @classmethod
+    def read(cls, answer: Any) -> Answer:
+        """Check an answer: the function shares the pipe with the shim and can write anything to it.
+
+        Raises:
+            ValueError: The shim has not written this.
+        """
+        if not isinstance(answer, list) or len(answer) != 9:
+            raise ValueError("it is no answer")
+        _, error, code, *measured, value = answer
+        if not (error is None or isinstance(error, str)) or not isinstance(code, int):
+            raise ValueError("it has another error or exit code")
+        if not all(isinstance(one, (int, float)) and 0 <= one < 1 << 62 for one in measured) or is_deep(value):
+            raise ValueError("it has other figures or another value")
+        wall, cpu, peak_kib, out, err = measured
+        return cls(error, code, wall, cpu, int(peak_kib), int(out), int(err), value)
+
+
+@cache
+def _source() -> str:
+    return Path(__file__).with_name("shim.py").read_text()
+
+
+class ShimProcess:
+    """A shim's process and its pipes."""
+
+    def __init__(self, programs: Programs, slot: Slot, limits: Limits) -> None:
+        self.programs, self._slot, self.limits = programs, slot, limits
+        self.wants: list[str] = []
+        self._child: subprocess.Popen[bytes] | None = None
+        self._consumption: Consumption | None = None
+        self._exit: int | None = None
+        self._files: dict[int, int] = {}
+        self._descriptors: list[int] = []
+        self._buffer = b""
+        self._read_to = {1: 0, 2: 0}
+        self._hole = {1: 0, 2: 0}
+        self._look_at = time.monotonic() + SAMPLE_SECONDS
+        self._window: Window | None = None
+
+    def start(self, python: str, env: Mapping[str, str], told: dict[str, Any], stop: Stop) -> Broken | None:
+        """Start it and let it import the module; what went wrong with that, or None.
+
+        Whatever this raises, `end` has to be called.
+        """
+        work = self._slot.empty("work")
+        theirs_in, self._requests = self._pipe()
+        self._answers, theirs_out = self._pipe()
+        os.set_blocking(self._requests, False)
+        for n in (1, 2):
+            self._files[n] = os.open(self._slot.folder / f"out{n}", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+            self._descriptors.append(self._files[n])
+        self._child = child = self.programs.start(
+            [python, "-c", _source(), str(theirs_in), str(theirs_out)],
+            cwd=work,
+            env=env,
+            stdout=self._files[1],
+            stderr=self._files[2],
+            pass_fds=(theirs_in, theirs_out),
+            home=self._slot.folder,
+        )
+        for theirs in (theirs_in, theirs_out):
+            self._descriptors.remove(theirs)
+            os.close(theirs)
+        self._env = env
+        self._exit = exit_descriptor(child.pid)
+        self._descriptors += [] if self._exit is None else [self._exit]
+        self._consumption = Consumption(child.pid, self.programs.table)
+        prefer_at_oom(child.pid)
+        self.tell(json.dumps(told))
+        deadline = time.monotonic() + self.limits.seconds
+        while not stop and time.monotonic() < deadline:
+            for answer in self.answers(POLL_SECONDS):
+                if answer[0] == "ready":
+                    self.wants = answer[1]
+                    return None
+                self.end(signal.SIGKILL, 0)
+                return Broken("start", answer[1], final=True)
+            if self.exited():
+                said = self.tail()
+                code = self.end(signal.SIGKILL, 0)
+                said = said or f"the Python of the function ended with {code} while importing it"
+                return Broken("start", said, code, final=True)
+        self.end(signal.SIGTERM, self.limits.grace_seconds)
+        slow = f"killed: its import took more than {self.limits.seconds:g} s"
+        return None if stop else Broken("timeout", slow, final=True)
+
+    def _pipe(self) -> tuple[int, int]:
+        both = os.pipe()
+        self._descriptors += both
+        return both
+
+    def tell(self, message: str) -> None:
+        """Send a line; a shim that has ended, or does not listen, is noticed elsewhere."""
+        data = f"{message}\n".encode()
+        deadline = time.monotonic() + self.limits.seconds
+        with suppress(BrokenPipeError):
+            while data and select.select([], [self._requests], [], max(0.0, deadline - time.monotonic()))[1]:
+                with suppress(BlockingIOError):
+                    data = data[os.write(self._requests, data) :]
+
+    def answers(self, seconds: float) -> list[Any]:
+        """Answers that have come; waits for the first.
+
+        Raises:
+            ItemError: The function has written to the pipe of the answers, or closed it.
+        """
+        listened = [self._answers] if self._exit is None else [self._answers, self._exit]
+        if self._answers not in select.select(listened, [], [], max(0.0, seconds))[0]:
+            return []
+        read = os.read(self._answers, _READ_BYTES)
+        *lines, self._buffer = (self._buffer + read).split(b"\n")
+        if (not read and not self._ends_soon()) or len(self._buffer) > _LONG_ANSWER:
+            raise ItemError("exception", "the function closed or flooded the pipe on which its process answers")
+        with item_step("exception", "the function wrote to the pipe on which its process answers"):
+            return [json.loads(line) for line in lines]
+
+    def _ends_soon(self) -> bool:
+        """Whether the process ends, now that nobody holds the pipe of its answers."""
+        deadline = time.monotonic() + _END_SECONDS
+        while not self.exited() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self.exited()
+
+    def exited(self) -> bool:
+        """Whether the process has ended; it is not reaped yet."""
+        return self._child is None or exited(self._child.pid)
+
+    def over_memory(self) -> float | None:
+        """Its memory in MiB when that is over the limit; looked at twice a second."""
+        if time.monotonic() < self._look_at:
+            return None
+        self._look_at = time.monotonic() + SAMPLE_SECONDS
+        if self._consumption is not None:
+            self._consumption.sample()
+        used = self.peak_mib
+        limit = self.limits.memory_mib
+        return used if limit is not None and used > limit else None
+
+    def open_window(self) -> None:
+        """An item begins: look at its GPUs, where it has any."""
+        if self.programs.gpus is not None:
+            self._window = self.programs.gpus.open(self._env, self.limits.gpus > 0)
+
+    def close_window(self) -> GpuUse | None:
+        """An item has ended, or none runs."""
+        window, self._window = self._window, None
+        return self.programs.gpus.close(window) if self.programs.gpus is not None else None
+
+    @property
+    def peak_mib(self) -> float:
+        """Of the process and its children, as far as it was looked at."""
+        return 0.0 if self._consumption is None else self._consumption.peak_mib()
+
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of stdout and stderr so far."""
+        return os.fstat(self._files[1]).st_size, os.fstat(self._files[2]).st_size
+
+    def written(self, stream: int, until: int) -> bytes:
+        """What was written to stdout (1) or stderr (2) since the last call, up to an offset."""
+        start = self._read_to[stream]
+        if until <= start:
+            return b""
+        # More than an item may say is cut anyway; its last bytes are kept, for they tell why it failed.
+        start = max(start, until - 2 * ITEM_BYTES)
+        data = os.pread(self._files[stream], until - start, start)
+        self._read_to[stream] = until
+        if until - self._hole[stream] > _LONG_FILE:
+            # The writer's offset stays where it is: what was read becomes a hole.
+            os.ftruncate(self._files[stream], 0)
+            self._hole[stream] = until
+        return data
+
+    def tail(self) -> str:
+        """The end of stderr."""
+        size = os.fstat(self._files[2]).st_size
+        start = max(0, size - 4096)
+        return os.pread(self._files[2], size - start, start).decode("utf-8", "replace").strip()
+
+    def end(self, first: signal.Signals, grace_seconds: float) -> int:
+        """End it and everything it started; returns its exit code, 0 when it never started."""
+        child, self._child = self._child, None
+        if child is not None:
+            self.programs.stop_program(child, first, grace_seconds)
+            code = self.programs.reap(child, self._consumption or Consumption(child.pid, self.programs.table)).exit_code
+        else:
+            code = 0
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+        return code
