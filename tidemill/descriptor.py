@@ -42,6 +42,9 @@ class WorkerExit(IntEnum):
     STOPPED = 72
     """The job is cancelled or cannot start. Retrying is useless. GCP: the machine's settings or subscription cannot be
     used; no job ends a worker there."""
+    BROKEN = 73
+    """The worker failed on an item in a way that nothing foresaw, and gave its chunk up. Retry: after a few times the
+    item is recorded as failed. No rule of a queue needs to know it."""
 
 
 class _Model(BaseModel):

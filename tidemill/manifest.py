@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import zstandard
 
-from tidemill.errors import DamagedError, decoding
+from tidemill.errors import DamagedError, StoreError, decoding
 from tidemill.job import Item
 from tidemill.store import Store
 
@@ -166,11 +166,24 @@ def read_chunk(store: Store, job: str, chunk: int) -> list[Item]:
     Raises:
         DamagedError: There is no such chunk, or what was read is not what was written.
     """
-    entry = store.get_range(index_name(job), _HEADER.size + chunk * _ENTRY.size, _ENTRY.size)
-    if len(entry) != _ENTRY.size:
-        raise DamagedError(f"the manifest of {job} has no chunk {chunk}.")
+    entry = _exactly(store, index_name(job), _HEADER.size + chunk * _ENTRY.size, _ENTRY.size)
     frame = Frame(*_ENTRY.unpack(entry))
-    return decode(store.get_range(part_name(job, frame.part), frame.offset, frame.length), frame)
+    return decode(_exactly(store, part_name(job, frame.part), frame.offset, frame.length), frame)
+
+
+def _exactly(store: Store, name: str, start: int, length: int) -> bytes:
+    """A range of an object, whole."""
+    try:
+        data = store.get_range(name, start, length)
+    except StoreError:
+        # A range that begins after the object's end is an error like any other: only its size tells.
+        size = store.size(name)
+        if size is None or size > start:
+            raise
+        data = b""
+    if len(data) != length:
+        raise DamagedError(f"{store.uri_of(name)} is damaged: it ends before byte {start + length}.")
+    return data
 
 
 def decode(data: bytes, frame: Frame) -> list[Item]:

@@ -1,5 +1,6 @@
 """The ledger over memory: rounds, commits, markers, poison, counts. Real interleavings of workers are not here."""
 
+import json
 import time
 from typing import Literal
 
@@ -12,7 +13,7 @@ from tests.stored import failed_chunks, write_manifest, write_round, write_spec
 from tidemill import store as store_module
 from tidemill.errors import DamagedError, StoreError, StoreMissingError
 from tidemill.job import build_spec
-from tidemill.ledger import Ledger, Outcome, Round, RoundArray, names
+from tidemill.ledger import Ledger, Outcome, Round, RoundArray, attempts, names
 from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.ledger.ledger import ALIVE_SECONDS, START_FAILURES, TamperedError, UnreadableError
 from tidemill.store import Store
@@ -137,9 +138,9 @@ class TestImmutable:
 class TestPast:
     """What earlier attempts say of a chunk and its items."""
 
-    def attempt(self, ledger, name, in_flight, ends=None):
-        marker = ledger.marker(0, 1, name, 1, {})
-        marker.write(in_flight)
+    def attempt(self, ledger, name, in_flight, ends=None, *, alone=False, number=0):
+        marker = ledger.marker(number, 1, name, 1, {})
+        marker.write(in_flight, alone=alone)
         if ends == "drained":
             marker.drained(in_flight)
         elif ends:
@@ -149,14 +150,65 @@ class TestPast:
         past = ledger.past(0, 1)
         assert (past.attempts, past.careful, past.poison) == (0, False, set())
 
-    def test_deaths_make_poison(self, ledger):
+    def test_deaths_alone_make_poison(self, ledger):
         for n in range(POISON_ATTEMPTS):
             assert ledger.past(0, 1).poison == set()
-            self.attempt(ledger, f"a{n}", [4])
+            self.attempt(ledger, f"a{n}", [4], alone=True)
         self.attempt(ledger, "other", [3])
         past = ledger.past(0, 1)
         assert past.poison == {4}
         assert past.careful
+
+    def test_deaths_in_company_make_suspects_only(self, ledger):
+        for n in range(9):
+            self.attempt(ledger, f"a{n}", [3, 4])
+        past = ledger.past(0, 1)
+        assert (past.poison, past.suspected, past.careful) == (set(), {3: 9, 4: 9}, True)
+
+    def test_an_attempt_that_named_nothing_says_nothing(self, ledger):
+        self.attempt(ledger, "a1", [])
+        past = ledger.past(0, 1)
+        assert (past.attempts, past.careful) == (1, False)
+
+    def test_what_the_worker_failed_on_is_a_death_with_its_error(self, ledger):
+        for n in range(POISON_ATTEMPTS):
+            ledger.marker(0, 1, f"a{n}", 1, {}).broke({4: "ValueError: x"})
+        past = ledger.past(0, 1)
+        assert (past.poison, past.errors, past.careful) == ({4}, {4: "ValueError: x"}, False)
+
+    def test_a_marker_of_an_older_worker_makes_suspects_only(self, ledger):
+        old = {"chunk": 1, "attempt": "a1-x", "delivery": 1, "backend": {}, "in_flight": [4], "ended": None}
+        ledger.store.put(f"jobs/{ledger.job}/r0/attempts/1/a1-x", json.dumps(old).encode())
+        past = ledger.past(0, 1)
+        assert (past.suspected, past.deaths, past.careful) == ({4: 1}, {}, True)
+
+    def test_deaths_outlive_the_round(self, ledger):
+        array = [RoundArray(name="a", first=0, count=3)]
+        for number in range(POISON_ATTEMPTS):
+            if number:
+                write_round(ledger, Round(round=number, arrays=array))
+            self.attempt(ledger, f"a{number}", [4], alone=True, number=number)
+        assert ledger.past(POISON_ATTEMPTS - 1, 1).poison == {4}
+        write_round(ledger, Round(round=POISON_ATTEMPTS, arrays=array, code="0" * 64))
+        assert ledger.past(POISON_ATTEMPTS, 1).attempts == 0, "other code is another matter"
+
+    def test_a_marker_is_not_written_to_one_name_twice_within_a_second(self, ledger, monkeypatch):
+        """Cloud Storage takes one write a second to a name."""
+        now, written = [100.0], []
+        monkeypatch.setattr(attempts.time, "monotonic", lambda: now[0])
+        put = ledger.store.put
+        monkeypatch.setattr(ledger.store, "put", lambda name, data: (written.append((now[0], name)), put(name, data)))
+        marker = ledger.marker(0, 1, "a1", 1, {})
+        for n in range(40):
+            marker.write([n])
+            now[0] += 0.25
+        last = {}
+        for at, name in written:
+            assert at - last.get(name, 0.0) > 1, name
+            last[name] = at
+        assert len(last) <= 6, "names are used again: a listing stays short"
+        past = ledger.past(0, 1)
+        assert (past.attempts, dict(past.suspected)) == (1, {39: 1})
 
     def test_eleven_reclaims_of_one_chunk_are_no_poison(self, ledger):
         for n in range(11):

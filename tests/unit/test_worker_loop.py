@@ -15,8 +15,7 @@ import pytest
 from tests.stored import write_manifest, write_round, write_spec
 from tidemill.descriptor import WorkerExit
 from tidemill.job import CostLimit, build_spec
-from tidemill.ledger import Ledger, Outcome, Round, RoundArray, names
-from tidemill.ledger.attempts import read_past
+from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.leases.array import ArrayLease
@@ -136,7 +135,7 @@ def worker_of(
 def test_a_reclaim_is_counted_however_fast_the_program_ends(loop: type[Worker], tmp_path: Path):
     with worker_of(loop, Interrupted, ["a", "b"], 2, tmp_path) as (worker, ledger):
         assert worker.run() is WorkerExit.RECLAIMED
-    past = read_past(ledger.store, names.Place(ledger.job, 0, 0))
+    past = ledger.past(0, 0)
     assert (dict(past.reclaims), dict(past.deaths)) == ({0: 1}, {})
 
 

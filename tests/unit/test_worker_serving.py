@@ -18,14 +18,14 @@ from tidemill.descriptor import Resources, WorkerExit
 from tidemill.errors import StoreError
 from tidemill.job import CostLimit, JobSpec, build_spec
 from tidemill.ledger import Ledger, MarkerWriter, Outcome, Round, RoundArray, names
-from tidemill.ledger.attempts import POISON_ATTEMPTS, is_alive, read_past
+from tidemill.ledger.attempts import is_alive
 from tidemill.ledger.ledger import START_FAILURES
 from tidemill.ledger.spent import spent_seconds
 from tidemill.store import Store
 from tidemill.worker import chunk as chunk_module
 from tidemill.worker import spending
 from tidemill.worker.capacity import Capacity
-from tidemill.worker.chunk import HEARTBEAT_SECONDS, ChunkRun, Job
+from tidemill.worker.chunk import ALONE_AFTER, HEARTBEAT_SECONDS, ChunkRun, Job
 from tidemill.worker.code import InstallError
 from tidemill.worker.jobs import KEPT_JOBS
 from tidemill.worker.loop import Worker
@@ -50,6 +50,9 @@ class Lease:
         return self._chunk
 
     def extend(self) -> None:
+        pass
+
+    def progressed(self) -> None:
         pass
 
     def ack(self) -> None:
@@ -204,7 +207,7 @@ class TestJobs:
         assert broken.ledger.is_cancelled(0)
         assert [job for job, _ in runs.ran] == [broken.spec.job] * START_FAILURES + [other.spec.job]
         assert broken.ledger.done_chunks(0) == set()
-        assert not read_past(store, names.Place(broken.spec.job, 0, 0)).careful
+        assert not broken.ledger.past(0, 0).careful
 
     def test_one_that_passes_its_limit_ends_alone_while_an_item_runs(
         self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch
@@ -313,12 +316,12 @@ class TestJobs:
         assert source.closed
 
 
-class TestLastChance:
-    def test_an_item_in_its_last_chance_has_nothing_beside_it(self, store: Store, serve: Any):
+class TestSuspects:
+    def test_a_suspect_has_nothing_beside_it_in_the_end(self, store: Store, serve: Any):
         """Else a long item of another chunk would die with it each time, and pass for poison too."""
         small = {"cpus": 0.25, "memory_mib": 64}
         suspect, other, late = (Submitted(store, 2, resources=small) for _ in range(3))
-        for attempt in range(POISON_ATTEMPTS - 1):
+        for attempt in range(ALONE_AFTER):
             suspect.ledger.marker(0, 0, f"dead{attempt}", 1, {}).write({0})
         source = Source(Lease(other), Lease(suspect), Lease(late))
         active: set[tuple[str, int]] = set()
@@ -410,7 +413,7 @@ class TestLeasingAhead:
     def test_only_where_items_are_short(self, serve: Any, seconds: float, wants: bool):
         worker = serve(Source())
         assert worker._room.take("j", Resources())
-        worker._chunks = [SimpleNamespace(pending=[], job=SimpleNamespace(item_seconds=seconds))]
+        worker._chunks = [SimpleNamespace(pending=[], claims_machine=False, job=SimpleNamespace(item_seconds=seconds))]
         assert worker._wants_more() is wants
 
     def test_a_free_slot_wants_a_chunk(self, serve: Any):
@@ -421,7 +424,7 @@ class TestHeartbeat:
     def run_of(self, store: Store, *, heartbeat: bool) -> tuple[Submitted, ChunkRun, str]:
         job = Submitted(store, 2)
         lease = Lease(job)
-        run = ChunkRun(Job(store, lease), lease, heartbeat=heartbeat)
+        run = ChunkRun(Job(store, lease), lease, many_jobs=heartbeat)
         run.open(1)
         return job, run, f"{names.attempts(names.Place(job.spec.job, 0, 0))}/{lease.attempt}"
 
@@ -453,7 +456,7 @@ class TestHeartbeat:
             run.save_if_due()
         assert store.get(name) == before
         past = job.ledger.past(0, 0)
-        assert (past.careful, dict(past.deaths)) == (True, {0: 1})
+        assert (past.careful, dict(past.suspected), dict(past.deaths)) == (True, {0: 1}, {})
 
     @pytest.mark.parametrize(
         ("marker", "alive"),

@@ -164,7 +164,7 @@ def run(
     from tidemill.backends.local import Desk
     from tidemill.cli.live import following
     from tidemill.ledger import Ledger
-    from tidemill.worker.local import Run, forgive, open_chunks
+    from tidemill.worker.local import Run, deaths_of, forgive, open_chunks
 
     desk = Desk(pipeline.store.uri, job.id)
     with locked(desk, job.id) as lock:
@@ -175,7 +175,8 @@ def run(
         chunks = [] if ledger.is_cancelled() else open_chunks(rounds)
         if not chunks:
             return job.status(), False
-        forgive(ledger, chunks)
+        died = deaths_of(desk.logs)
+        forgive(ledger, chunks, died.read_text().split() if died.exists() else ())
         scratch = os.environ.get("TIDEMILL_SCRATCH") or Path(tempfile.gettempdir(), f"tidemill-{os.getuid()}")
         plan = Run(
             pipeline.store.uri,
@@ -191,6 +192,7 @@ def run(
         keeper.start(plan, lock.fileno())
         with following(job.id) as on_status:
             interrupted = watch(keeper, job, on_status)
+        tell(keeper)
         # Its last process holds the lock, by which a job that runs is told from one that does not.
         keeper.close()
     return job.status(), interrupted
@@ -204,6 +206,7 @@ def watch(keeper: Keeper, job: Job, on_status: Callable[[Status], None]) -> bool
     """
     try:
         while not keeper.wait(LOOK_SECONDS):
+            tell(keeper)
             on_status(job.status())
         return False
     except KeyboardInterrupt:
@@ -213,6 +216,16 @@ def watch(keeper: Keeper, job: Job, on_status: Callable[[Status], None]) -> bool
             while not keeper.wait(LOOK_SECONDS):
                 continue
         return True
+
+
+def tell(keeper: Keeper) -> None:
+    """What the keeper has to say to the person."""
+    while keeper.notes:
+        click.echo(f"note: {keeper.notes.pop(0)}", err=True)
+    if keeper.error:
+        click.echo(f"the workers cannot go on: {keeper.error}", err=True)
+        click.echo("What is finished is kept. Mend that, then type the same command again.", err=True)
+        keeper.error = ""
 
 
 def locked(desk: Desk, job: str) -> IO[bytes]:
@@ -265,10 +278,22 @@ def local_pipeline(store: str | None, capacity: Capacity, workers: int | None, i
     )
     if is_there and not (folder / "jobs").is_dir():
         raise click.UsageError(f"{folder} is no job store; give the one that holds the job: --store FOLDER.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unusable(folder, error.strerror) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise unusable(folder, "it cannot be written to")
     uri = folder.as_uri()
     cpus = max(1, int(capacity.cpus + 0.01))
     descriptor = describe_machine(uri, cpus, capacity.memory_mib, len(capacity.gpus), workers or cpus)
     return Pipeline(descriptor, publish(descriptor), LocalBackend(descriptor))
+
+
+def unusable(folder: Path, why: str | None) -> CallerError:
+    """The job store cannot be where it was asked for."""
+    allowed = "a folder that you may write to"
+    return CallerError.about("--store", str(folder), allowed, f"{why}. Give another: --store FOLDER.")
 
 
 def default_name(program: Sequence[str], function: str | None) -> str:

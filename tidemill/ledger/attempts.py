@@ -1,8 +1,12 @@
 """Attempts on a chunk: who tried it, what was in flight when they ended, and what that says of an item.
 
 A marker is written when a chunk is leased and names the items that start at once; afterwards it follows at the pace
-of progress. When an earlier attempt ended without a trace, this one is *careful*: the marker is written before every
-start and progress after every end. So a healthy chunk costs one request, and an item that kills its worker is named.
+of progress. When an earlier attempt died, this one is *careful*: the marker is written before every start and progress
+after every end. So a healthy chunk costs one request, and an item that kills its worker is named.
+
+An item that is named when a worker dies is *suspected*, no more: something beside it may have been the cause. Only the
+death of a worker on which nothing else was running is the item's own. So nothing becomes poison for the company that it
+was in. [docs/adr/0024]
 
 Where a chunk may be delivered a second time while it is being worked on (Pub/Sub), an attempt that has not ended need
 not be dead: there its marker is written once a minute, a heartbeat.
@@ -11,8 +15,9 @@ not be dead: there its marker is written once a minute, a heartbeat.
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,9 +27,11 @@ from tidemill.ledger import names
 from tidemill.store import Store
 
 POISON_ATTEMPTS = 3
-"""An item in flight in this many attempts that ended without commit, drain or notice is recorded as failed."""
+"""An item that has ended this many attempts, each time with nothing beside it, is recorded as failed."""
 MISSED_BEATS = 3
 """So many heartbeats late, an attempt has ended."""
+REST_SECONDS = 1.1
+"""Between two writes to one name: Cloud Storage takes one a second (https://cloud.google.com/storage/quotas#objects)."""
 
 
 @dataclass
@@ -34,10 +41,14 @@ class Past:
     attempts: int = 0
     reclaims: Counter[int] = field(default_factory=Counter)
     """By item: drains that interrupted it."""
+    suspected: Counter[int] = field(default_factory=Counter)
+    """By item: attempts that died while it may have been running, whatever ran beside it."""
     deaths: Counter[int] = field(default_factory=Counter)
-    """By item: attempts that ended without a trace while it was in flight."""
+    """By item: attempts that it ended: the worker died while nothing else ran there, or failed on this very item."""
+    errors: dict[int, str] = field(default_factory=dict)
+    """By item: how the worker failed on it, where it lived to say so."""
     careful: bool = False
-    """Whether an earlier attempt ended without a trace."""
+    """Whether an earlier attempt died while something was in flight."""
 
     @property
     def poison(self) -> set[int]:
@@ -45,29 +56,46 @@ class Past:
         return {item for item, count in self.deaths.items() if count >= POISON_ATTEMPTS}
 
 
-def read_past(store: Store, place: names.Place) -> Past:
-    """What earlier attempts on a chunk left."""
+def read_past(store: Store, places: Iterable[names.Place]) -> Past:
+    """What earlier attempts on a chunk left.
+
+    Args:
+        store: The job store.
+        places: The chunk in each round whose attempts count.
+
+    Raises:
+        DamagedError: A marker cannot be decoded.
+    """
     past = Past()
-    for name in store.list(names.attempts(place)):
-        marker = store.find(name)
-        if marker is None:
-            continue
-        past.attempts += 1
-        with decoding(store.uri_of(name)):
-            _count(past, json.loads(marker), store, place)
+    for place in places:
+        newest: dict[str, dict[str, Any]] = {}
+        for name in store.list(names.attempts(place)):
+            data = store.find(name)
+            if data is None:
+                continue
+            with decoding(store.uri_of(name)):
+                marker, attempt = json.loads(data), names.attempt_of(name)
+                if attempt not in newest or marker.get("writes", 0) > newest[attempt].get("writes", 0):
+                    newest[attempt] = marker
+        with decoding(store.uri_of(names.attempts(place))):
+            for marker in newest.values():
+                past.attempts += 1
+                _count(past, marker, store, place)
     return past
 
 
 def _count(past: Past, marker: dict[str, Any], store: Store, place: names.Place) -> None:
-    in_flight = marker.get("in_flight", [])
-    drained = marker.get("ended") == "drained" or (
-        marker.get("ended") is None and store.exists(names.drained(place, marker["attempt"]))
-    )
-    if drained:
-        past.reclaims.update(in_flight)
-    elif marker.get("ended") is None and not is_alive(marker):
-        past.careful = True
+    in_flight, ended = marker.get("in_flight", []), marker.get("ended")
+    if ended == "broke":
         past.deaths.update(in_flight)
+        past.errors.update({int(item): text for item, text in marker.get("errors", {}).items()})
+    elif ended == "drained" or (ended is None and store.exists(names.drained(place, marker["attempt"]))):
+        past.reclaims.update(in_flight)
+    elif ended is None and in_flight and not is_alive(marker):
+        past.careful = True
+        past.suspected.update(in_flight)
+        if marker.get("alone"):
+            past.deaths.update(in_flight)
 
 
 def is_alive(marker: dict[str, Any], now: datetime | None = None) -> bool:
@@ -80,20 +108,27 @@ def is_alive(marker: dict[str, Any], now: datetime | None = None) -> bool:
 
 
 class MarkerWriter:
-    """An attempt's own marker."""
+    """An attempt's own marker.
+
+    Its first name is ``<attempt>``. What is written within a second of the write before goes to ``<attempt>.<n>``, and
+    of all of them the one with the most ``writes`` counts.
+    """
 
     def __init__(
         self, store: Store, place: names.Place, attempt: str, *, delivery: int, backend: dict[str, Any]
     ) -> None:
         self._store, self._place, self.attempt = store, place, attempt
         self._name = f"{names.attempts(place)}/{attempt}"
+        self._written_at: list[float] = []
         self._marker: dict[str, Any] = {
             "chunk": place.chunk,
             "attempt": attempt,
             "delivery": delivery,
             "started_at": _now(),
             "backend": backend,
+            "writes": 0,
             "in_flight": [],
+            "alone": False,
             "ended": None,
         }
 
@@ -101,9 +136,9 @@ class MarkerWriter:
         """Say how often the marker is written while the attempt is alive."""
         self._marker["beats"] = seconds
 
-    def write(self, in_flight: Collection[int]) -> None:
-        """Say which items are in flight."""
-        self._marker["in_flight"] = sorted(in_flight)
+    def write(self, in_flight: Collection[int], *, alone: bool = False) -> None:
+        """Say which items are in flight, and whether it is certain that nothing else runs on this worker."""
+        self._marker |= {"in_flight": sorted(in_flight), "alone": alone}
         self._put()
 
     def drained(self, in_flight: Collection[int]) -> None:
@@ -111,6 +146,11 @@ class MarkerWriter:
         self._store.put(names.drained(self._place, self.attempt), b"")
         self._marker["ended"] = "drained"
         self.write(in_flight)
+
+    def broke(self, errors: Mapping[int, str]) -> None:
+        """Say that the worker lives but failed on some items in a way that nothing foresaw: how, by item."""
+        self._marker |= {"ended": "broke", "errors": {str(item): text for item, text in errors.items()}}
+        self.write(errors)
 
     def ended(self, how: str) -> None:
         """Say that this attempt ended in an orderly way that is neither a commit nor a drain."""
@@ -120,7 +160,13 @@ class MarkerWriter:
     def _put(self) -> None:
         if "beats" in self._marker:
             self._marker["at"] = _now()
-        self._store.put(self._name, json.dumps(self._marker, separators=(",", ":")).encode())
+        self._marker["writes"] += 1
+        now = time.monotonic()
+        rested = (n for n, at in enumerate(self._written_at) if now - at >= REST_SECONDS)
+        number = next(rested, len(self._written_at))
+        self._written_at[number : number + 1] = [now]
+        name = f"{self._name}.{number}" if number else self._name
+        self._store.put(name, json.dumps(self._marker, separators=(",", ":")).encode())
 
 
 def _now() -> str:

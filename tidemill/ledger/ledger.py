@@ -115,8 +115,9 @@ class Ledger:
         return None if data is None else Record.decode(data, self.store.uri_of(name))
 
     def past(self, number: int, chunk: int) -> Past:
-        """What earlier attempts on a chunk in a round tell."""
-        return read_past(self.store, names.Place(self.job, number, chunk))
+        """What earlier attempts on a chunk tell: in a round, and in those that it goes on with."""
+        rounds = (number, *self._goes_on_with(number, chunk))
+        return read_past(self.store, [names.Place(self.job, round_, chunk) for round_ in rounds])
 
     def marker(self, number: int, chunk: int, attempt: str, delivery: int, backend: dict[str, Any]) -> MarkerWriter:
         """This attempt's marker; nothing is written yet."""
@@ -135,14 +136,21 @@ class Ledger:
         return found
 
     def carried_over(self, number: int, chunk: int) -> dict[int, Outcome]:
-        """By item: what earlier rounds have finished of a chunk that a round goes on with.
+        """By item: what the rounds that a round goes on with have finished of a chunk."""
+        found: dict[int, Outcome] = {}
+        for earlier in self._goes_on_with(number, chunk):
+            found = self.progress(earlier, chunk) | found
+        return found
+
+    def _goes_on_with(self, number: int, chunk: int) -> list[int]:
+        """The earlier rounds whose work on a chunk a round goes on with, newest first.
 
         A round goes on with the one before it that enqueued the chunk when that one never committed it (so it was lost
         or cancelled: a retry is of committed chunks only) and ran the same items with the same code and image.
         """
-        found: dict[int, Outcome] = {}
         if number == 0:
-            return found
+            return []
+        found: list[int] = []
         rounds = self._rounds if len(self._rounds) > number else self.rounds()
         for earlier in reversed(rounds[:number]):
             if not earlier.has(chunk):
@@ -150,7 +158,7 @@ class Ledger:
             same = earlier.runs_as(rounds[number], chunk)
             if not same or self.store.exists(names.done(self.job, earlier.round, chunk)):
                 break
-            found = self.progress(earlier.round, chunk) | found
+            found.append(earlier.round)
         return found
 
     def write_progress(self, number: int, chunk: int, attempt: str, part: int, outcomes: Iterable[Outcome]) -> None:

@@ -61,6 +61,11 @@ def attempts(place: Place) -> str:
     return f"{of_round(place.job, place.round, 'attempts')}/{place.chunk}"
 
 
+def attempt_of(name: str) -> str:
+    """The attempt that a name in `attempts/` is a marker of."""
+    return name.rsplit("/", 1)[1].partition(".")[0]
+
+
 def drained(place: Place, attempt: str) -> str:
     """The marker that says that an attempt ended by a drain. It is in a folder of its own, so that reclaims are
     counted by a listing as long as there were reclaims, not as long as there were chunks."""

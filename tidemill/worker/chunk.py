@@ -12,7 +12,6 @@ from itertools import islice
 from tidemill import __version__
 from tidemill.job import PLACEHOLDERS, Item, JobSpec, fill
 from tidemill.ledger import Commit, Ledger, MarkerWriter, Outcome, Past, Round
-from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.ledger.names import Place
 from tidemill.ledger.spent import limit_of
 from tidemill.manifest import read_chunk
@@ -27,6 +26,9 @@ SAVE_SECONDS_LOCAL = 0.3
 """The same on a local folder: what finished a second before a `kill -9` is not run again."""
 HEARTBEAT_SECONDS = 60.0
 """Between two writes of the marker where nothing else tells that the chunk is being worked on."""
+ALONE_AFTER = 2
+"""A worker that serves many jobs gives the machine to an item alone when it was suspected this often: until then it
+only keeps it apart from its own chunk, so that a machine which is lost without a word costs the next one little."""
 
 
 class Job:
@@ -71,11 +73,13 @@ class ChunkRun:
     Args:
         job: Its job.
         lease: The hold on it.
-        heartbeat: Whether the marker says every minute that the chunk is being worked on.
+        many_jobs: Whether the worker serves many jobs: then the marker says every minute that the chunk is being worked
+            on, and a suspect has the machine to itself only from the second time on.
     """
 
-    def __init__(self, job: Job, lease: Lease, *, heartbeat: bool = False) -> None:
-        self.job, self.lease, self._heartbeat = job, lease, heartbeat
+    def __init__(self, job: Job, lease: Lease, *, many_jobs: bool = False) -> None:
+        self.job, self.lease, self._heartbeat = job, lease, many_jobs
+        self._alone_after = ALONE_AFTER if many_jobs else 1
         self.number = lease.chunk(job.round)
         self.pending: deque[Item] = deque()
         self.in_flight: set[int] = set()
@@ -88,7 +92,9 @@ class ChunkRun:
         self._outcomes: dict[int, Outcome] = {}
         self._unsaved: list[Outcome] = []
         self._parts = 0
+        self._broken: dict[int, str] = {}
         self._marked: set[int] = set()
+        self._marked_alone = False
         self._marked_at = 0.0
         self._past = Past()
         self._marker: MarkerWriter | None = None
@@ -132,7 +138,10 @@ class ChunkRun:
         """Find out what is left to run, and leave the marker of this attempt.
 
         Args:
-            slots: How many items start at once.
+            slots: How many items can start at once; 0 while others have every slot.
+
+        Raises:
+            DamagedError: An object of the job cannot be decoded.
         """
         ledger = self.job.ledger
         record = ledger.committed(self._round, self.number)
@@ -146,15 +155,19 @@ class ChunkRun:
         self._outcomes = ledger.carried_over(self._round, self.number)
         if self._past.attempts:
             self._outcomes |= ledger.progress(self._round, self.number)
-        self._outcomes.update({o.index: o for o in self._poisoned(items)})
+        for outcome in self._poisoned(items):
+            self._outcomes[outcome.index] = outcome
+            self._unsaved.append(outcome)
+        # What was found out about an item outlives this delivery and this round.
+        self.save()
         self.pending.extend(item for item in items if item.index not in self._outcomes)
         self._marker = ledger.marker(
             self._round, self.number, self.lease.attempt, self.lease.delivery, self.lease.backend
         )
         if self._heartbeat:
             self._marker.beats(HEARTBEAT_SECONDS)
-        # A careful attempt names each further item before it starts.
-        self._mark({item.index for item in islice(self.pending, 1 if self._past.careful else slots)})
+        # A careful attempt names each item before it starts. What cannot start yet is to blame for nothing.
+        self._mark({item.index for item in islice(self.pending, 0 if self._past.careful else slots)})
 
     def _items(self) -> list[Item]:
         items = read_chunk(self.job.ledger.store, self.job.id, self.number)
@@ -175,8 +188,13 @@ class ChunkRun:
                     reason="poison",
                     attempts=self._past.deaths[item.index],
                     reclaims=self._past.reclaims[item.index],
-                    error=f"it was running in {POISON_ATTEMPTS} attempts whose worker died without a word",
+                    error=self._why_poison(item.index),
                 )
+
+    def _why_poison(self, index: int) -> str:
+        if text := self._past.errors.get(index):
+            return f"the worker failed on it {self._past.deaths[index]} times: {text}"
+        return f"its worker died {self._past.deaths[index]} times while it was running there alone"
 
     @property
     def any_success(self) -> bool:
@@ -187,26 +205,37 @@ class ChunkRun:
 
     @property
     def ready(self) -> bool:
-        """Whether another item may start. One that was running when a worker died runs beside no other of the chunk:
-        if it was the cause it shall take no neighbour with it, for whom that would count as a death too."""
-        if not self.pending or not self.in_flight:
-            return bool(self.pending)
-        suspects = self._past.deaths.keys()
+        """Whether another item may start. A suspect runs beside no other of its chunk: if it is the cause it shall take
+        no neighbour with it, who would be suspected too."""
+        if self._broken or not self.pending or not self.in_flight:
+            return bool(self.pending) and not self._broken
+        suspects = self._past.suspected.keys()
         return self.pending[0].index not in suspects and self.in_flight.isdisjoint(suspects)
 
     @property
+    def careful(self) -> bool:
+        """Whether the marker names each item before it starts."""
+        return self._past.careful
+
+    @property
     def next_alone(self) -> bool:
-        """Whether the next item is in its last chance: one more death makes it poison. It runs with nothing beside it,
-        of whatever chunk, so that nobody else dies of it again and again."""
-        return bool(self.pending) and self._is_last_chance(self.pending[0].index)
+        """Whether the next item is to run with nothing beside it, of whatever chunk: if the worker dies then, it is
+        known why, and nobody else dies of it again and again."""
+        return bool(self.pending) and self._needs_machine(self.pending[0].index)
 
     @property
     def runs_alone(self) -> bool:
-        """Whether such an item is in flight."""
-        return bool(self._past.deaths) and any(self._is_last_chance(index) for index in self.in_flight)
+        """Whether such an item runs."""
+        suspects = self.batches and self._past.suspected
+        return bool(suspects) and any(self._needs_machine(index) for index in self.in_flight)
 
-    def _is_last_chance(self, index: int) -> bool:
-        return self._past.deaths[index] >= POISON_ATTEMPTS - 1
+    @property
+    def claims_machine(self) -> bool:
+        """Whether such an item runs or is next."""
+        return self.next_alone or self.runs_alone
+
+    def _needs_machine(self, index: int) -> bool:
+        return self._past.suspected[index] >= self._alone_after
 
     def holds(self, slots: int) -> None:
         """So many slots run items of it from now on."""
@@ -222,15 +251,38 @@ class ChunkRun:
         """The next item, now in flight."""
         return self.take_some(1)[0]
 
-    def take_some(self, count: int) -> list[Item]:
-        """The next items, now in flight: one, when the marker has to name it before it starts."""
+    def take_some(self, count: int, *, alone: bool = False) -> list[Item]:
+        """The next items, now in flight: one, when the marker has to name it before it starts.
+
+        Args:
+            count: How many at most.
+            alone: Whether nothing else runs on this worker, nor will while they do.
+        """
         if self._past.careful:
             count = 1
         items = [self.pending.popleft() for _ in range(min(count, len(self.pending)))]
         self.in_flight.update(item.index for item in items)
-        if self._past.careful and not self.in_flight <= self._marked:
-            self._mark(set(self.in_flight))
+        if self._past.careful:
+            self._mark(set(self.in_flight), alone=alone)
+        elif not self._marked:
+            # A marker that names nothing says that nobody is to blame.
+            self._mark({items[0].index})
         return items
+
+    def pause(self) -> None:
+        """Nothing of it runs while an item of another chunk has the machine to itself: say so."""
+        if self._marked:
+            self._mark(set())
+
+    def broke(self, index: int, text: str) -> None:
+        """The worker failed on an item in a way that nothing foresaw: that counts as a death of the item, and the chunk
+        is given up when what else runs of it has ended."""
+        self._broken[index] = text
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the worker failed on one of its items."""
+        return bool(self._broken)
 
     def _running(self) -> set[int]:
         """Items that run at this moment; those that only wait in a slot are not among them."""
@@ -254,8 +306,12 @@ class ChunkRun:
         self._save_at = time.monotonic() + self._pace * random.uniform(1.0, 1.2)
         self.save()
         beats = self._heartbeat and time.monotonic() >= self._marked_at + HEARTBEAT_SECONDS
-        if self._marked != (running := self._running()) or beats:
-            self._mark(running)
+        running = self._running()
+        if self.in_flight and not running:
+            # A slot is between two items: the next one is as much to blame as the last.
+            running = self._marked
+        if running != self._marked or beats:
+            self._mark(running, alone=self._marked_alone and running == self._marked)
 
     def save(self) -> None:
         """Write what was finished since the last time."""
@@ -265,11 +321,12 @@ class ChunkRun:
             )
             self._parts += 1
             self._unsaved.clear()
+            self.lease.progressed()
 
-    def _mark(self, in_flight: set[int]) -> None:
+    def _mark(self, in_flight: set[int], *, alone: bool = False) -> None:
         if self._marker:
-            self._marker.write(in_flight)
-            self._marked, self._marked_at = in_flight, time.monotonic()
+            self._marker.write(in_flight, alone=alone)
+            self._marked, self._marked_alone, self._marked_at = in_flight, alone, time.monotonic()
 
     def drained(self) -> None:
         """Say in the store that a drain interrupts what is in flight."""
@@ -278,7 +335,9 @@ class ChunkRun:
 
     def left(self, how: str) -> None:
         """Say in the store that this attempt ends in an orderly way without a commit."""
-        if self._marker:
+        if self._marker and self._broken:
+            self._marker.broke(self._broken)
+        elif self._marker:
             self._marker.ended(how)
 
     def commit(self) -> Commit:

@@ -20,20 +20,21 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tidemill.descriptor import WorkerExit
-from tidemill.errors import CallerError, StoreError
+from tidemill.errors import CallerError, StoreError, decoding
 from tidemill.ledger import Ledger, names
 from tidemill.store import Store, Stores
 from tidemill.worker.consumption import adopt_orphans, die_with_parent, own_children
 from tidemill.worker.leases.local import LocalLeases, receive, send
-from tidemill.worker.loop import Worker
-from tidemill.worker.output import say, write_to
+from tidemill.worker.loop import ERROR_CHARACTERS, Worker
+from tidemill.worker.output import also_to, say, write_to
 from tidemill.worker.process import GRACE_SECONDS
 from tidemill.worker.runners import PYTHON, Runners
 from tidemill.worker.scratch import Scratch
@@ -42,9 +43,13 @@ from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop, Why
 
 DELIVERIES = 10
-"""Of a chunk to workers that died with it, as on AWS Batch; reclaims that were asked for are not counted."""
+"""Of a chunk in a row without an outcome of it, as on AWS Batch; reclaims that were asked for are not counted."""
 BROKEN_PAUSE = 1.0
-"""Before a worker that the store or the disk failed is replaced."""
+"""Before a worker that died is replaced; twice as long each time that workers cannot even start, or lose the store."""
+FAILURES = 5
+"""So many times in a row, and the run ends: what is wrong is the store, the scratch folder or this machine."""
+SILENT_SECONDS = 60.0
+"""A worker that holds a chunk and says nothing for so long is frozen (stopped by a signal, a store that hangs)."""
 DRAIN_SECONDS = GRACE_SECONDS + 5.0
 _TICK = 0.5
 
@@ -88,10 +93,14 @@ class Keeper:
         theirs.close()
         # Should the keeper be killed alone, what it kept comes to us.
         adopt_orphans()
-        self._stream = self._socket.makefile("rb")
+        self._heard = b""
         self.ended = False
         self.reclaimed = 0
         self.died = 0
+        self.error = ""
+        """Why the workers could not go on, when the keeper gave the run up."""
+        self.notes: list[str] = []
+        """What it has to say meanwhile; whoever shows it takes it out."""
 
     def start(self, run: Run, lock: int) -> None:
         """Begin a run.
@@ -107,11 +116,15 @@ class Keeper:
     def wait(self, seconds: float) -> bool:
         """Wait for the end of the run; says whether it came."""
         if not self.ended and select.select([self._socket], [], [], seconds)[0]:
-            line = self._stream.readline()
-            self.ended = True
-            if line:
-                said = json.loads(line)
-                self.reclaimed, self.died = said["reclaimed"], said["died"]
+            data = self._socket.recv(65536)
+            *lines, self._heard = (self._heard + data).split(b"\n")
+            for said in map(json.loads, lines):
+                if "note" in said:
+                    self.notes.append(said["note"])
+                else:
+                    self.reclaimed, self.died, self.error = said["reclaimed"], said["died"], said["error"]
+                    self.ended = True
+            self.ended = self.ended or not data
         return self.ended
 
     def drain(self) -> None:
@@ -121,9 +134,8 @@ class Keeper:
 
     def close(self) -> None:
         """End the keeper and what it keeps; nothing of the run is alive afterwards."""
-        if self._stream.closed:
+        if self._socket.fileno() < 0:
             return
-        self._stream.close()
         self._socket.close()
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
@@ -150,8 +162,14 @@ class _Process:
     pid: int
     socket: socket.socket
     leased: list[tuple[int, int]]
+    seen: float
+    """When it last said something, or was given something."""
     waits: bool = False
+    served: bool = False
+    """Whether it was ever given a chunk."""
     reclaimed: bool = False
+    error: str = ""
+    """The last error that it told of."""
 
 
 def _keep(client: socket.socket) -> int:
@@ -173,9 +191,7 @@ def _keep(client: socket.socket) -> int:
     keeping = _Keeping(run, client, descriptors)
     try:
         keeping.work()
-        summary = {"reclaimed": keeping.reclaimed, "died": keeping.died}
-        with contextlib.suppress(OSError):
-            client.sendall(json.dumps(summary).encode() + b"\n")
+        keeping.tell({"reclaimed": keeping.reclaimed, "died": keeping.died, "error": keeping.error})
     finally:
         _end(own_children)
     return 0
@@ -193,7 +209,14 @@ class _Keeping:
         self._stopping_at: float | None = None
         self._start_at = 0.0
         self._reclaim_at = time.monotonic() + (run.reclaim_seconds or 0)
+        self._failures = 0
         self.reclaimed = self.died = 0
+        self.error = ""
+
+    def tell(self, said: dict[str, Any]) -> None:
+        """Say something to the client, if it is still there."""
+        with contextlib.suppress(OSError):
+            self._client.sendall(json.dumps(said).encode() + b"\n")
 
     def work(self) -> None:
         """Until every chunk is done, or nothing more can be."""
@@ -209,6 +232,7 @@ class _Keeping:
                 else:
                     self._serve(sockets[ready])
             self._reap()
+            self._end_silent()
             self._reclaim()
             if self._stopping_at is not None and time.monotonic() > self._stopping_at:
                 self._signal(signal.SIGKILL)
@@ -245,7 +269,7 @@ class _Keeping:
             self._client.close()
             _forked(lambda: _work(self._run, f"{self._id}-{number}", theirs))
         theirs.close()
-        self._processes[pid] = _Process(number, pid, ours, [])
+        self._processes[pid] = _Process(number, pid, ours, [], time.monotonic())
 
     def _serve(self, process: _Process) -> None:
         message = receive(process.socket)
@@ -256,13 +280,33 @@ class _Keeping:
             process.waits = True
             self._give(process)
         else:
-            self._settled(process, (message["round"], message["chunk"]), message["say"] == "ack")
+            self._hear(process, message)
+            self._give_all()
 
-    def _settled(self, process: _Process, chunk: tuple[int, int], done: bool) -> None:
-        if chunk in process.leased:
+    def _hear(self, process: _Process, message: dict[str, Any]) -> None:
+        """Anything but a wish for a chunk."""
+        process.seen = time.monotonic()
+        if message["say"] == "error":
+            process.error = message["text"]
+            return
+        chunk = message["round"], message["chunk"]
+        if message["say"] in ("progress", "ack"):
+            self._deliveries[chunk] = self._failures = 0
+        if message["say"] in ("release", "ack") and chunk in process.leased:
             process.leased.remove(chunk)
-            self._open.discard(chunk) if done else self._waiting.appendleft(chunk)
-        self._give_all()
+            if message["say"] == "ack":
+                self._open.discard(chunk)
+            else:
+                self._back(chunk, counts=not process.reclaimed and self._stopping_at is None)
+
+    def _back(self, chunk: tuple[int, int], *, counts: bool) -> None:
+        """A chunk comes back from a worker; somebody else has it next, unless it was in vain too often."""
+        self._deliveries[chunk] -= not counts
+        if self._deliveries[chunk] >= DELIVERIES:
+            self._open.discard(chunk)
+            self.tell({"note": f"chunk {chunk[1]} was given up after {DELIVERIES} deliveries without an outcome"})
+        else:
+            self._waiting.appendleft(chunk)
 
     def _give_all(self) -> None:
         for process in self._processes.values():
@@ -274,7 +318,7 @@ class _Keeping:
             chunk = self._waiting.popleft()
             self._deliveries[chunk] += 1
             process.leased.append(chunk)
-            process.waits = False
+            process.waits, process.served, process.seen = False, True, time.monotonic()
             given = {"job": self._run.job, "round": chunk[0], "chunk": chunk[1]}
             send(
                 process.socket,
@@ -300,22 +344,58 @@ class _Keeping:
 
     def _ended(self, process: _Process, status: int) -> None:
         del self._processes[process.pid]
+        process.socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            # Its last words.
+            while (message := receive(process.socket)) is not None:
+                if message["say"] != "lease":
+                    self._hear(process, message)
         process.socket.close()
         code = os.waitstatus_to_exitcode(status)
-        expected = process.reclaimed or self._stopping_at is not None
+        expected = process.reclaimed or self._stopping_at is not None or not self._open
         if code == WorkerExit.STOPPED:
+            self.error = process.error
             self._stop()
         elif code not in (WorkerExit.DONE, WorkerExit.RECLAIMED) and not expected:
-            self.died += 1
-            self._start_at = time.monotonic() + BROKEN_PAUSE
+            self._died(process, code)
         for chunk in process.leased:
-            if expected:
-                self._deliveries[chunk] -= 1
-            if self._deliveries[chunk] >= DELIVERIES:
-                self._open.discard(chunk)
-            else:
-                self._waiting.appendleft(chunk)
+            self._back(chunk, counts=not expected)
         self._give_all()
+
+    def _died(self, process: _Process, code: int) -> None:
+        """A worker died. With a chunk in its hands and by a signal, an item may have done that: the ledger counts it.
+        Otherwise the next worker is likely to fare no better."""
+        self.died += 1
+        with contextlib.suppress(OSError), deaths_of(self._run.logs).open("a") as file:
+            file.write(f"{self._id}-{process.number}\n")
+        now = time.monotonic()
+        if now < self._start_at:
+            # What fails workers fails all of them at once.
+            return
+        pause = BROKEN_PAUSE
+        if code > 0 or not process.served:
+            pause *= 2**self._failures
+            self._failures += 1
+            at_work = any(other.leased for other in self._processes.values())
+            if self._failures >= FAILURES and not at_work:
+                self.error = process.error or f"worker {process.number} ended with exit code {code}"
+                self._stop()
+        self._start_at = now + min(pause, 2**FAILURES)
+
+    def _end_silent(self) -> None:
+        """End a worker that holds a chunk and says nothing, and give what it had to another. Its late outcomes, should
+        it survive, do no harm: the first record wins."""
+        now = time.monotonic()
+        for process in [process for process in self._processes.values() if process.leased]:
+            if self._stopping_at is None and now > process.seen + SILENT_SECONDS:
+                what = f"worker {process.number} (process {process.pid}) has said nothing for {SILENT_SECONDS:.0f} s"
+                self.tell({"note": f"{what}: it is ended, and another goes on with what it had"})
+                del self._processes[process.pid]
+                process.socket.close()
+                _kill(process.pid)
+                for chunk in process.leased:
+                    self._back(chunk, counts=False)
+                self._give_all()
 
     def _stop(self) -> None:
         if self._stopping_at is None:
@@ -335,34 +415,65 @@ class _Keeping:
 
 
 def _work(run: Run, name: str, keeper: socket.socket) -> int:
-    """A worker of a local run; see `WorkerExit` for what it returns."""
-    stop = Stop()
+    """A worker of a local run; see `WorkerExit` for what it returns. Its last error is told to the keeper."""
+    stop, said = Stop(), [""]
     signal.signal(signal.SIGTERM, lambda *_: stop(Why.SIGNAL))
     adopt_orphans()
-    with (Path(run.logs) / f"{name}.jsonl").open("ab") as log:
-        write_to(log)
-        os.dup2(log.fileno(), 2)
+
+    def note(lines: list[tuple[dict[str, Any], int]]) -> None:
+        said[-1:] = [line["message"] for line, _ in lines if line.get("level") == "error"][-1:] or said[-1:]
+
+    also_to(note)
+    try:
+        with (Path(run.logs) / f"{name}.jsonl").open("ab") as log:
+            forgiving: Any = _Log(log)
+            write_to(forgiving)
+            os.dup2(log.fileno(), 2)
+            code = _serve(run, name, keeper, stop)
+    except OSError as error:
+        code, said[-1] = WorkerExit.STORE_UNAVAILABLE, f"{run.logs}: {error}"
+    if code not in (WorkerExit.DONE, WorkerExit.RECLAIMED):
+        send(keeper, {"say": "error", "text": said[-1][:ERROR_CHARACTERS]})
+    return code
+
+
+def _serve(run: Run, name: str, keeper: socket.socket, stop: Stop) -> int:
+    try:
+        os.chdir(run.folder)
+        store = Store.open(run.store)
+        scratch = Scratch(Path(run.scratch), name)
+        staging = Staging(Stores(store), scratch, stop)
         try:
-            os.chdir(run.folder)
-            store = Store.open(run.store)
-            scratch = Scratch(Path(run.scratch), name)
-            staging = Staging(Stores(store), scratch, stop)
-            try:
-                runners = Runners(staging, scratch, stop, run.python or PYTHON)
-                base_env = child_environment(os.environ)
-                worker = Worker(
-                    store, LocalLeases(keeper), runners, scratch=scratch, stop=stop, base_env=base_env, slots=1
-                )
-                return worker.run()
-            finally:
-                staging.close()
-                scratch.close()
-        except CallerError as error:
-            say(str(error), "error")
-            return WorkerExit.STOPPED
-        except (StoreError, OSError) as error:
-            say(str(error), "error")
-            return WorkerExit.STORE_UNAVAILABLE
+            runners = Runners(staging, scratch, stop, run.python or PYTHON)
+            base_env, leases = child_environment(os.environ), LocalLeases(keeper)
+            return Worker(store, leases, runners, scratch=scratch, stop=stop, base_env=base_env, slots=1).run()
+        finally:
+            staging.close()
+            scratch.close()
+    except CallerError as error:
+        say(str(error), "error")
+        return WorkerExit.STOPPED
+    except (StoreError, OSError) as error:
+        say(str(error), "error")
+        return WorkerExit.STORE_UNAVAILABLE
+    except Exception as error:
+        say(f"{type(error).__name__}: {error}", "error", traceback=traceback.format_exc())
+        return 1
+
+
+class _Log:
+    """A worker's log. Where the disk is full a line is lost, not the worker that has it to say."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(data)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
 
 
 def _end(find: Any) -> None:
@@ -396,16 +507,30 @@ def open_chunks(rounds: Iterable[tuple[int, Iterable[int], set[int]]]) -> list[t
     return [(number, chunk) for chunk, (number, is_done) in sorted(newest.items()) if not is_done]
 
 
-def forgive(ledger: Ledger, chunks: Iterable[tuple[int, int]]) -> None:
+def deaths_of(logs: str | Path) -> Path:
+    """Where the keepers of a job note their workers that died: a line each, ``<run>-<worker>``."""
+    return Path(logs).parent / "deaths"
+
+
+def forgive(ledger: Ledger, chunks: Iterable[tuple[int, int]], died: Collection[str] = ()) -> None:
     """Say of attempts that a killed run left that no item was to blame.
 
     Within a run, whose keeper lives on, a worker that dies without a word counts against the items it was running. When
     everything was killed it says nothing of them: three kills by hand must not make an item poison.
+
+    Args:
+        ledger: Of the job.
+        chunks: (round, chunk) that are left to run.
+        died: Workers that died while their keeper lived, ``<run>-<worker>``: their attempts still count.
     """
     wanted = set(chunks)
     for number in {number for number, _ in wanted}:
         for name in ledger.store.list(names.of_round(ledger.job, number, "attempts")):
-            if (number, int(name.split("/")[-2])) in wanted:
+            if (number, int(name.split("/")[-2])) not in wanted:
+                continue
+            with decoding(ledger.store.uri_of(name)):
                 marker = json.loads(ledger.store.get(name))
-                if marker["ended"] is None:
-                    ledger.store.put(name, json.dumps(marker | {"ended": "killed"}).encode())
+                backend = marker.get("backend") or {}
+                killed = marker["ended"] is None and f"{backend.get('run')}-{backend.get('worker')}" not in died
+            if killed:
+                ledger.store.put(name, json.dumps(marker | {"ended": "killed"}).encode())

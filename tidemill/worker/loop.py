@@ -3,6 +3,10 @@
 There is no barrier at a chunk's end: the next chunk is leased as soon as a slot would be empty. One thread (the
 caller's) leases, reads and writes the ledger and starts items; each slot runs one item in a thread of its own.
 
+Whose fault is it? What an item does wrong is its outcome. An error in a slot that nothing foresaw is a death of the
+item that was running there: its chunk is given up, the others go on. What is wrong with the data of a job ends that
+job. Only a store that does not answer ends the worker.
+
 Where the source serves one job, that job's end is the worker's end. Where it serves many, no job ends the worker: the
 chunks of one that is cancelled or refused are acknowledged and its items ended, and the others go on.
 """
@@ -11,17 +15,18 @@ from __future__ import annotations
 
 import queue
 import time
+import traceback
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 
 from tidemill.descriptor import Resources, WorkerExit
-from tidemill.errors import CallerError, StoreError, StoreMissingError
+from tidemill.errors import CallerError, DamagedError, StoreError, StoreMissingError, TidemillError, decoding
 from tidemill.job import Item
-from tidemill.ledger import Ledger, Outcome
+from tidemill.ledger import Ledger, Outcome, names
 from tidemill.ledger.ledger import TamperedError, UnreadableError
 from tidemill.store import Store
 from tidemill.worker.capacity import Capacity
@@ -44,6 +49,7 @@ CANCEL_SECONDS = 30.0
 """Between two looks for the job's tombstone."""
 ERROR_CHARACTERS = 500
 """Of an item's error in the worker's log; the record keeps more."""
+TRACE_CHARACTERS = 4000
 LEASE_PAUSE = 0.2
 """How long a source is waited for, or left alone when it had nothing and there is other work."""
 AHEAD_SECONDS = 5.0
@@ -98,6 +104,7 @@ class Worker:
         """What an item of the next chunk is likely to need: what those of the last one do."""
         self._settled = False
         self._cancelled = False
+        self._gave_up = False
         self._lease_at = 0.0
         self._cancel_at = 0.0
         stop.wake = lambda: self._events.put(None)
@@ -108,7 +115,7 @@ class Worker:
             self._work()
             self._finish()
             done = not self._stop or (not self._chunks and self._source.exhausted and self._settled)
-        except (TamperedError, UnreadableError, CallerError) as error:
+        except (TamperedError, UnreadableError, DamagedError, CallerError) as error:
             say(str(error), "error")
             self._abandon("refused")
             return WorkerExit.STOPPED
@@ -122,7 +129,8 @@ class Worker:
                 self._room.close()
             self._source.close()
         if done:
-            return WorkerExit.DONE
+            # An array's child has one chunk, and its exit code is the only word about it.
+            return WorkerExit.BROKEN if self._gave_up and not self._settled else WorkerExit.DONE
         return WorkerExit.STOPPED if self._cancelled else WorkerExit.RECLAIMED
 
     def _work(self) -> None:
@@ -150,6 +158,9 @@ class Worker:
                 return
 
     def _wants_more(self) -> bool:
+        if any(chunk.claims_machine for chunk in self._chunks):
+            # A suspect is to have this machine to itself: another chunk would only wait here, and die with it.
+            return False
         waiting = sum(len(chunk.pending) for chunk in self._chunks)
         free = self._room.left(self._next) if self._room else 1
         if free > 0:
@@ -166,14 +177,57 @@ class Worker:
             # A machine with a newer worker may read it; without any, it ends in the dead letters.
             say(f"a chunk is given back: {error}", "error", job=lease.job, lease=lease.attempt)
             lease.release()
-        except (TamperedError, CallerError, StoreMissingError) as error:
+        except DamagedError as error:
+            self._refuse_damaged(lease, error)
+        except StoreMissingError as error:
+            # The whole store may be out of reach: then this raises, and nothing is acknowledged.
+            self._store.page("jobs")
+            if self._store.exists(names.spec(lease.job)):
+                self._refuse_damaged(lease, DamagedError(str(error)))
+            else:
+                self._refuse(lease, CallerError(str(error)))
+        except (TamperedError, CallerError) as error:
+            self._refuse(lease, error)
+        except StoreError:
+            raise
+        except Exception as error:
             if not self._source.many_jobs:
                 raise
-            if isinstance(error, StoreMissingError):
-                # The whole store may be out of reach: then this raises, and nothing is acknowledged.
-                self._store.page("jobs")
-            say(f"a chunk is acknowledged that cannot be run: {error}", "error", job=lease.job, lease=lease.attempt)
-            lease.ack()
+            # Nothing foresaw it, and it may pass; when it does not, the job ends.
+            say(f"a chunk cannot be opened: {error!r}", "error", job=lease.job, lease=lease.attempt)
+            ledger = Ledger(self._store, lease.job)
+            try:
+                ledger.start_failed(lease.round, f"a chunk cannot be opened: {error!r}")
+            except DamagedError as damaged:
+                self._damaged(ledger, lease.round, damaged)
+            lease.release()
+
+    def _refuse(self, lease: Lease, error: TidemillError) -> None:
+        """A chunk can never be run, and its job cannot be told."""
+        if not self._source.many_jobs:
+            raise error
+        say(f"a chunk is acknowledged that cannot be run: {error}", "error", job=lease.job, lease=lease.attempt)
+        lease.ack()
+
+    def _refuse_damaged(self, lease: Lease, error: DamagedError) -> None:
+        self._damaged(Ledger(self._store, lease.job), lease.round, error)
+        self._cancel(self._jobs.find(lease))
+        lease.ack() if self._source.many_jobs else lease.release()
+
+    def _damaged(self, ledger: Ledger, number: int, error: DamagedError) -> None:
+        """An object of a job cannot be decoded: the job is cancelled, and `status` says why."""
+        say(str(error), "error", job=ledger.job)
+        ledger.cancel("worker", str(error), number + 1)
+
+    @contextmanager
+    def _on_behalf_of(self, job: Job) -> Iterator[None]:
+        """What cannot be decoded in this block is the fault of a job, which ends."""
+        try:
+            with decoding(f"the ledger of {job.id}"):
+                yield
+        except DamagedError as error:
+            self._damaged(job.ledger, job.round.round, error)
+            self._cancel(job)
 
     def _open(self, lease: Lease) -> None:
         if Ledger(self._store, lease.job).is_cancelled(lease.round):
@@ -192,16 +246,16 @@ class Worker:
             lease.release()
             self._source.end()
             return
-        if job.env is None and not self._prepare(job):
+        if job.env is None and not self._prepare(job, lease):
             lease.ack() if job.stop.raised else lease.release()
             return
         if self._room is None:
             self._room = Room(job.spec.slots, self._slot, self._runners.close)
         self._next = job.spec.resources
-        chunk = ChunkRun(job, lease, heartbeat=self._source.many_jobs)
+        chunk = ChunkRun(job, lease, many_jobs=self._source.many_jobs)
         # Asked with the chunk: one that held itself would stay in memory until the garbage collector comes by.
         chunk.running = self._items_in_slots
-        chunk.open(self._room.count(job.spec.resources))
+        chunk.open(self._room.left(job.spec.resources))
         if chunk.settled:
             lease.ack()
             self._settled = True
@@ -211,14 +265,16 @@ class Worker:
         say("chunk leased", job=job.id, chunk=chunk.number, lease=lease.attempt, items=len(chunk.pending))
         self._settle(chunk)
 
-    def _prepare(self, job: Job) -> bool:
+    def _prepare(self, job: Job, lease: Lease) -> bool:
         """Have the shipped code of a job on this machine; says whether it is. What went wrong is told to the job."""
         from tidemill.worker.code import InstallError
 
         try:
             prepared = self._pool.submit(self._jobs.prepare, job)
-            while self._chunks and not prepared.done():
+            prepared.add_done_callback(lambda _: self._events.put(None))
+            while not prepared.done():
                 # Packages may take minutes: what is here goes on.
+                lease.extend()
                 self._start_items()
                 self._handle(TICK_SECONDS)
                 self._keep()
@@ -236,8 +292,11 @@ class Worker:
         """Commit and acknowledge a chunk whose items all have outcomes."""
         if not chunk.complete or chunk not in self._chunks:
             return
-        spent = chunk.write_spent(ends=True)
-        commit = chunk.commit()
+        spent, commit = chunk.write_spent(ends=True), None
+        with self._on_behalf_of(chunk.job):
+            commit = chunk.commit()
+        if commit is None:
+            return
         chunk.ack()
         self._chunks.remove(chunk)
         # Else a slot would keep its items in memory beside those of the next chunk.
@@ -252,9 +311,12 @@ class Worker:
 
     def _guard(self, job: Job, spent: float) -> None:
         """Some seconds of a job were written down: it may have passed its limit."""
-        if spent and job.limit and not job.stop.raised and ends_job(job.ledger, job.limit, job.round, spent):
-            say("the job has reached its limit", "warning", job=job.id, max_usd=job.limit.max_usd)
-            self._cancel(job)
+        if not spent or not job.limit or job.stop.raised:
+            return
+        with self._on_behalf_of(job):
+            if ends_job(job.ledger, job.limit, job.round, spent):
+                say("the job has reached its limit", "warning", job=job.id, max_usd=job.limit.max_usd)
+                self._cancel(job)
 
     def _cancel(self, job: Job | None) -> None:
         """A job is cancelled: end its items, if it is at work here, and the worker when it serves no other."""
@@ -266,18 +328,20 @@ class Worker:
             self._jobs.forget(job)
 
     def _let_go(self) -> None:
-        """Let chunks go of which nothing runs or will run: of cancelled jobs, and what the machine does not outlast."""
+        """Let chunks go of which nothing runs or will run: of cancelled jobs, those that a slot failed on, and what the
+        machine does not outlast."""
         for chunk in [chunk for chunk in self._chunks if not chunk.batches]:
             if chunk.job.stop.raised:
+                chunk.save()
                 chunk.write_spent(ends=True)
                 chunk.left("cancelled")
                 chunk.ack()
+            elif chunk.is_broken:
+                self._gave_up = True
+                self._let_go_of(chunk, "broke")
             elif chunk.pending and not self._lasts(chunk.job.spec.timeout_seconds):
                 self._source.end()
-                chunk.save()
-                chunk.write_spent(ends=True)
-                chunk.left("released")
-                chunk.release()
+                self._let_go_of(chunk, "released")
             else:
                 continue
             self._chunks.remove(chunk)
@@ -290,7 +354,7 @@ class Worker:
         now = time.monotonic()
         self._beat()
         self._let_go()
-        for chunk in self._chunks:
+        for chunk in list(self._chunks):
             chunk.save_if_due()
             chunk.extend()
             self._guard(chunk.job, chunk.write_spent())
@@ -318,7 +382,7 @@ class Worker:
         """Fill the slots, the oldest chunk's items first: one that waits for more room is not passed by smaller ones
         for ever."""
         for chunk in self._chunks:
-            if any(one.batches and one.runs_alone for one in self._chunks):
+            if any(one.runs_alone for one in self._chunks):
                 return
             if chunk.job.stop:
                 continue
@@ -334,13 +398,25 @@ class Worker:
                 if slot is None:
                     break
                 slot.chunk, slot.current = chunk, None
-                tasks = [self._task(chunk, one) for one in chunk.take_some(self._batch_size(chunk, side_by_side))]
+                items = chunk.take_some(
+                    self._batch_size(chunk, side_by_side), alone=self._makes_room(chunk, side_by_side)
+                )
+                tasks = [self._task(chunk, one) for one in items]
                 chunk.holds(chunk.batches + 1)
                 self._pool.submit(self._run_batch, chunk, tasks, slot)
             for one in islice(chunk.pending, side_by_side if chunk.job.spec.stages_input else 0):
                 self._runners.prefetch(self._task(chunk, one))
             if chunk.ready:
                 return
+
+    def _makes_room(self, chunk: ChunkRun, slots: int) -> bool:
+        """Whether a careful chunk's next item will have this worker to itself until it ends. If so, the markers of the
+        others say that nothing of theirs runs."""
+        alone = chunk.careful and (chunk.next_alone or (slots == 1 and not self._source.many_jobs))
+        for other in self._chunks if alone else ():
+            if other is not chunk:
+                other.pause()
+        return alone
 
     def _batch_size(self, chunk: ChunkRun, slots: int) -> int:
         """Items that a slot takes at once: many short ones, so that they do not wait for us, and one long one."""
@@ -382,9 +458,8 @@ class Worker:
             self._room.give(batch.slot)
             batch.chunk.holds(batch.chunk.batches - 1)
             if batch.error is not None:
-                raise StoreError(
-                    f"the worker failed on item {batch.tasks[0].item.index}: {batch.error!r}"
-                ) from batch.error
+                self._broke(batch, batch.error)
+                continue
             mean = batch.seconds / len(batch.tasks)
             known = batch.chunk.job.item_seconds
             # A first item pays for imports and caches: the mean moves fast.
@@ -398,6 +473,16 @@ class Worker:
         for chunk in {chunk for chunk, _ in outcomes}:
             self._settle(chunk)
 
+    def _broke(self, batch: _Batch, error: Exception) -> None:
+        """A slot failed in a way that nothing foresaw: that is a death of the item which was running in it."""
+        index = batch.slot.current
+        item = batch.tasks[0].item.index if index is None else index
+        chunk, text = batch.chunk, f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
+        labels = {"job": chunk.job.id, "chunk": chunk.number, "lease": chunk.lease.attempt, "item": item}
+        trace = "".join(traceback.format_exception(error))[-TRACE_CHARACTERS:]
+        say(f"the worker failed on an item: {text}", "error", **labels, traceback=trace)
+        chunk.broke(item, text)
+
     def _record(self, chunk: ChunkRun, outcome: Outcome) -> None:
         if outcome.status == "failed":
             labels = {"job": chunk.job.id, "chunk": chunk.number, "lease": chunk.lease.attempt, "item": outcome.index}
@@ -405,7 +490,8 @@ class Worker:
         chunk.finished(outcome)
         chunk.job.proven = chunk.job.proven or outcome.status == "succeeded"
         if outcome.reason == "start" and chunk.job.same_program and not chunk.any_success:
-            chunk.job.ledger.start_failed(chunk.job.round.round, outcome.error or "")
+            with self._on_behalf_of(chunk.job):
+                chunk.job.ledger.start_failed(chunk.job.round.round, outcome.error or "")
             if chunk.job.ledger.is_cancelled(chunk.job.round.round):
                 self._cancel(chunk.job)
 
@@ -429,9 +515,12 @@ class Worker:
         chunk.left("cancelled") if self._cancelled or chunk.job.stop.raised else chunk.drained()
         chunk.save()
 
-    def _let_go_of(self, chunk: ChunkRun) -> None:
+    def _let_go_of(self, chunk: ChunkRun, how: str | None = None) -> None:
+        """Write what is done, and give the rest to somebody else; `how` is said in the marker."""
         chunk.save()
         chunk.write_spent(ends=True)
+        if how:
+            chunk.left(how)
         chunk.release()
 
     def _with_all(self, do: Callable[[ChunkRun], None]) -> None:
@@ -452,6 +541,7 @@ class Worker:
         def give_up(chunk: ChunkRun) -> None:
             with suppress(StoreError):
                 chunk.left(how)
+                chunk.save()
                 chunk.write_spent(ends=True)
             chunk.release()
 

@@ -33,6 +33,10 @@ class Lease(Protocol):
         """Hold it longer; called every few seconds."""
         ...
 
+    def progressed(self) -> None:
+        """Outcomes of it were written down: this delivery was not in vain, however it ends."""
+        ...
+
     def ack(self) -> None:
         """It is done: its record stands in the store."""
         ...

@@ -52,6 +52,9 @@ class ArrayLease:
     def extend(self) -> None:
         """Nothing to do."""
 
+    def progressed(self) -> None:
+        """Nothing to do: Batch counts every attempt."""
+
     def ack(self) -> None:
         """Nothing to do: the exit code says it."""
 

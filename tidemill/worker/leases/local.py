@@ -9,11 +9,14 @@ import json
 import secrets
 import select
 import socket
+import time
 from typing import Any
 
 from tidemill.ledger import Round
 
 MESSAGE_BYTES = 4096
+BEAT_SECONDS = 5.0
+"""Between two words of a worker that holds a chunk: the keeper takes one that says nothing for a frozen one."""
 
 
 class LocalLease:
@@ -29,13 +32,20 @@ class LocalLease:
         self.delivery: int = given["delivery"]
         self.attempt = f"a{self.delivery}-{secrets.token_hex(6)}"
         self.backend: dict[str, Any] = {"run": given["run"], "worker": given["worker"]}
+        self._said_at = time.monotonic()
 
     def chunk(self, round_: Round) -> int:
         """The chunk itself: the keeper deals in chunks, not in children of arrays."""
         return self._chunk
 
     def extend(self) -> None:
-        """Nothing to do: it is held as long as the socket is open."""
+        """Tell the keeper now and then that this worker is at work: an open socket says only that it was not ended."""
+        if time.monotonic() >= self._said_at + BEAT_SECONDS:
+            self._tell("beat")
+
+    def progressed(self) -> None:
+        """Tell the keeper that this delivery was not in vain."""
+        self._tell("progress")
 
     def ack(self) -> None:
         """Tell the keeper that it is done."""
@@ -46,6 +56,7 @@ class LocalLease:
         self._tell("release")
 
     def _tell(self, what: str) -> None:
+        self._said_at = time.monotonic()
         send(self._keeper, {"say": what, "round": self.round, "chunk": self._chunk})
 
 

@@ -71,6 +71,9 @@ class PubSubLease:
     def extend(self) -> None:
         """Nothing to do: it is held until it is acknowledged or released."""
 
+    def progressed(self) -> None:
+        """Nothing to do: Pub/Sub counts every delivery."""
+
     def ack(self) -> None:
         """It is done: its record stands in the store, or its job is not run any more."""
         self._settle(self._ack_id, True)
