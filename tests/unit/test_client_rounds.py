@@ -9,6 +9,7 @@ from tests.unit.client_fakes import outcome, pipeline, uris
 from tidemill.backends import QueueState
 from tidemill.client import deliveries
 from tidemill.client.consumption import Consumption, Spread, suggestion
+from tidemill.client.job import _Repairs
 from tidemill.errors import CallerError
 from tidemill.ledger import Again, Ledger, names
 
@@ -109,6 +110,33 @@ def test_retry_of_some_items_replaces_their_outcomes_whatever_they_were():
     assert [o.index for o in job.results(failed_only=True)] == [0]
 
 
+def test_of_two_who_watch_one_enqueues_what_is_lost(capsys):
+    target, backend, job = submitted()
+    backend.run(target, job.id, skip_chunks=[0, 1])
+    watchers = [target.job(job.id), target.job(job.id)]
+    seen = [watcher.status() for watcher in watchers]
+    for watcher, status in zip(watchers, seen, strict=True):
+        assert status.chunks.lost == [0, 1]
+        _Repairs(watcher, print).enqueue(status)
+    assert capsys.readouterr().out.count("enqueued again as round") == 1
+    assert backend.names == [f"{job.id}-r0-a0", f"{job.id}-r1-a0"]
+
+
+def test_a_cancel_ends_what_is_being_enqueued_again_at_that_moment(monkeypatch):
+    target, backend, job = submitted()
+    backend.run(target, job.id, skip_chunks=[0])
+    real = Ledger.add_round
+
+    def add_round(self, round_):
+        job.cancel()
+        return real(self, round_)
+
+    status = job.status()
+    monkeypatch.setattr(Ledger, "add_round", add_round)
+    _Repairs(job, print).enqueue(status)
+    assert (len(backend.arrays), job.status().state) == (1, "cancelled")
+
+
 def test_retry_twice_at_once_is_one_round():
     target, backend, job = submitted()
     backend.run(target, job.id, fail_items=[1])
@@ -120,15 +148,24 @@ def test_retry_twice_at_once_is_one_round():
 
 def test_a_round_that_somebody_else_writes_meanwhile_is_kept_and_ours_is_the_next(monkeypatch):
     target, backend, job = submitted()
-    backend.run(target, job.id, fail_items=[1, 4])
-    ledger = Ledger(target.store, job.id)
-    real = Ledger.rounds
-    monkeypatch.setattr(Ledger, "rounds", lambda self: real(self)[:1])
-    first, second, third = job.retry([1]), job.retry([4]), job.retry([1])
-    assert (first.round, second.round, third.round) == (1, 2, 1)
-    assert third.arrays == 0
+    backend.run(target, job.id, fail_items=[1, 2, 4])
+    real, others = Ledger.look, [[4], [1]]
+
+    def look(self):
+        found = real(self)
+        if others:
+            items = others.pop()
+            monkeypatch.setattr(Ledger, "look", real)
+            target.job(job.id).retry(items)
+            monkeypatch.setattr(Ledger, "look", look)
+        return found
+
+    monkeypatch.setattr(Ledger, "look", look)
+    # Somebody retries one of two failures of our chunk while we plan, and then a chunk that is not ours.
+    sent = job.retry()
     monkeypatch.undo()
-    assert [array.chunks for round_ in ledger.rounds()[1:] for array in round_.arrays] == [[0], [1]]
+    assert (sent.round, sent.note) == (None, "failed items of 2 chunks run again already")
+    assert [round_.items for round_ in Ledger(target.store, job.id).rounds()[1:]] == [{0: [1]}, {1: [4]}]
 
 
 def test_retry_refuses_items_that_are_not_there_or_not_done():

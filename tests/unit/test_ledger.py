@@ -93,13 +93,23 @@ class TestCommit:
         with pytest.raises(StoreError):
             ledger.commit(0, 1, "a1", outcomes_of(1))
 
-    def test_the_marker_heals_by_the_loser(self, ledger, monkeypatch):
+    def test_failures_are_counted_before_the_record_is_there(self, ledger, monkeypatch):
+        def create(store, name, data):
+            raise SystemExit("the container is killed")
+
         with monkeypatch.context() as patch:
-            patch.setattr(Ledger, "derive_marker", lambda *_: None)
-            ledger.commit(0, 1, "a1", outcomes_of(1, failed=[4]))
-        assert ledger.counts().failed == 0
-        ledger.commit(0, 1, "a2", outcomes_of(1))
-        assert failed_chunks(ledger, 0) == {1: 1}
+            patch.setattr(Store, "create", create)
+            with pytest.raises(SystemExit):
+                ledger.commit(0, 1, "a1", outcomes_of(1, failed=[3, 4]))
+        assert (failed_chunks(ledger, 0), ledger.counts().failed) == ({1: 2}, 0)
+        # The next attempt fails less; of two markers the record decides.
+        ledger.commit(0, 1, "a2", outcomes_of(1, failed=[4]), first=False)
+        assert ledger.counts().failed == 1
+
+    def test_a_marker_of_what_the_loser_saw_fail_counts_for_nothing(self, ledger):
+        ledger.commit(0, 1, "a1", outcomes_of(1))
+        assert not ledger.commit(0, 1, "a2", outcomes_of(1, failed=[3])).won
+        assert (ledger.counts().succeeded, ledger.counts().failed) == (3, 0)
 
 
 class TestImmutable:
@@ -334,6 +344,16 @@ class TestCounts:
         counts = ledger.counts()
         assert (counts.succeeded, counts.failed, counts.finished, counts.rounds) == (9, 1, True, 2)
 
+    @pytest.mark.parametrize("late", [[], [0]])
+    def test_a_lost_retry_that_commits_after_it_was_repeated_changes_no_count(self, ledger, late):
+        for chunk in range(4):
+            ledger.commit(0, chunk, "a", outcomes_of(chunk, failed=[0, 1]))
+        for number in (1, 2):
+            retry(ledger, number, {0: [0]}, {0: 1})
+        ledger.commit(2, 0, "b", [outcome(0)])
+        ledger.commit(1, 0, "a", [outcome(0, "failed" if late else "succeeded")])
+        assert (ledger.counts().succeeded, ledger.counts().failed) == (9, 1)
+
     def test_the_highest_round_has_the_outcome(self, ledger):
         for chunk in range(4):
             ledger.commit(0, chunk, "a", outcomes_of(chunk, failed=[0, 4]))
@@ -399,6 +419,36 @@ class TestTombstone:
         assert ledger.cancellation()["by"] == "bob"
         ledger.cancel("eve", rounds=1)
         assert ledger.cancellation()["by"] == "bob"
+
+    def test_two_later_cancels_at_once_take_nothing_from_each_other(self, ledger, monkeypatch):
+        ledger.cancel("ann")
+        for number in (1, 2):
+            retry(ledger, number, {0: [0]}, {0: 0})
+        real = Store.create
+
+        def create(store, name, data):
+            answer = real(store, name, data)
+            if name.endswith("/cancelled") and b"bob" in data:
+                monkeypatch.setattr(Store, "create", real)
+                ledger.cancel("eve")
+            return answer
+
+        monkeypatch.setattr(Store, "create", create)
+        ledger.cancel("bob", rounds=2)
+        assert [ledger.is_cancelled(number) for number in range(4)] == [True, True, True, False]
+        assert ledger.look().cancellation["by"] == "eve"
+
+    def test_a_round_that_begins_during_the_cancel_ends_with_it(self, ledger, monkeypatch):
+        real = Ledger._bury
+
+        def bury(self, *arguments):
+            real(self, *arguments)
+            monkeypatch.setattr(Ledger, "_bury", real)
+            retry(ledger, 1, {0: [0]}, {0: 0})
+
+        monkeypatch.setattr(Ledger, "_bury", bury)
+        assert ledger.cancel("ann") == 2
+        assert ledger.is_cancelled()
 
     def test_one_without_rounds_covers_all(self, ledger):
         ledger.store.put(f"jobs/{ledger.job}/cancelled", b'{"by":"ann","reason":"","at":""}')

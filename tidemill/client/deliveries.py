@@ -24,7 +24,8 @@ ARRAYS_A_LOOK = 4
 EXPLAINED_CHILDREN = 1000
 """Of more failed containers none is looked up for its reason: the cloud lists a hundred a request."""
 SUBMIT_GRACE_SECONDS = 300
-"""A round younger than this may still be on its way to the queue: somebody's submit runs right now."""
+"""A round younger than this may still be on its way to the queue: somebody's submit runs right now, or the queue's
+listing is late. Somebody who types `resume` waits for a tenth of it."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Deliveries:
         dead: Those of them that the queue has put aside, delivered as often as they may be.
         outstanding: True while the cloud, or a submit that is still young, may deliver something.
         reason: The cloud's own words about what is lost, or else about what waits.
+        on_its_way: True while there is a young round that the cloud does not know, wholly or in part.
     """
 
     states: dict[str, int] = field(default_factory=dict)
@@ -44,6 +46,7 @@ class Deliveries:
     outstanding: bool = False
     reason: str | None = None
     dead: list[int] = field(default_factory=list)
+    on_its_way: bool = False
 
 
 def queue_of(pipeline: Pipeline, spec: JobSpec) -> Queue:
@@ -64,10 +67,7 @@ def queue_of(pipeline: Pipeline, spec: JobSpec) -> Queue:
 def write_round(ledger: Ledger, number: int, arrays: Sequence[RoundArray], image: str, **fields: Any) -> Round:
     """A round's immutable record (`fields` are further fields of `Round`); the one that stands when somebody was
     first."""
-    values = {"round": number, "arrays": list(arrays), "image": image} | {k: v for k, v in fields.items() if v}
-    data = Round.model_validate(values).model_dump_json().encode()
-    standing = ledger.store.create(stored.round_(ledger.job, number), data)
-    return Round.model_validate_json(standing.content)
+    return ledger.add_round(Round(round=number, arrays=list(arrays), image=image, **fields))
 
 
 def enqueue(pipeline: Pipeline, spec: JobSpec, round_: Round) -> int:
@@ -154,12 +154,13 @@ def reconcile(
         known: What the cloud knows of the job's arrays.
         look: What the store's names say, read after `known`, so that a chunk which was committed in between is not
             taken for lost.
-        patient: Whether to wait for a round that is young and unknown to the cloud (its submit may still run), and to
-            look up why something was lost.
+        patient: Whether to give a young round that the cloud does not know all of its time, and to look up why
+            something was lost.
 
     Returns:
         The deliveries; of a cancelled job nothing is lost, for it is not wanted.
     """
+    grace = SUBMIT_GRACE_SECONDS if patient else SUBMIT_GRACE_SECONDS / 10
     states: dict[str, int] = {}
     by_name = oldest_by_name(known)
     for state in by_name.values():
@@ -170,24 +171,24 @@ def reconcile(
     if look.counts.cancelled:
         return Deliveries(states, outstanding=outstanding, reason=waits)
     if not look.rounds:
-        lost = [] if patient and _young(spec.created_at) else list(range(spec.chunks_total))
+        lost = [] if _young(spec.created_at, grace) else list(range(spec.chunks_total))
         return Deliveries(states, lost, not lost, "its submit did not get as far as enqueueing")
     given_up: dict[int, _GivenUp] = {}
+    on_its_way = False
     for round_ in look.rounds:
-        young = patient and _young(round_.created_at)
+        young = _young(round_.created_at, grace)
         for array in round_.arrays:
             state = by_name.get(array.name)
             for chunk in array.all():
                 # A chunk belongs to the newest round that enqueued it.
                 given_up.pop(chunk, None)
             if state is None and young:
-                outstanding = True
+                on_its_way = True
             else:
                 given_up |= dict.fromkeys(_chunks_given_up(array, state, backend), _GivenUp(round_.round, array, state))
     lost = sorted(chunk for chunk in given_up if chunk in look.waiting)
-    if not patient or not lost:
-        return Deliveries(states, lost, outstanding, waits)
-    return Deliveries(states, lost, outstanding, given_up[lost[0]].why(lost[0], backend))
+    why = given_up[lost[0]].why(lost[0], backend) if lost and patient else waits
+    return Deliveries(states, lost, outstanding or on_its_way, why, on_its_way=on_its_way)
 
 
 def from_store(pipeline: Pipeline, ledger: Ledger, spec: JobSpec, seen: Deliveries, look: Look) -> Deliveries:
@@ -209,8 +210,8 @@ def newest_rounds(look: Look) -> dict[int, int]:
     return {chunk: round_.round for round_ in look.rounds for array in round_.arrays for chunk in array.all()}
 
 
-def _young(written: datetime) -> bool:
-    return (datetime.now(UTC) - written).total_seconds() < SUBMIT_GRACE_SECONDS
+def _young(written: datetime, grace_seconds: float) -> bool:
+    return (datetime.now(UTC) - written).total_seconds() < grace_seconds
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tidemill.backends import ArrayState, LogLine
 from tidemill.client.consumption import Consumption, sample, suggestion
 from tidemill.client.deliveries import Deliveries, from_store, oldest_by_name, queue_of, reconcile
 from tidemill.client.fleet import fleet_words, machine_words
-from tidemill.client.limit import Spent, spent_of
+from tidemill.client.limit import spent_of
 from tidemill.client.lines import Wanted, follow_lines
 from tidemill.client.rounds import Sent, resume, retry, retry_dead, send_again
 from tidemill.client.status import Chunks, State, Status, Summary, items_a_second, summarise
@@ -22,6 +22,7 @@ from tidemill.code import pack, upload
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreMissingError
 from tidemill.job import JOB_PATTERN, NAME_PATTERN, JobSpec
 from tidemill.ledger import Counts, Ledger, Look, Outcome
+from tidemill.ledger.rounds import round_of
 
 if TYPE_CHECKING:
     from tidemill.client.pipeline import Pipeline
@@ -280,7 +281,7 @@ class Job:
             if status.spent and status.spent.reached and not stopped and not status.ended:
                 # Workers see it too; what still waits is ended here, without a machine for it.
                 stopped = True
-                self._end_at_limit(status.spent)
+                self._end(f"max_usd: {status.spent.words()} are spent", status.rounds, status.spent.max_usd)
             if status.chunks.lost and repair and not status.run_command and repairs.worth_it(status):
                 repairs.enqueue(status)
             elif status.ended:
@@ -318,17 +319,13 @@ class Job:
             >>> job.cancel("the wrong list")
             1
         """
-        backend = self._pipeline.backend
-        if self._ledger.counts().finished:
-            return 0
-        self._ledger.cancel(by=backend.user(), reason=reason)
-        return backend.cancel(self._known(), reason)
+        return 0 if self._ledger.counts().finished else self._end(reason)
 
-    def _end_at_limit(self, spent: Spent) -> None:
-        reason = f"max_usd: {spent.words()} are spent"
+    def _end(self, reason: str, rounds: int | None = None, max_usd: float | None = None) -> int:
+        """End the first so many rounds, or all there are."""
         backend = self._pipeline.backend
-        self._ledger.cancel(backend.user(), reason, max_usd=spent.max_usd)
-        backend.cancel(self._known(), reason)
+        covered = self._ledger.cancel(backend.user(), reason, rounds, max_usd)
+        return backend.cancel([array for array in self._known() if round_of(array.name) < covered], reason)
 
     def resume(self, max_usd: float | None = None) -> Sent:
         """Enqueue again what nobody will deliver any more; of a cancelled job, all that is not done.
@@ -450,9 +447,15 @@ class _Repairs:
         return self._fruitless < FRUITLESS_REPAIRS or status.chunks.done > self._done
 
     def enqueue(self, status: Status) -> None:
-        self._fruitless = 0 if status.chunks.done > self._done else self._fruitless
+        """Enqueue what a status calls lost, if that still holds. Of all who watch, one gets to do it: whoever finds
+        that there has been another round since looks again."""
+        job, look = self._job, self._job._ledger.look()
+        lost = [chunk for chunk in status.chunks.lost if chunk in look.waiting]
+        if look.counts.rounds != status.rounds or look.counts.cancelled or not lost:
+            return
+        sent = send_again(job._pipeline, job.spec, look, lost)
+        if sent is None:
+            return
+        self._fruitless = 1 if status.chunks.done > self._done else self._fruitless + 1
         self._done = status.chunks.done
-        self._fruitless += 1
-        job, lost = self._job, status.chunks.lost
-        sent = send_again(job._pipeline, job.spec, job._ledger.look(), lost)
         self._say(f"{len(lost)} lost deliveries ({status.note}) are enqueued again as round {sent.round}.")

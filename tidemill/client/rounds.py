@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tidemill.client.pipeline import Pipeline
 
 _PARALLEL = 16
+LOOK_SECONDS = 2.0
+"""Between two looks for a round that the queue does not show yet."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,22 @@ class Sent:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A round to be: its chunks, and which of their items run where it is not all of them."""
+    """A round to be, made on one look at the job.
 
+    Attributes:
+        number: The round's number: how many rounds there were. The round is created only if that is still so, because
+            another round changes what is lost, what has failed and what runs already.
+        chunks: Its chunks in order.
+        items: By chunk: which of its items run, where that is not all of them.
+        failed_before: By such a chunk: how many of these items had failed.
+        cancelled: Whether the job was cancelled. A cancel that came later ends this round too.
+    """
+
+    number: int
     chunks: Sequence[int]
     items: Mapping[int, list[int]]
     failed_before: Mapping[int, int]
-
-    def same_as(self, standing: Round) -> bool:
-        """Whether somebody else wrote this very round."""
-        chunks = [chunk for array in standing.arrays for chunk in array.all()]
-        return chunks == list(self.chunks) and (standing.items or {}) == dict(self.items)
+    cancelled: bool
 
 
 def resume(pipeline: Pipeline, spec: JobSpec, max_usd: float | None = None) -> Sent:
@@ -70,33 +79,53 @@ def resume(pipeline: Pipeline, spec: JobSpec, max_usd: float | None = None) -> S
         CallerError: The stack no longer has the job's queue, or the job has nothing left of its limit.
         CloudError: The store or the queue refused. The same call may be made again.
     """
-    ledger, backend = Ledger(pipeline.store, spec.job), pipeline.backend
-    queue = queue_of(pipeline, spec)
+    ledger = Ledger(pipeline.store, spec.job)
+    queue_of(pipeline, spec)
     if not ledger.rounds():
         limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
-        arrays = arrays_of(spec.job, 0, range(spec.chunks_total), backend.array_chunks)
-        first = write_round(ledger, 0, arrays, spec.image, code=spec.code, max_usd=limit)
-        sent = enqueue(pipeline, spec, first)
-        return Sent(spec.job, 0, spec.chunks_total, spec.items_total, sent)
-    known = backend.describe(queue, f"{spec.job}-r")
-    look = ledger.look()
-    if look.counts.cancelled:
-        missing = sorted(look.waiting)
-    elif getattr(backend, "local", False):
-        # What is enqueued stays so until a run works on it.
-        missing = []
-    else:
-        missing = reconcile(spec, backend, known, look, patient=False).lost
-    if not missing:
-        note = None if look.counts.finished else "everything that is not done is still enqueued"
-        return Sent(spec.job, note=note)
-    return send_again(pipeline, spec, look, missing, check_left(ledger, spec, max_usd, f"resume {spec.job}"))
+        return _send_first(pipeline, ledger, spec, limit)
+    while True:
+        look, missing = _look_for_missing(pipeline, ledger, spec)
+        if not missing:
+            note = None if look.counts.finished else "everything that is not done is still enqueued"
+            return Sent(spec.job, note=note)
+        limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
+        if sent := send_again(pipeline, spec, look, missing, limit):
+            return sent
+
+
+def _send_first(pipeline: Pipeline, ledger: Ledger, spec: JobSpec, max_usd: float | None) -> Sent:
+    """Finish a submit that did not get as far as its round."""
+    arrays = arrays_of(spec.job, 0, range(spec.chunks_total), pipeline.backend.array_chunks)
+    first = write_round(ledger, 0, arrays, spec.image, code=spec.code, max_usd=max_usd)
+    return Sent(spec.job, 0, spec.chunks_total, spec.items_total, enqueue(pipeline, spec, first))
+
+
+def _look_for_missing(pipeline: Pipeline, ledger: Ledger, spec: JobSpec) -> tuple[Look, list[int]]:
+    """Chunks that nobody will deliver, and the look that says so.
+
+    The queue is asked first, so the look may show a round that somebody enqueues right now, or that a listing of the
+    queue does not show yet: such a round is waited for, until it is older than that may take.
+    """
+    while True:
+        known = pipeline.backend.describe(queue_of(pipeline, spec), f"{spec.job}-r")
+        look = ledger.look()
+        if look.counts.cancelled:
+            return look, sorted(look.waiting)
+        if getattr(pipeline.backend, "local", False):
+            # What is enqueued stays so until a run works on it.
+            return look, []
+        seen = reconcile(spec, pipeline.backend, known, look, patient=False)
+        if not seen.on_its_way:
+            return look, seen.lost
+        time.sleep(LOOK_SECONDS)
 
 
 def send_again(
     pipeline: Pipeline, spec: JobSpec, look: Look, chunks: Sequence[int], max_usd: float | None = None
-) -> Sent:
-    """Enqueue chunks that were not done as a new round: the same items of each that were to run."""
+) -> Sent | None:
+    """Enqueue chunks that were not done as a new round: the same items of each that were to run. None, and nothing is
+    enqueued, when there has been another round since the look."""
     if not look.rounds:
         return resume(pipeline, spec)
     items: dict[int, list[int]] = {}
@@ -111,9 +140,11 @@ def send_again(
                     before[chunk] = round_.failed_before.get(chunk, 0)
     wanted = set(chunks)
     plan = _Plan(
+        len(look.rounds),
         sorted(wanted),
         {chunk: some for chunk, some in items.items() if chunk in wanted},
         {chunk: count for chunk, count in before.items() if chunk in wanted},
+        look.counts.cancelled,
     )
     newest = look.rounds[-1]
     return _send(pipeline, spec, plan, newest.code, max_usd or newest.max_usd)
@@ -141,22 +172,29 @@ def retry(
     """
     ledger = Ledger(pipeline.store, spec.job)
     queue_of(pipeline, spec)
-    look = ledger.look()
     wanted = None if items is None else _by_chunk(ledger, spec, items)
+    while True:
+        look = ledger.look()
+        plan, note = _plan_retry(ledger, spec, look, wanted)
+        if not plan.chunks:
+            return Sent(spec.job, note=note)
+        limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
+        if sent := _send(pipeline, spec, plan, code or look.rounds[-1].code, limit):
+            return replace(sent, note=note)
+
+
+def _plan_retry(
+    ledger: Ledger, spec: JobSpec, look: Look, wanted: Mapping[int, list[int]] | None
+) -> tuple[_Plan, str | None]:
+    """The round of a retry, and why it is less than was asked for."""
     chunks = sorted(wanted if wanted is not None else look.failed)
     underway = [chunk for chunk in chunks if chunk in look.waiting]
     if wanted and underway and not look.counts.cancelled:
         first = wanted[underway[0]][0]
         raise CallerError(f"Item {first} has no outcome yet: it still runs. `tidemill wait {spec.job}` first.")
-    chunks = [chunk for chunk in chunks if chunk not in look.waiting]
-    plan = _plan(ledger, look, chunks, wanted)
+    plan = _plan(ledger, look, [chunk for chunk in chunks if chunk not in look.waiting], wanted)
     state = "were cancelled while they ran again: resume" if look.counts.cancelled else "run again already"
-    note = f"failed items of {len(underway)} chunks {state}" if underway else None
-    if not plan.chunks:
-        return Sent(spec.job, note=note)
-    limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
-    sent = _send(pipeline, spec, plan, code or look.rounds[-1].code, limit)
-    return Sent(sent.job, sent.round, sent.chunks, sent.items, sent.arrays, note)
+    return plan, f"failed items of {len(underway)} chunks {state}" if underway else None
 
 
 def retry_dead(pipeline: Pipeline, spec: JobSpec) -> Sent:
@@ -176,7 +214,8 @@ def retry_dead(pipeline: Pipeline, spec: JobSpec) -> Sent:
     if not wanted:
         return Sent(spec.job, note=note)
     limit = check_left(ledger, spec, None, f"retry {spec.job} --failed")
-    return replace(send_again(pipeline, spec, look, sorted(wanted), limit), note=note)
+    sent = send_again(pipeline, spec, look, sorted(wanted), limit)
+    return replace(sent, note=note) if sent else Sent(spec.job, note="somebody else enqueues them right now")
 
 
 def _by_chunk(ledger: Ledger, spec: JobSpec, items: Collection[int]) -> dict[int, list[int]]:
@@ -201,26 +240,35 @@ def _plan(ledger: Ledger, look: Look, chunks: Sequence[int], wanted: Mapping[int
             failed = {outcome.index for outcome in outcomes if outcome.status == "failed"}
             chosen = sorted(failed) if wanted is None else wanted[chunk]
             if not chosen:
+                # A marker says that something has failed, and the records do not: the records' own markers settle it.
+                for record in filter(None, (ledger.committed(number, chunk) for number in rounds[chunk])):
+                    ledger.derive_marker(record)
                 continue
             kept.append(chunk)
             if len(chosen) < ledger.index().size(chunk):
                 some[chunk] = chosen
                 before[chunk] = len(failed.intersection(chosen))
-    return _Plan(kept, some, before)
+    return _Plan(len(look.rounds), kept, some, before, look.counts.cancelled)
 
 
-def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, code: str | None, max_usd: float | None) -> Sent:
-    """Write the round and enqueue it. Of two callers at once with the same plan, the second completes the first's."""
+def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, code: str | None, max_usd: float | None) -> Sent | None:
+    """Write the round and enqueue it; None when somebody else's has its number, and the plan is void."""
     ledger = Ledger(pipeline.store, spec.job)
-    number = len(ledger.rounds())
-    while True:
-        arrays = arrays_of(spec.job, number, plan.chunks, pipeline.backend.array_chunks)
-        some, before = dict(plan.items), dict(plan.failed_before)
-        fields = {"code": code, "items": some, "failed_before": before, "max_usd": max_usd}
-        round_ = write_round(ledger, number, arrays, spec.image, **fields)
-        if plan.same_as(round_) and round_.code == code:
-            break
-        number += 1
+    arrays = arrays_of(spec.job, plan.number, plan.chunks, pipeline.backend.array_chunks)
+    round_ = Round(
+        round=plan.number,
+        arrays=arrays,
+        image=spec.image,
+        code=code,
+        items=dict(plan.items) or None,
+        failed_before=dict(plan.failed_before),
+        max_usd=max_usd,
+    )
+    if ledger.add_round(round_) is not round_:
+        return None
+    if not plan.cancelled and ledger.is_cancelled(plan.number - 1):
+        ledger.cancel(spec.user, "it was cancelled while this round was planned", plan.number + 1)
+        return Sent(spec.job, note="it was cancelled at the same time")
     index = ledger.index()
     items = sum(len(plan.items[c]) if c in plan.items else index.size(c) for c in plan.chunks)
     sent = Sent(spec.job, round_.round, len(plan.chunks), items, enqueue(pipeline, spec, round_))

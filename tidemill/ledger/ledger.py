@@ -84,6 +84,16 @@ class Ledger:
         self._rounds += [self.round(number) for number in sorted(found)[known:]]
         return list(self._rounds)
 
+    def add_round(self, round_: Round) -> Round:
+        """Write a round, if none has its number yet.
+
+        Returns:
+            The round itself when it was written, and otherwise the one that somebody else wrote before.
+        """
+        name = names.round_(self.job, round_.round)
+        standing = self.store.create(name, round_.model_dump_json().encode())
+        return round_ if standing.ours else self._parsed(standing.content, name, Round)
+
     def index(self) -> ManifestIndex:
         """The manifest's index, read once."""
         if self._index is None:
@@ -94,6 +104,9 @@ class Ledger:
         data = self.store.get(name)
         if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
             raise TamperedError(f"{self.store.uri_of(name)} is not what was submitted: its SHA-256 differs.")
+        return self._parsed(data, name, model)
+
+    def _parsed(self, data: bytes, name: str, model: type[Any]) -> Any:
         try:
             return model.model_validate_json(data)
         except ValidationError as error:
@@ -174,11 +187,22 @@ class Ledger:
         *,
         worker: str = "",
         backend: dict[str, Any] | None = None,
+        first: bool = True,
     ) -> Commit:
         """Commit a chunk's outcomes: the first to do so wins. Acknowledge the chunk only after this returned.
 
-        The marker that says how many items failed is derived from the record that stands, by whoever reads it, so
-        that a crash between the two heals.
+        The marker that says how many items failed is written before the record, so that nobody sees a record whose
+        failures are not counted yet. An attempt that dies between the two, or loses, leaves a marker that the record
+        does not bear out; the next attempt adds its own, and of several markers the record decides.
+
+        Args:
+            number: The round.
+            chunk: The chunk.
+            attempt: Whose outcomes they are.
+            outcomes: Of every item that the round runs.
+            worker: Which worker commits, for people.
+            backend: What the backend calls this run.
+            first: Whether there was no earlier attempt on the chunk in this round, which may have left a marker.
 
         Raises:
             StoreError: It is not certain that a record stands.
@@ -187,42 +211,61 @@ class Ledger:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         header = Header(chunk, attempt, number, worker, len(outcomes), failed, now, backend or {})
         ours = Record(header, outcomes)
+        if failed or not first:
+            self.derive_marker(ours)
         name = names.done(self.job, number, chunk)
         created = self.store.create(name, ours.encode())
-        record = ours if created.ours else Record.decode(created.content, self.store.uri_of(name))
-        self.derive_marker(record)
-        return Commit(created.ours, record)
+        if created.ours:
+            return Commit(True, ours)
+        standing = Record.decode(created.content, self.store.uri_of(name))
+        self.derive_marker(standing)
+        return Commit(False, standing)
 
     def derive_marker(self, record: Record) -> None:
-        """Write the marker of a committed record with failures (the same one, however often)."""
+        """Write the marker of a record (the same one, however often)."""
         failed = sum(outcome.status == "failed" for outcome in record.outcomes)
-        if failed:
-            header = record.header
-            self.store.put(names.failed(self.job, header.round, header.chunk, failed), b"")
+        self.store.put(names.failed(self.job, record.header.round, record.header.chunk, failed), b"")
 
     # ---- the end before the end ---------------------------------------------------------------------------------
 
     def cancel(
         self, by: str = "", reason: str = "cancelled", rounds: int | None = None, max_usd: float | None = None
-    ) -> None:
+    ) -> int:
         """Write the tombstone: workers stop at once, and what is still queued ends without running.
 
         It covers the rounds that there are. A round that is written later (a resume, a retry) runs.
+
+        The first tombstone says how many rounds it covers. What a later one covers beyond it gets an object for each
+        round, which is only ever created: two people who cancel at once take nothing away from each other.
 
         Args:
             by: Who cancels.
             reason: Why, for people.
             rounds: How many rounds it covers; None for all of now.
             max_usd: The limit that ended the job, when one did.
+
+        Returns:
+            How many rounds are covered.
         """
-        covers = max(1, len(self.rounds())) if rounds is None else rounds
+        while True:
+            covers = max(1, len(self.rounds())) if rounds is None else rounds
+            self._bury(covers, by, reason, max_usd)
+            # A round that somebody has written meanwhile is cancelled with the others.
+            if rounds is not None or len(self.rounds()) <= covers:
+                return covers
+
+    def _bury(self, covers: int, by: str, reason: str, max_usd: float | None) -> None:
         at = datetime.now(UTC).isoformat(timespec="seconds")
         said: dict[str, Any] = {"by": by, "reason": reason, "at": at, "rounds": covers}
         note = json.dumps(said if max_usd is None else said | {"max_usd": max_usd}).encode()
         standing = self.store.create(names.cancelled(self.job), note)
         there = _note(standing.content)
-        if not standing.ours and (there is _UNREADABLE or not _covers(there, covers - 1)):
-            self.store.put(names.cancelled(self.job), note)
+        if standing.ours or (there is not _UNREADABLE and _covers(there, covers - 1)):
+            return
+        for number in range(there.get("rounds", 0), covers):
+            self.store.create(names.cancelled_round(self.job, number), note)
+        # Workers of version 0.1 look here alone.
+        self.store.put(names.cancelled(self.job), note)
 
     def is_cancelled(self, number: int | None = None) -> bool:
         """Whether the tombstone covers a round; None for the newest."""
@@ -233,9 +276,14 @@ class Ledger:
         data = self.store.find(names.cancelled(self.job))
         if data is None:
             return None
-        note = _note(data)
-        number = len(self.rounds()) - 1 if number is None else number
-        return note if _covers(note, number) else None
+        return self._covering(_note(data), len(self.rounds()) - 1 if number is None else number)
+
+    def _covering(self, note: dict[str, Any], number: int) -> dict[str, Any] | None:
+        """What the tombstone of a round says: the job's, or the round's own."""
+        if _covers(note, number):
+            return note
+        data = self.store.find(names.cancelled_round(self.job, number))
+        return None if data is None else _note(data)
 
     def start_failed(self, number: int, text: str) -> int:
         """Record that the user's code did not start. After `START_FAILURES` of them without a committed success the
@@ -300,8 +348,7 @@ class Ledger:
             rounds = self.rounds()
             read = list(readers.map(lambda round_: read_names(self.store, self.job, round_, pool), rounds))
             data = tombstone.result()
-            note = None if data is None else _note(data)
-            covering = note if note and _covers(note, len(rounds) - 1) else None
+            covering = None if data is None else self._covering(_note(data), len(rounds) - 1)
             return combine(rounds, read, index.result(), covering)
 
     def counts(self) -> Counts:

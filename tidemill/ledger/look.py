@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tidemill.ledger import names
+from tidemill.ledger.records import Record
 from tidemill.ledger.rounds import Round
 from tidemill.store import PAGE, Entry, Store
 
@@ -95,7 +97,10 @@ class RoundNames:
 
 
 def read_names(store: Store, job: str, round_: Round, pool: ThreadPoolExecutor) -> RoundNames:
-    """List a round: its four folders side by side, long ones in parts side by side."""
+    """List a round, long folders in parts side by side.
+
+    Markers of failures are listed after the records: each is written before its record, so none is missed.
+    """
     chunks = [chunk for array in round_.arrays for chunk in array.all()]
 
     def folder(kind: str) -> str:
@@ -103,15 +108,23 @@ def read_names(store: Store, job: str, round_: Round, pool: ThreadPoolExecutor) 
 
     kinds = ("drained", "start_failures")
     counted = [pool.submit(lambda kind=kind: sum(1 for _ in store.list(folder(kind)))) for kind in kinds]
-    first = {kind: pool.submit(store.page, folder(kind)) for kind in ("done", "failed")}
     possible = (names.done(job, round_.round, chunk) for chunk in chunks)
-    done = _rest(store, folder("done"), first["done"].result(), possible, pool)
+    done = in_parts(store, folder("done"), possible, pool)
     # A marker's name goes on after its first "~" with digits, which sort before a second one.
     ends = (f"{names.failed(job, round_.round, chunk, 0)[:-1]}~" for chunk in chunks)
-    failed = _rest(store, folder("failed"), first["failed"].result(), ends, pool)
+    failed = [names.chunk_of_marker(entry.name) for entry in in_parts(store, folder("failed"), ends, pool)]
+    committed = {names.chunk_of_done(entry.name): entry.modified for entry in done}
+    marked = Counter(chunk for chunk, _ in failed)
+    disputed = [chunk for chunk, markers in marked.items() if markers > 1 and chunk in committed]
+
+    def settled(chunk: int) -> int:
+        name = names.done(job, round_.round, chunk)
+        return Record.decode(store.get(name), store.uri_of(name)).header.failed
+
     return RoundNames(
-        done={names.chunk_of_done(entry.name): entry.modified for entry in done},
-        failed={chunk: int(count) for chunk, count in (names.chunk_of_marker(entry.name) for entry in failed)},
+        done=committed,
+        failed={chunk: int(count) for chunk, count in failed}
+        | dict(zip(disputed, pool.map(settled, disputed), strict=True)),
         reclaims=counted[0].result(),
         start_failures=counted[1].result(),
     )
@@ -167,15 +180,23 @@ def combine(
     failed: dict[int, int] = {}
     with_outcome: dict[int, int] = {}
     waiting: set[int] = set(range(index.chunks))
+    last: dict[int, tuple[list[int] | None, int]] = {}
     for round_, seen in zip(rounds, read, strict=True):
         for array in round_.arrays:
             waiting.update(array.all())
         waiting -= seen.done.keys()
         for chunk in seen.done:
             ran = round_.items.get(chunk) if round_.items else None
-            # A round that runs a whole chunk stands over what an earlier one made of it.
-            before = failed.get(chunk, 0) - round_.failed_before.get(chunk, 0) if ran is not None else 0
-            failed[chunk] = before + seen.failed.get(chunk, 0)
+            if ran is None:
+                # A round that runs a whole chunk stands over what an earlier one made of it.
+                others = 0
+            elif chunk in last and last[chunk][0] == ran:
+                # The one before was taken for lost, and was committed after all.
+                others = last[chunk][1]
+            else:
+                others = max(0, failed.get(chunk, 0) - round_.failed_before.get(chunk, 0))
+            last[chunk] = ran, others
+            failed[chunk] = others + seen.failed.get(chunk, 0)
             size = index.size(chunk) if ran is None else len(ran)
             with_outcome[chunk] = max(with_outcome.get(chunk, 0), size)
     failures = sum(failed.values())

@@ -26,6 +26,11 @@ def cancelled(job: str) -> str:
     return f"jobs/{job}/cancelled"
 
 
+def cancelled_round(job: str, number: int) -> str:
+    """The tombstone of a round that began after the job had been cancelled once."""
+    return of_round(job, number, "cancelled")
+
+
 def rounds(job: str) -> str:
     """The folder of rounds."""
     return f"jobs/{job}/rounds"

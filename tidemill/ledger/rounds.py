@@ -95,3 +95,8 @@ class Round(BaseModel):
 def array_name(job: str, number: int, k: int) -> str:
     """The name of a round's k-th array, as the backend knows it."""
     return f"{job}-r{number}-a{k}"
+
+
+def round_of(array: str) -> int:
+    """The round of an array, by its name."""
+    return int(array.rpartition("-r")[2].partition("-a")[0])

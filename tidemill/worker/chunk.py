@@ -146,7 +146,7 @@ class ChunkRun:
         ledger = self.job.ledger
         record = ledger.committed(self._round, self.number)
         if record is not None:
-            # Whoever committed it may have died before its marker: it is written again.
+            # An attempt that died before it could commit may have left another marker than the record's.
             ledger.derive_marker(record)
             self.settled = True
             return
@@ -350,6 +350,7 @@ class ChunkRun:
             outcomes,
             worker=f"{platform.node()} tidemill/{__version__}",
             backend=self.lease.backend,
+            first=not self._past.attempts,
         )
         self.settled = True
         return commit

@@ -1,0 +1,20 @@
+"""Mutant: `resume` takes for lost what the queue does not show, however young it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.client import deliveries, rounds
+
+
+def reconcile(*arguments: Any, **more: Any) -> deliveries.Deliveries:
+    sound = deliveries._young
+    deliveries._young = lambda written, grace_seconds: False
+    try:
+        return deliveries.reconcile(*arguments, **more)
+    finally:
+        deliveries._young = sound
+
+
+def apply() -> None:
+    rounds.reconcile = reconcile
