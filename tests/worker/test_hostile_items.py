@@ -5,9 +5,23 @@ is an item of one job, so that all of them are neighbours. What S3 and GCS refus
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
+import pytest
+
+from tests.worker.containers import alive, end_process, until
 from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
 from tidemill.descriptor import WorkerExit
+from tidemill.store import Store, Stores
+from tidemill.worker import outputs
+from tidemill.worker.faults import ItemError
+from tidemill.worker.process import Limits, timed_out
+from tidemill.worker.scratch import Scratch, remove
+from tidemill.worker.staging import Staging
+from tidemill.worker.stop import Stop
 
 GOOD = 'echo fine > "$O/fine"'
 DEEP = 'cd "$O"; n=$(printf %0200d 0); for i in $(seq 25); do mkdir $n; cd $n; done; echo x > f'
@@ -104,3 +118,296 @@ def test_what_can_be_uploaded_is_uploaded_whole(team):
     outcomes = job.outcomes()
     assert [(o.uri, o.error) for o in outcomes] == [(script, None) for script, _ in SOUND]
     assert [set(job.outputs(o)) if o.output else set() for o in outcomes] == [names for _, names in SOUND]
+
+
+# What the item names, the first line of the error after "<item> cannot be fetched: ".
+BUCKET = "with a bucket of letters, digits, '.', '_', ':' and '-'. Fill in the bucket."
+BAD_INPUTS = [
+    ("s3://[BUCKET]/x.jpg", BUCKET),
+    ("s3://[x", BUCKET),
+    ("s3://{bucket}/x", BUCKET),
+    ("gs://$BUCKET/x", BUCKET),
+    ("gs://", BUCKET),
+    ("s3://bucket/", "it names a bucket, not an object"),
+    ("s3://bucket/a//b", "has an empty, `.` or `..` part or a control character"),
+    ("s3://bucket/../x", "has an empty, `.` or `..` part or a control character"),
+    ("http://example.com/x", "it must be an s3://, gs:// or file:// URI, or a path. Give such a URI."),
+    ("file://[x/y", "it names the host '[x'; a path begins after three slashes: file:///[x/y"),
+    ("file://data/x", "it names the host 'data'; a path begins after three slashes: file:///data/x"),
+    ("file:///tmp/a%00b", "embedded null byte"),
+    ("file:///nowhere/x", "No such file or directory"),
+    ("relative.txt", "No such file or directory"),
+    ("/etc/passwd/x", "Not a directory"),
+    ("/" + "n" * 300, "File name too long"),
+    ("/tmp", "not a plain file"),
+    ("/dev/zero", "not a plain file"),
+    ("{here}/fifo", "not a plain file"),
+    ("{here}/loop", "Too many levels of symbolic links"),
+]
+
+
+def test_an_item_that_cannot_be_fetched_fails_alone(team):
+    os.mkfifo(team.root / "fifo")
+    (team.root / "loop").symlink_to("loop")
+    (team.root / "source").write_text("text")
+    bad = [(uri.replace("{here}", str(team.root)), line) for uri, line in BAD_INPUTS]
+    items = [item for uri, _ in bad for item in (uri, str(team.root / "source"))]
+    job = team.job(items, ["cp", "{input}", "{output}/o"], slots=2, attempts=3)
+    assert job.run().code == WorkerExit.DONE
+    outcomes = job.outcomes()
+    assert [(o.status, o.reason, o.attempts) for o in outcomes[::2]] == [("failed", "input", 1)] * len(bad)
+    lines = [(o.error or "").splitlines()[0] for o in outcomes[::2]]
+    wrong = [
+        line
+        for line, (uri, end) in zip(lines, bad, strict=True)
+        if f"{uri} cannot be fetched: " not in line or end not in line
+    ]
+    assert wrong == []
+    assert [o.status for o in outcomes[1::2]] == ["succeeded"] * len(bad)
+
+
+def test_an_item_that_cannot_be_started_fails_alone(team):
+    (team.root / "text").write_text("no program")
+    (team.root / "broken").write_text("#!/no/such/interpreter\n")
+    (team.root / "broken").chmod(0o755)
+    (team.root / "binary").write_bytes(b"\x7fELF")
+    (team.root / "binary").chmod(0o755)
+    cases = [
+        ("/no/such", "start", "/no/such did not start: No such file or directory"),
+        (str(team.root), "start", f"{team.root} did not start: Permission denied"),
+        (f"{team.root}/text", "start", f"{team.root}/text did not start: Permission denied"),
+        (f"{team.root}/broken", "start", f"{team.root}/broken did not start: No such file or directory"),
+        (f"{team.root}/binary", "start", f"{team.root}/binary did not start: Exec format error"),
+        ("x" * 5000, "start", "did not start: File name too long"),
+        ("a\0b", "input", "did not start: embedded null byte"),
+        ("/\ud800", "input", "surrogates not allowed"),
+    ]
+    job = team.job([item for uri, *_ in cases for item in (uri, "/bin/true")], ["{uri}"], attempts=3)
+    assert job.run().code == WorkerExit.DONE
+    outcomes = job.outcomes()
+    assert [(o.reason, o.attempts) for o in outcomes[::2]] == [(reason, 1) for _, reason, _ in cases]
+    assert [
+        o.error for o, (*_, line) in zip(outcomes[::2], cases, strict=True) if line not in (o.error or "")[-5000:]
+    ] == []
+    assert [o.status for o in outcomes[1::2]] == ["succeeded"] * len(cases)
+
+
+WROTE = "the function wrote to the pipe on which its process answers"
+FUNCTIONS: list[tuple[str, str, str]] = [
+    ("shutil.rmtree(output)", "output", "the output folder is gone: the program removed or moved it"),
+    ("os.rmdir(output); open(output, 'w')", "output", "the program replaced the output folder by something else"),
+    ("os.mkfifo(output + '/p')", "output", "'p' is a FIFO, neither a file nor a folder"),
+    ("os.symlink('l', output + '/l')", "output", "'l' is a link that cannot be followed"),
+    ("open(os.fsencode(output) + bytes([47, 255]), 'w')", "output", "is not UTF-8"),
+    ("shutil.rmtree(os.path.dirname(output))", "output", "the output folder is gone"),
+    (
+        "os.write(answers(), b'garbage' + NL)",
+        "exception",
+        "the function wrote to the pipe on which its process answers",
+    ),
+    ("os.write(answers(), b'[1]' + NL)", "exception", WROTE),
+    (
+        "os.write(answers(), b'[' * 9000 + NL)",
+        "exception",
+        "the function wrote to the pipe on which its process answers",
+    ),
+    ("os.write(answers(), b'x' * 3000000)", "exception", "the function closed or flooded the pipe"),
+    ("os.close(answers()); time.sleep(30)", "exception", "the function closed or flooded the pipe"),
+    ("os.closerange(3, 100)", "exit", "OSError: [Errno 9] Bad file descriptor"),
+    ("raise MemoryError", "exception", "Traceback"),
+    ("raise ValueError(chr(0xd800))", "exception", "Traceback"),
+    ("f = lambda: f(); f()", "exception", "Traceback"),
+    ("os.abort()", "signal", "killed by SIGABRT"),
+]
+MODULE = """
+import os, shutil, stat, sys, time
+NL = bytes([10])
+
+def answers():
+    return int(sys.orig_argv[-1])
+
+def work(uri, output):
+    if uri == "good":
+        open(os.path.join(output, "fine"), "w").write("fine")
+        # A value that its reader could not follow, or that is not JSON, is not kept.
+        return float("nan") if os.getpid() % 2 else [[[]]]
+    exec(uri, globals(), {"output": output})
+"""
+
+
+def test_a_function_that_attacks_its_folder_or_its_pipe_fails_alone(here):
+    (here.folder / "work.py").write_text(MODULE)
+    (here.folder / "items.txt").write_text("".join(f"{script}\ngood\n" for script, *_ in FUNCTIONS))
+    ran = here.run("--workers", "1", "--attempts", "1", "--items", "items.txt", "--function", "work:work")
+    assert ran.returncode == 1, ran.stderr
+    outcomes = here.outcomes()
+    found = [(o.uri, o.reason, o.error or "") for o in outcomes[::2]]
+    assert [one[:2] for one in found] == [(script, reason) for script, reason, _ in FUNCTIONS]
+    assert [one for one, (*_, line) in zip(found, FUNCTIONS, strict=True) if line not in one[2]] == []
+    assert [o.status for o in outcomes[1::2]] == ["succeeded"] * len(FUNCTIONS)
+    assert all(Path((o.output or "").removeprefix("file://"), "fine").read_text() == "fine" for o in outcomes[1::2])
+
+
+def test_a_run_ends_whatever_its_items_do_to_their_folders(here):
+    attacks = ['rmdir "$1"', 'mv "$1" "$1.x"', 'ln -s l "$1/l"', 'mkfifo "$1/p"', "true"]
+    (here.folder / "items.txt").write_text("".join(f"{attack}\n" for attack in attacks))
+    command = ["sh", "-c", 'set -- "$TIDEMILL_OUTPUT"; eval "$TIDEMILL_URI"']
+    ran = here.run("--items", "items.txt", "--attempts", "1", "--", *command)
+    assert ran.returncode == 1, ran.stderr
+    assert [(o.uri, o.reason) for o in here.outcomes()] == [
+        *((attack, "output") for attack in attacks[:-1]),
+        ("true", None),
+    ]
+
+
+@pytest.fixture
+def staging(tmp_path):
+    scratch, stop = Scratch(tmp_path / "scratch", "one"), Stop()
+    staging = Staging(Stores(Store.open(f"file://{tmp_path}/store")), scratch, stop)
+    (tmp_path / "output").mkdir()
+    yield staging
+    staging.close()
+    scratch.close()
+
+
+def test_a_file_that_grows_during_its_upload_fails_the_item(staging, tmp_path, monkeypatch):
+    """The writer has to escape its item to live on; here it is a thread."""
+    (tmp_path / "output/f").write_bytes(b"x" * 6_000_000)
+    put = Store._bounded
+
+    def grows(self, verb, name, call):
+        with (tmp_path / "output/f").open("ab") as file:
+            file.write(b"more")
+        return put(self, verb, name, call)
+
+    monkeypatch.setattr(Store, "_bounded", grows)
+    with pytest.raises(ItemError, match="'f' changed during its upload: something still writes to it") as caught:
+        staging.upload(tmp_path / "output", f"file://{tmp_path}/store/o/")
+    assert (caught.value.reason, caught.value.final) == ("output", False)
+    assert (tmp_path / "store/o/f").stat().st_size == 6_000_000
+
+
+def test_uploads_are_begun_a_few_at_a_time(staging, tmp_path, monkeypatch):
+    for n in range(300):
+        (tmp_path / f"output/{n}").touch()
+    begun, most, lock = [0], [0], threading.Lock()
+    submit = staging._pool.submit
+
+    def counted(*args):
+        with lock:
+            begun[0] += 1
+            most[0] = max(most[0], begun[0])
+        future = submit(*args)
+        future.add_done_callback(lambda _: begun.__setitem__(0, begun[0] - 1))
+        return future
+
+    monkeypatch.setattr(staging._pool, "submit", counted)
+    assert staging.upload(tmp_path / "output", f"file://{tmp_path}/store/o/") == 300
+    assert len(list((tmp_path / "store/o").iterdir())) == 300
+    assert most[0] <= 20
+
+
+def test_links_cannot_multiply_files_without_bound(staging, tmp_path, monkeypatch):
+    monkeypatch.setattr(outputs, "MAX_FILES", 1000)
+    for n in range(20):
+        (tmp_path / f"output/{n}").mkdir()
+        (tmp_path / f"output/{n}/f").touch()
+        if n:
+            (tmp_path / f"output/{n}/a").symlink_to(f"../{n - 1}")
+            (tmp_path / f"output/{n}/b").symlink_to(f"../{n - 1}")
+    with pytest.raises(ItemError, match="there are more than 1000 output files"):
+        staging.upload(tmp_path / "output", f"file://{tmp_path}/store/o/")
+    assert not (tmp_path / "store/o").exists()
+
+
+AS_A_USER = """
+import os, sys, pathlib
+from tidemill.store import Stores
+from tidemill.worker.scratch import Scratch, remove
+from tidemill.worker.slots import Slot
+from tidemill.worker.staging import Staging
+from tidemill.worker.stop import Stop
+here = pathlib.Path(sys.argv[1])
+os.setuid(65534)
+staging = Staging(Stores(), Scratch(here / "scratch", "one"), Stop())
+slot = Slot(0, here / "slot")
+for attack in ("d", "f", "."):
+    output = slot.empty("output")
+    (output / "d").mkdir()
+    (output / "d/f").write_text("x")
+    (output / "f").write_text("x")
+    (output / attack).chmod(0)
+    try:
+        print(staging.upload(output, f"file://{here}/store/"))
+    except Exception as error:
+        print(error.reason, error.final, error)
+    print(os.listdir(slot.empty("output")))
+slot.folder.chmod(0)
+print(os.listdir(slot.empty("output")))
+(slot.folder / "output").rmdir()
+(slot.folder / "output").symlink_to("/tmp")
+print(os.listdir(slot.empty("output")))
+remove(slot.folder)
+print(slot.folder.exists())
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_folders_that_cannot_be_read_fail_the_item_of_a_user(tmp_path):
+    """Root reads everything; images often have another user."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder != Path("/tmp") and folder.is_relative_to("/tmp"):
+            folder.chmod(0o755)
+    tmp_path.chmod(0o777)
+    ran = subprocess.run(
+        [sys.executable, "-c", AS_A_USER, tmp_path], capture_output=True, text=True, timeout=60, check=False
+    )
+    lines = [line.replace(str(tmp_path), "") for line in ran.stdout.splitlines()]
+    assert ran.stderr == ""
+    assert lines[1::2] == ["[]", "[]", "[]", "[]", "False"][: len(lines[1::2])]
+    refused = [line for line in lines if line.startswith("output True")]
+    assert len(refused) == 3
+    assert all("Permission denied" in line for line in refused)
+
+
+def test_what_an_item_leaves_behind_ends_with_it_while_others_run(team):
+    """One keeps its environment, one clears it, and a neighbour runs on: the second may be the neighbour's."""
+    gate, kept, cleared = (team.root / name for name in ("gate", "kept", "cleared"))
+    daemon = "(setsid {env} sh -c 'echo $$ > {file}; exec sleep 300' &)"
+    leaves = daemon.format(env="", file=kept) + "; " + daemon.format(env="env -i PATH=$PATH", file=cleared)
+    waits = f"until test -e {gate}; do sleep 0.05; done"
+    last = f"until test -s {kept} -a -s {cleared}; do sleep 0.02; done"
+    job = team.job([waits, f"{leaves}; {last}", "true"], ["sh", "-c", 'eval "$TIDEMILL_URI"'], slots=2)
+    worker = job.start()
+    pids: list[int] = []
+    try:
+        until(lambda: kept.exists() and kept.read_text() and cleared.exists() and cleared.read_text(), "the daemons")
+        pids = [int(kept.read_text()), int(cleared.read_text())]
+        until(lambda: not alive(pids[0]), "the end of what names its slot")
+        assert worker.poll() is None
+        gate.touch()
+        assert worker.wait(timeout=90) == WorkerExit.DONE
+        assert not alive(pids[1])
+        assert [o.status for o in job.outcomes()] == ["succeeded"] * 3
+    finally:
+        for pid in pids:
+            end_process(pid)
+
+
+def test_a_timeout_near_the_memory_limit_says_both():
+    limits = Limits(60, memory_mib=200)
+    assert timed_out(limits, 100) == "killed: its time limit is 60 s"
+    assert "it held 190 MiB, its memory limit is 200 MiB: it may lack memory" in timed_out(limits, 190)
+
+
+def test_a_tree_is_removed_however_deep_it_is(tmp_path):
+    top = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d" * 200, dir_fd=top)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=top)
+        os.close(top)
+        top = below
+    os.close(top)
+    remove(tmp_path / ("d" * 200))
+    assert os.listdir(tmp_path) == []

@@ -18,6 +18,7 @@ from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMiss
 
 ERROR_CHARACTERS = 4096
 """Of an error that an outcome keeps: an item's URI can be as long as its user likes."""
+_WHAT_CHARACTERS = 1000
 FAULTS = (
     OSError,
     ValueError,  # UnicodeError is one: a name that no system call takes, a URI that cannot be parsed
@@ -86,6 +87,7 @@ def item_error(reason: str, what: str, error: BaseException) -> ItemError:
         error: The fault.
     """
     number = error.errno if isinstance(error, OSError) else None
+    what = what if len(what) <= _WHAT_CHARACTERS else f"{what[:_WHAT_CHARACTERS]}...{what[-40:]}"
     if number in _FULL:
         return ItemError("scratch", f"the scratch volume is full: {what}")
     if number in _SHORT or isinstance(error, MemoryError):
