@@ -1,7 +1,7 @@
 """What doctor finds and what it says to type. What this cannot prove: that AWS answers so."""
 
 import json
-from datetime import UTC, datetime, timedelta
+import time
 
 import boto3
 import pytest
@@ -15,7 +15,7 @@ from tidemill.client import checks, fleet
 from tidemill.client import pipeline as pipeline_module
 from tidemill.descriptor import Image, Machine, Rung
 from tidemill.errors import CallerError, StoreDeniedError, StoreError
-from tidemill.store import Store
+from tidemill.store import Entry, Store
 
 DIGEST = "sha256:" + "a" * 64
 ECR = f"123456789012.dkr.ecr.us-west-2.amazonaws.com/vision-dev/preprocess@{DIGEST}"
@@ -367,18 +367,29 @@ def test_a_store_that_cannot_hold_jobs(how, words, command):
     assert words in found.detail
 
 
-def test_what_machines_say_is_shown_newest_first():
+def test_what_machines_say_is_shown_newest_first(monkeypatch):
+    """Of thousands of records only those that are shown are read."""
     store = Store.open("memory://")
-    now = datetime.now(UTC)
-    for hours in (1, 2, 3, 4, 30):
-        said = {"error": f"trying\npull failed {hours}", "at": (now - timedelta(hours=hours)).isoformat()}
-        store.put(f"{fleet.FLEET_ERRORS}/m-{hours}.json", json.dumps(said).encode())
+    ages = {f"{fleet.FLEET_ERRORS}/m-{hours}.json": hours for hours in (1, 2, 3, 4, *range(24, 2000))}
+    entries = [Entry(name, 1, time.time() - 3600 * hours) for name, hours in ages.items()]
+    read = []
+
+    def find(name):
+        read.append(name)
+        return json.dumps({"error": f"trying\npull failed {ages[name]}"}).encode()
+
+    monkeypatch.setattr(store, "entries", lambda prefix: iter(entries))
+    monkeypatch.setattr(store, "find", find)
     found = list(checks.fleet_findings(store))
     details = [finding.detail for finding in found]
     assert details == ["m-1: pull failed 1", "m-2: pull failed 2", "m-3: pull failed 3", "1 more machines"]
-    assert {finding.verdict for finding in found} == {"fault"}
+    assert ({finding.verdict for finding in found}, len(read)) == ({"fault"}, 3)
+
+
+def test_what_a_machine_wrote_as_it_came_is_shown_too():
+    store = Store.open("memory://")
     store.put(f"{fleet.FLEET_ERRORS}/raw", b"no clock\nno disk\n")
-    assert fleet.fleet_errors(store)[0].machine == "raw"
+    assert [error.text() for error in fleet.fleet_errors(store)[0]] == ["raw: no disk"]
 
 
 @pytest.mark.parametrize(

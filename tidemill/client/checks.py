@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from tidemill.backends.checks import open_checks
 from tidemill.backends.findings import Finding, access_command, login_fault
-from tidemill.client.fleet import fleet_errors
+from tidemill.client.fleet import FLEET_ERRORS, fleet_errors
 from tidemill.client.pipeline import Pipeline
 from tidemill.client.preflight import where_outputs_go
 from tidemill.client.reconciler import read_report
@@ -178,17 +178,17 @@ def reconciler_findings(pipeline: Pipeline) -> Iterator[Finding]:
 def fleet_findings(store: Store) -> Iterator[Finding]:
     """What machines say of themselves."""
     try:
-        errors = fleet_errors(store)
+        errors, count = fleet_errors(store)
     except CloudError as error:
         yield Finding("fleet", "unknown", f"its records cannot be read: {error}")
         return
     if not errors:
         yield Finding("fleet", "ok", "no machine has reported an error within a day")
-    for error in errors[:SHOWN]:
+    for error in errors:
         yield Finding("fleet", "fault", error.text(), show_command(store, error.name), owner=True)
-    if len(errors) > SHOWN:
-        rest = f"{len(errors) - SHOWN} more machines"
-        yield Finding("fleet", "fault", rest, show_command(store, errors[SHOWN].name), owner=True)
+    if count > len(errors):
+        rest = f"{count - len(errors)} more machines"
+        yield Finding("fleet", "fault", rest, show_command(store, FLEET_ERRORS), owner=True)
 
 
 def show_command(store: Store, name: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import re
+import time
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tidemill.backends.findings import Finding
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tidemill.client.pipeline import Pipeline
 
 FLEET_ERRORS = "fleet/errors"
-RECENT = timedelta(days=1)
+RECENT_SECONDS = 86_400.0
 SHOWN = 3
 """Machines whose errors are named."""
 _STAMP = re.compile(r"^\d{8}T\d{6}Z-")
@@ -31,13 +32,11 @@ class FleetError:
         name: The record's name in the store.
         machine: The machine.
         error: What it said.
-        at: When; None when it did not say.
     """
 
     name: str
     machine: str
     error: str
-    at: datetime | None
 
     def text(self) -> str:
         """One line: the machine, and the last line of what it said."""
@@ -45,12 +44,16 @@ class FleetError:
         return f"{self.machine}: {lines[-1] if lines else 'no reason given'}"
 
 
-def fleet_errors(store: Store) -> list[FleetError]:
-    """Records that machines have left within the last day, the newest first."""
-    found = [_fleet_error(name, data) for name in store.list(FLEET_ERRORS) if (data := store.find(name)) is not None]
-    now = datetime.now(UTC)
-    recent = [error for error in found if error.at is None or error.at >= now - RECENT]
-    return sorted(recent, key=lambda error: error.at or now, reverse=True)
+def fleet_errors(store: Store) -> tuple[list[FleetError], int]:
+    """The newest records that machines have left within the last day, and how many there are within it.
+
+    A bad image leaves thousands of records, so only those that are shown are read; the listing tells their age.
+    """
+    since = time.time() - RECENT_SECONDS
+    recent = [entry for entry in store.entries(FLEET_ERRORS) if entry.modified >= since]
+    newest = heapq.nlargest(SHOWN, recent, key=lambda entry: entry.modified)
+    found = [_fleet_error(entry.name, data) for entry in newest if (data := store.find(entry.name)) is not None]
+    return found, len(recent)
 
 
 def machine_words(pipeline: Pipeline, queue: str) -> list[str]:
@@ -61,7 +64,7 @@ def machine_words(pipeline: Pipeline, queue: str) -> list[str]:
 
 def fleet_words(pipeline: Pipeline, queue: str) -> list[str]:
     """The same, and then what machines that could not run their worker said within a day."""
-    errors = fleet_errors(pipeline.store)[:SHOWN]
+    errors, _ = fleet_errors(pipeline.store)
     return machine_words(pipeline, queue) + [error.text() for error in errors]
 
 
@@ -69,11 +72,9 @@ def _fleet_error(name: str, data: bytes) -> FleetError:
     machine = _STAMP.sub("", name.rpartition("/")[2].removesuffix(".json"))
     text = data.decode(errors="replace").strip()
     try:
-        fields = json.loads(text)
-        at = datetime.fromisoformat(fields["at"])
-        return FleetError(name, machine, str(fields["error"]), at if at.tzinfo else at.replace(tzinfo=UTC))
+        return FleetError(name, machine, str(json.loads(text)["error"]))
     except (ValueError, TypeError, KeyError):
-        return FleetError(name, machine, text, None)
+        return FleetError(name, machine, text)
 
 
 def image_faults(pipeline: Pipeline, queue: str, image: str) -> list[Finding]:

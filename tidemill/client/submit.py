@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.deliveries import enqueue, write_round
 from tidemill.client.fetched import Fetched
-from tidemill.client.fleet import SHOWN, fleet_errors, image_faults, machine_words
+from tidemill.client.fleet import fleet_errors, image_faults, machine_words
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
+from tidemill.client.journal import enter
 from tidemill.client.place import Place
 from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program
@@ -145,6 +146,7 @@ def _send(
         write_frames(pipeline.store, spec.job, spool.frames(plan.sizes()))
         # Of two submits at once the first spec stands: the job is the same, only who and when may differ.
         pipeline.store.create(f"jobs/{spec.job}/job.json", spec.model_dump_json().encode())
+        enter(pipeline.store, spec)
         say(f"{_plural(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
         if spec.limit:
             say(f"It ends at about {spec.limit.max_usd:g} USD, at {spec.limit.usd_per_item_hour:.4g} an item and hour.")
@@ -185,7 +187,7 @@ def _check_machines(pipeline: Pipeline, place: Place, say: Callable[[str], None]
     queue?"""
     for words in machine_words(pipeline, place.queue_name):
         say(words)
-    for error in fleet_errors(pipeline.store)[:SHOWN]:
+    for error in fleet_errors(pipeline.store)[0]:
         say(f"a machine could not run its worker within the last day: {error.text()}")
     for fault in image_faults(pipeline, place.queue_name, place.image):
         raise CloudError(f"{fault.check}: {fault.detail}.", f"`{fault.command}` mends it." if fault.command else "")
