@@ -10,8 +10,10 @@ from tidemill.backends import QueueState
 from tidemill.client import deliveries
 from tidemill.client.consumption import Consumption, Spread, suggestion
 from tidemill.client.job import _Repairs
+from tidemill.client.journal import JOURNAL
 from tidemill.errors import CallerError
 from tidemill.ledger import Again, Ledger, names
+from tidemill.store import Store
 
 COMMAND = ["python3", "x.py", "{uri}"]
 
@@ -256,6 +258,25 @@ def test_jobs_are_listed_newest_first():
         (job.id, "finished", 10, 1),
     ]
     assert [row.job for row in target.jobs(limit=1)] == [other.id]
+
+
+def test_of_many_jobs_only_those_that_are_shown_are_read(monkeypatch):
+    target, _, old = submitted()
+    (entry,) = target.store.list(JOURNAL)
+    target.store._backend.delete(entry)
+    jobs = [target.submit(COMMAND, uris(1), queue="cpu", name=f"n{n % 5}").id for n in range(20)]
+    read = []
+    real = Store.get
+    monkeypatch.setattr(Store, "get", lambda store, name: read.append(name) or real(store, name))
+    assert [row.job for row in target.jobs(limit=3)] == jobs[:-4:-1]
+    # Each of three, and the one that the journal does not know.
+    assert sorted(name for name in read if name.endswith("job.json")) == sorted(
+        f"jobs/{job}/job.json" for job in (*jobs[-3:], old.id)
+    )
+    read.clear()
+    assert target.job("n2").id == jobs[17]
+    assert read == [f"jobs/{jobs[17]}/job.json"]
+    assert target.job("tiles").id == old.id
 
 
 def test_status_tells_what_items_take_and_what_to_ask_for():

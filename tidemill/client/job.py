@@ -14,6 +14,7 @@ from tidemill.backends import ArrayState, LogLine
 from tidemill.client.consumption import Consumption, sample, suggestion
 from tidemill.client.deliveries import Deliveries, from_store, oldest_by_name, queue_of, reconcile
 from tidemill.client.fleet import fleet_words, machine_words
+from tidemill.client.journal import newest_specs
 from tidemill.client.limit import spent_of
 from tidemill.client.lines import Wanted, follow_lines
 from tidemill.client.rounds import Sent, resume, retry, retry_dead, send_again
@@ -68,18 +69,12 @@ class Job:
         if not re.fullmatch(NAME_PATTERN, job) and not re.fullmatch(JOB_PATTERN, job):
             allowed = "a job's id, <name>-<8 hex digits>, or its name"
             raise CallerError.about("job", job, allowed, "Give the id that `tidemill submit` printed.")
-        ids = [job] if re.fullmatch(JOB_PATTERN, job) else cls._ids_of(pipeline, job)
-        found = [cls(pipeline, one, spec) for one in ids if (spec := cls.known_spec(pipeline, one))]
-        if not found:
+        is_id = re.fullmatch(JOB_PATTERN, job)
+        spec = cls.known_spec(pipeline, job) if is_id else next(newest_specs(pipeline.store, job), None)
+        if spec is None:
             advice = "Check the name with `tidemill jobs`, or give --pipeline."
             raise CallerError(f"There is no job {job!r} in {pipeline.store.uri}/jobs. {advice}")
-        return max(found, key=lambda one: one.spec.created_at)
-
-    @staticmethod
-    def _ids_of(pipeline: Pipeline, name: str) -> list[str]:
-        """The ids of every job of a name."""
-        ids = (folder.rpartition("/")[2] for folder in pipeline.store.folders("jobs"))
-        return [one for one in ids if one.rpartition("-")[0] == name and re.fullmatch(JOB_PATTERN, one)]
+        return cls(pipeline, spec.job, spec)
 
     @staticmethod
     def known_spec(pipeline: Pipeline, job: str) -> JobSpec | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,14 @@ from pydantic import ValidationError
 from tidemill import __version__
 from tidemill.backends import Backend, QueueState, open_backend
 from tidemill.client.job import Job, quiet
+from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
 from tidemill.client.place import find_place
 from tidemill.client.status import JobRow, job_row
 from tidemill.client.submit import Submission, submit
 from tidemill.descriptor import DESCRIPTOR_NAME, SCHEMA_VERSION, Descriptor, Queue
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
-from tidemill.job import JOB_PATTERN, Item
+from tidemill.job import Item
 from tidemill.ledger import Ledger
 from tidemill.store import Store
 
@@ -261,10 +263,8 @@ class Pipeline:
             >>> [row.job for row in pipeline.jobs()]
             ['tiles-...']
         """
-        ids = [folder.rpartition("/")[2] for folder in self.store.folders("jobs")]
+        newest = list(islice(newest_specs(self.store), limit))
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            specs = pool.map(lambda job: Job.known_spec(self, job), filter(re.compile(JOB_PATTERN).fullmatch, ids))
-            newest = sorted(filter(None, specs), key=lambda spec: spec.created_at, reverse=True)[:limit]
             return list(pool.map(lambda spec: job_row(Ledger(self.store, spec.job), spec), newest))
 
     def queues(self) -> list[QueueInfo]:
