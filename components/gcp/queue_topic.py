@@ -18,8 +18,11 @@ Source: https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscrip
 DELIVERIES = 100
 """The most that Pub/Sub allows; each reclaim is one. Poison is counted by the ledger, not here.
 Source: https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions#DeadLetterPolicy"""
-LEASE_SECONDS = 600
-"""The longest deadline; a worker extends it for as long as the work takes."""
+LEASE_SECONDS = 120
+"""A worker extends its lease by ten minutes as soon as it has a message, and for as long as the work takes. A message
+that a pull takes whose worker has just left comes back after this time."""
+DEAD_LEASE_SECONDS = 600
+"""The longest: who looks through dead letters holds them without extending."""
 _NEVER = ""
 """Expiration: else a subscription that nobody used for 31 days deletes itself."""
 
@@ -95,7 +98,7 @@ def _subscription(
         child_name(name, _short(existing)),
         name=_short(existing),
         topic=topic.id,
-        ack_deadline_seconds=LEASE_SECONDS,
+        ack_deadline_seconds=LEASE_SECONDS if dead else DEAD_LEASE_SECONDS,
         message_retention_duration=f"{KEPT_SECONDS}s",
         expiration_policy=gcp.pubsub.SubscriptionExpirationPolicyArgs(ttl=_NEVER),
         dead_letter_policy=dead,

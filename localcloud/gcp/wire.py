@@ -74,7 +74,6 @@ class Request:
         headers: Names in lower case.
         principal: `serviceAccount:…`, `user:…`, or empty without a token.
         call: What the discovery document says of it (`localcloud.gcp.discovery.Call`); None for raw plug-ins.
-        gone: Tells whether the client has closed its connection: for calls that wait.
     """
 
     api: str
@@ -85,7 +84,6 @@ class Request:
     body: bytes = b""
     principal: str = ""
     call: Any = None
-    gone: Callable[[], bool] = lambda: False
 
     def json(self) -> Any:
         """The body's JSON, `{}` when there is none."""
@@ -111,7 +109,7 @@ def handler(handle: Handle, now: Callable[[], float]) -> type[BaseHTTPRequestHan
             api, _, path = parts.path.lstrip("/").partition("/")
             headers = {name.lower(): value for name, value in self.headers.items()}
             body = self._chunks() if "chunked" in headers.get("transfer-encoding", "") else self._sized(headers)
-            request = Request(api, self.command, path, parse_qs(parts.query, True), headers, body, gone=self._gone)
+            request = Request(api, self.command, path, parse_qs(parts.query, True), headers, body)
             try:
                 response = handle(request)
             except ApiError as error:
@@ -124,14 +122,6 @@ def handler(handle: Handle, now: Callable[[], float]) -> type[BaseHTTPRequestHan
                 traceback.print_exc(file=sys.stderr)
                 response = ApiError(500, f"localcloud failed: {error!r}").response()
             self._answer(response)
-
-        def _gone(self) -> bool:
-            try:
-                return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return False
-            except OSError:
-                return True
 
         def _sized(self, headers: Mapping[str, str]) -> bytes:
             return self.rfile.read(int(headers.get("content-length") or 0))

@@ -65,7 +65,7 @@ def test_messages_are_kept_as_long_as_can_be_and_no_subscription_expires():
     work = made.one("pubsub.Subscription", "q-work").inputs
     assert work == {
         "topic": "q-topic-id",
-        "ackDeadlineSeconds": 600,
+        "ackDeadlineSeconds": 120,
         "messageRetentionDuration": "2678400s",
         "expirationPolicy": {"ttl": ""},
         "deadLetterPolicy": {"deadLetterTopic": "q-dead-id", "maxDeliveryAttempts": 100},
@@ -73,6 +73,7 @@ def test_messages_are_kept_as_long_as_can_be_and_no_subscription_expires():
         "labels": {"tidemill-team": "vision"},
     }
     dead = made.one("pubsub.Subscription", "q-dead").inputs
+    assert dead["ackDeadlineSeconds"] == 600
     assert dead == {
         key: value for key, value in work.items() if key not in ("deadLetterPolicy", "retryPolicy", "topic")
     } | {"topic": "q-dead-id"}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,8 @@ const (
 	maxPause    = 600 * time.Second // discovery: RetryPolicy
 	again       = ":again"          // marks the ack id of a duplicate delivery
 )
+
+var given = regexp.MustCompile(`^m\d+:\d+(` + again + `)?$`) // every ack id that was ever given out
 
 // Front is Google's fake with what it lacks. pstest drops what was not delivered for ten minutes, takes at most seven
 // days of retention, does not count what is unacknowledged, and leaves a dead letter where it was; the front does
@@ -297,12 +300,15 @@ func (f *Front) Acknowledge(ctx context.Context, request *pb.AcknowledgeRequest)
 	if err != nil {
 		return nil, err
 	}
+	if err := known(request.AckIds); err != nil {
+		return nil, err
+	}
 	ids := f.acknowledged(sub, request.AckIds)
 	return f.GServer.Acknowledge(ctx, &pb.AcknowledgeRequest{Subscription: request.Subscription, AckIds: ids})
 }
 
-func (f *Front) acknowledged(sub *subscription, given []string) []string {
-	ids := originals(given)
+func (f *Front) acknowledged(sub *subscription, ackIDs []string) []string {
+	ids := originals(ackIDs)
 	for _, id := range ids {
 		if key, held := sub.leased(id); held != nil {
 			delete(sub.held, key)
@@ -312,9 +318,19 @@ func (f *Front) acknowledged(sub *subscription, given []string) []string {
 	return ids
 }
 
-func originals(given []string) []string {
-	ids := make([]string, len(given))
-	for index, id := range given {
+// known refuses a whole request for one ack id that never was, as Google's own emulator does.
+func known(ids []string) error {
+	for _, id := range ids {
+		if !given.MatchString(id) {
+			return status.Errorf(codes.InvalidArgument, "You have passed an invalid ack ID to the service (ack_id=%s).", id)
+		}
+	}
+	return nil
+}
+
+func originals(ackIDs []string) []string {
+	ids := make([]string, len(ackIDs))
+	for index, id := range ackIDs {
 		ids[index] = strings.TrimSuffix(id, again)
 	}
 	return ids
@@ -338,6 +354,9 @@ func (f *Front) ModifyAckDeadline(ctx context.Context, request *pb.ModifyAckDead
 	}
 	if request.AckDeadlineSeconds < 0 || request.AckDeadlineSeconds > 600 {
 		return nil, status.Errorf(codes.InvalidArgument, "ackDeadlineSeconds %d is not in 0..600", request.AckDeadlineSeconds)
+	}
+	if err := known(request.AckIds); err != nil {
+		return nil, err
 	}
 	ids := originals(request.AckIds)
 	if request.AckDeadlineSeconds == 0 {

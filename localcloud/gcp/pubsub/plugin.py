@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 from localcloud.gcp.pubsub import PubSub
@@ -13,8 +12,8 @@ if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
 
 MESSAGES = {"publish", "acknowledge", "modifyAckDeadline"}
-PULL_SECONDS, ROUND_SECONDS = 10.0, 0.25
-"""How long a pull waits for a message, on the cloud's clock, and how often it looks for its client, on the real one."""
+PULL_SECONDS, LEAST_SECONDS = 10.0, 0.5
+"""How long a pull waits for a message, on the cloud's clock, and at least, on the real one."""
 CHANGES = {"create", "patch", "delete"}
 KINDS = {"topics", "subscriptions"}
 
@@ -27,7 +26,7 @@ class PubSubPlugin:
     def __init__(self, site: Site) -> None:
         self._site = site
         self.process = PubSub(site.clock)
-        self._wait = max(PULL_SECONDS / site.clock.factor, 2 * ROUND_SECONDS)
+        self._wait = max(PULL_SECONDS / site.clock.factor, LEAST_SECONDS)
         self.controls = {"pubsub": lambda wanted: self.process.control(**wanted)}
         self._agent = f"serviceAccount:service-{site.number}@gcp-sa-pubsub.iam.gserviceaccount.com"
 
@@ -64,22 +63,12 @@ class PubSubPlugin:
         return Response.of(self._site.resources.change(name, lambda value: value.update(answer.json())))
 
     def _pull(self, request: Request) -> Response:
-        """Wait for a message as long as its client does: one that nobody can take any more goes back at once."""
-        headers = {"X-Pull-Wait": f"{ROUND_SECONDS}s"}
+        """Wait for a message, whether the client still does or not, as Google's own emulator does: a message that the
+        client does not take is leased all the same."""
+        headers = {"X-Pull-Wait": f"{self._wait}s"}
         if not self._may_forward(request):
             headers["X-Keep-Dead-Letters"] = "yes"
-        end = time.monotonic() + self._wait
-        while True:
-            answer = self._forward(request, headers)
-            received, gone = answer.json().get("receivedMessages", []), request.gone()
-            if received and gone:
-                self._give_back(request.path, [each["ackId"] for each in received])
-            if received or gone or time.monotonic() > end or request.json().get("returnImmediately"):
-                return answer
-
-    def _give_back(self, path: str, ids: list[str]) -> None:
-        path = path.replace(":pull", ":modifyAckDeadline")
-        self.process.json("POST", path, {"ackIds": ids, "ackDeadlineSeconds": 0})
+        return self._forward(request, headers)
 
     def _forward(self, request: Request, headers: dict[str, str]) -> Response:
         status, body = self.process.call(request.method, request.path, request.body, headers)
