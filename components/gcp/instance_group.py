@@ -19,6 +19,8 @@ STABILIZATION_SECONDS = 60
 """The autoscaler wants what the largest backlog of this time asks for. Its default, 600, would start again the machines
 that left because there was nothing to do.
 Source: https://cloud.google.com/compute/docs/autoscaler/understanding-autoscaler-decisions"""
+DEFAULT_STABILIZATION_SECONDS = 600
+"""Said where it holds: left out, a queue that changes to it would keep what it had."""
 BOOT_SECONDS = 120
 MAX_UNAVAILABLE = 10
 """No update of this group is proactive, so the number changes nothing. It must be given: the provider sends 0 for each
@@ -255,7 +257,7 @@ def _autoscaler(
         min_replicas=wanted.min_machines if first else 0,
         max_replicas=max(1, rung.max_cpus // fleet.settings.machines.size),
         cooldown_period=BOOT_SECONDS,
-        stabilization_period=None if by_itself else STABILIZATION_SECONDS,
+        stabilization_period=DEFAULT_STABILIZATION_SECONDS if by_itself else STABILIZATION_SECONDS,
         metrics=[metric],
     )
     # The reconciler opens and closes a second rung by its mode: what it set is no drift.

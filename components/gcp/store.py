@@ -99,7 +99,8 @@ class GcpStore(pulumi.ComponentResource):
             soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(
                 retention_duration_seconds=args.soft_delete_days * _DAY
             ),
-            versioning=gcp.storage.BucketVersioningArgs(enabled=True) if args.versioning else None,
+            # Said in both cases: left out, the cloud keeps what it has.
+            versioning=gcp.storage.BucketVersioningArgs(enabled=args.versioning),
             lifecycle_rules=_rules(args),
             encryption=encryption,
             force_destroy=args.purge,

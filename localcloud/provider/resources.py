@@ -32,6 +32,10 @@ class Clients(Protocol):
     region: str
     errors: tuple[type[Exception], ...]  # that a call raises
 
+    def placed(self, this: Row) -> Props:
+        """What a resource of a type takes from the provider's settings where it does not say it itself."""
+        ...
+
     def words(self, region: str) -> Props:
         """The values of `Kind.words`."""
         ...
@@ -125,9 +129,10 @@ def diff(this: Row, old: Props, new: Props, ignored: list[str] | None = None) ->
     found = {}
     for path, kind in _paths(old, new, "", this.sets):
         root = re.split(r"[.\[]", path)[0]
-        if root in (ignored or []) or path in (ignored or []) or (kind == "delete" and root in this.computed):
-            continue
         plain = re.sub(r"\[\d+\]", "", path)
+        kept = kind == "delete" and not {root, plain}.isdisjoint(this.computed)
+        if root in (ignored or []) or path in (ignored or []) or kept:
+            continue
         found[path] = (
             kind,
             any(plain == rule or plain.startswith(f"{rule}.") for rule in rules)
@@ -161,7 +166,7 @@ class Resource:
             outputs = self._outputs(context)
         except Exception as error:
             raise HalfMadeError(str(found), {**inputs, **seeds}, inputs, error) from error
-        return str(found), self.overlaid(outputs, inputs)
+        return str(found), self.overlaid({**self._clients.placed(self.row), **outputs}, inputs)
 
     def _complete(self, context: dict[str, Any], timeout: float, again: bool = False) -> None:
         """What follows the creation; what it takes away may be gone when that is done again."""

@@ -127,7 +127,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 
     def DiffConfig(self, request: Any, context: Any) -> Any:
-        return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
+        old, new = from_struct(request.old_inputs), from_struct(request.news)
+        changed = sorted(key for key in {*old, *new} - {"version"} if old.get(key) != new.get(key))
+        some = provider_pb2.DiffResponse.DIFF_SOME if changed else provider_pb2.DiffResponse.DIFF_NONE
+        return provider_pb2.DiffResponse(changes=some, diffs=changed)
 
     def Configure(self, request: Any, context: Any) -> Any:
         settings = from_struct(request.args)
@@ -164,6 +167,11 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         this = self.provider.kind.row(_token(request))
         old, new = from_struct(request.old_inputs), from_struct(request.news)
         changes = resources.diff(this, old, new, list(request.ignoreChanges))
+        # What is in another place by now, because the provider's settings changed, has to be made there.
+        state = from_struct(request.olds)
+        for key, place in self.clients.placed(this).items():
+            if new.get(key) is None and state.get(key) not in (None, place):
+                changes[key] = ("update", True)
         detailed = {}
         for path, (kind, replaces) in changes.items():
             value = KINDS.Kind.Value(kind.upper() + ("_REPLACE" if replaces else ""))

@@ -49,6 +49,7 @@ def test_a_store_is_one_closed_bucket():
         "publicAccessPrevention": "enforced",
         "softDeletePolicy": {"retentionDurationSeconds": 7 * 86400},
         "uniformBucketLevelAccess": True,
+        "versioning": {"enabled": False},
     }
 
 

@@ -125,6 +125,25 @@ def test_what_changed_outside_is_seen_and_put_right(project: Project, cloud: Gcp
     assert project.outputs()["labels"] == {"own": "yes", "team": "vision"}
 
 
+def test_settings_of_the_provider_reach_what_took_them(project: Project) -> None:
+    """A review would be blind to them otherwise: another region makes everything regional anew."""
+    with project.config() as config:
+        config["gcp:defaultLabels"] = {"team": "speech"}
+    steps = project.run("preview", events=True).ok().steps
+    updated = {step.kind.rpartition(":")[2] for step in steps if step.op == "update"}
+    assert {"Bucket", "Topic", "Subscription"} <= updated
+    with project.config() as config:
+        config |= {"gcp:defaultLabels": {"team": "vision"}, "gcp:region": "europe-west1"}
+    said = project.run("preview", events=True).refused()
+    assert any("RouterNat" in error and "protect" in error for error in said.errors), said.errors
+    replaced = {step.kind.rpartition(":")[2]: step.replaces for step in said.steps if step.op == "replace"}
+    assert replaced["Router"] == ("region",)
+    assert "Topic" not in replaced, "it lies in no region"
+    with project.config() as config:
+        config["gcp:region"] = "us-central1"
+    assert project.up("--expect-no-changes").ok().plan == []
+
+
 def test_a_template_is_replaced(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(project.env, "MACHINE", "n2-standard-8")  # type: ignore[arg-type]
     steps = project.run("preview", events=True).ok().steps

@@ -23,6 +23,7 @@ TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 TOPIC = "gcp:pubsub/topic:Topic"
 SUBSCRIPTION = "gcp:pubsub/subscription:Subscription"
 BUCKET = "gcp:storage/bucket:Bucket"
+SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
 DISK = {"sourceImage": "projects/cos-cloud/global/images/family/cos-stable", "diskSizeGb": 50, "boot": True}
 
 
@@ -177,6 +178,9 @@ def test_lifecycle_words_become_googles() -> None:
         (SUBSCRIPTION, {"ackDeadlineSeconds": 10}, {"ackDeadlineSeconds": 60}, set()),
         (SUBSCRIPTION, {"filter": "a"}, {"filter": "b"}, {"filter"}),
         (BUCKET, {"location": "US"}, {"location": "EU"}, {"location"}),
+        (BUCKET, {"versioning": {"enabled": True}}, {"versioning": {"enabled": False}}, set()),
+        (SUBNETWORK, {"ipCidrRange": "10.0.0.0/20"}, {"ipCidrRange": "10.0.0.0/16"}, set()),
+        (SUBNETWORK, {"ipCidrRange": "10.0.0.0/16"}, {"ipCidrRange": "10.1.0.0/16"}, {"ipCidrRange"}),
         (BUCKET, {"project": "a"}, {"project": "b"}, {"project"}),
         ("gcp:pubsub/topicIAMMember:TopicIAMMember", {"role": "a"}, {"role": "b"}, {"role"}),
     ],
@@ -185,6 +189,13 @@ def test_replacement(token: str, old: dict[str, Any], new: dict[str, Any], repla
     changes = resources.diff(GCP.row(token), old, new)
     assert changes
     assert {path for path, (_, replaces) in changes.items() if replaces} == replaced
+
+
+def test_what_google_fills_in_stays_when_it_is_left_out() -> None:
+    """So a stack says it in both cases."""
+    given = {"mode": "ON", "stabilizationPeriod": 60}
+    assert resources.diff(GCP.row(SCALER), {"autoscalingPolicy": given}, {"autoscalingPolicy": {"mode": "ON"}}) == {}
+    assert resources.diff(GCP.row(BUCKET), {"versioning": {"enabled": True}}, {}) == {}
 
 
 def test_the_mode_that_another_writes_is_no_change() -> None:
@@ -197,6 +208,8 @@ def test_what_google_fills_in_is_unknown_in_a_preview() -> None:
     previewed = function.preview({"serviceConfig": {"timeoutSeconds": 60}})
     assert previewed["serviceConfig"] == {"timeoutSeconds": 60, "uri": UNKNOWN, "service": UNKNOWN}
     found = {"serviceConfig": {"uri": "u", "timeoutSeconds": 60}}
+    updated = function.preview_update({}, found, {"serviceConfig": {"timeoutSeconds": 61}})
+    assert updated["serviceConfig"] == {"uri": "u", "timeoutSeconds": 61}, "no update changes its address"
     made = function.overlaid(found, {"serviceConfig": {"timeoutSeconds": 61}})
     assert made["serviceConfig"] == {"uri": "u", "timeoutSeconds": 61}
 

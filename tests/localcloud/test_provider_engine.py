@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -146,6 +147,17 @@ def test_secrets_tags_and_a_second_up(project: Project) -> None:
     body = project.client("s3").get_object(Bucket=outputs["bucket"], Key="a")["Body"].read()
     assert body == b"not to be read in a state"
     assert "unchanged" in project.run("up", "--yes", "--expect-no-changes")
+
+
+def test_settings_of_the_provider_reach_what_took_them(project: Project) -> None:
+    """A review would be blind to them otherwise: another region makes everything regional anew."""
+    project.run("config", "set", "--path", "aws:defaultTags.tags.team", "speech")
+    assert re.search(r"~ \d+ to update", project.run("preview"))
+    project.run("config", "set", "--path", "aws:defaultTags.tags.team", "vision")
+    project.run("config", "set", "aws:region", "us-east-1")
+    assert re.search(r"to replace|to be replaced|marked for protection", project.run("preview"))
+    project.run("config", "set", "aws:region", "us-west-2")
+    assert "to update" not in project.run("preview", "--expect-no-changes")
 
 
 def test_a_changed_template_is_a_new_version_and_an_update_in_place(project: Project) -> None:

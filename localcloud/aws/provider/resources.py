@@ -14,10 +14,13 @@ from botocore.exceptions import ClientError
 
 from localcloud.provider import resources
 from localcloud.provider.resources import HalfMadeError, Props, check, merged_tags
+from localcloud.provider.table import Row
 
 from .table import models, row
 
 __all__ = ["Clients", "HalfMadeError", "Props", "Resource", "check", "diff", "merged_tags"]
+GLOBAL = {"iam", "budgets"}
+"""Services whose resources are in no region."""
 GONE = re.compile(r"NotFound|Unknown$|NoSuch|DoesNotExist|NotExist|not exist|^404$")
 
 
@@ -61,6 +64,10 @@ class Clients:
         if client.can_paginate(operation) and operation.startswith(("describe", "list")):
             return client.get_paginator(operation).paginate(**params).build_full_result()
         return getattr(client, operation)(**params)
+
+    def placed(self, this: Row) -> Props:
+        """What a resource of a type takes from the provider's settings where it does not say it itself."""
+        return {} if this.service in GLOBAL else {"region": self.region}
 
     def gone(self, error: Exception) -> bool:
         """Whether an error says that something is not there."""

@@ -16,6 +16,7 @@ from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import AuthorizedSession
 
 from localcloud.gcp import discovery
+from localcloud.provider.table import Row
 
 from .assets import content_of
 
@@ -49,6 +50,10 @@ class Calls:
     def words(self, region: str) -> Props:
         """What templates may use besides a resource's own values."""
         return {"project": self.project, "location": None}
+
+    def placed(self, this: Row) -> Props:
+        """What a resource of a type takes from the provider's settings where it does not say it itself."""
+        return {key: getattr(self, key) for key in ("project", "region") if f"{{{key}}}" in this.at}
 
     def gone(self, error: Exception) -> bool:
         """Whether an error says that something is not there."""

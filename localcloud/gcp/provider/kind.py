@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,18 @@ class Gcp(Kind):
                 parts["body"] = {"$ref": discovery.resource_of(method) if key else method.request}
                 parts["wrap"] = {"$ref": method.request}
         return Shape(schemas, {"type": "object", "properties": parts})
+
+    def replaces(self, rule: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+        """`smaller_range`: a range may grow around the old one in its place; any other is a new subnetwork.
+
+        Source: TF/compute/resource_compute_subnetwork.go, IsShrinkageIpCidr
+        """
+        assert rule == "smaller_range", rule
+        try:
+            before, after = (IPv4Network(inputs["ipCidrRange"]) for inputs in (old, new))
+        except (KeyError, ValueError):
+            return []
+        return [] if before.subnet_of(after) else ["ipCidrRange"]
 
     def made(self, token: str, fields: dict[str, Any]) -> Row:
         """The row of an entry: `at` and `methods`, `iam` or `part` stand for the operations that follow from them."""

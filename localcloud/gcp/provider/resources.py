@@ -54,6 +54,15 @@ class Resource(resources.Resource):
         """The inputs in their own words, with what Google adds inside of them."""
         return {**outputs, **{key: _over(outputs.get(key), value) for key, value in inputs.items()}}
 
+    def preview_update(self, old: Props, state: Props, inputs: Props) -> Props:
+        """With the parts of inputs that Google fills in as they are: no update changes them."""
+        found = super().preview_update(old, state, inputs)
+        for path in self.row.nested:
+            root, _, part = path.partition(".")
+            if isinstance(found.get(root), dict) and part in (state.get(root) or {}):
+                found[root] = {part: state[root][part], **found[root]}
+        return found
+
     def preview(self, inputs: Props) -> Props:
         """With the parts of inputs that are not known before they are made."""
         found = super().preview(inputs)
