@@ -100,6 +100,12 @@ def is_sleep(pid: int) -> bool:
         return False
 
 
+def parent_of_shell(here: Here) -> int:
+    """The worker: the parent of the program that it runs."""
+    shells = [pid for pid in here.processes() if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sh\0")]
+    return int(Path(f"/proc/{shells[0]}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 @pytest.fixture
 def here(tmp_path):
     here = Here(tmp_path)
@@ -257,6 +263,76 @@ class TestReclaims:
         outcomes = here.outcomes()
         assert [o.status for o in outcomes] == ["failed" if n == 3 else "succeeded" for n in range(6)]
         assert outcomes[3].reason == "poison"
+
+    def test_several_such_items_in_a_chunk_leave_the_others_their_outcomes(self, here):
+        items = here.folder / "items"
+        items.write_text("".join(f"{'bad' if n in (2, 4, 6, 8) else ''}{n}\n" for n in range(10)))
+        program = "case $1 in bad*) kill -9 $PPID; sleep 5;; esac; echo ok > $2/o"
+        chunks = ("--workers", "1", "--chunk-size", "10", "--items", str(items))
+        ran = here.run(*chunks, "--", "sh", "-c", program, "sh", "{uri}", "{output}")
+        assert ran.returncode == 1, ran.stderr
+        reasons = Counter(outcome.reason or outcome.status for outcome in here.outcomes())
+        assert reasons == {"poison": 4, "succeeded": 6}
+
+
+class TestStuck:
+    """What keeps workers from working is told, and the run ends."""
+
+    def test_workers_that_cannot_start_end_the_run_with_their_last_error(self, here, monkeypatch):
+        monkeypatch.setattr(Here, "environment", {**here.environment, "TIDEMILL_SCRATCH": "/proc/nowhere"})
+        ran = here.run("a", "b", "--workers", "2", "--", "true")
+        assert ran.returncode == 1
+        assert "the workers cannot go on: " in ran.stderr
+        assert "/proc/nowhere" in ran.stderr
+        monkeypatch.undo()
+        assert here.run("a", "b", "--workers", "2", "--", "true").returncode == 0
+
+    def test_a_store_that_is_removed_ends_the_run(self, here):
+        gate = here.folder / "gate"
+        run = here.start("a", "b", "--workers", "1", "--", "sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done")
+        until(lambda: list(here.store.glob("jobs/*/r0/attempts/*/*")), "the lease")
+        here.store.rename(here.folder / "elsewhere")
+        here.store.write_text("a file where the store was")
+        gate.touch()
+        assert run.wait(timeout=SECONDS) not in (0, None)
+
+    def test_a_frozen_worker_is_named_and_replaced(self, here):
+        """After two seconds instead of a minute."""
+        marks = here.folder / "marks"
+        shorter = (
+            "import tidemill.worker.local as keeper, tidemill.worker.leases.local as lease; "
+            "keeper.SILENT_SECONDS = 2.0; lease.BEAT_SECONDS = 0.2; "
+        )
+        run = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                shorter + TIDEMILL[-1],
+                "run",
+                "a",
+                "--",
+                "sh",
+                "-c",
+                f"echo x >> {marks}; sleep 0.5",
+            ],
+            cwd=here.folder,
+            env=here.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        here.started.append(run)
+        until(marks.exists, "the item")
+        worker = parent_of_shell(here)
+        os.kill(worker, signal.SIGSTOP)
+        said = run.communicate(timeout=SECONDS)[1].decode()
+        assert run.returncode == 0, said
+        assert f"(process {worker}) has said nothing for 2 s: it is ended" in said
+
+    def test_a_store_that_cannot_be_written_is_named(self, here):
+        ran = here.run("a", "--store", "/proc/store", "--", "true")
+        assert ran.returncode == 2
+        assert "--store is '/proc/store'" in ran.stderr
 
 
 class TestGoingOn:
