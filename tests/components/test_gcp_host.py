@@ -193,7 +193,7 @@ def test_an_idle_worker_ends_the_machine(tmp_path: Path):
     assert machine.start().returncode == 0, machine.done.stderr
     assert machine.record is None
     (ran,) = machine.runs
-    until = re.search(r" --env TIDEMILL_MACHINE_UNTIL=(\d+) ", ran)
+    until = re.search(r" --env TIDEMILL_MACHINE_SINCE=\d+ --env TIDEMILL_MACHINE_UNTIL=\d+ ", ran)
     assert until
     assert ran.replace(until[0], " ") == (
         "docker run --rm --name tidemill --init --network host --log-driver json-file --log-opt max-size=20m "
@@ -329,6 +329,8 @@ def test_a_machine_that_is_named_stays_without_work(tmp_path: Path):
     machine = Machine(tmp_path, "0", "0", "0", gcp={"min_machines": 2})
     machine.write("warm", "cpu-spot-a\ncpu-spot-x1y2\n")
     docker = (tmp_path / "bin/docker").read_text()
+    lasted = tmp_path / "etc/tidemill/run.sh"
+    lasted.write_text(lasted.read_text().replace("LASTING=60", "LASTING=0"))
     # After the third run it is named no more.
     (tmp_path / "bin/docker").write_text(
         docker.replace(
@@ -337,6 +339,23 @@ def test_a_machine_that_is_named_stays_without_work(tmp_path: Path):
     )
     assert machine.start().returncode == 0
     assert (len(machine.runs), machine.record) == (3, None)
+
+
+def test_a_named_machine_whose_worker_ends_at_once_leaves(tmp_path: Path):
+    """It is nearly of age, and its worker leases nothing more: another start would do the same."""
+    machine = Machine(tmp_path, "0", "0", gcp={"min_machines": 2})
+    machine.write("warm", "cpu-spot-x1y2\n")
+    assert machine.start().returncode == 0
+    assert (len(machine.runs), machine.record) == (1, None)
+
+
+def test_workers_that_items_killed_are_no_failed_starts(tmp_path: Path):
+    machine = Machine(tmp_path, *["137"] * 9, "0")
+    docker = (tmp_path / "bin/docker").read_text()
+    said = """    echo '{"level":"info","job":"j-1","lease":"a1-x","message":"chunk leased"}'\n"""
+    (tmp_path / "bin/docker").write_text(docker.replace("    code=$(sed", f"{said}    code=$(sed"))
+    assert machine.start().returncode == 0
+    assert (len(machine.runs), machine.record) == (10, None)
 
 
 def test_a_named_machine_leaves_at_its_age(tmp_path: Path):

@@ -100,5 +100,12 @@ def test_what_no_machine_outlives_runs_in_the_first_half_of_one(clock: Clock):
     assert not idle.may_lease(1e6)
 
 
+def test_a_worker_that_is_started_again_goes_by_its_machines_life(clock: Clock):
+    """The machine has a life of 24 hours, and six hours of it are left: an item of eight would not end in time."""
+    until, since = clock.now + 6 * 3600 + DRAIN_SECONDS, clock.now - 18 * 3600
+    assert not Idle(300, clock, until, since).may_lease(8 * 3600)
+    assert Idle(300, clock, until, since).may_lease(5 * 3600)
+
+
 def test_a_machine_without_a_limit(clock: Clock):
     assert Idle(300, clock).may_lease(1e9)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tidemill.worker.cloud_log import CloudLog
     from tidemill.worker.metadata.gce import GceMetadata
 
+BEATS = 5
+"""Heartbeats of a chunk between two of its machine: one a minute."""
 DOOMED_SECONDS = 180.0
 """How long a worker that was started on a machine of AWS with a notice waits to be ended with it. To exit would bring
 the next one here."""
@@ -105,8 +107,9 @@ def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -
         written = _cloud_log(settings, settings.log, (name, zone), metadata, env)
         also_to(written.write)
         at_the_end.callback(_close, written)
-    left = None if settings.machine_until is None else settings.machine_until - time.time()
-    idle = Idle(settings.idle_seconds, time.monotonic, None if left is None else time.monotonic() + left)
+    life = (settings.machine_until, settings.machine_since)
+    until, since = (None if at is None else at + time.monotonic() - time.time() for at in life)
+    idle = Idle(settings.idle_seconds, time.monotonic, until, since)
     subscription = Subscription.of(settings.subscription or "", metadata.token if metadata else None, env)
     return _Place(metadata, PubSubLeases(subscription, idle), idle.may_lease, name)
 
@@ -144,6 +147,8 @@ def _work(settings: Settings, place: _Place, stop: Stop, env: Mapping[str, str])
             base_env=child_environment(env),
             capacity=Capacity.read(env=env) if settings.whole_machine else None,
             lasts=place.lasts,
+            # As often in a cloud whose clock is faster.
+            heartbeat_seconds=settings.alive_seconds / BEATS,
             beat=Alive(store, place.machine, settings.alive_seconds).beat if place.machine else lambda: None,
         )
         return worker.run()

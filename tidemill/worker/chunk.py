@@ -75,10 +75,14 @@ class ChunkRun:
         lease: The hold on it.
         many_jobs: Whether the worker serves many jobs: then the marker says every minute that the chunk is being worked
             on, and a suspect has the machine to itself only from the second time on.
+        heartbeat_seconds: How often it says so.
     """
 
-    def __init__(self, job: Job, lease: Lease, *, many_jobs: bool = False) -> None:
-        self.job, self.lease, self._heartbeat = job, lease, many_jobs
+    def __init__(
+        self, job: Job, lease: Lease, *, many_jobs: bool = False, heartbeat_seconds: float = HEARTBEAT_SECONDS
+    ) -> None:
+        self.job, self.lease = job, lease
+        self._heartbeat_seconds = heartbeat_seconds if many_jobs else None
         self._alone_after = ALONE_AFTER if many_jobs else 1
         self.number = lease.chunk(job.round)
         self.pending: deque[Item] = deque()
@@ -164,8 +168,8 @@ class ChunkRun:
         self._marker = ledger.marker(
             self._round, self.number, self.lease.attempt, self.lease.delivery, self.lease.backend
         )
-        if self._heartbeat:
-            self._marker.beats(HEARTBEAT_SECONDS)
+        if self._heartbeat_seconds:
+            self._marker.beats(self._heartbeat_seconds)
         # A careful attempt names each item before it starts. What cannot start yet is to blame for nothing.
         self._mark({item.index for item in islice(self.pending, 0 if self._past.careful else slots)})
 
@@ -305,7 +309,8 @@ class ChunkRun:
             return
         self._save_at = time.monotonic() + self._pace * random.uniform(1.0, 1.2)
         self.save()
-        beats = self._heartbeat and time.monotonic() >= self._marked_at + HEARTBEAT_SECONDS
+        every = self._heartbeat_seconds
+        beats = every is not None and time.monotonic() >= self._marked_at + every
         running = self._running()
         if self.in_flight and not running:
             # A slot is between two items: the next one is as much to blame as the last.

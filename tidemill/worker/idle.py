@@ -27,6 +27,7 @@ class Idle:
             "never" to another.
         clock: Seconds, always forward (`time.monotonic`).
         machine_until: When the machine's age ends, on that clock; None when it has no limit.
+        machine_since: When its life began, on that clock: before this worker's, where that was started again.
         drain_seconds: What is needed before that for an orderly end.
 
     Raises:
@@ -40,6 +41,8 @@ class Idle:
         idle_seconds: float,
         clock: Callable[[], float],
         machine_until: float | None = None,
+        machine_since: float | None = None,
+        *,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         if not idle_seconds > 0:
@@ -47,7 +50,8 @@ class Idle:
         self._idle_seconds, self._clock = idle_seconds, clock
         self._since = clock()
         self._last_lease = None if machine_until is None else machine_until - drain_seconds
-        self._half = 0.0 if self._last_lease is None else max(0.0, self._last_lease - self._since) / 2
+        began = self._since if machine_since is None else min(machine_since, self._since)
+        self._half = 0.0 if self._last_lease is None else max(0.0, self._last_lease - began) / 2
         self._empty = 0
 
     def pulled(self, empty: bool) -> None:

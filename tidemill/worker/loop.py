@@ -30,7 +30,7 @@ from tidemill.ledger import Ledger, Outcome, names
 from tidemill.ledger.ledger import TamperedError, UnreadableError
 from tidemill.store import Store
 from tidemill.worker.capacity import Capacity
-from tidemill.worker.chunk import ChunkRun, Job
+from tidemill.worker.chunk import HEARTBEAT_SECONDS, ChunkRun, Job
 from tidemill.worker.jobs import Jobs
 from tidemill.worker.leases import Lease, LeaseSource
 from tidemill.worker.output import say
@@ -73,6 +73,7 @@ class Worker:
         slots: Items side by side; None for what the first job asks for.
         capacity: What a worker of a whole machine has: it runs as many items as fit, whatever their jobs ask for.
         lasts: Whether the machine lasts so many seconds more.
+        heartbeat_seconds: How often a worker that serves many jobs says of a chunk that it is being worked on.
         beat: Called often while the loop goes round.
     """
 
@@ -88,10 +89,11 @@ class Worker:
         slots: int | None = None,
         capacity: Capacity | None = None,
         lasts: Callable[[float], bool] = lambda seconds: True,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._source, self._runners, self._scratch, self._stop = store, source, runners, scratch, stop
-        self._lasts, self._beat = lasts, beat
+        self._lasts, self._beat, self._heartbeat_seconds = lasts, beat, heartbeat_seconds
         of = capacity or slots
         self._room = Room(of, self._slot, runners.close, WORKER_MIB) if of else None
         self._outcomes: deque[tuple[ChunkRun, Outcome]] = deque()
@@ -252,7 +254,8 @@ class Worker:
         if self._room is None:
             self._room = Room(job.spec.slots, self._slot, self._runners.close)
         self._next = job.spec.resources
-        chunk = ChunkRun(job, lease, many_jobs=self._source.many_jobs)
+        many_jobs = self._source.many_jobs
+        chunk = ChunkRun(job, lease, many_jobs=many_jobs, heartbeat_seconds=self._heartbeat_seconds)
         # Asked with the chunk: one that held itself would stay in memory until the garbage collector comes by.
         chunk.running = self._items_in_slots
         chunk.open(self._room.left(job.spec.resources))

@@ -49,6 +49,8 @@ class Settings:
     """How long a machine that serves a subscription stays without work (`TIDEMILL_IDLE_SECONDS`)."""
     machine_until: float | None = None
     """When its age ends, in seconds since the epoch (`TIDEMILL_MACHINE_UNTIL`); None when it has no limit."""
+    machine_since: float | None = None
+    """When its life began, in seconds since the epoch (`TIDEMILL_MACHINE_SINCE`); None for when the worker starts."""
     alive_seconds: float = 300.0
     """How often a machine that serves a subscription says that it is alive (`TIDEMILL_ALIVE_SECONDS`)."""
     log: str | None = None
@@ -80,7 +82,8 @@ class Settings:
             whole_machine=_slots(env) or subscription is not None,
             subscription=subscription,
             idle_seconds=_seconds(env, "TIDEMILL_IDLE_SECONDS", 600, at_most=86_400),
-            machine_until=_until(env),
+            machine_until=_moment(env, "TIDEMILL_MACHINE_UNTIL"),
+            machine_since=_moment(env, "TIDEMILL_MACHINE_SINCE"),
             alive_seconds=_seconds(env, "TIDEMILL_ALIVE_SECONDS", 300),
             log=_name(env, "TIDEMILL_LOG", "projects/<project>/logs/<id>"),
             queue=env.get("TIDEMILL_QUEUE", ""),
@@ -113,13 +116,13 @@ def _name(env: Mapping[str, str], variable: str, form: str) -> str | None:
     return name
 
 
-def _until(env: Mapping[str, str]) -> float | None:
-    text = env.get("TIDEMILL_MACHINE_UNTIL")
+def _moment(env: Mapping[str, str], variable: str) -> float | None:
+    text = env.get(variable)
     if not text:
         return None
     if not re.fullmatch(r"\d{1,12}(\.\d+)?", text):
         allowed = "seconds since the epoch"
-        raise CallerError.about("TIDEMILL_MACHINE_UNTIL", text, allowed, "Leave it out for a machine without a limit.")
+        raise CallerError.about(variable, text, allowed, "Leave it out for a machine without a limit.")
     return float(text)
 
 

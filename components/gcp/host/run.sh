@@ -109,7 +109,7 @@ secrets() {
 worker() {
   docker rm --force tidemill >/dev/null 2>&1
   docker run --rm --name tidemill --init --network host --log-driver json-file --log-opt max-size=20m \
-    --log-opt max-file=2 --env-file /etc/tidemill/env --env "TIDEMILL_MACHINE_UNTIL=$UNTIL" \
+    --log-opt max-file=2 --env-file /etc/tidemill/env --env "TIDEMILL_MACHINE_SINCE=$SINCE" --env "TIDEMILL_MACHINE_UNTIL=$UNTIL" \
     "${OPTIONS[@]}" "$IMAGE" "${COMMAND[@]}"
 }
 
@@ -142,20 +142,25 @@ give_up() {
 }
 
 mkdir -p "$RUN"
-UNTIL=$(($(date +%s) + AGE_SECONDS))
+SINCE=$(date +%s)
+UNTIL=$((SINCE + AGE_SECONDS))
 short=0
 while true; do
   began=$SECONDS
   attempt
   code=$?
   case $code in
-    # A machine of age leaves even if it is one that stays: its worker would end again at once.
-    0) [ "$(date +%s)" -lt "$UNTIL" ] && stays || exit 0 ;;
+    # A machine of age leaves even if it is one that stays. Its worker has ended at once, or will: there is no other
+    # reason for a short life without an error.
+    0) [ $((SECONDS - began)) -ge "$LASTING" ] && [ "$(date +%s)" -lt "$UNTIL" ] && stays || exit 0 ;;
     70) exit 0 ;;
     72) give_up "the worker cannot work with these settings (exit code 72)" ;;
   esac
   if [ "$code" -eq 0 ] || [ $((SECONDS - began)) -ge "$LASTING" ]; then
     short=0
+  elif [ "$code" -gt 128 ] && grep -q '"lease":' "$RUN/last-lines"; then
+    # It had work when a signal ended it: an item did that, and the ledger counts it. This machine did start its worker.
+    sleep 5
   else
     short=$((short + 1))
     [ "$short" -lt "$STARTS" ] || give_up "the worker did not start in $STARTS attempts, exit code $code the last time"
