@@ -19,7 +19,7 @@ _VARYING = re.compile(r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8,}\b|\d+")
 _SAID_BY_US = {
     "timeout": "over its time limit",
     "memory": "over its memory limit",
-    "poison": "was in flight each time when a worker died",
+    "poison": "its worker died each time it ran there alone",
 }
 
 

@@ -6,7 +6,7 @@ after every end. So a healthy chunk costs one request, and an item that kills it
 
 An item that is named when a worker dies is *suspected*, no more: something beside it may have been the cause. Only the
 death of a worker on which nothing else was running is the item's own. So nothing becomes poison for the company that it
-was in. [docs/adr/0024]
+was in (ADR 24).
 
 Where a chunk may be delivered a second time while it is being worked on (Pub/Sub), an attempt that has not ended need
 not be dead: there its marker is written once a minute, a heartbeat.
