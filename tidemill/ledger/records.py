@@ -20,7 +20,7 @@ class Outcome:
     uri: str
     status: Literal["succeeded", "failed"]
     reason: str | None = None
-    """Why it failed: exit, signal, timeout, memory, poison, input, output, scratch or start. None when it did not."""
+    """Why it failed: exit, exception, signal, timeout, memory, poison, input, output, scratch or start; else None."""
     exit_code: int | None = None
     """Of the last attempt that ran; negative for a signal."""
     attempts: int = 0
