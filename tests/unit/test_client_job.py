@@ -261,7 +261,7 @@ def test_a_job_that_is_not_there_is_said():
 def test_a_submit_that_died_before_it_enqueued_is_finished_by_wait(grown_up, monkeypatch):
     target, backend = pipeline()
     with monkeypatch.context() as dying:
-        dying.setattr("tidemill.client.submit.write_round", lambda *args, **kwargs: 1 / 0)
+        dying.setattr("tidemill.client.submit.write_first_round", lambda *args, **kwargs: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3)
     (name,) = [name for name in target.store.list("jobs") if name.endswith("job.json")]

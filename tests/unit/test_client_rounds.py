@@ -189,6 +189,22 @@ def test_resume_enqueues_what_is_lost_once():
     assert job.resume() == type(sent)(job.id)
 
 
+def test_what_is_lost_keeps_the_jobs_definition_and_a_retry_takes_todays():
+    target, backend, job = submitted()
+    backend.run(target, job.id, skip_chunks=[0], fail_items=[4])
+    queue = target.descriptor.queues["cpu"]
+    image = queue.images["default"].model_copy(update={"job_definition": "cpu-default:2"})
+    target.descriptor.queues["cpu"] = queue.model_copy(update={"images": {"default": image}})
+    for again in (job.resume, job.retry):
+        again()
+    backend.arrays[-1].children = ["failed"]
+    job.resume()
+    used = [fake.shape.queue.images["default"].job_definition for fake in backend.arrays]
+    # The last one was lost of the retry.
+    first = queue.images["default"].job_definition
+    assert used == [first, first, "cpu-default:2", "cpu-default:2"]
+
+
 def test_resume_of_a_lost_retry_runs_the_same_items():
     target, backend, job = submitted()
     backend.run(target, job.id, fail_items=[1])

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidemill.backends import Array, ArrayState, Backend, Shape
 from tidemill.client.limit import ends_when_reached
@@ -64,10 +64,17 @@ def queue_of(pipeline: Pipeline, spec: JobSpec) -> Queue:
     return queue
 
 
-def write_round(ledger: Ledger, number: int, arrays: Sequence[RoundArray], image: str, **fields: Any) -> Round:
-    """A round's immutable record (`fields` are further fields of `Round`); the one that stands when somebody was
-    first."""
-    return ledger.add_round(Round(round=number, arrays=list(arrays), image=image, **fields))
+def definition_of(pipeline: Pipeline, spec: JobSpec) -> str | None:
+    """The job definition that the stack has today for a job's image; None where there is no such thing."""
+    return queue_of(pipeline, spec).images[spec.image].job_definition
+
+
+def write_first_round(
+    pipeline: Pipeline, ledger: Ledger, spec: JobSpec, arrays: Sequence[RoundArray], max_usd: float | None = None
+) -> Round:
+    """A job's first round; the one that stands when somebody was first."""
+    made = {"image": spec.image, "definition": definition_of(pipeline, spec), "code": spec.code, "max_usd": max_usd}
+    return ledger.add_round(Round(round=0, arrays=list(arrays), **made))
 
 
 def enqueue(pipeline: Pipeline, spec: JobSpec, round_: Round) -> int:
@@ -92,7 +99,7 @@ def enqueue(pipeline: Pipeline, spec: JobSpec, round_: Round) -> int:
     for start in range(0, len(arrays), at_once):
         if spec.limit and ends_when_reached(ledger, spec, spec.user):
             break
-        backend.enqueue(_shape(pipeline, spec, queue), some := arrays[start : start + at_once])
+        backend.enqueue(_shape(pipeline, spec, queue, round_), some := arrays[start : start + at_once])
         sent += len(some)
     backend.cancel(_twins(backend.describe(queue, prefix)), "enqueued twice")
     return sent
@@ -124,9 +131,12 @@ def oldest_by_name(states: Sequence[ArrayState]) -> dict[str, ArrayState]:
     return {state.name: state for state in sorted(states, key=lambda s: (s.created_at, s.id), reverse=True)}
 
 
-def _shape(pipeline: Pipeline, spec: JobSpec, queue: Queue) -> Shape:
+def _shape(pipeline: Pipeline, spec: JobSpec, queue: Queue, round_: Round) -> Shape:
+    image = queue.images[spec.image]
+    if round_.definition:
+        image = image.model_copy(update={"job_definition": round_.definition})
     return Shape(
-        queue=queue,
+        queue=queue.model_copy(update={"images": {**queue.images, spec.image: image}}),
         image=spec.image,
         resources=spec.resources,
         slots=spec.slots,

@@ -6,10 +6,10 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidemill.client.chunks import arrays_of
-from tidemill.client.deliveries import enqueue, newest_rounds, queue_of, reconcile, write_round
+from tidemill.client.deliveries import definition_of, enqueue, newest_rounds, queue_of, reconcile, write_first_round
 from tidemill.client.limit import check_left
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
@@ -97,7 +97,7 @@ def resume(pipeline: Pipeline, spec: JobSpec, max_usd: float | None = None) -> S
 def _send_first(pipeline: Pipeline, ledger: Ledger, spec: JobSpec, max_usd: float | None) -> Sent:
     """Finish a submit that did not get as far as its round."""
     arrays = arrays_of(spec.job, 0, range(spec.chunks_total), pipeline.backend.array_chunks)
-    first = write_round(ledger, 0, arrays, spec.image, code=spec.code, max_usd=max_usd)
+    first = write_first_round(pipeline, ledger, spec, arrays, max_usd)
     return Sent(spec.job, 0, spec.chunks_total, spec.items_total, enqueue(pipeline, spec, first))
 
 
@@ -147,7 +147,8 @@ def send_again(
         look.counts.cancelled,
     )
     newest = look.rounds[-1]
-    return _send(pipeline, spec, plan, newest.code, max_usd or newest.max_usd)
+    limit = max_usd or newest.max_usd
+    return _send(pipeline, spec, plan, definition=newest.definition, code=newest.code, max_usd=limit)
 
 
 def retry(
@@ -179,7 +180,9 @@ def retry(
         if not plan.chunks:
             return Sent(spec.job, note=note)
         limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
-        if sent := _send(pipeline, spec, plan, code or look.rounds[-1].code, limit):
+        # A new image may be what mends the failures: a retry runs with today's.
+        fields = {"definition": definition_of(pipeline, spec), "code": code or look.rounds[-1].code}
+        if sent := _send(pipeline, spec, plan, **fields, max_usd=limit):
             return replace(sent, note=note)
 
 
@@ -251,18 +254,18 @@ def _plan(ledger: Ledger, look: Look, chunks: Sequence[int], wanted: Mapping[int
     return _Plan(len(look.rounds), kept, some, before, look.counts.cancelled)
 
 
-def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, code: str | None, max_usd: float | None) -> Sent | None:
-    """Write the round and enqueue it; None when somebody else's has its number, and the plan is void."""
+def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, **fields: Any) -> Sent | None:
+    """Write the round, with further `fields` of `Round`, and enqueue it; None when somebody else's has its number, and
+    the plan is void."""
     ledger = Ledger(pipeline.store, spec.job)
     arrays = arrays_of(spec.job, plan.number, plan.chunks, pipeline.backend.array_chunks)
     round_ = Round(
         round=plan.number,
         arrays=arrays,
         image=spec.image,
-        code=code,
         items=dict(plan.items) or None,
         failed_before=dict(plan.failed_before),
-        max_usd=max_usd,
+        **fields,
     )
     if ledger.add_round(round_) is not round_:
         return None

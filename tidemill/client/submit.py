@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
-from tidemill.client.deliveries import enqueue, write_round
+from tidemill.client.deliveries import enqueue, write_first_round
 from tidemill.client.fetched import Fetched
 from tidemill.client.fleet import fleet_errors, image_faults, machine_words
 from tidemill.client.items import open_items
@@ -167,7 +167,7 @@ def _send(
         )
     spec = known or ledger.spec()
     arrays = arrays_of(spec.job, 0, range(spec.chunks_total), pipeline.backend.array_chunks)
-    round_ = write_round(ledger, 0, arrays, spec.image, code=spec.code)
+    round_ = write_first_round(pipeline, ledger, spec, arrays)
     job = Job(pipeline, spec.job, spec)
     job.enqueued = enqueue(pipeline, spec, round_)
     if spec.limit and (note := ledger.cancellation()):

@@ -58,6 +58,9 @@ class Round(BaseModel):
     round: int = Field(ge=0)
     arrays: list[RoundArray] = Field(min_length=1)
     image: str = "default"
+    definition: str | None = Field(
+        default=None, description="AWS: the revision of the job definition, and so the image, that its containers have."
+    )
     code: str | None = Field(default=None, description="SHA-256 of the shipped code, or None.")
     items: dict[int, list[int]] | None = Field(
         default=None, description="By chunk: the items that this round runs, where it does not run all of them."
@@ -84,7 +87,8 @@ class Round(BaseModel):
     def runs_as(self, other: Round, chunk: int) -> bool:
         """Whether it runs a chunk as another round does: the same items, with the same code and image."""
         items = [(round_.items or {}).get(chunk) for round_ in (self, other)]
-        return items[0] == items[1] and (self.code, self.image) == (other.code, other.image)
+        code = [(round_.code, round_.image, round_.definition) for round_ in (self, other)]
+        return items[0] == items[1] and code[0] == code[1]
 
     def size(self, chunk: int, index: ManifestIndex) -> int:
         """How many items of a chunk this round runs."""
