@@ -10,51 +10,90 @@ import click
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from components.config import ConfigError, from_file
+from components.config import ConfigError, StackConfig, from_file
+from components.config.errors import nearest
 from components.config.load import read_file
 from components.schema import schema
 from ops import project
 
 WRONG = 2
+_EXAMPLES = {"aws:region": "us-west-2", "gcp:region": "us-central1", "gcp:project": "vision-dev"}
 
 
 @click.command()
 @click.argument("stacks", nargs=-1, metavar="[STACK]...")
 def check(stacks: tuple[str, ...]) -> None:
-    """Check the named stack files of stacks/, or all of them: schema, rules between keys, and no pipeline twice.
+    """Check the named stack files of stacks/, or all: schema, rules between keys, names, waivers, no pipeline twice.
 
     Exits 2 after one line for each file that is wrong. It does not ask a cloud, so that it cannot know whether what a
     file names is there.
     """
-    paths = [project.stack_file(stack) for stack in stacks] or sorted(project.STACKS.glob("Pulumi.*.yaml"))
-    found = problems(paths)
+    every = sorted(project.STACKS.glob("Pulumi.*.yaml"))
+    paths = [project.stack_file(stack) for stack in stacks] or every
+    found = problems(paths, [path for path in every if path not in paths])
     for line in found:
         click.echo(line, err=True)
     if found:
         sys.exit(WRONG)
-    click.echo(f"{len(paths)} stack files are right." if len(paths) > 1 else f"{paths[0].name} is right.")
+    click.echo(f"All {len(paths)} stack files are valid." if len(paths) > 1 else f"{paths[0].name} is valid.")
 
 
-def problems(paths: Sequence[Path]) -> list[str]:
-    """One line for each of the files that is wrong."""
-    found = {path: line for path in paths if (line := _problem(path)) is not None}
-    right = [path for path in paths if path not in found]
-    return [f"{path.name}: {line}" for path, line in {**found, **_twice(right)}.items()]
+def problems(paths: Sequence[Path], others: Sequence[Path] = ()) -> list[str]:
+    """One line for each of the files that is wrong.
+
+    Args:
+        paths: The files.
+        others: Files that may be of the same pipeline as one of them; what is wrong with these is not told.
+    """
+    twice = {path: line for path, line in _twice([*others, *paths]).items() if path in paths}
+    found = {path: _problem(path) or twice.get(path) for path in paths}
+    # Some errors begin with the file's name themselves.
+    return [f"{path.name}: {line.removeprefix(f'{path.name}: ')}" for path, line in found.items() if line]
 
 
 def _problem(path: Path) -> str | None:
     try:
-        from_file(path)
+        config = from_file(path)
     except ConfigError as error:
         return str(error)
-    # The models and their rules have the better words; the schema knows the clouds' own keys too.
+    return _against_schema(path) or _misnamed(path, config) or _unknown_rule(config)
+
+
+def _against_schema(path: Path) -> str | None:
+    """The models and their rules have the better words; the schema knows the clouds' own keys too."""
     content = json.loads(json.dumps(read_file(path), default=str))
     validator = Draft202012Validator(schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
     error = best_match(validator.iter_errors(content))
     if error is None:
         return None
+    if error.validator == "required":
+        (key, *_) = [key for key in error.validator_value if key not in error.instance]
+        example = f", such as {_EXAMPLES[key]}" if key in _EXAMPLES else ""
+        return f"{key} is missing; it is required{example}."
     where = ".".join(str(part) for part in list(error.absolute_path)[1:])
     return f"{where or 'config'}: {error.message}. stacks/schema.json says what is allowed."
+
+
+def _misnamed(path: Path, config: StackConfig) -> str | None:
+    """A file is named after its team, so that a change to it is seen by the right reviewers."""
+    stack = path.stem.removeprefix("Pulumi.")
+    if stack == config.team or stack.startswith(f"{config.team}-"):
+        return None
+    return (
+        f'tidemill:team: "{config.team}" is refused. Allowed: the team that the file\'s name begins with. Rename the '
+        f"file to Pulumi.{config.team}-{config.environment}.yaml, or correct the team."
+    )
+
+
+def _unknown_rule(config: StackConfig) -> str | None:
+    rules = [path.stem.replace("_", "-") for path in (project.POLICY / "rules").glob("*_*.py")]
+    for index, waiver in enumerate(config.waivers):
+        if waiver.rule not in rules:
+            guess = nearest(waiver.rule, rules)
+            hint = f"Did you mean {guess}?" if guess else "Remove the waiver."
+            key = f"tidemill:waivers[{index}].rule"
+            return f'{key}: "{waiver.rule}" is refused. Allowed: a rule of docs/policies.md. {hint}'
+    return None
 
 
 def _twice(paths: Iterable[Path]) -> dict[Path, str]:
@@ -62,10 +101,13 @@ def _twice(paths: Iterable[Path]) -> dict[Path, str]:
     seen: dict[tuple[Any, ...], Path] = {}
     found = {}
     for path in paths:
-        keys = read_file(path)["config"]
-        cloud = keys.get("tidemill:cloud", "aws")
+        try:
+            config, keys = from_file(path), read_file(path)["config"]
+        except ConfigError:
+            continue
+        cloud = config.cloud
         place = (cloud, keys.get(f"{cloud}:region"), keys.get("gcp:project") if cloud == "gcp" else None)
-        name = f"{keys['tidemill:team']}-{keys['tidemill:environment']}"
+        name = f"{config.team}-{config.environment}"
         other = seen.setdefault((*place, name), path)
         if other != path:
             found[path] = (

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from ops import project
+from ops.engine import shown
 from ops.preview import mistakes_told
-from ops.processes import run
-from ops.project import ROOT, policy_options, read_config
+from ops.project import policy_options, read_config
 
 _PREVIEW_SECONDS = 600
 _UP_SECONDS = 4 * 3600
@@ -46,12 +47,18 @@ def deploy(stack: str, saved: Path | None) -> None:
     and the next deploy goes on from there. Exits 1 when the engine or a mandatory policy refuses, 2 when what was typed
     or the stack file is wrong.
     """
-    options = ["--plan", str(saved.resolve())] if saved else []
-    sys.exit(_pulumi(stack, "up", "--yes", "--skip-preview", *options, timeout=_UP_SECONDS))
+    # Without a plan the engine previews first: protection stops an `up` only when it comes to what is protected.
+    options = ["--skip-preview", "--plan", str(saved.resolve())] if saved else []
+    sys.exit(up(stack, *options))
+
+
+def up(stack: str, *options: str) -> int:
+    """Bring a stack up on the caller's login, under the policy pack; 1 when something refused."""
+    return _pulumi(stack, "up", "--yes", *options, timeout=_UP_SECONDS)
 
 
 def _pulumi(stack: str, verb: str, *options: str, timeout: float) -> int:
     policies = policy_options(read_config(stack).environment)
     command = ["pulumi", verb, "--stack", stack, "--non-interactive", *options, *policies]
     with mistakes_told():
-        return 1 if run(command, cwd=ROOT, env=os.environ, timeout=timeout) else 0
+        return 1 if shown(command, project.ROOT, os.environ, timeout) else 0

@@ -1,5 +1,6 @@
 """`python -m ops drift`: whether a stack still is what its code says."""
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,8 @@ import click
 from ops.github import GitHub, GitHubError
 from ops.preview import document_of
 from ops.project import read_config
+from ops.review.document import parse
+from ops.told import advice
 
 _KEPT = ("same", "read", "refresh")
 """Steps of a preview with a refresh that change nothing; `refresh` is the reading itself."""
@@ -35,7 +38,8 @@ def drift(stack: str, issue: bool) -> None:
     github = GitHub.of_environment(os.environ) if issue else None
     document = document_of(stack, read_config(stack), "login", refresh=True)
     if document["preview"] is None or (document["exit_code"] and not violated(document)):
-        raise click.ClickException("\n".join(document["errors"]) or f"pulumi ended with {document['exit_code']}")
+        told = parse(json.dumps(document), stack).told
+        raise click.ClickException("\n".join([*told, *advice(told)]) or f"pulumi ended with {document['exit_code']}")
     changes, found = steps(document), violated(document)
     clean = not changes and not found
     text = "There is no drift." if clean else report(stack, changes, found)

@@ -17,9 +17,12 @@ from ops import base_stack
 from ops.processes import output, run
 from ops.project import ROOT, copy_project, policy_options
 from ops.review.document import VERSION, Base
+from ops.told import events, policies, summary, without_noise
 
 _TIMEOUT_SECONDS = 600
 _CLOUDS = {"aws": Cloud, "gcp": GcpCloud}
+# `--event-log` is an option of it.
+_DEBUGGING = {"PULUMI_DEBUG_COMMANDS": "true"}
 # Where lines of a program stand on the machine that previewed: no reviewer's business, and half of the file.
 _TRACES = ("stackTrace", "sourcePosition")
 
@@ -44,9 +47,9 @@ class Preview:
         self._protected: frozenset[str] = frozenset()
 
     def show(self) -> int:
-        """Print the engine's diff and return its exit code."""
+        """Print the engine's diff, and at its end what matters of it; return its exit code."""
         with self._project() as (folder, env):
-            return run(_command(self._stack, self._config, "--diff"), cwd=folder, env=env, timeout=_TIMEOUT_SECONDS)
+            return shown(_command(self._stack, self._config, "--diff"), folder, env, _TIMEOUT_SECONDS)
 
     def document(self, *, refresh: bool = False) -> dict[str, Any]:
         """Run the preview and return the preview document, whatever came of it.
@@ -77,6 +80,19 @@ class Preview:
                 yield project, cloud.env
 
 
+def shown(command: list[str], folder: Path, env: Mapping[str, str], timeout: float) -> int:
+    """Run the engine on this terminal, then tell violations and protection once more; return its exit code."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-engine-") as scratch:
+        log, err = Path(scratch, "events"), Path(scratch, "err")
+        with err.open("wb") as stderr:
+            logged = [*command, "--event-log", str(log)]
+            code = run(logged, cwd=folder, env={**env, **_DEBUGGING}, timeout=timeout, stderr=stderr)
+        click.echo(without_noise(err.read_text(encoding="utf-8", errors="replace")), nl=False, err=True)
+        for line in summary(events(log)):
+            click.echo(line)
+    return code
+
+
 def document(
     stack: str,
     config: StackConfig,
@@ -102,10 +118,11 @@ def document(
         # debugging option of the CLI, does.
         options = ["--json", "--show-sames", "--event-log", str(log), *(["--refresh"] if refresh else [])]
         command = _command(stack, config, *options)
-        debugging = {**env, "PULUMI_DEBUG_COMMANDS": "true"}
+        debugging = {**env, **_DEBUGGING}
         with out.open("wb") as stdout, err.open("wb") as stderr:
             code = run(command, cwd=folder, env=debugging, timeout=_TIMEOUT_SECONDS, stdout=stdout, stderr=stderr)
-        preview, events, told = _json(out), _events(log), err.read_text(encoding="utf-8", errors="replace").strip()
+        preview, told = _json(out), without_noise(err.read_text(encoding="utf-8", errors="replace")).strip()
+        said = policies(events(log))
     return {
         "version": VERSION,
         "stack": stack,
@@ -114,7 +131,7 @@ def document(
         "environment": config.environment,
         "config": config.model_dump(mode="json", exclude_unset=True),
         "preview": preview and _lean(_protected_again(preview, protected)),
-        "policies": _policies(events),
+        "policies": said,
         "waivers": [waiver.model_dump(mode="json") for waiver in config.waivers],
         "errors": [] if preview or not code else [told or f"pulumi ended with {code} and said nothing"],
         "exit_code": code,
@@ -148,27 +165,6 @@ def _json(path: Path) -> dict[str, Any] | None:
         return json.loads(path.read_bytes())
     except json.JSONDecodeError:
         return None
-
-
-def _events(path: Path) -> list[dict[str, Any]]:
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines if '"policyEvent"' in line]
-
-
-def _policies(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the policy pack said, mandatory or not, in an order that does not depend on the run."""
-    told = [event["policyEvent"] for event in events if "policyEvent" in event]
-    rows = [
-        {
-            "rule": event["policyName"],
-            "level": event["enforcementLevel"],
-            "severity": event.get("severity"),
-            "urn": event.get("resourceUrn"),
-            "message": event["message"].strip(),
-        }
-        for event in told
-    ]
-    return sorted(rows, key=lambda row: [str(value) for value in row.values()])
 
 
 def _protected_again(preview: dict[str, Any], protected: frozenset[str]) -> dict[str, Any]:

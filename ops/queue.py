@@ -1,19 +1,21 @@
 """`python -m ops queue add|set|remove`: a queue of a stack file, edited in place, checked, shown and applied."""
 
 import difflib
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-from pulumi import automation
+import yaml
 from ruamel.yaml.comments import CommentedMap
 
-from components.config import ConfigError
-from ops import project, stack_files
-from ops.preview import mistakes_told
-from ops.project import policy_config, read_config, stack_file
+from components.config import ConfigError, StackConfig
+from components.images import own_repositories
+from ops import deploy, stack_files
+from ops.project import read_config, stack_file
 
 _KEY = "tidemill:queues"
+_REGISTRY = "tidemill:registry"
 _FIRST_IMAGE = "images.default"
 
 _Command = Callable[..., Any]
@@ -133,7 +135,11 @@ def _change(
     path = stack_file(stack).resolve()
     try:
         before, after = stack_files.edited(path, lambda config: edit(config[_KEY]), cuts, places)
-        stack_files.check(path, after)
+        kept = _left(read_config(stack), stack_files.check(path, after))
+        if kept:
+            key = [] if _REGISTRY in yaml.safe_load(after)["config"] else [[_REGISTRY]]
+            before, after = stack_files.edited(path, lambda config: _keep(config, kept, edit), cuts, [*places, *key])
+            stack_files.check(path, after)
         if not dry_run:
             stack_files.write(path, before, after)
     except ConfigError as error:
@@ -141,29 +147,30 @@ def _change(
     name = f"stacks/{path.name}"
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
     click.echo("\n".join(lines) or f"{name} says so already.")
+    if kept:
+        click.echo(
+            f"\nNo image names the repository {' or '.join(kept)} any more. {_REGISTRY}.repositories keeps it with its "
+            "images. To delete it, set tidemill:allow: [purge], run `pulumi up`, and take the name out of the list."
+        )
     if up and not dry_run:
-        _up(stack)
+        sys.exit(deploy.up(stack))
     else:
         click.echo(f"\nWhat it would do: make preview STACK={stack}, or on your login: pulumi preview --stack {stack}")
 
 
-def _up(stack: str) -> None:
-    """Bring a stack up on the backend and the account that the caller is logged in to."""
-    config = str(policy_config(read_config(stack).environment))
-    try:
-        with mistakes_told():
-            chosen = automation.select_stack(stack_name=stack, work_dir=str(project.ROOT))
-            chosen.up(
-                policy_packs=[str(project.POLICY)],
-                policy_pack_configs=[config],
-                on_output=click.echo,
-                suppress_outputs=True,
-            )
-    except automation.errors.CommandError as error:
-        raise click.ClickException(_reason(str(error))) from None
+def _left(before: StackConfig, after: StackConfig) -> list[str]:
+    """Repositories on AWS that only an image named: without it they would go, which their protection refuses."""
+    if before.cloud != "aws":
+        return []
+    return sorted(set(own_repositories(before)) - set(own_repositories(after)))
 
 
-def _reason(text: str) -> str:
-    """What the engine said last; the lines before are on the terminal already."""
-    lines = [line for line in text.splitlines() if "error:" in line]
-    return lines[-1].partition("error:")[2].strip() if lines else " ".join(text.split())[-400:]
+def _keep(config: CommentedMap, repositories: list[str], edit: Callable[[CommentedMap], None]) -> None:
+    """The edit, and repositories named in the file."""
+    edit(config[_KEY])
+    for name in repositories:
+        listed = (config.get(_REGISTRY) or {}).get("repositories")
+        if listed:
+            stack_files.assign(config, [_REGISTRY, "repositories", len(listed)], name)
+        else:
+            stack_files.assign(config, [_REGISTRY, "repositories"], [name])

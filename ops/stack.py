@@ -51,7 +51,7 @@ def stack(team: str, environment: str, cloud: str, region: str | None, gcp_proje
             f"stacks/{path.name} is there already. Edit it, `python -m ops queue add --stack {name} ...` adds a queue."
         ) from None
     others = [other for other in sorted(project.STACKS.glob("Pulumi.*.yaml")) if other != path]
-    wrong = [line for line in problems([*others, path]) if line.startswith(f"{path.name}: ")]
+    wrong = problems([path], others)
     if wrong:
         path.unlink()
         raise click.UsageError(wrong[0])

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from components.config import from_file
+from components.config import StackConfig, from_file
 
 # Indents of mappings and sequences, and of a sequence's dash: what is tried until a file comes out as it went in.
 _LAYOUTS = ((2, 4, 2), (2, 2, 0), (4, 6, 4), (4, 4, 2), (4, 4, 0), (4, 2, 0))
@@ -137,8 +137,8 @@ def write(path: Path, before: str, after: str) -> None:
         new.unlink(missing_ok=True)
 
 
-def check(path: Path, after: str) -> None:
-    """Whether a text would be a right stack file.
+def check(path: Path, after: str) -> StackConfig:
+    """The config of a text that would be a right stack file.
 
     Raises:
         ConfigError: it would not.
@@ -146,7 +146,7 @@ def check(path: Path, after: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         trial = Path(folder, path.name)
         trial.write_text(after, encoding="utf-8")
-        from_file(trial)
+        return from_file(trial)
 
 
 def assignment(text: str) -> tuple[list[str | int], Any]:

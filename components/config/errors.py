@@ -35,15 +35,22 @@ class ConfigError(ValueError):
         value: what stands there, as shown; secrets are never shown.
         allowed: what may stand there.
         hint: what to do.
+        sentence: what is wrong with the key, where "VALUE is refused. Allowed: ..." does not say it.
     """
 
-    def __init__(self, key: str, value: str, allowed: str, hint: str) -> None:
+    def __init__(self, key: str, value: str, allowed: str, hint: str, *, sentence: str | None = None) -> None:
         self.key = key
         self.value = value
         self.allowed = allowed
         self.hint = hint
+        self.sentence = sentence or f": {value} is refused. Allowed: {allowed.rstrip('.')}"
         end = "" if hint.endswith(("?", ".")) else "."
-        super().__init__(f"{key}: {value} is refused. Allowed: {allowed.rstrip('.')}. {hint}{end}")
+        super().__init__(f"{key}{self.sentence}. {hint}{end}")
+
+
+def missing(key: str, hint: str) -> ConfigError:
+    """The error of a key that has no default and is not there."""
+    return ConfigError(key, "nothing", "a value", hint, sentence=" is missing; it is required")
 
 
 def shown(value: Any) -> str:
@@ -87,7 +94,7 @@ def from_pydantic(error: ValidationError, model: type[BaseModel], at: Sequence[s
     field = _field(model, path)
     hint = (field.description if field is not None and field.description else "Correct it").rstrip(".")
     if kind == "missing":
-        return ConfigError(key_path([*at, *path]), "nothing", "a value, the key has no default", hint)
+        return missing(key_path([*at, *path]), hint)
     return ConfigError(key_path([*at, *path]), shown(value), _allowed(problem), hint)
 
 

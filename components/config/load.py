@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from components.config.checks import check
 from components.config.checks.imports import check_place
 from components.config.defaults import fill, fill_gcp_queue
-from components.config.errors import ConfigError, from_pydantic, key_path
+from components.config.errors import ConfigError, from_pydantic, key_path, missing
 from components.config.models import StackConfig
 from components.config.queue_models import Queue
 
@@ -132,7 +132,7 @@ def _place(given: Mapping[str, str]) -> None:
         hint = f"`pulumi config set {key} ...`, or set {variables[0]}"
         value = next(filter(None, [given.get(key), *(os.environ.get(name) for name in variables)]), None)
         if value is None:
-            raise ConfigError(key, "nothing", f"the {key.partition(':')[2]} of the pipeline", hint)
+            raise missing(key, hint)
         form, allowed = GCP_PLACES[key]
         if not re.fullmatch(form, value):
             raise ConfigError(key, json.dumps(value), allowed, hint)
@@ -159,7 +159,9 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                    raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} twice", key.start_mark)
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key `{key.value}` is there twice", key.start_mark
+                    )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -172,16 +174,24 @@ def read_file(path: Path) -> dict[str, Any]:
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}
-        content["config"] = content.get("config") or {}
-        content["config"].items()
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, TypeError) as error:
-        raise ConfigError(
-            str(path),
-            type(error).__name__,
-            "a readable stack file with a config: mapping",
-            " ".join(str(error).split()),
-        ) from None
-    return content
+    except OSError as error:
+        raise _unreadable(path, f"it cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise _unreadable(path, "it is not UTF-8") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise _unreadable(path, f"{line}{error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise _unreadable(path, " ".join(str(error).split())) from None
+    config = content.get("config") or {} if isinstance(content, dict) else None
+    if not isinstance(config, dict):
+        raise _unreadable(path, "it has no `config:` with a mapping of keys to values")
+    return {**content, "config": config}
+
+
+def _unreadable(path: Path, why: str) -> ConfigError:
+    return ConfigError(path.name, "the file", "a stack file", "Correct the file", sentence=f": {why}")
 
 
 def from_file(path: Path) -> StackConfig:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 from ops.project import copy_project
+from ops.told import without_noise
 
 ROOT = Path(__file__).resolve().parents[2]
 QUIETLY = ("--yes", "--skip-preview", "--suppress-outputs", "--suppress-progress")
@@ -33,17 +35,20 @@ def run(
     """Runs a command; its output goes to the terminal, or comes back when `show` is off."""
     if show:
         print(f"$ {shlex.join(command)}", flush=True)
+    engine = command[0] == "pulumi"
     done = subprocess.run(
         command,
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=None if show else subprocess.PIPE,
-        stderr=None if show else subprocess.PIPE,
+        stderr=None if show and not engine else subprocess.PIPE,
         text=True,
         timeout=timeout,
         check=False,
     )
+    if show and engine:
+        print(without_noise(done.stderr), end="", file=sys.stderr, flush=True)
     if done.returncode not in ok:
         raise DemoError(f"`{shlex.join(command)}` ended with {done.returncode}\n{done.stdout or ''}{done.stderr or ''}")
     return done.stdout or ""

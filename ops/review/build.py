@@ -12,6 +12,7 @@ from ops.review.diffs import properties
 from ops.review.document import Preview, Step
 from ops.review.models import SEVERITIES, Change, Finding, Review, StackReview
 from ops.review.values import clean
+from ops.told import advice
 from tidemill import prices as known_prices
 
 # A replacement is three steps to the engine, and one change to a reviewer.
@@ -54,7 +55,7 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
         region=preview.region,
         environment=preview.environment,
         failed=preview.exit_code != 0,
-        errors=tuple(clean(line) for line in preview.told),
+        errors=tuple(clean(line) for line in [*preview.told, *advice(preview.told)]),
         counts=dict(sorted(counts.items())),
         findings=tuple(sorted((_clean(finding) for finding in found), key=_place)),
         fleets=fleets,

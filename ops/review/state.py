@@ -10,6 +10,7 @@ from ops.review.diffs import at, parts, properties
 from ops.review.document import Step
 from ops.review.models import Finding
 from ops.review.values import is_unknown
+from ops.told import remedy
 
 HOLDS = {
     "aws:s3/bucket:Bucket": "the bucket and every object in it",
@@ -88,7 +89,9 @@ def _why(step: Step) -> tuple[str, ...]:
 
 
 def _stopped(step: Step) -> tuple[str, ...]:
-    return ("It is protected: the engine stops here." if step.stopped else "It is not protected: up does this.",)
+    if not step.stopped:
+        return ("It is not protected: up does this.",)
+    return (f"It is protected: the engine stops here. {remedy(step.type, step.name)}",)
 
 
 def _unprotected(step: Step) -> Iterator[Finding]:

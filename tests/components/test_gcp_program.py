@@ -234,7 +234,7 @@ def test_a_stack_without_a_place_is_refused_before_anything_is_asked(key: str, m
             monkeypatch.delenv(name, raising=False)
     values = {name: value for name, value in settings("demo-gcp").items() if name != key}
     recorder = Recorder()
-    with pytest.raises(pulumi.RunError, match=rf"^{key}: nothing is refused\. Allowed: the \w+ of the pipeline"):
+    with pytest.raises(pulumi.RunError, match=rf"^{key} is missing; it is required\. `pulumi config set {key}"):
         run_program(values, recorder=recorder)
     assert recorder.resources == []
     monkeypatch.setenv(VARIABLES[key][0], {"gcp:project": "elsewhere", "gcp:region": "europe-west1"}[key])

@@ -166,6 +166,21 @@ def test_more_scratch_is_a_new_template_that_groups_take_without_a_machine_being
     assert {group["updatePolicy"]["type"] for group in after} == {"OPPORTUNISTIC"}
 
 
+def test_a_queue_goes_as_documented(project, google):
+    """docs/upgrading.md, "Taking a queue away". One repository holds the images of all queues, so none goes with it."""
+    without = google.names()
+    with project.config() as config:
+        config["tidemill:queues"]["nightly"] = {"images": {"default": "registry://digest:1.0.0"}}
+        config["tidemill:allow"] = ["purge"]
+    project.up().ok()
+    with project.config() as config:
+        del config["tidemill:queues"]["nightly"]
+        del config["tidemill:allow"]
+    project.up().ok()
+    assert sorted(google.names() - without) == []
+    assert project.up("--expect-no-changes").ok().plan == []
+
+
 def test_destroy_stops_while_purge_is_not_allowed_and_names_the_key(project, google):
     there = google.names()
     # Without the preview that would have stopped it, too: what is not protected would be gone by then.

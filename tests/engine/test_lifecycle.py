@@ -6,6 +6,7 @@ table of replacements is taken from the real provider; they do not show what AWS
 
 from __future__ import annotations
 
+import datetime
 import subprocess
 import sys
 
@@ -111,15 +112,15 @@ def test_another_image_beside_it_is_another_definition(project):
     ]
 
 
-def test_a_queue_is_changed_and_brought_up_in_one_command(project, cloud):
-    """`python -m ops queue --up`, the Automation API; its stacks/ are those of the copy of the project here."""
+def ops_queue(project, *words: str) -> tuple[int, str]:
+    """`python -m ops queue`; its stacks/ are those of the copy of the project here."""
     program = (
         "import sys; from pathlib import Path; from ops import project; from ops.__main__ import main\n"
         "project.ROOT = Path.cwd(); project.STACKS = project.ROOT / 'stacks'\n"
-        "main(['queue', 'set', '--stack', 'demo-aws', 'cpu', 'capacity[0].max_cpus=24', '--up'])"
+        "main(['queue', *sys.argv[1:], '--stack', 'demo-aws'])"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, *words],
         cwd=project.folder,
         env=project.env | {"PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
@@ -132,10 +133,61 @@ def test_a_queue_is_changed_and_brought_up_in_one_command(project, cloud):
         output, _ = process.communicate(timeout=180)
     finally:
         end_session(process)
-    assert process.returncode == 0, output
+    return process.returncode, output
+
+
+def test_a_queue_is_changed_and_brought_up_in_one_command(project, cloud):
+    code, output = ops_queue(project, "set", "cpu", "capacity[0].max_cpus=24", "--up")
+    assert code == 0, output
     assert "max_cpus: 24" in output
     (environment,) = client(cloud.env, "batch").describe_compute_environments()["computeEnvironments"]
     assert environment["computeResources"]["maxvCpus"] == 24
+    assert project.up("--expect-no-changes").ok().plan == []
+
+
+def test_an_image_is_renamed_and_a_queue_goes_as_documented(project, cloud):
+    """docs/upgrading.md, "Taking a queue away". The images stay: a repository that no image names any more is kept."""
+
+    def there() -> tuple[set[str], int]:
+        repositories = client(cloud.env, "ecr").describe_repositories()["repositories"]
+        queues = client(cloud.env, "batch").describe_job_queues()["jobQueues"]
+        return {each["repositoryName"].partition("/")[2] for each in repositories}, len(queues)
+
+    def allow(*keys: str) -> None:
+        """The policies of this environment demand protection, as those of production do."""
+        rules = ("aws-batch-compute-environment-protect", "aws-batch-job-queue-protect") if keys else ()
+        until = str(datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(7))
+        with project.config() as config:
+            config["tidemill:allow"] = list(keys)
+            config["tidemill:waivers"] = [
+                {"rule": rule, "reason": "The nightly queue goes", "until": until} for rule in rules
+            ]
+
+    worker, _ = there()
+    with project.config() as config:
+        config[QUEUE]["cpu"]["images"]["named"] = "registry://preprocess:1.0.0"
+        config[QUEUE]["nightly"] = {"images": {"default": "registry://digest:1.0.0"}}
+    project.up().ok()
+    assert there() == ({*worker, "preprocess", "digest"}, 2)
+    code, output = ops_queue(project, "set", "cpu", "images.named=registry://embedder:1.0.0")
+    assert (code, "keeps it with its images" in output) == (0, True), output
+
+    # The key alone lifts nothing yet: the preview stops, and nothing has gone half-way.
+    allow("replace")
+    path = project.folder / "stacks" / "Pulumi.demo-aws.yaml"
+    before = path.read_text()
+    code, output = ops_queue(project, "remove", "nightly", "--up")
+    assert code == 1, output
+    assert "demo-local-nightly-queue is protected. To give it up, set tidemill:allow: [replace]" in output
+    assert there() == ({*worker, "preprocess", "digest"}, 2)
+    path.write_text(before)
+
+    project.up().ok()
+    code, output = ops_queue(project, "remove", "nightly", "--up")
+    assert code == 0, output
+    assert there() == ({*worker, "preprocess", "digest", "embedder"}, 1)
+    allow()
+    project.up().ok()
     assert project.up("--expect-no-changes").ok().plan == []
 
 

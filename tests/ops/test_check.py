@@ -1,5 +1,7 @@
 """`python -m ops check` on stack files. The wrong values themselves are in tests/unit/bad_stack_configs.yaml."""
 
+import datetime
+
 import pytest
 from click.testing import CliRunner
 
@@ -15,6 +17,10 @@ config:
 """
 
 
+TODAY = datetime.datetime.now(datetime.UTC).date()
+WAIVER = f"  tidemill:waivers: [{{rule: aws-s3-bucket-close, reason: It takes a while, until: {TODAY}}}]\n"
+
+
 @pytest.fixture
 def stacks(tmp_path, monkeypatch):
     monkeypatch.setattr(project, "STACKS", tmp_path)
@@ -28,24 +34,29 @@ def run(*arguments):
 
 
 def test_the_committed_stacks_are_right():
-    assert run() == (0, "11 stack files are right.\n")
+    assert run() == (0, "All 11 stack files are valid.\n")
 
 
 def test_one_stack_is_named(stacks):
     (stacks / "Pulumi.wrong.yaml").write_text("config: [")
-    assert run("vision-dev") == (0, "Pulumi.vision-dev.yaml is right.\n")
+    assert run("vision-dev") == (0, "Pulumi.vision-dev.yaml is valid.\n")
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         (GOOD.replace("cpu:", "CPU:"), "tidemill:queues.CPU: "),
-        (GOOD.replace("  aws:region: us-west-2\n", ""), "config: 'aws:region' is a required property"),
+        (GOOD.replace("  aws:region: us-west-2\n", ""), "aws:region is missing; it is required, such as us-west-2."),
         (GOOD.replace("us-west-2", "us-west-2a"), "aws:region: 'us-west-2a' does not match"),
         (GOOD.replace("us-west-2", "2"), "aws:region: 2 is not of type 'string'"),
-        (GOOD + "  tidemill:team: other\n", "the key 'tidemill:team' twice"),
-        (GOOD + "  tidemill:cloud: gcp\n", "'gcp:project' is a required property"),
-        ("config:\n", "tidemill:team: nothing"),
+        (GOOD + "  tidemill:team: other\n", ": line 6: the key `tidemill:team` is there twice. Correct the file."),
+        (GOOD + "  tidemill:cloud: gcp\n", "gcp:project is missing; it is required, such as vision-dev."),
+        ("config:\n", "tidemill:team is missing; it is required."),
+        ("config: [\n", ": line 2: "),
+        ("config: 3\n", "it has no `config:` with a mapping of keys to values"),
+        (GOOD.replace("team: vision", "team: zoo"), 'tidemill:team: "zoo" is refused. Allowed: the team that the file'),
+        (GOOD.replace("preprocess:1", "preprocess:latest"), "a tag that stays with one image"),
+        (GOOD + WAIVER, "Allowed: a rule of docs/policies.md. Did you mean aws-s3-bucket-closed?"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_2(stacks, content, says):
@@ -66,6 +77,9 @@ def test_two_files_of_one_pipeline_are_told_and_other_regions_are_not(stacks):
         "Pulumi.vision-two.yaml: tidemill:team: the pipeline vision-dev in us-west-2 is Pulumi.vision-dev.yaml already."
         " Allowed: a team and environment once a region. Rename one of them, or remove the file.\n"
     )
+    code, output = run("vision-dev")
+    assert code == 2
+    assert "Pulumi.vision-dev.yaml: tidemill:team: the pipeline vision-dev in us-west-2 is Pulumi.vision-two" in output
 
 
 def test_a_stack_that_is_not_there_is_the_callers_mistake(stacks):

@@ -1,6 +1,7 @@
 """Drift as it is told. A script stands for pulumi; tests/engine/test_ci.py lets the engine see it."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from click.testing import CliRunner
@@ -43,8 +44,8 @@ class Recorded(GitHub):
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    def run(steps: list | None, *arguments: str, code: int = 0, said: dict | None = None):
-        out = "" if steps is None else json.dumps({"steps": steps})
+    def run(steps: list | None, *arguments: str, code: int = 0, said: dict | None = None, diagnostics: Sequence = ()):
+        out = "" if steps is None else json.dumps({"steps": steps, "diagnostics": diagnostics})
         (tmp_path / "out").write_text(out)
         (tmp_path / "said").write_text(json.dumps({"policyEvent": said}) + "\n" if said else "")
         script = tmp_path / "pulumi"
@@ -92,6 +93,13 @@ def test_what_cannot_be_told_is_neither_drift_nor_clean(run, monkeypatch, steps)
     assert done.exit_code == 1
     assert github.calls == []
     assert "Error: " in done.output
+
+
+def test_what_protection_keeps_from_being_told_says_what_to_do(run):
+    message = f'error: resource "{BUCKET}" cannot be deleted\nbecause it is protected. To unprotect ...'
+    done = run(STILL, code=255, diagnostics=[{"severity": "error", "message": message}])
+    assert done.exit_code == 1
+    assert "vision-prod-store-bucket is protected. To give it up, set tidemill:allow: [purge]" in done.output
 
 
 def test_an_issue_is_opened_by_drift_and_closed_without(run, monkeypatch):

@@ -20,6 +20,7 @@ echo "$PWD|$PULUMI_BACKEND_URL|$*"
 exit "$EXIT"
 """
 URN = "urn:pulumi:vision-prod::tidemill::aws:s3/bucket:Bucket::open"
+REPOSITORY = "urn:pulumi:vision-prod::tidemill::aws:ecr/repository:Repository::vision-prod-registry-old"
 STEP = {"op": "create", "urn": URN, "newState": {"inputs": {}, "stackTrace": [{}], "sourcePosition": "project:///x"}}
 SAID = {"policyName": "b", "enforcementLevel": "mandatory", "message": "close it\n", "resourceUrn": URN}
 JSON_PULUMI = f"""#!/bin/sh
@@ -63,7 +64,40 @@ def test_on_a_login_it_runs_in_the_repository_with_the_callers_backend_and_the_p
     where, backend, command = done.stdout.strip().split("|")
     assert (where, backend) == (str(ROOT), "s3://team-state")
     assert command.startswith("preview --stack vision-prod --diff --non-interactive --policy-pack ")
-    assert command.split()[5:] == policy_options("prod")
+    assert command.split()[5:-2] == policy_options("prod")
+
+
+def test_a_preview_ends_with_what_matters_and_without_noise(tmp_path):
+    stopped = f'resource "{REPOSITORY}" cannot be deleted\\nbecause it is protected. To unprotect the resource, ...'
+    events = [
+        {"policyEvent": {**SAID, "policyName": "a", "enforcementLevel": "advisory", "message": "rule\\nwhy\\n"}},
+        {"policyEvent": SAID},
+        {"diagnosticEvent": {"severity": "error", "message": stopped}},
+    ]
+    log = "".join(f"'{json.dumps(event)}' " for event in events).replace("\\\\n", "\\n")
+    noise = "warning: using pulumi-language-python from $PATH at /somewhere"
+    script = f"""#!/bin/sh
+while [ "$1" != --event-log ]; do shift; done
+printf '%s\\n' {log} > "$2"
+echo 'hundreds of lines'
+echo '{noise}' >&2
+echo 'warning: something else' >&2
+exit "$EXIT"
+"""
+    done = ops(tmp_path, "preview", "--stack", "vision-prod", "--on", "login", code=1, pulumi=script)
+    assert done.returncode == 1
+    assert done.stderr == "warning: something else\n"
+    *lines, advice = done.stdout.splitlines()
+    assert lines == [
+        "hundreds of lines",
+        "Violations: 1 mandatory, 1 advisory",
+        "  mandatory  b  open: close it",
+        "  advisory  a  open: why",
+    ]
+    kept = (
+        "vision-prod-registry-old is protected. To keep it and its images, add old to tidemill:registry.repositories;"
+    )
+    assert advice.startswith(kept)
 
 
 def test_the_policy_pack_is_configured_by_environment(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from ops import project, stack_files
 from ops.queue import queue
 
 DIGEST = "docker.io/a/b@sha256:" + 64 * "0"
+REPOSITORIES = {"cpu": "preprocess", "gpu": "embed", "big": "assemble"}
 FILE = """\
 # yaml-language-server: $schema=schema.json
 # The vision team.
@@ -148,13 +149,33 @@ def test_one_key_is_set_and_nothing_else_changes(path, setting, lines):
 def test_a_queue_goes_with_its_comments_and_leaves_the_others_theirs(path, name, lines):
     code, said, output = run("remove", name)
     assert code == 0, output
-    gone = [line[2:].strip() for line in changed(path)]
-    assert all(line.startswith("-") for line in changed(path))
+    *lost, kept = changed(path)
+    gone = [line[2:].strip() for line in lost]
+    assert all(line.startswith("-") for line in lost)
+    assert kept == f"+   tidemill:registry: {{repositories: [{REPOSITORIES[name]}]}}"
     assert len(gone) in (len(lines), len(lines) - 1)
     for line in gone:
         assert any(line.startswith(start) for start in lines)
     assert name not in from_file(path).queues
     assert "set tidemill:allow: [replace] and run `pulumi up` once" in said
+
+
+@pytest.mark.parametrize(
+    ("registry", "kept"),
+    [
+        ("", "tidemill:registry: {repositories: [preprocess]}"),
+        ("  tidemill:registry: {keep_images: 5}\n", "tidemill:registry: {keep_images: 5, repositories: [preprocess]}"),
+        ("  tidemill:registry: {repositories: [old]}\n", "tidemill:registry: {repositories: [old, preprocess]}"),
+    ],
+)
+def test_another_image_keeps_the_repository_of_the_one_before(path, registry, kept):
+    """The engine would stop at it: it is protected, with the images in it."""
+    path.write_text(FILE.replace("encryptionsalt", f"  # tidemill:registry: {{}}\n{registry}encryptionsalt"))
+    code, said, output = run("set", "cpu", "images.default=registry://embedder:1.0.0")
+    assert code == 0, output
+    assert kept in path.read_text()
+    assert "No image names the repository preprocess any more. tidemill:registry.repositories keeps it" in said
+    assert "keeps it" not in run("set", "cpu", "images.default=registry://embedder:2.0.0")[1], "another tag"
 
 
 def test_nothing_is_said_of_protection_where_replacing_is_allowed(path):
@@ -196,7 +217,7 @@ def test_what_is_so_already_is_said(path):
         (["set", "cpu", "scratch=20"], "Did you mean 'scratch_gib'?"),
         (["set", "cpu", "capacity[2].max_cpus=20"], "capacity.2: there is nothing at 2"),
         (["set", "cpu", "scratch_gib=null"], "there is nothing at 'scratch_gib'"),
-        (["set", "cpu", "images=null"], "tidemill:queues.cpu.images: nothing is refused"),
+        (["set", "cpu", "images=null"], "tidemill:queues.cpu.images is missing; it is required"),
         (["set", "cpu", "item.cpus.more=1"], "there is nothing at 'more'"),
         (["set", "gpu", "item.gpus=0"], "either families with GPUs and an item with item.gpus"),
         (["remove", "cpy"], "no such queue. Queues: cpu, gpu, big."),

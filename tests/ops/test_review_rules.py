@@ -53,7 +53,9 @@ def test_it_says_whether_protection_stops_the_engine():
         found = step("replace", BUCKET, old={}, new={}, diff={"bucket": "update-replace"}, protect=(was, is_))
         return told(found, kind="state-lost")[0].details
 
-    assert "It is protected: the engine stops here." in lines(True, True)
+    assert lines(True, True)[-1].startswith(
+        "It is protected: the engine stops here. To give it up, set tidemill:allow: [p"
+    )
     assert "It is not protected: up does this." in lines(True, False)
     assert "It is not protected: up does this." in lines(False, False)
 

@@ -5,6 +5,7 @@ They prove what we refuse, not that AWS accepts the rest.
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,10 +102,14 @@ def test_one_line_with_key_value_allowed_and_what_to_do(case: dict[str, Any]):
     line = str(caught.value)
     assert "\n" not in line
     assert caught.value.key == case["key"]
-    assert line.startswith(f"{case['key']}: ")
-    before, _, after = line.partition(" is refused. Allowed: ")
-    assert case["value"] in before.removeprefix(f"{case['key']}: ")
-    assert case["allowed"] in after
+    if "says" in case:
+        before, _, after = line.partition(". ")
+        assert before.removeprefix(case["key"]).lstrip(": ") == case["says"]
+    else:
+        assert line.startswith(f"{case['key']}: ")
+        before, _, after = line.partition(" is refused. Allowed: ")
+        assert case["value"] in before.removeprefix(f"{case['key']}: ")
+        assert case["allowed"] in after
     assert case["hint"] in after
 
 
@@ -152,18 +157,24 @@ def test_an_unknown_key_is_told_before_what_follows_from_it():
 @pytest.mark.parametrize(
     ("write", "words"),
     [
-        (lambda path: None, "FileNotFoundError"),
-        (lambda path: path.write_bytes(b"\xff\xfe\x00"), "UnicodeDecodeError"),
-        (lambda path: path.write_text("config: [unclosed"), "ParserError"),
-        (lambda path: path.write_text("- a list"), "AttributeError"),
-        (lambda path: path.write_text("config:\n  a: 1\n b: 2\n"), "line 3, column 2"),
-        (lambda path: path.write_text("config:\n\ta: 1\n"), "line 2, column 1"),
-        (lambda path: path.write_text("config:\n  a: 1\n  b: 2\n  a: 3\n"), "the key 'a' twice.*line 4, column 3"),
-        (lambda path: path.write_text("config: {}\nconfig: {}\n"), "the key 'config' twice.*line 2"),
-        (lambda path: path.write_text("config: {q: {images: {default: x, default: y}}}"), "the key 'default' twice"),
-        (lambda path: path.write_text("config: &a {b: *c}"), "ComposerError"),
-        (lambda path: path.write_text("config: !!python/object:os.system {}"), "ConstructorError"),
-        (lambda path: path.write_text("config: [a, b]"), "AttributeError"),
+        (lambda path: None, "it cannot be read: No such file"),
+        (lambda path: path.write_bytes(b"\xff\xfe\x00"), "it is not UTF-8"),
+        (lambda path: path.write_text("config: [unclosed"), "line 1: expected"),
+        (lambda path: path.write_text("- a list"), "it has no `config:`"),
+        (lambda path: path.write_text("config:\n  a: 1\n b: 2\n"), "line 3: "),
+        (lambda path: path.write_text("config:\n\ta: 1\n"), "line 2: "),
+        (lambda path: path.write_text("config:\n  a: 1\n  b: 2\n  a: 3\n"), "line 4: the key `a` is there twice"),
+        (lambda path: path.write_text("config: {}\nconfig: {}\n"), "line 2: the key `config` is there twice"),
+        (
+            lambda path: path.write_text("config: {q: {images: {default: x, default: y}}}"),
+            "line 1: the key `default` is there twice",
+        ),
+        (lambda path: path.write_text("config: &a {b: *c}"), "line 1: found undefined alias"),
+        (
+            lambda path: path.write_text("config: !!python/object:os.system {}"),
+            "line 1: could not determine",
+        ),
+        (lambda path: path.write_text("config: [a, b]"), "it has no `config:`"),
         (lambda path: path.write_text("config: {'tidemill:team': 'x y'}"), "tidemill:team"),
     ],
     ids=[
@@ -202,7 +213,7 @@ def test_checking_the_file_says_that_line_alone(case: dict[str, Any], tmp_path: 
     path = tmp_path / "Pulumi.x.yaml"
     path.write_text(yaml.safe_dump({"config": {f"tidemill:{key}": value for key, value in built(case).items()}}))
     (line,) = problems([path])
-    assert line.startswith(f"Pulumi.x.yaml: {case['key']}: ")
+    assert re.match(rf"Pulumi\.x\.yaml: {re.escape(case['key'])}(:| is missing)", line)
 
 
 ANYTHING = st.recursive(

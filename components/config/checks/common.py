@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from components import machines
 from components.config.checks.images import check_worker
-from components.config.errors import ConfigError, key_path, nearest, shown
+from components.config.errors import ConfigError, key_path, missing, nearest, shown
 from components.config.models import StackConfig
 from components.config.queue_models import Queue
 
@@ -84,7 +84,7 @@ def check_all_set(path: Sequence[str], model: BaseModel, keys: Sequence[str]) ->
     for key in keys:
         if getattr(model, key) is None:
             hint = re.sub(r"^(AWS|GCP): ", "", type(model).model_fields[key].description or "").rstrip(".")
-            raise ConfigError(key_path([*path, key]), "nothing", "a value, the key has no default", hint)
+            raise missing(key_path([*path, key]), hint)
 
 
 def check_values(

@@ -66,6 +66,13 @@ def check_images(config: StackConfig, path: tuple[str, ...], queue: Queue) -> No
                 "shared:// (a shared one), or host/name@sha256:<64 hex digits>",
                 "Pin the image: `crane digest <image>` or `docker buildx imagetools inspect <image>` prints its digest",
             )
+        if image.endswith(":latest"):
+            raise ConfigError(
+                key_path([*path, "images", name]),
+                shown(image),
+                "a tag that stays with one image, such as 1.4.1, or a digest",
+                "Tags of the registry are immutable, so that latest could be pushed once and never again",
+            )
         _check_shared(config, (*path, "images", name), image)
 
 

@@ -21,9 +21,10 @@ def check_waivers(config: StackConfig) -> None:
         if waiver.until < today:
             raise ConfigError(
                 key_path([*here, "until"]),
-                f"{waiver.until}, which is past: the waiver of {waiver.rule} has ended",
-                f"today ({today}) or later",
-                "Remove the waiver and obey the rule, or give a new day and say why it takes longer",
+                str(waiver.until),
+                "today or later",
+                "Remove the waiver and obey the rule, or set a later day and say why it takes longer",
+                sentence=f": the waiver of {waiver.rule} ended on {waiver.until}",
             )
         if (waiver.until - today).days > LONGEST_DAYS:
             raise ConfigError(

@@ -1,0 +1,85 @@
+"""What the engine told, for people: policies that are violated, and what to do where protection stopped it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+_PROTECTED = re.compile(r'resource "(urn:pulumi:[^"]+)"[^"]*protect', re.DOTALL)
+_REPLACEABLE = (
+    "aws:batch/computeEnvironment:ComputeEnvironment",
+    "aws:batch/jobQueue:JobQueue",
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
+)
+"""What `tidemill:allow: [replace]` lifts the protection of."""
+_REPOSITORY = "aws:ecr/repository:Repository"
+_NOISE = re.compile(r"warning: using pulumi-\S+ from \$PATH at ")
+_MANDATORY = ("mandatory", "remediate")
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    """The events that matter here, of the engine's event log."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if '"policyEvent"' in line or '"diagnosticEvent"' in line]
+
+
+def policies(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the policy pack said, mandatory or not, in an order that does not depend on the run."""
+    told = [event["policyEvent"] for event in found if "policyEvent" in event]
+    rows = [
+        {
+            "rule": event["policyName"],
+            "level": event["enforcementLevel"],
+            "severity": event.get("severity"),
+            "urn": event.get("resourceUrn"),
+            "message": event["message"].strip(),
+        }
+        for event in told
+    ]
+    return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+
+
+def summary(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The end of a preview, after hundreds of lines: violations once more, the mandatory first, and advice."""
+    said = sorted(policies(found), key=lambda row: row["level"] not in _MANDATORY)
+    if said:
+        mandatory = sum(row["level"] in _MANDATORY for row in said)
+        yield f"Violations: {mandatory} mandatory, {len(said) - mandatory} advisory"
+    for row in said:
+        # The first line is the rule's own sentence; what is wrong here follows it.
+        message = " ".join(row["message"].split("\n", 1)[-1].split())
+        name = (row["urn"] or "").split("::", 3)[-1]
+        yield f"  {row['level']}  {row['rule']}  {name}: {message}"
+    yield from advice(event["diagnosticEvent"]["message"] for event in found if "diagnosticEvent" in event)
+
+
+def advice(messages: Iterable[str]) -> list[str]:
+    """What to do, for each protected resource that the engine's messages say it would not delete or replace."""
+    urns = [urn for message in messages for urn in _PROTECTED.findall(message)]
+    return [f"{urn.split('::', 3)[3]} is protected. {remedy(*urn.split('::', 3)[2:])}" for urn in dict.fromkeys(urns)]
+
+
+def remedy(kind: str, name: str) -> str:
+    """How a protected resource is kept or given up.
+
+    Args:
+        kind: Its type, or the types of its parents and its own as in a URN.
+        name: Its logical name.
+    """
+    kind = kind.rpartition("$")[2]
+    lift = "replace" if kind in _REPLACEABLE else "purge"
+    give_up = f"set tidemill:allow: [{lift}] and run `pulumi up` before the change that removes it"
+    if kind == _REPOSITORY:
+        repository = name.partition("-registry-")[2] or name
+        return (
+            f"To keep it and its images, add {repository} to tidemill:registry.repositories; to delete both, {give_up}."
+        )
+    return f"To give it up, {give_up}."
+
+
+def without_noise(text: str) -> str:
+    """The engine's messages without those about where it found its plugins."""
+    return "".join(line for line in text.splitlines(keepends=True) if not _NOISE.search(line))
