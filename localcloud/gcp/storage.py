@@ -10,6 +10,7 @@ import base64
 import email
 import json
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import formatdate
@@ -31,6 +32,7 @@ XML_CODES = {400: "InvalidArgument", 401: "AuthenticationRequired", 403: "Access
              500: "InternalError", 501: "NotImplemented"}  # fmt: skip
 """https://cloud.google.com/storage/docs/xml-api/reference-status"""
 PAGE = 1000
+BURST = 5.0
 XML_LIST = {"list-type", "prefix", "delimiter", "start-after", "continuation-token", "max-keys"}
 JSON_LIST = {
     "prefix",
@@ -61,6 +63,7 @@ class Storage:
         self._site = site
         self.objects = Objects(site.state / "objects", site.clock.now)
         self._faults = Faults(FAULTS)
+        self._pails: dict[tuple[str, str], float] = {}
         self.controls = {"faults": self._faults.control}
 
     def handle(self, request: Request) -> Response | None:
@@ -131,7 +134,18 @@ class Storage:
         there = self.objects.get(bucket, name)
         if there and demanded in (None, there.generation):
             self._check(request, "delete", bucket, name)
+            self._keep_pace(bucket, name)
         return self.objects.put(bucket, name, content, demanded)
+
+    def _keep_pace(self, bucket: str, name: str) -> None:
+        """Cloud Storage takes one write a second for each name (https://cloud.google.com/storage/quotas#objects), and
+        may refuse more. The seconds are the wall's, whose clock writers go by; how long a burst it bears is a guess."""
+        now, key = time.monotonic(), (bucket, name)
+        # Each write fills a pail that loses one a second.
+        self._pails = {held: pail for held, pail in self._pails.items() if pail > now}
+        if self._pails.get(key, now) > now + BURST:
+            raise ApiError(429, FAULTS["429"])
+        self._pails[key] = self._pails.get(key, now) + 1
 
     def _remove(self, request: Request, bucket: str, name: str) -> Response:
         self._existing(request, bucket, name, "delete")

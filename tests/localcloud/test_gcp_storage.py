@@ -16,6 +16,11 @@ from obstore.store import GCSStore
 from localcloud.gcp.objects import Content, Objects
 from localcloud.gcp.serve import Daemon, parse
 from localcloud.gcp.storage import Storage
+from tidemill.errors import StoreError
+from tidemill.ledger import attempts
+from tidemill.ledger.attempts import MarkerWriter, read_past
+from tidemill.ledger.names import Place
+from tidemill.store import Store
 
 OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
 WORKER = "worker@localcloud-project.iam.gserviceaccount.com"
@@ -234,3 +239,21 @@ def test_calls_fail_as_asked_with_or_without_having_written(daemon: Daemon) -> N
     assert storage.controls["faults"]({"clear": True}) == []
     with pytest.raises(ValueError, match="none of"):
         storage.controls["faults"]({**fault, "answer": "418"})
+
+
+def test_a_name_takes_one_write_a_second(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a short burst. What a careful attempt writes keeps that pace by names of its own."""
+    monkeypatch.setattr("tidemill.store._PAUSES", ())
+    held = Store(store(daemon), "gs://bucket")
+    marker = MarkerWriter(held, Place("j", 0, 0), "a1", delivery=1, backend={})
+
+    def mark(times: int) -> None:
+        for item in range(times):
+            marker.write([item], alone=True)
+
+    mark(30)
+    past = read_past(held, [Place("j", 0, 0)])
+    assert (past.attempts, dict(past.deaths)) == (1, {29: 1})
+    monkeypatch.setattr(attempts, "REST_SECONDS", 0.0)
+    with pytest.raises(StoreError, match="429"):
+        mark(10)
