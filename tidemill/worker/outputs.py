@@ -30,9 +30,9 @@ class _Place(NamedTuple):
     name: str
     """In the output folder, with a trailing slash; empty for the folder itself."""
     real: str
-    """Its path without links."""
+    """Its path from the output folder on, without links."""
     above: tuple[str, ...]
-    """Real paths of the folders whose links led here."""
+    """The same of the folders whose links led here."""
 
 
 def output_files(folder: Path) -> Iterator[tuple[str, str]]:
@@ -55,13 +55,12 @@ def output_files(folder: Path) -> Iterator[tuple[str, str]]:
         raise ItemError("output", "the output folder is gone: the program removed or moved it", final=True) from None
     if not stat.S_ISDIR(mode):
         raise ItemError("output", "the program replaced the output folder by something else", final=True)
-    root = os.path.realpath(top)
-    waiting, count = [_Place("", root, ())], 0
+    waiting, count = [_Place("", "", ())], 0
     while waiting:
         place = waiting.pop()
         with os.scandir(f"{top}/{place.name}") as entries:
             for entry in entries:
-                found = _look(entry, place, root)
+                found = _look(entry, place, top)
                 if found is not None:
                     waiting.append(found)
                     continue
@@ -71,11 +70,11 @@ def output_files(folder: Path) -> Iterator[tuple[str, str]]:
                 yield entry.path, place.name + entry.name
 
 
-def _look(entry: os.DirEntry[str], place: _Place, root: str) -> _Place | None:
+def _look(entry: os.DirEntry[str], place: _Place, top: str) -> _Place | None:
     """The folder that an entry is, or None for a file; anything else is refused."""
     name = place.name + entry.name
     if entry.is_symlink():
-        return _follow(entry.path, name, place, root)
+        return _follow(entry.path, name, place, top)
     if entry.is_dir(follow_symlinks=False):
         return _Place(f"{name}/", f"{place.real}/{entry.name}", place.above)
     if not entry.is_file(follow_symlinks=False):
@@ -83,8 +82,8 @@ def _look(entry: os.DirEntry[str], place: _Place, root: str) -> _Place | None:
     return None
 
 
-def _follow(path: str, name: str, place: _Place, root: str) -> _Place | None:
-    target = os.path.realpath(path)
+def _follow(path: str, name: str, place: _Place, top: str) -> _Place | None:
+    root, target = os.path.realpath(top), os.path.realpath(path)
     if not _is_in(target, root):
         _refuse(name, "is a link that leads outside the output folder")
     try:
@@ -97,6 +96,7 @@ def _follow(path: str, name: str, place: _Place, root: str) -> _Place | None:
         return None
     if not stat.S_ISDIR(mode):
         _refuse_kind(name, mode)
+    target = target[len(root) :]
     above = (*place.above, place.real)
     if any(_is_in(one, target) for one in above):
         _refuse(name, "is a link to a folder that contains it")

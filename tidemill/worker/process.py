@@ -277,7 +277,8 @@ class Programs:
                 seen.update(left)
                 for pid in left:
                     _kill_and_reap(pid)
-            self._owners = {pid: self._owners[pid] for pid in self._owners.keys() & self._orphans()}
+            if self._owners:
+                self._owners = {pid: self._owners[pid] for pid in self._owners.keys() & self._orphans()}
             return bool(seen)
 
     def _is_left(self, pid: int, mark: bytes) -> bool:
