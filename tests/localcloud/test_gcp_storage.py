@@ -255,5 +255,5 @@ def test_a_name_takes_one_write_a_second(daemon: Daemon, monkeypatch: pytest.Mon
     past = read_past(held, [Place("j", 0, 0)])
     assert (past.attempts, dict(past.deaths)) == (1, {29: 1})
     monkeypatch.setattr(attempts, "REST_SECONDS", 0.0)
-    with pytest.raises(StoreError, match="429"):
+    with pytest.raises(StoreError, match="exceeded the rate limit"):
         mark(10)
