@@ -33,7 +33,7 @@ def aws() -> AwsBootstrap:
         # CI logs in to a stack's region, where the state need not be.
         backend = pulumi.Output.concat(account.backend_url, "?region=", Place(account).region)
         pulumi.export("ci", {"backend_url": backend, **login})
-        pulumi.export("permission_boundary", roles.boundary_arn)
+        pulumi.export("permission_boundaries", roles.boundary_arns)
     return account
 
 

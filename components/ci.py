@@ -18,6 +18,7 @@ ISSUER = "token.actions.githubusercontent.com"
 # https://cloud.google.com/iam/docs/workload-identity-federation#mapping
 _REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/[A-Za-z0-9._-]+")
 _BRANCH = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
+_BUCKETS = re.compile(r"[a-z0-9][a-z0-9.-]+[a-z0-9*]")
 
 
 class Ci(BaseModel):
@@ -43,3 +44,15 @@ class Ci(BaseModel):
     def deploy_subject(self, environment: str) -> str:
         """Of a job that GitHub lets into an environment, after whoever has to approve it."""
         return f"repo:{self.repository}:environment:{environment}"
+
+
+class AwsCiModel(Ci):
+    """What only an AWS account has."""
+
+    # They share an IAM policy, which has 6,144 characters.
+    buckets: Annotated[
+        list[Annotated[str, matching(_BUCKETS, "the name of a bucket, or its beginning and *, without s3://", 63)]],
+        unique,
+    ] = Field(
+        default=[], max_length=10, description="The data buckets that stacks may be granted beside their own stores."
+    )

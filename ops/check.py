@@ -1,5 +1,6 @@
 """`python -m ops check`: whether stack files are right, without an engine and without a cloud."""
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -46,7 +47,8 @@ def problems(paths: Sequence[Path], others: Sequence[Path] = ()) -> list[str]:
         others: Files that may be of the same pipeline as one of them; what is wrong with these is not told.
     """
     twice = {path: line for path, line in _twice([*others, *paths]).items() if path in paths}
-    found = {path: _problem(path) or twice.get(path) for path in paths}
+    environments = _environments([*others, *paths])
+    found = {path: _problem(path) or _crossing(path, environments) or twice.get(path) for path in paths}
     # Some errors begin with the file's name themselves.
     return [f"{path.name}: {line.removeprefix(f'{path.name}: ')}" for path, line in found.items() if line]
 
@@ -114,4 +116,37 @@ def _twice(paths: Iterable[Path]) -> dict[Path, str]:
                 f"tidemill:team: the pipeline {name} in {place[1]} is {other.name} already. Allowed: a team and "
                 "environment once a region. Rename one of them, or remove the file."
             )
+    return found
+
+
+def _crossing(path: Path, environments: set[str]) -> str | None:
+    """What a stack on AWS calls by a name that contains another environment: IAM's patterns go by names.
+
+    Source: components/aws/ci_policies.py (``*-dev-*``)
+    """
+    config = from_file(path)
+    if config.cloud != "aws":
+        return None
+    # Something named after the team alone begins with it.
+    named = {"team": f"{config.team}-{config.environment}-"}
+    for queue, settings in config.queues.items():
+        named |= {f"queues.{queue}": f"-{queue}-"}
+        named |= {f"queues.{queue}.images.{image}": f"-{image}-" for image in settings.images}
+    for key, name in named.items():
+        for other in sorted(environments - {config.environment}):
+            if f"-{other}-" in name:
+                return (
+                    f'tidemill:{key}: "{name.strip("-")}" is refused. Allowed: a name without -{other}-, an '
+                    f"environment of these stacks: the permissions of {other} are for names that contain it. Rename it."
+                )
+    return None
+
+
+def _environments(paths: Iterable[Path]) -> set[str]:
+    """The environments of stacks on AWS; a file that is wrong has none."""
+    found = set()
+    for path in paths:
+        with contextlib.suppress(ConfigError):
+            config = from_file(path)
+            found |= {config.environment} if config.cloud == "aws" else set()
     return found

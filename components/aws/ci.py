@@ -12,10 +12,11 @@ from components.aws.ci_policies import (
     deploy_statements,
     ground_statements,
     preview_statements,
+    wall_statements,
 )
 from components.aws.policy import Statement, document
 from components.base import as_args, token
-from components.ci import ISSUER, Ci
+from components.ci import ISSUER, AwsCiModel
 from components.config import part
 
 _AUDIENCE = "sts.amazonaws.com"
@@ -39,6 +40,9 @@ class AwsCiArgs:
     """The branch that nightly runs are of."""
     provider_arn: str | None = None
     """ARN of GitHub's identity provider where the account has one already: it can have only one."""
+    buckets: list[str] = field(default_factory=list)
+    """Names of the data buckets that stacks may use beside their own stores (`tidemill:data`), at most 10. A name may
+    end with `*`."""
     tags: dict[str, str] | None = None
     """Tags of everything that can carry tags."""
 
@@ -50,8 +54,8 @@ class AwsCi(pulumi.ComponentResource):
 
     Makes: an identity provider unless there is one; a role for previews, which reads, for pull requests and for the
     branch; a role for deploys of each environment, which jobs assume that GitHub lets into that environment; their
-    policies; and a permission boundary, which every role that a deploy makes must have. What each may is in
-    `components/aws/ci_policies.py`.
+    policies; and for each environment a permission boundary, which every role that its deploys make must have. What
+    each may is in `components/aws/ci_policies.py`; docs/access.md shows it call by call.
 
     Costs while idle: nothing.
 
@@ -75,31 +79,33 @@ class AwsCi(pulumi.ComponentResource):
     """What a preview logs in to."""
     deploy_role_arns: dict[str, pulumi.Output[str]]
     """What a deploy logs in to, by environment."""
-    boundary_arn: pulumi.Output[str]
-    """What stacks that CI deploys have as their `tidemill:permission_boundary`."""
+    boundary_arns: dict[str, pulumi.Output[str]]
+    """What stacks that CI deploys have as their `tidemill:permission_boundary`, by environment."""
 
     def __init__(self, name: str, args: AwsCiArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsCiArgs, args)
         super().__init__(token(AwsCi), name, None, opts)
-        ci = part(Ci, {key: getattr(args, key) for key in Ci.model_fields}, "ci")
+        ci = part(AwsCiModel, {key: getattr(args, key) for key in AwsCiModel.model_fields}, "ci")
         self._args, self._child = args, pulumi.ResourceOptions(parent=self)
         self._issuer = pulumi.Output.from_input(args.provider_arn or self._identity_provider())
         home = Home(Place(self), args.state_arn, args.key_arn, name)
-        boundary = self._policy("boundary", boundary_statements(home))
         reads, ground = self._policy("reads", preview_statements(home)), self._policy("ground", ground_statements(home))
         preview = self._role("preview", ci.preview_subjects, {"reads": reads})
-        self.preview_role_arn, self.boundary_arn = preview.arn, boundary.arn
-        self.deploy_role_arns = {}
+        self.preview_role_arn = preview.arn
+        self.deploy_role_arns, self.boundary_arns = {}, {}
         for environment in ci.environments:
+            boundary = self._policy(f"boundary-{environment}", boundary_statements(home, environment, ci.buckets))
             writes = self._policy(f"writes-{environment}", deploy_statements(home, environment, boundary.arn))
-            policies = {"reads": reads, "ground": ground, "writes": writes}
+            others = [each for each in ci.environments if each != environment]
+            wall = self._policy(f"wall-{environment}", wall_statements(home, environment, others))
+            policies = {"reads": reads, "ground": ground, "writes": writes, "wall": wall}
             role = self._role(f"deploy-{environment}", [ci.deploy_subject(environment)], policies)
-            self.deploy_role_arns[environment] = role.arn
+            self.deploy_role_arns[environment], self.boundary_arns[environment] = role.arn, boundary.arn
         self.register_outputs(
             {
                 "preview_role_arn": self.preview_role_arn,
                 "deploy_role_arns": self.deploy_role_arns,
-                "boundary_arn": self.boundary_arn,
+                "boundary_arns": self.boundary_arns,
             }
         )
 

@@ -50,7 +50,7 @@ _WRITE_NAMED = {
     "UntagResource",
     "s3": "CreateBucket DeleteBucket DeleteBucketPolicy ListBucketVersions PutBucketOwnershipControls PutBucketPolicy "
     "PutBucketPublicAccessBlock PutBucketTagging PutBucketVersioning PutEncryptionConfiguration "
-    "PutLifecycleConfiguration",
+    "PutLifecycleConfiguration TagResource UntagResource",
 }
 _NAMED = {
     "batch": [
@@ -61,9 +61,22 @@ _NAMED = {
     "ecr": ["ecr:*:{account}:repository/*-{environment}/*"],
     "firehose": ["firehose:*:{account}:deliverystream/*-{environment}-*"],
     "logs": ["logs:*:{account}:log-group:*-{environment}-*"],
-    "s3": ["s3:::*-{environment}-*"],
+    # As narrow as a store's name is: a wildcard also matches what follows a slash, the names of objects.
+    "s3": ["s3:::*-{environment}-store-bucket-*"],
 }
 """What a stack of an environment makes is called `<team>-<environment>-…`."""
+
+_IAM = [f"iam::{{account}}:{kind}/*-{{environment}}-*" for kind in ("instance-profile", "policy", "role")]
+_ANY_NAMED = [
+    *(f"{service}:*:*:*-{{environment}}-*" for service in ("batch", "firehose")),
+    "budgets::*:budget/*-{environment}-*",
+    "ecr:*:*:repository/*-{environment}/*",
+    "logs:*:*:log-group:*-{environment}-*",
+    *_NAMED["s3"],
+    *_IAM,
+]
+"""The same names in fewer characters, for a Deny."""
+_VIA_S3 = {"kms:ViaService": "s3.*.amazonaws.com"}
 
 _WRITE_ROLE = "PutRolePolicy DeleteRolePolicy AttachRolePolicy DetachRolePolicy CreateRole PutRolePermissionsBoundary"
 _WRITE_IAM = (
@@ -89,24 +102,34 @@ _EC2_KINDS = (
 )  # fmt: skip
 """No instance, image, snapshot or volume. Their names are ids, so this is of the whole account."""
 
+_STATE = [
+    "stacks/*-{environment}.json*",
+    "locks/*-{environment}/*",
+    "history/*-{environment}/*",
+    "backups/*-{environment}/*",
+]
+"""Where the engine keeps a stack, below `.pulumi/`, whatever its project: a stack's name ends with its environment.
+Source: https://github.com/pulumi/pulumi/tree/master/pkg/backend/diy"""
+
 _KEYS = "DisableKeyRotation EnableKeyRotation PutKeyPolicy ScheduleKeyDeletion UntagResource UpdateKeyDescription"
 _ALIASES = "CreateAlias DeleteAlias UpdateAlias"
 _TAG = "tidemill:environment"
 
+_JOBS = "CancelJob TagResource TerminateJob"
+_PULL = "BatchCheckLayerAvailability BatchGetImage DescribeImages GetDownloadUrlForLayer"
 _WORK = {
-    "batch": "CancelJob SubmitJob TagResource TerminateJob",
-    "ecr": "BatchCheckLayerAvailability BatchGetImage CompleteLayerUpload DescribeImages GetDownloadUrlForLayer "
-    "InitiateLayerUpload PutImage UploadLayerPart",
+    "batch": "SubmitJob TagResource",
+    "ecr": "CompleteLayerUpload InitiateLayerUpload PutImage UploadLayerPart",
     "ecs": "DeregisterContainerInstance Poll RegisterContainerInstance StartTelemetrySession "
     "SubmitAttachmentStateChanges SubmitContainerStateChange SubmitTaskStateChange TagResource "
     "UpdateContainerInstancesState",
     "firehose": "PutRecord PutRecordBatch",
-    "kms": "Decrypt DescribeKey Encrypt GenerateDataKey ReEncryptFrom ReEncryptTo",
     "logs": "CreateLogStream DescribeLogStreams FilterLogEvents GetLogEvents PutLogEvents",
     "s3": "AbortMultipartUpload GetBucketLocation GetObject ListBucket ListBucketMultipartUploads PutObject",
-    "secretsmanager": "GetSecretValue",
-    "ssm": "GetParameters",
 }
+"""What machines, jobs, log delivery and submitters do with what their environment's stacks made."""
+_CLUSTERS = [f"ecs:*:{{account}}:{kind}/*-{{environment}}-*" for kind in ("cluster", "container-instance")]
+_KEY_USE = "Decrypt DescribeKey Encrypt GenerateDataKey ReEncryptFrom ReEncryptTo"
 _LOOK = {
     "batch": "DescribeComputeEnvironments DescribeJobDefinitions DescribeJobQueues DescribeJobs GetJobQueueSnapshot "
     "ListJobs",
@@ -130,12 +153,16 @@ class Home:
 
     def arns(self, templates: Sequence[str], environment: str = "") -> list[pulumi.Output[str]]:
         """ARNs without ``arn:<partition>:``, with ``{account}`` and ``{environment}`` to be filled in."""
-        made = [template.replace("{environment}", environment) for template in templates]
         place = self.place
         return [
             pulumi.Output.format("arn:{0}:" + t.replace("{account}", "{1}"), place.partition, place.account)
-            for t in made
+            for t in self.filled(templates, environment)
         ]
+
+    @staticmethod
+    def filled(templates: Sequence[str], environment: str) -> list[str]:
+        """Texts with ``{environment}`` filled in."""
+        return [template.replace("{environment}", environment) for template in templates]
 
 
 _WRITTEN = ("pipeline.json", "machines/*")
@@ -155,10 +182,10 @@ def preview_statements(home: Home) -> list[Statement]:
 
 
 def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str]) -> list[Statement]:
-    """Write the state, and what stacks of an environment are made of, network and keys aside (`ground_statements`)."""
+    """Make what stacks of an environment are made of, network, keys and state aside."""
     roles = home.arns(["iam::{account}:role/*-{environment}-*"], environment)
+    stores = home.arns(_NAMED["s3"], environment)
     passed = [f"{service}.amazonaws.com" for service in _PASSED_TO]
-    iam = [f"iam::{{account}}:{kind}/*-{{environment}}-*" for kind in ("instance-profile", "policy", "role")]
     named = [
         allow(_actions(service, words), home.arns(_NAMED[service], environment))
         for service, words in _WRITE_NAMED.items()
@@ -167,33 +194,50 @@ def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str])
         *named,
         allow(
             ["s3:PutObject", "s3:PutObjectTagging"],
-            home.arns([f"s3:::*-{{environment}}-*/{key}" for key in _WRITTEN], environment),
+            [pulumi.Output.concat(arn, "/", key) for arn in stores for key in _WRITTEN],
         ),
         # A store that is purged is emptied.
-        allow(["s3:DeleteObject", "s3:DeleteObjectVersion"], home.arns(["s3:::*-{environment}-*"], environment)),
+        allow(["s3:DeleteObject", "s3:DeleteObjectVersion"], stores),
         allow(_actions("iam", _WRITE_ROLE), roles, {"StringEquals": {"iam:PermissionsBoundary": boundary}}),
-        allow(_actions("iam", _WRITE_IAM), home.arns(iam, environment)),
+        allow(_actions("iam", _WRITE_IAM), home.arns(_IAM, environment)),
         allow(["iam:PassRole"], roles, {"StringEquals": {"iam:PassedToService": passed}}),
     ]
 
 
+def wall_statements(home: Home, environment: str, others: Sequence[str]) -> list[Statement]:
+    """The state and keys of an environment's stacks, and no name that is another environment's.
+
+    `*-dev-*` also matches a queue of `prod` that is called `dev`.
+
+    Args:
+        home: the account.
+        environment: whose stacks these are.
+        others: the account's other environments.
+    """
+    objects = [pulumi.Output.concat(home.state, "/.pulumi/", path) for path in home.filled(_STATE, environment)]
+    own = {f"aws:ResourceTag/{_TAG}": environment}
+    theirs = [arn for other in others for arn in home.arns(_ANY_NAMED, other)]
+    asked = {"StringEquals": {f"aws:RequestTag/{_TAG}": environment}}
+    return [
+        allow(["s3:DeleteObject", "s3:PutObject", "s3:PutObjectTagging"], objects),
+        # A key's name is an id: what stacks made is known by the tag that they give. One that is made has none yet.
+        allow(["kms:CreateKey"], ["*"], asked),
+        allow(["kms:TagResource"], ["*"], {**asked, "StringEqualsIfExists": own}),
+        allow(_actions("kms", f"{_KEYS} {_ALIASES}"), home.arns(["kms:*:{account}:key/*"]), {"StringEquals": own}),
+        allow(_actions("kms", _ALIASES), home.arns(["kms:*:{account}:alias/*-{environment}-*"], environment)),
+        *([_deny(["*"], theirs)] if theirs else []),
+    ]
+
+
 def ground_statements(home: Home) -> list[Statement]:
-    """The network and keys of any stack, the state of every stack, and what CI may never do to itself."""
+    """The network of any stack, the key of the state, and what CI may never do to itself."""
     own = home.arns([f"iam::{{account}}:{kind}/{home.name}-*" for kind in ("policy", "role")])
-    objects = ["s3:DeleteObject", "s3:PutObject", "s3:PutObjectTagging"]
     return [
         allow(_actions("ec2", _WRITE_EC2), home.arns([f"ec2:*:{{account}}:{kind}/*" for kind in _EC2_KINDS])),
-        # A key's name is an id: what stacks made is known by the tag that they give.
-        allow(["kms:CreateKey", "kms:TagResource"], ["*"], {"Null": {f"aws:RequestTag/{_TAG}": "false"}}),
-        allow(
-            _actions("kms", f"{_KEYS} {_ALIASES}"),
-            home.arns(["kms:*:{account}:key/*"]),
-            {"Null": {f"aws:ResourceTag/{_TAG}": "false"}},
-        ),
-        allow(_actions("kms", _ALIASES), home.arns(["kms:*:{account}:alias/*"])),
-        allow(objects, [pulumi.Output.concat(home.state, "/.pulumi/*")]),
         allow(["kms:Encrypt", "kms:GenerateDataKey"], [home.key]),
         _through_s3(home, "kms:GenerateDataKey"),
+        # Whoever makes roles may make one that trusts its maker, which then needs no permission of its own.
+        _deny(["sts:AssumeRole"], ["*"]),
         _deny(_actions("iam", f"{_WRITE_ROLE} {_WRITE_IAM} PassRole"), own),
         _deny(_actions("kms", f"{_KEYS} DisableKey TagResource"), [home.key]),
         _deny(
@@ -202,18 +246,43 @@ def ground_statements(home: Home) -> list[Statement]:
     ]
 
 
-def boundary_statements(home: Home) -> list[Statement]:
-    """The most that a role of any stack may do: what machines, jobs, log delivery and submitters need.
+def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) -> list[Statement]:
+    """The most that a role of an environment's stacks may do: what machines, jobs, log delivery and submitters need.
 
     It grants nothing by itself. Without it, who may make roles may make one that may do anything.
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html#access_policies_boundaries-delegate
+
+    Args:
+        home: the account.
+        environment: whose stacks these are.
+        buckets: names of the data buckets that stacks of every environment may be granted.
     """
-    # Buckets' ARNs have neither a region nor an account.
-    work = [
-        allow(_actions(service, words), home.arns([f"{service}:::*" if service == "s3" else f"{service}:*:*:*"]))
-        for service, words in _WORK.items()
+    named = {
+        **_NAMED,
+        "ecs": _CLUSTERS,
+        "s3": [*_NAMED["s3"], *(f"s3:::{b}{end}" for b in buckets for end in ("", "/*"))],
+    }
+    tagged = {f"aws:ResourceTag/{_TAG}": environment}
+    secrets = ["secretsmanager:*:{account}:secret:*", "ssm:*:{account}:parameter/*"]
+    return [
+        *(allow(_actions(service, words), home.arns(named[service], environment)) for service, words in _WORK.items()),
+        # Clients up to 0.1a2 tag no job with its environment.
+        allow(_actions("batch", _JOBS), home.arns(["batch:*:{account}:job/*"]), {"StringEqualsIfExists": tagged}),
+        allow(_actions("ecr", _PULL), home.arns(["ecr:*:*:repository/*"])),
+        allow(_actions("kms", _KEY_USE), home.arns(["kms:*:{account}:key/*"]), {"StringEquals": tagged}),
+        # Data buckets have keys of their own, in this account or another.
+        allow(
+            _actions("kms", "Decrypt DescribeKey GenerateDataKey"),
+            home.arns(["kms:*:*:key/*"]),
+            {"StringLike": _VIA_S3},
+        ),
+        allow(["secretsmanager:GetSecretValue", "ssm:GetParameters"], home.arns(secrets), {"StringEquals": tagged}),
+        allow(_named(_LOOK), ["*"]),
+        _deny(["s3:*"], [home.state, pulumi.Output.concat(home.state, "/*")]),
+        _deny(["kms:*"], [home.key]),
+        # No role of a stack trusts an identity provider. Whoever makes one that does is a workflow.
+        {**_deny(["*"], ["*"]), "Condition": {"Null": {"aws:FederatedProvider": "false"}}},
     ]
-    return [*work, allow(_named(_LOOK), ["*"])]
 
 
 def _through_s3(home: Home, action: str) -> Statement:
@@ -221,8 +290,7 @@ def _through_s3(home: Home, action: str) -> Statement:
 
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service
     """
-    through = {"StringLike": {"kms:ViaService": "s3.*.amazonaws.com"}}
-    return allow([action], home.arns(["kms:*:{account}:key/*"]), through)
+    return allow([action], home.arns(["kms:*:{account}:key/*"]), {"StringLike": _VIA_S3})
 
 
 def _deny(actions: Sequence[str], resources: Sequence[pulumi.Input[str]]) -> Statement:

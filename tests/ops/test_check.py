@@ -82,6 +82,26 @@ def test_two_files_of_one_pipeline_are_told_and_other_regions_are_not(stacks):
     assert "Pulumi.vision-dev.yaml: tidemill:team: the pipeline vision-dev in us-west-2 is Pulumi.vision-two" in output
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("cpu:", "dev:", "queues.dev"),
+        ("cpu:", "big-dev:", "queues.big-dev"),
+        ("{default:", "{dev: x, default:", "queues.cpu.images.dev"),
+        ("team: vision", "team: data-dev", "team"),
+    ],
+)
+def test_a_name_that_another_environments_permissions_cover_is_told(stacks, old, new, key):
+    image = f"docker.io/team/i@sha256:{64 * '0'}"
+    prod = GOOD.replace("environment: dev", "environment: prod").replace(old, new).replace(": x,", f": '{image}',")
+    stack = "data-dev-prod" if key == "team" else "vision-prod"
+    (stacks / f"Pulumi.{stack}.yaml").write_text(prod)
+    code, output = run(stack)
+    assert (code, output.count("\n")) == (2, 1)
+    assert output.startswith(f"Pulumi.{stack}.yaml: tidemill:{key}: ")
+    assert "is refused. Allowed: a name without -dev-, an environment of these stacks" in output
+
+
 def test_a_stack_that_is_not_there_is_the_callers_mistake(stacks):
     code, output = run("vision-prd")
     assert code == 2
