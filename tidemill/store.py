@@ -6,6 +6,7 @@ repeats a call that failed as a whole a few times, then raises `StoreError`.
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import re
@@ -241,22 +242,29 @@ class Store:
 
     # ---- files --------------------------------------------------------------------------------------------------
 
-    def download(self, name: str, path: Path, stop: Callable[[], bool] = lambda: False) -> int:
+    def download(self, name: str, path: Path, stop: Callable[[], bool] = lambda: False, room: int | None = None) -> int:
         """Stream an object into a file, with memory that does not grow with it.
 
         Args:
             name: The object.
             path: The file, replaced.
             stop: Asked between blocks; true ends the transfer with `InterruptedError`.
+            room: Bytes that it may have; None for any number.
 
         Returns:
             Bytes written.
+
+        Raises:
+            StoreMissingError: It is not there.
+            OSError: It has more bytes than there is room for, or the disk is full (`errno.ENOSPC`).
         """
 
         def transfer() -> int:
-            written = 0
+            written, answer = 0, obstore.get(self._backend, name)
+            if room is not None and (size := answer.meta["size"]) > room:
+                raise no_room(size, room)
             with path.open("wb") as file:
-                for block in obstore.get(self._backend, name).stream(min_chunk_size=STREAM_BYTES):
+                for block in answer.stream(min_chunk_size=STREAM_BYTES):
                     if stop():
                         raise InterruptedError(f"the transfer of {name} was stopped")
                     written += file.write(block)
@@ -354,6 +362,11 @@ class Store:
                         del failure
             time.sleep(pause * random.uniform(0.5, 1.5))
         raise AssertionError("unreachable")
+
+
+def no_room(size: int, room: int) -> OSError:
+    """The error of a full disk, before it is full."""
+    return OSError(errno.ENOSPC, f"{size / 2**20:.0f} MiB are needed, {max(0, room) / 2**20:.0f} MiB are free")
 
 
 def open_plain(path: Path | str) -> BinaryIO:
@@ -475,7 +488,8 @@ def _translated(error: Exception, verb: str, uri: str) -> Exception:
         )
     if isinstance(error, InvalidPathError) or "Could not parse path" in str(error):
         return _unreadable(uri, error)
-    if isinstance(error, (InterruptedError, StoreError, CallerError)):
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if full or isinstance(error, (InterruptedError, StoreError, CallerError)):
         return error
     return StoreError(f"{verb} of {uri} failed: {_answer(error)}")
 

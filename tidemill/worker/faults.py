@@ -89,7 +89,7 @@ def item_error(reason: str, what: str, error: BaseException) -> ItemError:
     number = error.errno if isinstance(error, OSError) else None
     what = what if len(what) <= _WHAT_CHARACTERS else f"{what[:_WHAT_CHARACTERS]}...{what[-40:]}"
     if number in _FULL:
-        return ItemError("scratch", f"the scratch volume is full: {what}")
+        return ItemError("scratch", f"the scratch volume is full: {what}: {_said(error, what)}")
     if number in _SHORT or isinstance(error, MemoryError):
         return ItemError("memory", f"the machine is short of memory, processes or files: {what}: {_said(error, what)}")
     return ItemError(reason, f"{what}: {_said(error, what)}", final=_lasts(error, reason))

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from tidemill.errors import shown
-from tidemill.store import STREAM_BYTES, Store, Stores, open_plain
+from tidemill.store import STREAM_BYTES, Store, Stores, no_room, open_plain
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.outputs import output_files
 from tidemill.worker.scratch import Scratch
@@ -64,11 +64,7 @@ class Staging:
         store, name = self.stores.locate(uri)
         if not name:
             raise ValueError("it names a bucket, not an object")
-        size = store.size(name)
-        if size is None:
-            raise ItemError("input", f"{uri} does not exist", final=True)
-        self._room_for(size)
-        store.download(name, target, lambda: bool(stop))
+        store.download(name, target, lambda: bool(stop), self._scratch.free_bytes() - SPARE_BYTES)
 
     def _copy(self, source: Path, target: Path, stop: Stop) -> None:
         with open_plain(source) as read:
@@ -82,10 +78,9 @@ class Staging:
                     write.write(block)
 
     def _room_for(self, size: int) -> None:
-        free = self._scratch.free_bytes()
-        if size + SPARE_BYTES > free:
-            text = f"the scratch volume has {free // 2**20} MiB free, the item needs {size // 2**20} MiB"
-            raise ItemError("scratch", text)
+        room = self._scratch.free_bytes() - SPARE_BYTES
+        if size > room:
+            raise no_room(size, room)
 
     def upload(self, folder: Path, prefix: str) -> int:
         """Upload every file of a folder under a prefix.
