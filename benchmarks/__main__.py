@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import figures
 
-NAMES = ("submit", "publish", "status", "items", "cli", "image", "chaos", "fleet", "review", "preview")
+NAMES = ("submit", "publish", "status", "items", "cli", "image", "chaos", "fleet", "review", "preview", "requests")
 TIMEOUT_SECONDS = 1800
 
 

@@ -30,7 +30,7 @@ RUNS = 3
 
 def main() -> None:
     """Print a table and the figures."""
-    with team() as there, _environment(there.env):
+    with team() as there, environment(there.env):
         items = there.folder / "items.txt"
         items.write_text("".join(uris(ITEMS)))
         sent = there.tidemill(
@@ -38,11 +38,11 @@ def main() -> None:
         )
         pipeline = Pipeline.load(os.environ["TIDEMILL_PIPELINE"])
         job = pipeline.job(sent.out.strip())
-        _fill(pipeline.store, job, [chunk for chunk in range(CHUNKS) if chunk not in MISSING])
+        fill(pipeline.store, job, [chunk for chunk in range(CHUNKS) if chunk not in MISSING])
         job._pipeline.backend.cancel(job._known(), "their machines are gone")
         resumed = there.tidemill("resume", job.id)
         print(f"{'resume, 1 % missing, whole process':<44} {resumed.seconds:>8.2f} s  {resumed.out.strip()}")
-        _fill(pipeline.store, job, list(MISSING), number=1)
+        fill(pipeline.store, job, list(MISSING), number=1)
         figure("resume-1-percent-seconds", resumed.seconds, "s", 5)
         near = _beside(there, job.id, 0)
         figure("status-10k-over-bare-listing", near[0] / near[1], "x", 1.3)
@@ -54,7 +54,7 @@ def main() -> None:
         _local(there.folder / "local", pipeline, job)
 
 
-def _fill(store: Store, job: Job, chunks: Sequence[int], number: int = 0) -> None:
+def fill(store: Store, job: Job, chunks: Sequence[int], number: int = 0) -> None:
     """Write the records that workers would."""
     ledger = Ledger(store, job.id)
 
@@ -85,7 +85,7 @@ def _outcome(index: int) -> Outcome:
 
 def _beside(there: Team, job: str, seconds: float) -> tuple[float, float, int]:
     """Seconds of a status and of a bare listing, the best of several in turn; and the status' requests."""
-    with there.far_away(seconds) as relay, _environment(relay.env):
+    with there.far_away(seconds) as relay, environment(relay.env):
         pipeline = Pipeline.load(os.environ["TIDEMILL_PIPELINE"])
         status, listing, requests = [], [], 0
         pipeline.job(job).status()
@@ -120,8 +120,8 @@ def _local(folder: Path, pipeline: Pipeline, job: Job) -> None:
     for name in pipeline.store.list(f"jobs/{job.id}"):
         if "/done/" not in name:
             store.put(name, pipeline.store.get(name))
-    _fill(store, job, [chunk for chunk in range(CHUNKS) if chunk not in MISSING])
-    _fill(store, job, list(MISSING), number=1)
+    fill(store, job, [chunk for chunk in range(CHUNKS) if chunk not in MISSING])
+    fill(store, job, list(MISSING), number=1)
     here = Pipeline(pipeline.descriptor.model_copy(update={"store": store.uri}), store, pipeline.backend)
     seconds = min(_timed(lambda: here.job(job.id).status()) for _ in range(RUNS))
     print(f"{'status, file://':<44} {seconds:>8.2f} s")
@@ -129,7 +129,7 @@ def _local(folder: Path, pipeline: Pipeline, job: Job) -> None:
 
 
 @contextmanager
-def _environment(values: Mapping[str, str]) -> Any:
+def environment(values: Mapping[str, str]) -> Any:
     """Environment variables of this process, for a while."""
     before = dict(os.environ)
     os.environ.update(values)
