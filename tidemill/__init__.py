@@ -13,16 +13,31 @@ Example:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidemill.client import Job, Pipeline
+    from tidemill.client import Job, Pipeline, Status, Summary
+    from tidemill.job import Item
+    from tidemill.ledger import Outcome
 
 __version__ = "0.1.0"
-__all__ = ["Job", "Pipeline", "__version__"]
+__all__ = ["Item", "Job", "Outcome", "Pipeline", "Status", "Summary", "__version__"]
+_HOMES = {
+    "Item": "tidemill.job",
+    "Job": "tidemill.client",
+    "Outcome": "tidemill.ledger",
+    "Pipeline": "tidemill.client",
+    "Status": "tidemill.client",
+    "Summary": "tidemill.client",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import the SDK when it is first used: `tidemill --help` and the worker do without it."""
-    if name in {"Job", "Pipeline"}:
-        from tidemill import client
+    if name in _HOMES:
+        from importlib import import_module
 
-        return getattr(client, name)
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What there is to use, for completion and `help()`."""
+    return __all__

@@ -26,7 +26,7 @@ def test_a_job_that_nobody_watches_ends_at_its_limit(team: Team, tmp_path: Path)
     await_that(lambda: team.status(job)["state"] == "cancelled", "the job has ended")
     await_that(ended, "no child of the job is left")
     status = team.status(job)
-    assert status["note"].startswith("cancelled by worker: max_usd: about ")
+    assert status["note"].startswith("stopped: max_usd: about ")
     assert status["spent"]["max_usd"] == 4 <= status["spent"]["usd"] < 15
     assert 0 < status["succeeded"] < ITEMS
     assert status["failed"] == 0

@@ -194,7 +194,7 @@ def test_a_login_without_rights_is_told_whom_to_ask(site, pipeline, tmp_path, mo
     key = site.cloud.control("credentials", email=made["email"])
     login.write_text(json.dumps(key))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(login))
-    with pytest.raises(StoreDeniedError, match="may not be read"):
+    with pytest.raises(StoreDeniedError, match="cannot be read"):
         Pipeline.load(URI)
     with pytest.raises(DeniedError, match=r"topics.get is denied .* Ask the stack's owner to name you in tidemill:acc"):
         Pipeline(pipeline.descriptor, pipeline.store).queues()

@@ -71,7 +71,11 @@ def test_submit_prints_the_job_alone_and_the_rest_on_stderr(stack, capsys):
     out, err = capsys.readouterr()
     assert out.startswith("tiles-")
     assert out.count("\n") == 1
-    assert err == f"3 items in 2 chunks of 2, queue cpu.\n`tidemill wait {out.strip()}` watches it.\n"
+    first, outputs, last = err.splitlines()
+    assert first == "3 items in 2 chunks of 2, queue cpu."
+    assert outputs.startswith("Outputs go to /")
+    assert outputs.endswith(f"/store/out/{out.strip()}")
+    assert last == f"`tidemill wait {out.strip()}` watches it."
     spec = pipeline(stack).job(out.strip()).spec
     assert spec.command == PROGRAM[1:]
 
@@ -138,6 +142,7 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "cpu_seconds",
         "wall_seconds",
         "peak_memory_mib",
+        "outputs",
     ]
     assert err.startswith(f"{job}: 3/3 items, ")
 
@@ -149,7 +154,8 @@ def test_wait_ends_with_a_table(stack, capsys):
     shown, _, failures = capsys.readouterr().out.partition("\n\n")
     table = dict(line.split("  ", 1) for line in shown.splitlines())
     facts = {key.strip(): value.strip() for key, value in table.items()}
-    assert facts["succeeded"] == "2"
+    assert (facts["state"], facts["succeeded"]) == ("failed", "2")
+    assert facts["outputs"].endswith(f"/store/out/{job} (2 of 3 items)")
     assert facts["attempts"] == "5"
     assert facts["CPU time"] == "0.8 s"
     assert facts["peak memory"] == "102 MiB"
@@ -169,7 +175,7 @@ def test_wait_prints_a_line_only_when_something_changed(stack, capsys):
     stack.run(pipeline(stack), job)
     lines(pipeline(stack).job(job).status())
     first, last = capsys.readouterr().err.splitlines()
-    assert (first, last) == (f"{job}: 0/3 items, 2 chunks waiting", f"{job}: 3/3 items, finished")
+    assert (first, last) == (f"{job}: 0/3 items, 2 chunks waiting", f"{job}: 3/3 items, succeeded")
 
 
 def test_wait_names_lost_deliveries_when_it_may_not_repair(stack, capsys):
@@ -309,6 +315,20 @@ def test_a_reader_that_has_seen_enough_is_no_error(stack, tmp_path, capsys):
     )
     os.close(writing)
     assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_a_table_fits_the_terminal_and_a_pipe_gets_all_of_it(capsys, monkeypatch):
+    rows = [("tiles-0a1b2c3d-long-name", "a" * 30, "s3://vision-dev-store/out/tiles-0a1b2c3d/17/")]
+    show.show_table(("job", "text", "output"), rows)
+    assert rows[0][2] in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    show.show_table(("job", "text", "output"), rows)
+    line = capsys.readouterr().out.splitlines()[1]
+    assert len(line) == 60
+    assert line.startswith("tiles-0a1b2c3d-long-name  ")
+    assert line.endswith("/17/")
+    assert line.count("…") == 2
 
 
 def test_no_color_is_honoured(stack, capsys, monkeypatch):

@@ -78,20 +78,19 @@ def test_a_hundred_percent_is_said_when_all_is_done():
     assert live.clock(3725) == "1:02:05"
 
 
-def test_lines_say_events_at_once_and_figures_now_and_then(capsys):
+def test_lines_say_a_new_state_at_once_and_figures_now_and_then(capsys):
     clock = Clock()
     lines = live.Lines("tiles", clock)
     lines(status(10, running=4))
     clock.now += 2
     lines(status(20, running=4))
     clock.now += 2
-    lines(status(20, 1, running=4))
+    lines(status(20, 1, reclaims=1, running=4))
     clock.now += live.LINE_SECONDS
     lines(status(30, 1, running=1))
     lines(status(499, 1, state="finished"))
     assert capsys.readouterr().err.splitlines() == [
         "tiles: 10/500 items, 4 workers",
-        "tiles: 21/500 items, 1 failed, 4 workers, 2.75 items/s, 3 min left",
         "tiles: 31/500 items, 1 failed, 1 worker, 1.5 items/s, 5 min left",
         "tiles: 500/500 items, 1 failed",
     ]

@@ -100,7 +100,7 @@ def test_jobs(stack, capsys):
     backend.run(pipeline, job)
     lines = said(capsys, "jobs").out.splitlines()
     assert lines[0].split()[:3] == ["job", "state", "items"]
-    assert lines[1].split()[:4] == [job, "finished", "10", "10"]
+    assert lines[1].split()[:4] == [job, "succeeded", "10", "10"]
 
 
 def test_results_in_a_file(stack, capsys, tmp_path):

@@ -219,3 +219,63 @@ def test_one_pass_over_a_generator_is_enough():
     target, _ = pipeline()
     job = target.submit(NO_FILES, (uri for uri in uris(10_000)), queue="cpu")
     assert [item.uri for item in read_items(target.store, job.id)] == uris(10_000)
+
+
+def test_semicolons_and_tabs_separate_what_spreadsheets_of_other_countries_save(tmp_path):
+    for mark in ";\t":
+        path = tmp_path / "items.csv"
+        path.write_text(f"uri{mark}label\na,1.jpg{mark}3,5\n")
+        assert read(path) == [("a,1.jpg", {"label": "3,5"})]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("photos/*.jpg", ["photos/1.jpg", "photos/2.jpg"]),
+        ("photos/**.jpg", ["photos/1.jpg", "photos/2.jpg", "photos/a/3.jpg"]),
+        ("*/[!1]*.jpg", ["photos/2.jpg"]),
+        ("photos/[a].jpg", ["photos/[a].jpg"]),
+    ],
+)
+def test_a_pattern_of_local_files_is_read_like_that_of_a_store(tmp_path, monkeypatch, pattern, found):
+    for name in ("1.jpg", "2.jpg", "a/3.jpg", "note.txt"):
+        (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "photos" / name).touch()
+    if "[a]" in pattern:
+        (tmp_path / pattern).write_text("photos/[a].jpg\n")  # a file that is there is a list
+    monkeypatch.chdir(tmp_path)
+    expected = found if "[a]" in pattern else [str(tmp_path / name) for name in found]
+    assert read(pattern) == plain(*expected)
+
+
+def test_a_local_pattern_without_a_folder_or_a_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CallerError, match=r"nowhere does not exist"):
+        read("nowhere/*.jpg")
+    with pytest.raises(CallerError, match=r"There are no items in items \*\.png"):
+        read("*.png")
+
+
+class Frame:
+    """What tells a DataFrame of pandas, which yields the names of its columns."""
+
+    columns = ("uri", "label")
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        (Frame(), "items is a Frame. Give the column that holds the items"),
+        ({"uri": "a"}, "items is a dict. Give a list"),
+        (b"items.txt", "items is a bytes. Give a list"),
+        (7, "items is a int. Give a list"),
+        ([{"uri": "a"}], "items[0] is {'uri': 'a'}; an item is a string (a URI or a path) or a tidemill.Item"),
+    ],
+)
+def test_what_is_not_a_list_of_items_is_one_clear_error(items, words):
+    with pytest.raises(CallerError) as error:
+        read(items)
+    assert words in str(error.value)

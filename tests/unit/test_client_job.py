@@ -149,10 +149,20 @@ def test_cancel_leaves_a_tombstone_and_ends_the_arrays():
     assert backend.arrays[0].terminated
     status = job.status()
     assert (status.state, status.exit_code, status.chunks.lost) == ("cancelled", 1, [])
-    assert status.note == "cancelled by ada: cancelled by its user"
+    assert status.note == "cancelled by ada"
     assert job.wait().state == "cancelled"
     with pytest.raises(CallerError, match="which is cancelled"):
         target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3)
+
+
+PIP = "the code does not start: WARNING: a\nWARNING: b\nERROR: No matching distribution found for nope\nWARNING: c"
+
+
+def test_a_note_has_pips_error_and_not_its_warnings():
+    target, _, job = submitted()
+    Ledger(target.store, job.id).cancel("worker", PIP)
+    words = "stopped: the code does not start: ERROR: No matching distribution found for nope"
+    assert job.status().note == words
 
 
 def test_code_that_does_not_start_is_shown():

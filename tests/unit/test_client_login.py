@@ -100,7 +100,17 @@ def denied(text: str) -> StoreDeniedError:
         (
             denied("403\n<Error><Code>AccessDenied</Code></Error>"),
             CloudError,
-            "may not be read: AccessDenied. Log in as",
+            "cannot be read: AccessDenied. Log in as",
+        ),
+        (
+            denied("403\n<Error><Code>InvalidAccessKeyId</Code></Error>"),
+            CloudError,
+            "InvalidAccessKeyId. Your login's key is unknown or has expired: log in again, e.g. `aws sso login`",
+        ),
+        (
+            denied("External AWS credential provider: Received None from session.get_credentials"),
+            CloudError,
+            "cannot be read: no AWS login was found. Log in, e.g. `aws sso login`.",
         ),
         (
             denied("External AWS credential provider: SSOTokenLoadError: no token."),

@@ -303,7 +303,7 @@ def test_status_tells_what_items_take_and_what_to_ask_for():
     assert status.consumption.chunks == 8
     assert status.consumption.cpus == Spread(0.5, 0.5, 0.5)
     assert status.consumption.memory_mib.max <= 139
-    assert status.suggestion == "--memory 256 would do, and more items fit a machine"
+    assert status.suggestion == "--memory 256 is enough, and more items would fit on a machine"
     assert "CPUs" in status.facts()
     assert job.status(consumption=False).consumption is None
 
@@ -328,7 +328,7 @@ def test_status_tells_what_items_take_of_gpus():
     [
         (1900, 1, (1, 2048), "--memory 2304: the largest item came near its limit"),
         (1000, 1, (1, 2048), None),
-        (100, 0.9, (4, 512), "--memory 256 would do, and more items fit a machine; --cpus 1 would do"),
+        (100, 0.9, (4, 512), "--memory 256 is enough, and more items would fit on a machine; --cpus 1 is enough"),
         (400, 2.6, (1, 512), "--cpus 3: items use more than they ask for"),
     ],
 )

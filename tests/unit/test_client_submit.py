@@ -4,9 +4,11 @@ import hashlib
 
 import pytest
 
+import tidemill
 from tests.stored import read_items
 from tests.unit.client_fakes import pipeline, uris
 from tidemill.client.chunks import arrays_of, choose_chunk_size, plan_chunks
+from tidemill.errors import CallerError
 from tidemill.ledger import Ledger
 
 COMMAND = ["python3", "features.py", "{input}", "{output}"]
@@ -47,7 +49,41 @@ def test_without_a_name_every_submit_is_a_job_of_its_own():
     target, _ = pipeline()
     ids = {target.submit(COMMAND, uris(2), queue="cpu").id for _ in range(2)}
     assert len(ids) == 2
-    assert all(job.startswith("job-") for job in ids)
+    assert all(job.startswith("features-") for job in ids)
+
+
+def test_a_name_that_other_jobs_have_is_said():
+    target, _ = pipeline()
+    said: list[str] = []
+    first, second, _ = [target.submit(COMMAND, uris(n), queue="cpu", name="tiles", say=said.append) for n in (2, 3, 3)]
+    assert [text for text in said if "also the name" in text] == [
+        f"tiles is also the name of {first.id}; from now on it means {second.id}."
+    ]
+    assert said[-1] == f"{second.id} was submitted before: 0 of 3 items are done."
+
+
+def test_slots_have_no_effect_on_gcp():
+    target, _ = pipeline(cloud="gcp")
+    said: list[str] = []
+    job = target.submit(COMMAND, uris(1), queue="cpu", slots=64, say=said.append)
+    assert job.spec.slots == 1
+    assert "slots has no effect on GCP" in said[0]
+
+
+@pytest.mark.parametrize("program", [{"command": len}, {"command": None, "function": len}])
+def test_a_python_function_is_given_by_its_name(program):
+    target, _ = pipeline()
+    with pytest.raises(CallerError, match="A Python function is given by its name"):
+        target.submit(items=uris(1), queue="cpu", **program)
+
+
+def test_what_people_type_shows_what_it_is():
+    target, _ = pipeline()
+    job = target.submit(COMMAND, uris(3), queue="cpu", name="tiles")
+    assert repr(job) == f"<Job {job.id}: 3 items, memory:///pipeline.json>"
+    assert repr(target) == "<Pipeline memory:///pipeline.json: queues cpu, gpu>"
+    assert {"Item", "Job", "Outcome", "Pipeline"} <= set(dir(tidemill))
+    assert all(getattr(tidemill, name) for name in dir(tidemill))
 
 
 def test_a_submit_that_dies_between_two_arrays_is_finished_by_the_next():

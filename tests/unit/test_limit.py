@@ -146,7 +146,7 @@ def test_whoever_waits_ends_what_the_queue_still_holds():
     status = job.wait(poll_seconds=0.01)
     assert (status.state, status.exit_code) == ("cancelled", 1)
     assert status.note == "cancelled by ada: max_usd: about 51.00 of 50.00 USD are spent"
-    assert status.facts()["to go on"] == f"tidemill resume {job.id} --max-usd USD, more than 50"
+    assert status.facts()["continue"] == f"tidemill resume {job.id} --max-usd USD, more than 50"
     assert backend.arrays[0].terminated
 
 
@@ -154,7 +154,7 @@ def test_whoever_waits_ends_what_the_queue_holds_of_a_job_that_a_worker_has_ende
     target, backend, job = sent(50)
     spend(target, job, 51)
     Ledger(target.store, job.id).cancel("worker", "max_usd: enough", 1, 50)
-    assert job.wait(poll_seconds=0.01).note == "cancelled by worker: max_usd: enough"
+    assert job.wait(poll_seconds=0.01).note == "stopped: max_usd: enough"
     assert backend.arrays[0].terminated
 
 

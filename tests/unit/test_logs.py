@@ -26,6 +26,15 @@ def line(job, minute, message, item=0, identity=""):
     return LogLine((NINE + timedelta(minutes=minute)).timestamp(), json.dumps(fields), "s", fields, identity)
 
 
+def test_what_pip_says_belongs_to_no_item(sent):
+    _, backend, job = sent
+    fields = {"job": job.id, "chunk": 0, "stream": "stderr", "message": "WARNING: pip"}
+    backend.lines = [line(job, 0, "one"), LogLine(NINE.timestamp(), json.dumps(fields), "s", fields)]
+    assert [verb.plain(found) for found in job.logs()] == ["0.1 stdout: one", "setup stderr: WARNING: pip"]
+    backend.arrays.clear()
+    assert [found.said for found in job.logs(item=0)] == ["one"]
+
+
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [

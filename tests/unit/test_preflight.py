@@ -65,7 +65,7 @@ def test_a_store_that_may_not_be_written_is_refused(monkeypatch):
         raise PermissionDeniedError("AccessDenied")
 
     answering(monkeypatch, denied)
-    with pytest.raises(StoreDeniedError, match=r"may not be written .*submitter policy"):
+    with pytest.raises(StoreDeniedError, match=r"may not be written .*tidemill:access"):
         submit(target)
     assert backend.arrays == []
 

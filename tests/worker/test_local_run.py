@@ -436,7 +436,7 @@ class TestLimit:
         ended = here.run(*job, *money, "--json", "--", "sleep", "0.2")
         said = json.loads(ended.stdout)
         assert (ended.returncode, said["state"]) == (1, "cancelled")
-        assert said["note"].startswith("cancelled by worker: max_usd: about ")
+        assert said["note"].startswith("stopped: max_usd: about ")
         assert 1 <= said["spent"]["usd"] < 6
         assert 1 <= said["succeeded"] < 12
         where = ("--pipeline", (here.store / "pipeline.json").as_uri())

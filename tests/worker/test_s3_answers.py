@@ -11,7 +11,8 @@ import pytest
 from tests.loopback_s3 import LoopbackS3
 from tests.stored import failed_chunks, write_spec
 from tidemill import store as module
-from tidemill.errors import CallerError, StoreDeniedError, StoreError
+from tidemill.client.items import open_items
+from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Outcome
 from tidemill.store import Store, Stores
@@ -124,3 +125,37 @@ def test_a_spec_is_written_once_whatever_the_answer(bucket, ledger):
     spec = build_spec(name="t", queue="q", command=["p"], chunk_size=1, items_total=1, chunks_total=1, job=JOB)
     bucket.faults = [("PUT", "job.json", "drop-after")]
     assert write_spec(ledger, spec) == write_spec(ledger, spec)
+
+
+# ---- items of a submit ----------------------------------------------------------------------------------------------
+
+
+def listed(source: str) -> list[str]:
+    stores = Stores(region="us-west-2", user_login=True)
+    return [uri for block in open_items(source, stores=stores) for uri in block.uris]
+
+
+@pytest.mark.parametrize("name", ["h//b", "h/./b", "h/x&#9;y"])
+def test_a_name_that_cannot_be_read_is_told_and_not_its_prefix_alone(bucket, name):
+    bucket.objects = {"h/a": b"x", name: b"x"}
+    with pytest.raises(CallerError) as error:
+        listed("s3://bucket/h/")
+    assert f"the name {name.replace('&#9;', chr(9))!r} has an empty, `.` or `..` part" in str(error.value)
+
+
+def test_a_folders_marker_that_is_not_empty_is_not_an_item(bucket):
+    bucket.objects = {"h/": b"", "h/x/": b"\n", "h/x/1": b"1", "h/y": b"y", "h/y/2": b"2"}
+    assert listed("s3://bucket/h/") == ["s3://bucket/h/x/1", "s3://bucket/h/y", "s3://bucket/h/y/2"]
+
+
+def test_a_stores_refusal_is_one_sentence(bucket, monkeypatch):
+    monkeypatch.setattr(bucket, "fault", lambda method, key, conditional: "403")
+    with pytest.raises(StoreDeniedError) as error:
+        listed("s3://bucket/h/")
+    assert str(error.value) == "LIST of s3://bucket/h/ was refused: AccessDenied"
+
+
+def test_a_bucket_that_does_not_exist_is_said(bucket):
+    with pytest.raises(StoreMissingError) as error:
+        listed("s3://mars/h/")
+    assert str(error.value) == "The bucket of s3://mars/h/ does not exist."

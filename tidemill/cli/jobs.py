@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from tidemill.cli.options import common, load
 from tidemill.cli.show import show_json, show_table
 
-HEADER = ("job", "state", "items", "succeeded", "failed", "remaining", "queue", "user", "submitted")
+if TYPE_CHECKING:
+    from tidemill.client import JobRow
+
+HEADER = ("job", "state", "items", "succeeded", "failed", "queue", "user", "submitted (UTC)")
 
 
 @click.command()
@@ -21,8 +25,11 @@ def command(limit: int, pipeline: str | None, as_json: bool) -> int:
     if as_json:
         show_json({"jobs": [asdict(row) for row in rows]})
         return 0
-    show_table(
-        HEADER,
-        [(r.job, r.state, r.items, r.succeeded, r.failed, r.remaining, r.queue, r.user, r.created_at) for r in rows],
-    )
+    show_table(HEADER, [cells(row) for row in rows])
     return 0
+
+
+def cells(row: JobRow) -> tuple[object, ...]:
+    """One line of the table."""
+    submitted = row.created_at[:16].replace("T", " ")
+    return row.job, row.verdict, row.items, row.succeeded, row.failed, row.queue, row.user, submitted

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WINDOW_SECONDS = 120.0
 """The speed is that of the last two minutes: chunks are committed whole, so a shorter look jumps."""
 LINE_SECONDS = 10.0
-"""Where there is no terminal, figures are printed at most this often; what happens to the job is printed at once."""
+"""Where there is no terminal, figures are printed at most this often; a new state of the job is printed at once."""
 
 
 class Speed:
@@ -113,7 +113,7 @@ class View:
 
 
 class Lines:
-    """Prints a status when something has happened, and figures now and then."""
+    """Prints a status when the job's state changes, and figures now and then."""
 
     def __init__(self, job: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._job = job
@@ -128,7 +128,7 @@ class Lines:
         self._speed.look(status)
         words = ", ".join(word for word, _ in figures_of(status, self._speed))
         line = f"{self._job}: {count(status)}, {words}"
-        event = (status.state, failures(status), status.reclaims, len(status.chunks.lost), status.note)
+        event = (status.state, bool(status.chunks.lost), status.note)
         if line != self._last and (event != self._event or self._clock() >= self._next):
             click.echo(line, err=True)
             self._last, self._event, self._next = line, event, self._clock() + LINE_SECONDS
@@ -150,7 +150,7 @@ def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
     chunks = status.chunks
     failed = failures(status)
     words = [(f"{failed} failed", "bold red")] if failed else []
-    words += [(counted(status.reclaims, "reclaim"), "yellow")] if status.reclaims else []
+    words += [(counted(status.reclaims, "reclaim"), "yellow")] if status.reclaims and not status.run_command else []
     words += [(f"{len(chunks.lost)} lost", "yellow")] if chunks.lost and not status.run_command else []
     if not status.ended:
         words += [(counted(chunks.running, "worker"), "")] if chunks.running else []
@@ -162,7 +162,7 @@ def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
         words.append((status.spent.words(), ""))
     if status.note and status.state in ("waiting", "lost"):
         words.append((status.note, "yellow"))
-    return words or [(status.state, "")]
+    return words or [(status.verdict, "")]
 
 
 def counted(number: int, word: str) -> str:

@@ -80,10 +80,13 @@ def record(line: LogLine) -> dict[str, object]:
 
 
 def plain(line: LogLine, times: bool = False) -> str:
-    """`7.1 stdout: the line` for item 7's first attempt; `chunk 2 worker: the line` for the worker's own words."""
+    """`7.1 stdout: the line` for item 7's first attempt, `setup stderr: the line` for what runs before items,
+    `chunk 2 worker: the line` for the worker's own words."""
     fields = line.fields
     at = f"{datetime.fromtimestamp(line.at).isoformat(sep=' ', timespec='milliseconds')} " if times else ""
     if "stream" in fields:
-        return f"{at}{fields.get('item')}.{fields.get('attempt', '?')} {fields['stream']}: {line.said}"
+        # What a folder of code installs belongs to no item.
+        who = f"{fields['item']}.{fields.get('attempt', '?')}" if "item" in fields else "setup"
+        return f"{at}{who} {fields['stream']}: {line.said}"
     place = next((f"{key} {fields[key]} " for key in ("item", "chunk") if key in fields), "")
     return f"{at}{place}worker: {line.said}"

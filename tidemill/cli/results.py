@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 HEADER = ("item", "status", "attempts", "wall", "CPU", "memory", "uri", "output or error")
 ROWS_A_TABLE = 1000
+SHOWN = 120
+"""Characters of an error, its end."""
 
 
 @click.command()
@@ -56,7 +58,11 @@ def show(outcomes: Iterator[Outcome]) -> None:
 def row(outcome: Outcome) -> tuple[object, ...]:
     """One line of the table."""
     error = " ".join((outcome.error or "").split())
-    said = outcome.output if outcome.status == "succeeded" else f"{outcome.reason}: {error[-120:]}"
+    said = (
+        outcome.output
+        if outcome.status == "succeeded"
+        else f"{outcome.reason}: {error if len(error) <= SHOWN else '…' + error[-SHOWN:]}"
+    )
     return (
         outcome.index,
         outcome.status,

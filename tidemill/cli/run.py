@@ -111,6 +111,7 @@ def asked_of(ctx: click.Context, given: dict[str, Any], memory: int | None, inte
     Raises:
         UsageError: Not one thing that runs.
     """
+    from tidemill.client.program import name_of
     from tidemill.code import in_code
 
     asked: dict[str, Any] = arguments_of(ctx, given) | {"memory_mib": memory}
@@ -122,7 +123,7 @@ def asked_of(ctx: click.Context, given: dict[str, Any], memory: int | None, inte
     if isinstance(asked["items"], list):
         asked["items"] = [local_path(uri) for uri in asked["items"]]
     asked["command"] = absolute(program if code is None else in_code(program, code)) or None
-    asked["name"] = asked["name"] or default_name(program, function)
+    asked["name"] = asked["name"] or name_of(program, function)
     asked["item_seconds"] = asked["item_seconds"] or ITEM_SECONDS
     return asked
 
@@ -246,11 +247,9 @@ def show(pipeline: Pipeline, job: Job, keeper: Keeper, status: Status, as_json: 
         show_json(status.to_json() | {"summary": summary.to_json(), "pipeline": pipeline.descriptor.uri})
     else:
         where = "" if leads_to(pipeline.descriptor.uri) else f" --pipeline {pipeline.descriptor.uri}"
-        table = facts(status, summary, where) | {"pipeline": pipeline.descriptor.uri}
+        table = facts(status, summary, job.output, where) | {"pipeline": pipeline.descriptor.uri}
         if keeper.died:
             table["workers"] = f"{keeper.died} died: tidemill logs {job.id} --worker{where}"
-        if status.note:
-            table["note"] = status.note
         show_facts(table)
     return status.exit_code
 
@@ -294,18 +293,6 @@ def unusable(folder: Path, why: str | None) -> CallerError:
     """The job store cannot be where it was asked for."""
     allowed = "a folder that you may write to"
     return CallerError.about("--store", str(folder), allowed, f"{why}. Give another: --store FOLDER.")
-
-
-def default_name(program: Sequence[str], function: str | None) -> str:
-    """A job's name after what it runs: `features` of `python3 features.py {input}`."""
-    if function:
-        text = function.replace(":", "-")
-    else:
-        words = [Path(word).name for word in program if not word.startswith("-") and "{" not in word]
-        scripts = [word for word in words if re.fullmatch(r".*\.\w{1,4}", word)]
-        text = Path((scripts or words or ["job"])[0]).stem
-    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-").lstrip("0123456789-")[:40]
-    return name.rstrip("-") or "job"
 
 
 def absolute(program: Sequence[str]) -> list[str]:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 import click
+
+NARROWEST = 8
+"""Columns of a terminal that a cell keeps."""
 
 
 def show_json(value: Mapping[str, Any]) -> None:
@@ -20,8 +26,12 @@ def show_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     body = [[str(cell) for cell in row] for row in rows]
     numeric = [bool(body) and all(_is_number(row[i]) for row in body) for i in range(len(header))]
     widths = [max(len(line[i]) for line in [list(header), *body]) for i in range(len(header))]
+    _fit(widths)
     for number, line in enumerate([list(header), *body]):
-        cells = [_aligned(*cell) for cell in zip(line, widths, numeric, strict=True)]
+        cells = [
+            _aligned(shortened(text, width), width, right)
+            for text, width, right in zip(line, widths, numeric, strict=True)
+        ]
         text = "  ".join(cells).rstrip()
         click.echo(click.style(text, bold=True) if number == 0 and color() else text)
 
@@ -54,7 +64,29 @@ def mebibytes(value: float) -> str:
     return f"{value:.0f} MiB" if value < 10240 else f"{value / 1024:.1f} GiB"
 
 
+def shown_place(uri: str) -> str:
+    """A URI as people type it: a folder of this machine by its path."""
+    return unquote(uri.removeprefix("file://")) if uri.startswith("file:///") else uri
+
+
+def shortened(text: str, width: int) -> str:
+    """A text in so many columns: its middle is left out, because names differ at their ends."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) * 2 // 3
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def _fit(widths: list[int]) -> None:
+    """Make columns narrower, the widest first, until a line fits the terminal. A pipe gets everything, and the first
+    column stays whole: it names what people type."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else sum(widths) + 2 * len(widths)
+    while sum(widths) + 2 * (len(widths) - 1) > columns and max(widths[1:]) > NARROWEST:
+        widths[widths.index(max(widths[1:]), 1)] -= 1
+
+
 def _aligned(text: str, width: int, right: bool) -> str:
+    text = shortened(text, width)
     return text.rjust(width) if right else text.ljust(width)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tidemill.cli.options import common, job_argument, load_job
-from tidemill.cli.show import show_facts, show_json
+from tidemill.cli.show import show_facts, show_json, shown_place
 
 
 @click.command()
@@ -13,9 +13,10 @@ from tidemill.cli.show import show_facts, show_json
 @common
 def command(job: str, pipeline: str | None, as_json: bool) -> int:
     """What became of a job's items so far. Exits with 1 when items have failed."""
-    status = load_job(pipeline, job).status()
+    handle = load_job(pipeline, job)
+    status = handle.status()
     if as_json:
         show_json(status.to_json())
     else:
-        show_facts(status.facts())
+        show_facts(status.facts() | {"outputs": shown_place(handle.output)})
     return status.exit_code

@@ -8,7 +8,7 @@ import click
 
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, what_runs
 from tidemill.cli.options import common, load
-from tidemill.cli.show import show_json
+from tidemill.cli.show import show_json, shown_place
 
 
 @click.command(
@@ -63,6 +63,6 @@ def command(
         )
     else:
         then = f"`{job.run_command}` runs it." if job.run_command else f"`tidemill wait {job.id}` watches it."
-        click.echo(then, err=True)
+        click.echo(f"Outputs go to {shown_place(job.output)}\n{then}", err=True)
         click.echo(job.id)
     return 0

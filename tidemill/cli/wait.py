@@ -8,7 +8,7 @@ import click
 
 from tidemill.cli.live import following
 from tidemill.cli.options import common, job_argument, load_job
-from tidemill.cli.show import mebibytes, seconds, show_facts, show_json
+from tidemill.cli.show import mebibytes, seconds, show_facts, show_json, shown_place
 
 if TYPE_CHECKING:
     from tidemill.client import Status, Summary
@@ -38,7 +38,7 @@ def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None,
     if as_json:
         show_json(status.to_json() | {"summary": summary.to_json()})
     else:
-        show_facts(facts(status, summary))
+        show_facts(facts(status, summary, handle.output))
         if status.failed:
             from tidemill.cli.failures import show_worst
 
@@ -46,19 +46,28 @@ def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None,
     return status.exit_code
 
 
-def facts(status: Status, summary: Summary, where: str = "") -> dict[str, object]:
-    """The table at the end of a job. `where` follows every command of it: ` --pipeline URI`, where that is needed."""
+def facts(status: Status, summary: Summary, output: str, where: str = "") -> dict[str, object]:
+    """The table at the end of a job.
+
+    Args:
+        status: Its last status.
+        summary: Its figures.
+        output: URI of its outputs.
+        where: Follows every command of it: ` --pipeline URI`, where that is needed.
+    """
     table: dict[str, object] = {
         "job": status.job,
-        "state": status.state,
+        "state": status.verdict,
         "succeeded": status.succeeded,
         "failed": status.failed,
     }
     if status.remaining:
         table["not run"] = status.remaining
+    if status.note:
+        table["note"] = status.note
     table |= {
         "attempts": summary.attempts,
-        "reclaims": summary.reclaims,
+        **({} if status.run_command else {"reclaims": summary.reclaims}),
         "CPU time": seconds(summary.cpu_seconds),
         "wall time": seconds(summary.wall_seconds),
         "peak memory": mebibytes(summary.peak_memory_mib),
@@ -66,7 +75,11 @@ def facts(status: Status, summary: Summary, where: str = "") -> dict[str, object
     if status.spent:
         table["cost"] = status.spent.words()
     if status.run_command:
-        table["to go on"] = status.run_command
+        table["continue"] = status.run_command
+    if summary.outputs:
+        table["outputs"] = f"{shown_place(output)} ({summary.outputs} of {status.items} items)"
+    elif status.succeeded:
+        table["outputs"] = "none: no item wrote a file to its output folder ({output}, $TIDEMILL_OUTPUT)"
     if status.failed:
         again = f"`tidemill retry {status.job} --failed{where}` runs them again"
         table["failures"] = f"tidemill failures {status.job}{where}; {again}"

@@ -68,10 +68,10 @@ class Plan:
         return islice(chain(self.first, repeat(self.chunk_size)), self.chunks)
 
     def words(self) -> str:
-        """`20838 chunks of 24 (4 small ones first), about 240 s each at 10 s an item`."""
-        first = f" ({len(self.first)} of {self.first[0]} first, to learn)" if self.first else ""
+        """`23 chunks of 24, assuming 10 s per item (set --item-seconds); 4 small chunks go first to measure it`."""
+        first = f"; {len(self.first)} small chunks go first to measure it" if self.first else ""
         noun = "chunk" if self.chunks == 1 else "chunks"
-        return f"{self.chunks} {noun} of {self.chunk_size}{first}{self.why and ', ' + self.why}"
+        return f"{self.chunks} {noun} of {self.chunk_size}{self.why and ', ' + self.why}{first}"
 
 
 def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked: int | None) -> Plan:
@@ -80,10 +80,8 @@ def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked:
     size = choose_chunk_size(items, fleet_slots, item_seconds, asked)
     if asked is not None:
         return Plan(items, size)
-    seconds = (
-        f"{item_seconds:g} s an item" if item_seconds else f"{ITEM_SECONDS} s an item (--item-seconds says better)"
-    )
-    plan = Plan(items, size, (), f"chosen for {seconds}")
+    seconds = f"{item_seconds:g} s per item" if item_seconds else f"{ITEM_SECONDS} s per item (set --item-seconds)"
+    plan = Plan(items, size, (), f"assuming {seconds}")
     learning = Plan(items, size, (max(1, size // SMALLER),) * LEARNING_CHUNKS, plan.why)
     worth_it = item_seconds is None and size >= SMALLER and plan.chunks >= 2 * LEARNING_CHUNKS
     return learning if worth_it and learning.chunks <= MAX_CHUNKS else plan

@@ -12,6 +12,8 @@ from tidemill.ledger import Ledger, Look, Outcome
 
 SAMPLED_CHUNKS = 8
 """Records that are read, whatever the size of the job: `status` stays a matter of a few requests."""
+SHORT_SECONDS = 0.1
+"""An item's CPU time is known to a hundredth of a second."""
 _ENOUGH = 10
 """Items below which nothing is suggested."""
 
@@ -60,11 +62,16 @@ class Consumption:
     gpu_percent: Spread | None = None
     asked_gpus: int = 0
 
+    @property
+    def long(self) -> bool:
+        """Whether items take long enough for a share of a CPU to mean something."""
+        return self.seconds.p50 >= SHORT_SECONDS
+
     def facts(self) -> dict[str, object]:
         """One fact a line, for people."""
         table: dict[str, object] = {
             "seconds": f"{_words(self.seconds)} an item ({self.items} items looked at)",
-            "CPUs": f"{_words(self.cpus)} of {self.asked_cpus:g}",
+            **({"CPUs": f"{_words(self.cpus)} of {self.asked_cpus:g}"} if self.long else {}),
             "memory": f"{_words(self.memory_mib)} of {self.asked_memory_mib} MiB",
         }
         if self.gpu_percent:
@@ -124,10 +131,12 @@ def suggestion(taken: Consumption) -> str | None:
     if taken.memory_mib.max > 0.9 * taken.asked_memory_mib:
         words.append(f"--memory {memory}: the largest item came near its limit")
     elif memory <= taken.asked_memory_mib / 2:
-        words.append(f"--memory {memory} would do, and more items fit a machine")
+        words.append(f"--memory {memory} is enough, and more items would fit on a machine")
     cpus = max(1, math.ceil(taken.cpus.p95))
-    if cpus < taken.asked_cpus:
-        words.append(f"--cpus {cpus} would do")
+    if not taken.long:
+        pass
+    elif cpus < taken.asked_cpus:
+        words.append(f"--cpus {cpus} is enough")
     elif taken.cpus.p50 > 0.9 * taken.asked_cpus and taken.cpus.max > 1.3 * taken.asked_cpus:
         words.append(f"--cpus {cpus}: items use more than they ask for")
     return "; ".join(words) or None

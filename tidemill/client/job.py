@@ -34,6 +34,7 @@ LISTING_SECONDS = 0.4
 """Between two looks, for each listing that a look takes: an hour takes 9,000 listings at most, which cost 0.045 USD."""
 FRUITLESS_REPAIRS = 3
 """Rounds of re-enqueueing that bring no chunk further, after which `wait` gives up."""
+BY_ITS_USER = "cancelled by its user"
 OUTAGES = 10
 """Looks in a row that the store or the cloud may refuse before `wait` gives up."""
 
@@ -109,6 +110,10 @@ class Job:
         backend = self._pipeline.backend
         return backend.run_command(self.id) if isinstance(backend, LocalBackend) else None
 
+    def __repr__(self) -> str:
+        """Which job of which pipeline it is; nothing is asked for it."""
+        return f"<Job {self.id}: {self.spec.items_total} items, {self._pipeline.descriptor.uri}>"
+
     # ---- looking ------------------------------------------------------------------------------------------------
 
     def progress(self) -> Counts:
@@ -177,7 +182,10 @@ class Job:
                 total=counts.chunks_total,
                 done=counts.chunks_done,
                 waiting=deliveries.states.get("waiting", 0),
-                running=deliveries.states.get("running", 0) + deliveries.states.get("starting", 0),
+                running=min(
+                    deliveries.states.get("running", 0) + deliveries.states.get("starting", 0),
+                    counts.chunks_total - counts.chunks_done,
+                ),
                 lost=deliveries.lost,
                 dead=deliveries.dead,
             ),
@@ -186,7 +194,7 @@ class Job:
             start_failures=counts.start_failures,
             items_a_second=rate,
             consumption=taken,
-            suggestion=suggestion(taken) if taken else None,
+            suggestion=suggestion(taken) if taken and self._pipeline.descriptor.cloud != "local" else None,
             fleet_errors=fleet_words(self._pipeline, self.spec.queue) if fleet else [],
             note=self._note(look, deliveries, state, fleet),
             run_command=self.run_command if state == "lost" else None,
@@ -201,11 +209,11 @@ class Job:
         of the `fleet`, where that is shown."""
         counts = look.counts
         if said := look.cancellation:
-            return f"cancelled by {said.get('by') or 'somebody'}: {said.get('reason', '')}"
+            return _cancelled_words(said.get("by"), said.get("reason", ""))
         if counts.start_failures:
             texts = self._ledger.start_failures(counts.rounds - 1) or [""]
             times = "once" if counts.start_failures == 1 else f"{counts.start_failures} times"
-            return f"the program did not start {times}: {texts[-1]}"
+            return f"the program did not start {times}: {_telling(texts[-1])}"
         if deliveries.lost:
             return deliveries.reason
         if state == "waiting":
@@ -303,7 +311,7 @@ class Job:
 
     # ---- ending, and running on ---------------------------------------------------------------------------------
 
-    def cancel(self, reason: str = "cancelled by its user") -> int:
+    def cancel(self, reason: str = BY_ITS_USER) -> int:
         """Stop the job: workers stop, what is queued does not run, what is finished stays.
 
         Returns:
@@ -428,6 +436,24 @@ class Job:
         chunk = self._ledger.index().chunk_of(item)
         arrays = [array for round_ in self._ledger.rounds() for array in round_.arrays if array.name in by_name]
         return [(by_name[array.name], array.all().index(chunk)) for array in arrays if chunk in array.all()]
+
+
+def _cancelled_words(by: str | None, reason: str) -> str:
+    """Who ended a job, and why: a person, or the job's own worker."""
+    why = _telling(reason)
+    if by == "worker":
+        return f"stopped: {why}"
+    return f"cancelled by {by or 'somebody'}{'' if reason == BY_ITS_USER else f': {why}'}"
+
+
+def _telling(text: str) -> str:
+    """What somebody should read of a program's last words: of pip's, its last error rather than its warnings."""
+    lines = text.strip().splitlines()
+    errors = [line for line in lines if line.startswith("ERROR: ")]
+    if not errors:
+        return text
+    head, found, _ = lines[0].partition(": ")
+    return errors[-1] if not found or head == "ERROR" else f"{head}: {errors[-1]}"
 
 
 class _Repairs:

@@ -45,11 +45,16 @@ class Wanted:
         until = self.until_seconds
         return (
             (self.worker or "stream" in line.fields)
-            and self.item in (None, line.fields.get("item", self.item))
+            and self._of_the_item(line)
             and self.since_seconds <= line.at
             and (until is None or line.at <= until)
             and (self.text is None or self.text in line.said)
         )
+
+    def _of_the_item(self, line: LogLine) -> bool:
+        if self.item is None:
+            return True
+        return line.fields["item"] == self.item if "item" in line.fields else "stream" not in line.fields
 
 
 def follow_lines(job: Job, wanted: Wanted) -> Iterator[LogLine]:

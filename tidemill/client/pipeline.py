@@ -63,6 +63,8 @@ class Pipeline:
             >>> Pipeline.load("s3://vision-dev-store/pipeline.json").descriptor.team
             'vision'
         """
+        if "://" not in uri:
+            uri = Path(uri).absolute().as_uri()
         folder, _, name = uri.rpartition("/")
         if name != DESCRIPTOR_NAME:
             advice = "Give the stack's output pipeline_uri."
@@ -73,14 +75,17 @@ class Pipeline:
             advice = "Give the stack's output pipeline_uri (`pulumi stack output pipeline_uri`)."
             raise CallerError(f"pipeline: {uri} does not exist. {advice}") from None
         except StoreDeniedError as error:
-            advice = "Log in as somebody who may use this stack, or ask its owner for the submitter policy."
-            raise StoreDeniedError(f"pipeline: {uri} may not be read: {denial(error)}.", advice) from error
+            raise StoreDeniedError(f"pipeline: {uri} cannot be read: {denial(error)}.", _login_advice(error)) from error
         except StoreError as error:
             if "redirect" not in str(error):
                 raise
             raise CallerError(f"pipeline: {uri} is in another region. Set AWS_REGION to the stack's region.") from error
         descriptor = parse_descriptor(data, uri)
         return cls(descriptor, _open(descriptor.store, descriptor.region))
+
+    def __repr__(self) -> str:
+        """Which pipeline it is, and its queues."""
+        return f"<Pipeline {self.descriptor.uri}: queues {', '.join(sorted(self.descriptor.queues))}>"
 
     @property
     def backend(self) -> Backend:
@@ -174,6 +179,13 @@ class Pipeline:
         )
         if isinstance(command, str):
             raise CallerError.about("command", command, "a list of words", "Split it, or give it as function=.")
+        if callable(command) or callable(function):
+            raise CallerError(
+                "A Python function is given by its name, because the machines import it: function='module:name', with "
+                "code='.' to send its folder."
+            )
+        if slots > 1 and self.descriptor.cloud == "gcp":
+            say("slots has no effect on GCP: a machine runs as many items side by side as fit.")
         submission = Submission(
             place=place,
             name=name,
@@ -356,7 +368,24 @@ def denial(error: StoreDeniedError) -> str:
     text = str(error.__cause__ or error)
     if code := re.search(r"<Code>(\w+)</Code>", text):
         return code[1]
+    if "Received None" in text:
+        return "no AWS login was found"
     return text.strip().splitlines()[0].rpartition("credential provider: ")[2].rstrip(".")
+
+
+_NO_LOGIN = re.compile(r"no (AWS|Google) login|Received None")
+_BAD_LOGIN = re.compile(r"InvalidAccessKeyId|Expired|InvalidClientTokenId|InvalidToken|SignatureDoesNotMatch")
+
+
+def _login_advice(error: StoreDeniedError) -> str:
+    text = f"{error} {error.__cause__}"
+    if error.fix and _NO_LOGIN.search(text):
+        return error.fix
+    if _NO_LOGIN.search(text):
+        return "Log in, e.g. `aws sso login`."
+    if _BAD_LOGIN.search(text):
+        return "Your login's key is unknown or has expired: log in again, e.g. `aws sso login`, or set AWS_PROFILE."
+    return "Log in as somebody who may use this stack, or ask its owner to let you submit (tidemill:access.submitters)."
 
 
 def _open(uri: str, region: str | None = None) -> Store:

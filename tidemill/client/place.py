@@ -42,7 +42,7 @@ def find_place(
         queue: Name of a queue; None when the pipeline has only one.
         image: Name of one of the queue's images.
         needs: `cpus`, `memory_mib`, `gpus` of an item; None means what the queue gives.
-        slots: Items side by side in one container.
+        slots: Items side by side in one container; no effect on GCP.
         whole_cpus: Whether the cloud hands out whole CPUs only.
 
     Raises:
@@ -54,6 +54,9 @@ def find_place(
         raise CallerError.unknown("image", image, f"queue {name!r}", found.images)
     if slots < 1:
         raise CallerError.about("slots", slots, "at least 1", "State how many items run side by side in one container.")
+    if descriptor.cloud == "gcp":
+        # A machine runs as many items side by side as fit, whatever a job asks for.
+        slots = 1
     resources = _resources(name, found, needs, whole_cpus)
     _check_fit(name, found, resources, slots)
     return Place(name, found, image, resources, slots)

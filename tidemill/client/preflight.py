@@ -61,7 +61,7 @@ def check_store(store: Store) -> None:
         # Every content is new, so a store that keeps the promise says "ours" once at most: the very first time.
         keeps_nothing = created() and created()
     except StoreDeniedError as error:
-        advice = "Ask the stack's owner for its submitter policy or role."
+        advice = "Ask the stack's owner to let you submit (tidemill:access.submitters)."
         raise StoreDeniedError(f"{store.uri} may not be written ({error}).", advice) from error
     if keeps_nothing:
         raise CallerError(

@@ -62,6 +62,18 @@ def check_program(program: Program) -> Iterator[str]:
     yield from _remarks(command)
 
 
+def name_of(program: Sequence[str], function: str | None) -> str:
+    """A job's name after what it runs: `features` of `python3 features.py {input}`."""
+    if function:
+        text = function.replace(":", "-")
+    else:
+        words = [Path(word).name for word in program if not word.startswith("-") and "{" not in word]
+        scripts = [word for word in words if re.fullmatch(r".*\.\w{1,4}", word)]
+        text = Path((scripts or words or ["job"])[0]).stem
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-").lstrip("0123456789-")[:40]
+    return name.rstrip("-") or "job"
+
+
 # ---- words ---------------------------------------------------------------------------------------------------------
 
 

@@ -93,6 +93,13 @@ class Status:
         return self.state in ("finished", "cancelled", "lost")
 
     @property
+    def verdict(self) -> str:
+        """The state in a word for people, who ask whether a job succeeded; `state` says whether it is over."""
+        if self.state == "finished":
+            return "failed" if self.failed else "succeeded"
+        return "paused" if self.run_command else self.state
+
+    @property
     def exit_code(self) -> int:
         """1 when items have failed, or will not get the outcome that was asked for."""
         return 1 if self.failed or self.state in ("cancelled", "lost") else 0
@@ -107,15 +114,16 @@ class Status:
         words = [f"{chunks.done} of {chunks.total} done", f"{chunks.running} running", f"{chunks.waiting} waiting"]
         table: dict[str, object] = {
             "job": self.job,
-            "state": self.state,
+            "state": self.verdict,
             "items": self.items,
             "succeeded": self.succeeded,
             "failed": self.failed,
             "remaining": self.remaining,
             **self._again(),
-            "chunks": ", ".join(words),
-            "reclaims": self.reclaims,
+            "chunks": words[0] if self.run_command else ", ".join(words),
         }
+        if not self.run_command:
+            table["reclaims"] = self.reclaims
         if self.spent:
             table["cost"] = self.spent.words()
         if self.items_a_second:
@@ -128,9 +136,9 @@ class Status:
         for number, error in enumerate(self.fleet_errors):
             table["fleet" + f" {number + 1}" * (number > 0)] = error
         if self.spent and self.spent.reached and self.state == "cancelled":
-            table["to go on"] = f"tidemill resume {self.job} --max-usd USD, more than {self.spent.max_usd:g}"
+            table["continue"] = f"tidemill resume {self.job} --max-usd USD, more than {self.spent.max_usd:g}"
         elif self.run_command:
-            table["to go on"] = self.run_command
+            table["continue"] = self.run_command
         else:
             lost = [chunk for chunk in chunks.lost if chunk not in chunks.dead]
             if chunks.dead:
@@ -183,6 +191,7 @@ class Summary:
         cpu_seconds: Of the attempts that decided.
         wall_seconds: From the submit to the last record.
         peak_memory_mib: The largest of any item.
+        outputs: Items that have written files to their output folder.
     """
 
     succeeded: int
@@ -192,6 +201,7 @@ class Summary:
     cpu_seconds: float
     wall_seconds: float
     peak_memory_mib: float
+    outputs: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Stable keys."""
@@ -204,7 +214,7 @@ def summarise(ledger: Ledger, spec: JobSpec, reclaims: int) -> Summary:
     for round_ in ledger.rounds():
         for chunk in ledger.done_chunks(round_.round):
             rounds.setdefault(chunk, []).append(round_.round)
-    succeeded = failed = attempts = 0
+    succeeded = failed = attempts = outputs = 0
     cpu = peak = 0.0
     last = spec.created_at
     # A folder answers at once: there only the reading of lines takes time, and records would pile up in memory.
@@ -214,9 +224,10 @@ def summarise(ledger: Ledger, spec: JobSpec, reclaims: int) -> Summary:
             some = chunks[start : start + _AT_ONCE]
             for sums in pool.map(lambda chunk: _add_up(ledger, chunk, rounds[chunk]), some):
                 succeeded, failed, attempts = succeeded + sums.succeeded, failed + sums.failed, attempts + sums.attempts
+                outputs += sums.outputs
                 cpu, peak, last = cpu + sums.cpu_seconds, max(peak, sums.peak_memory_mib), max(last, sums.committed_at)
     wall = (last - spec.created_at).total_seconds()
-    return Summary(succeeded, failed, attempts, reclaims, round(cpu, 3), round(wall, 3), round(peak, 1))
+    return Summary(succeeded, failed, attempts, reclaims, round(cpu, 3), round(wall, 3), round(peak, 1), outputs)
 
 
 class _Sums(NamedTuple):
@@ -228,6 +239,7 @@ class _Sums(NamedTuple):
     cpu_seconds: float
     peak_memory_mib: float
     committed_at: datetime
+    outputs: int
 
 
 def _add_up(ledger: Ledger, chunk: int, numbers: list[int]) -> _Sums:
@@ -242,6 +254,7 @@ def _add_up(ledger: Ledger, chunk: int, numbers: list[int]) -> _Sums:
         sum(outcome.cpu_seconds for outcome in outcomes),
         max((outcome.peak_memory_mib for outcome in outcomes), default=0.0),
         max((datetime.fromisoformat(record.header.committed_at) for record in records), default=_LONG_AGO),
+        sum(outcome.output is not None for outcome in outcomes),
     )
 
 
@@ -263,6 +276,11 @@ class JobRow:
     succeeded: int
     failed: int
     remaining: int
+
+    @property
+    def verdict(self) -> str:
+        """See `Status.verdict`."""
+        return self.state if self.state != "finished" else "failed" if self.failed else "succeeded"
 
 
 def job_row(ledger: Ledger, spec: JobSpec) -> JobRow:

@@ -20,10 +20,10 @@ from tidemill.client.fetched import Fetched
 from tidemill.client.fleet import fleet_errors, image_faults, machine_words
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
-from tidemill.client.journal import enter
+from tidemill.client.journal import enter, newest_specs
 from tidemill.client.place import Place
 from tidemill.client.preflight import check_output, check_packages, check_store
-from tidemill.client.program import Program, check_program
+from tidemill.client.program import Program, check_program, name_of
 from tidemill.client.spool import Spool, encodable
 from tidemill.code import Packed, in_code, pack, upload
 from tidemill.descriptor import SPEC_VERSION
@@ -36,7 +36,6 @@ from tidemill.store import Stores
 if TYPE_CHECKING:
     from tidemill.client.pipeline import Pipeline
 
-DEFAULT_NAME = "job"
 ARGUMENT_BYTES = 128 * 1024
 """Linux refuses a longer argument: MAX_ARG_STRLEN, https://man7.org/linux/man-pages/man2/execve.2.html."""
 _IDENTITY = (
@@ -82,8 +81,6 @@ def submit(pipeline: Pipeline, asked: Submission, say: Callable[[str], None]) ->
     code = None if asked.code is None else Path(asked.code).resolve()
     for remark in check_program(Program(draft, code, pipeline.descriptor.cloud == "local")):
         say(remark)
-    if draft.slots > 1 and pipeline.descriptor.cloud == "gcp":
-        say("slots has no effect on GCP: a machine runs as many items side by side as fit.")
     spool = _read_through(pipeline, asked, draft, say)
     plan = plan_chunks(spool.count, asked.place.fleet_slots, asked.item_seconds, asked.chunk_size)
     _check_machines(pipeline, asked.place, say)
@@ -149,10 +146,13 @@ def _send(
         enter(pipeline.store, spec)
         say(f"{_plural(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
         if spec.limit:
-            say(f"It ends at about {spec.limit.max_usd:g} USD, at {spec.limit.usd_per_item_hour:.4g} an item and hour.")
+            price = f"{spec.limit.usd_per_item_hour:.3g} USD per item-hour"
+            say(f"The job stops at about {spec.limit.max_usd:g} USD ({price}).")
         if not named:
             # Its id is new each time, so the same command would be another job.
-            say(f"Should this be interrupted, `tidemill resume {spec.job}` finishes it (a --name lets you repeat it).")
+            say(f"If this is interrupted, `tidemill resume {spec.job}` finishes it. With --name, so does this command.")
+        elif other := next((one for one in newest_specs(pipeline.store, spec.name) if one.job != spec.job), None):
+            say(f"{spec.name} is also the name of {other.job}; from now on it means {spec.job}.")
     elif _max_usd(known) != _max_usd(spec):
         raise CallerError(
             f"max_usd is {_max_usd(spec)}, and with this name and these items it is the job {spec.job}, sent with "
@@ -173,8 +173,9 @@ def _send(
     if spec.limit and (note := ledger.cancellation()):
         say(f"{spec.job} is cancelled before all of it was sent: {note.get('reason', '')}.")
     if known is not None:
-        rest = f"the missing {_plural(job.enqueued, 'array')} enqueued now" if job.enqueued else "nothing was missing"
-        say(f"{spec.job} was submitted before; {rest}.")
+        done = f"{known.items_total - job.progress().remaining} of {known.items_total} items are done"
+        rest = f" {_plural(job.enqueued, 'missing array')} enqueued now." if job.enqueued else ""
+        say(f"{spec.job} was submitted before: {done}.{rest}")
     return job
 
 
@@ -218,7 +219,7 @@ def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
         **fields,
         # Workers that know no limit would not keep it: they must not read the spec.
         spec_version=SPEC_VERSION if fields["limit"] else 1,
-        name=DEFAULT_NAME if asked.name is None else asked.name,
+        name=name_of(command, fields["function"]) if asked.name is None else asked.name,
         queue=asked.place.queue_name,
         image=asked.place.image,
         resources=asked.place.resources,
