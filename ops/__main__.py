@@ -4,22 +4,23 @@ import importlib
 
 import click
 
-# A command is the function of its name. Together they load both clouds' SDKs and the engine's, which takes a second.
+# A command is the function of its name. Together they load both clouds' SDKs and the engine's, which takes a second, so
+# that the list of them loads none.
 COMMANDS = {
-    "affected": "ops.affected",
-    "check": "ops.check",
-    "comment": "ops.github",
-    "deploy": "ops.deploy",
-    "drift": "ops.drift",
-    "estimate": "ops.estimate",
-    "plan": "ops.deploy",
-    "preview": "ops.preview",
-    "prices": "ops.prices",
-    "queue": "ops.queue",
-    "quotas": "ops.quotas",
-    "review": "ops.review.command",
-    "stack": "ops.stack",
-    "workflows": "ops.workflows",
+    "affected": ("ops.affected", "List the stacks that a change can affect."),
+    "check": ("ops.check", "Validate stack files, without an engine or a cloud."),
+    "comment": ("ops.github", "Write or update the comment under a pull request on GitHub."),
+    "deploy": ("ops.deploy", "Bring a stack up on your login, as planned."),
+    "drift": ("ops.drift", "Compare what is deployed with what the code says."),
+    "estimate": ("ops.estimate", "Estimate a stack's cost: idle per month, and at most per hour."),
+    "plan": ("ops.deploy", "Preview a stack on your login and save the plan."),
+    "preview": ("ops.preview", "Show what a stack would make, under the policies."),
+    "prices": ("ops.prices", "Show or refresh the price table."),
+    "queue": ("ops.queue", "Add, change or remove a queue of a stack file."),
+    "quotas": ("ops.quotas", "Check a GCP project's quotas against a stack."),
+    "review": ("ops.review.command", "Show what a change does, the dangerous first."),
+    "stack": ("ops.stack", "Write a new team's stack file."),
+    "workflows": ("ops.workflows", "Lint the GitHub workflows."),
 }
 
 
@@ -32,8 +33,13 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One of them; None when there is none of that name."""
-        module = COMMANDS.get(cmd_name)
+        module, _ = COMMANDS.get(cmd_name, (None, None))
         return getattr(importlib.import_module(module), cmd_name) if module else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a line for each of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in sorted(COMMANDS.items())])
 
 
 @click.group(cls=Commands)

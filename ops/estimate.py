@@ -22,7 +22,7 @@ NOT_COUNTED = (
 @click.option("--stack", "stacks", required=True, multiple=True, help="A stack of stacks/, such as vision-dev; repeat.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object a stack, in a list.")
 def estimate(stacks: tuple[str, ...], as_json: bool) -> None:
-    """Say what stacks cost: idle a month, and the most that they can burn in an hour.
+    """Estimate what stacks cost: idle per month, and at most per hour.
 
     From the stack file and the price table of this checkout alone; nothing is asked and nothing is made. Exits 2 when
     what was typed or a stack file is wrong.
@@ -64,8 +64,8 @@ def document(stack: str, found: StackEstimate) -> dict:
 def table(stack: str, found: StackEstimate) -> Iterable[str]:
     """The estimate for people."""
     yield f"{stack}, {found.cloud} {found.region}"
-    yield from _part("Idle, a month", found.idle_month, found.idle)
-    yield from _part("At full capacity, an hour", found.burn_hour, found.burn)
+    yield from _part("Idle, per month", found.idle_month, found.idle)
+    yield from _part("At full capacity, per hour", found.burn_hour, found.burn)
     if found.as_of is None:
         known = ", ".join(prices.regions(found.cloud))
         yield f"The price table has nothing of {found.region}; it has {known}."
@@ -75,7 +75,7 @@ def table(stack: str, found: StackEstimate) -> Iterable[str]:
 
 
 def _part(head: str, lines: list[Line], summed: Total) -> Iterable[str]:
-    yield f"{head}: {_total(summed) if lines else 'nothing stands'}"
+    yield f"{head}: {_total(summed) if lines else 'none'}"
     width = max((len(line.what) for line in lines), default=0)
     for line in lines:
         quantity = f"{line.quantity:g}"

@@ -155,7 +155,7 @@ def _change(
     if up and not dry_run:
         sys.exit(deploy.up(stack))
     else:
-        click.echo(f"\nWhat it would do: make preview STACK={stack}, or on your login: pulumi preview --stack {stack}")
+        click.echo(f"\nNext: make review STACK={stack}, or on your login: pulumi preview --stack {stack}")
 
 
 def _left(before: StackConfig, after: StackConfig) -> list[str]:

@@ -66,6 +66,9 @@ class AwsBatchQueueArgs:
     worker_image: pulumi.Input[str] | None = None
     """The worker's image by digest, in ECR: machines fetch it, so the instance profile's role needs what `grant_worker`
     gives. None when the queue's images bring the worker."""
+    reads_mounts: bool = False
+    """Whether the instance profile's role may read the buckets that the queue mounts, by `AwsIdentity.grant_data`.
+    Without it a queue with `s3` mounts is refused: its machines could not mount them and would power off."""
     imported: str | None = None
     """ARN of a job queue that exists already: it is taken over and keeps its name."""
     replace: bool = False
@@ -124,6 +127,8 @@ class AwsBatchQueue(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
         self._place = Place(self)
         settings = part(Queue, args.settings, "queues", args.queue)
+        if not args.reads_mounts:
+            _refuse_s3_mounts(args.queue, settings)
         rungs = self._rungs(name, settings)
         self.arn = self._queue(name, settings, rungs).arn
         self._point_to_worker(name)
@@ -335,3 +340,14 @@ def jobs_statements(place: Place, team: str, environment: str | None = None) -> 
         allow(["batch:CancelJob", "batch:TerminateJob"], jobs, owned),
         allow(_WATCH, ["*"]),
     ]
+
+
+def _refuse_s3_mounts(queue: str, settings: Queue) -> None:
+    for mount, each in settings.mounts.items():
+        if each.s3:
+            raise ConfigError(
+                f"tidemill:queues.{queue}.mounts.{mount}.s3",
+                f'"{each.s3}"',
+                "a bucket that the machines' role may read",
+                "Let it (AwsIdentity.grant_data on instance_role) and set reads_mounts",
+            )

@@ -191,6 +191,7 @@ class AwsParts:
             team=self._config.team,
             environment=self._config.environment,
             worker_image=self._pulled(worker) if worker else None,
+            reads_mounts=True,
             imported=existing.job_queue if existing else None,
             replace=self._config.may_replace,
             tags=self._tags,

@@ -98,7 +98,7 @@ def _file(path: str, content: str) -> str:
 def _mountpoint(buckets: Mapping[str, str]) -> list[str]:
     """Mountpoint for Amazon S3; its package is in the repositories of AL2023, which S3 serves.
 
-    The machine's own role reads nothing of S3, so a bucket that is mounted must admit it: `AwsBatchQueue` grants that.
+    The machine's own role must read what is mounted: `Pipeline` grants that; for a queue alone, `reads_mounts` says so.
     Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html
     """
     if not buckets:

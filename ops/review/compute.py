@@ -21,6 +21,14 @@ TEMPLATES = (
     "gcp:compute/instanceTemplate:InstanceTemplate",
 )
 
+# What machines hold as long as they run: it cannot be deleted before they have left.
+_NETWORKS = (
+    "aws:ec2/subnet:Subnet",
+    "aws:ec2/vpc:Vpc",
+    "gcp:compute/network:Network",
+    "gcp:compute/subnetwork:Subnetwork",
+)
+
 # A change of these replaces the machines of a compute environment in place.
 # Source: https://docs.aws.amazon.com/batch/latest/userguide/infrastructure-updates.html
 _INFRASTRUCTURE = frozenset(
@@ -51,6 +59,10 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
             yield from _group(step)
         elif step.type in AUTOSCALERS:
             yield from _autoscaler(step)
+        elif step.type in _NETWORKS and step.op == "replace":
+            title = "network is replaced: up ends half-way while machines are in it"
+            later = "Let the rungs drain first, or run `pulumi up` again when the machines have left."
+            yield _finding(step, title, *_because(step), later)
         elif step.type in TEMPLATES and step.op == "replace":
             title = "new template: machines that start from now on have it, those that work keep theirs"
             yield Finding("low", "jobs-interrupted", step.name, step.urn, title, _because(step))

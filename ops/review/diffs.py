@@ -16,6 +16,7 @@ _MISSING = object()
 # Tags and labels that providers work out from others.
 _DERIVED = ("tagsAll", "effectiveLabels", "pulumiLabels")
 _MOST_ROWS = 40
+_NOTHING: tuple[Any, ...] = (_MISSING, None, [], {})
 
 Part = str | int
 
@@ -70,12 +71,29 @@ def properties(step: Step) -> tuple[Property, ...]:
         path = _list_of_scalars(step, whole)
         before, after = _before(step, path), _at(step.new, path)
         replaces = kind.endswith("-replace")
+        if not replaces and _is_noise(step, path, before, after):
+            continue
         for each, old, new in _inside(path, before, after):
             if each not in rows or replaces:
                 hidden = hides(step.old, each) or hides(step.new, each)
                 rows[each] = _row(each, old, new, replaces, hidden)
     found = [rows[path] for path in sorted(rows, key=lambda path: [str(part).rjust(6) for part in path])]
     return tuple(found[:_MOST_ROWS])
+
+
+def _is_noise(step: Step, path: tuple[Part, ...], before: Any, after: Any) -> bool:
+    """What a provider lists although no input differs: what the cloud works out, and keys that are null."""
+    if "__defaults" in path or all(_bare(_at(side, path)) in _NOTHING for side in (step.old, step.new)):
+        return True
+    # A secret looks the same before and after.
+    return isinstance(before, dict | list) and _bare(before) == _bare(after) and clean(before) == before
+
+
+def _bare(value: Any) -> Any:
+    """A value without keys that are null."""
+    if isinstance(value, dict):
+        return {key: _bare(each) for key, each in value.items() if each is not None}
+    return [_bare(each) for each in value] if isinstance(value, list) else value
 
 
 def _row(path: tuple[Part, ...], old: Any, new: Any, replaces: bool, hidden: bool) -> Property:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 
 VERSION = 1
@@ -42,6 +42,14 @@ class State(_Engine):
     protect: bool = False
     retain_on_delete: bool = False
     property_dependencies: dict[str, list[str] | None] = {}
+
+    @field_validator("inputs", "outputs", mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        """Without what the bridge to Terraform's providers keeps for itself: which inputs were defaults."""
+        if isinstance(value, dict):
+            return {key: cls._bare(each) for key, each in value.items() if key != "__defaults"}
+        return [cls._bare(each) for each in value] if isinstance(value, list) else value
 
 
 class PropertyDiff(_Engine):

@@ -115,7 +115,7 @@ def _kept_shorter(step: Step) -> Iterator[Finding]:
             title = f"keeps for a shorter time: {path} {'without end' if before in (None, '') else before} to "
             yield Finding("high", "state-expires", step.name, step.urn, f"{title}{at(step.new, parts(path))}")
     expiry = _EXPIRY.get(step.type)
-    rules = [row for row in properties(step) if row.path.startswith(expiry)] if expiry else []
+    rules = [row for row in properties(step) if parts(row.path)[0] == expiry] if expiry else []
     if rules:
         lines = tuple(f"{row.path}: {row.old or 'none'} to {row.new or 'none'}" for row in rules)
         yield Finding("medium", "state-expires", step.name, step.urn, "deletes by age in another way", lines)

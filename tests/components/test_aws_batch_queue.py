@@ -32,7 +32,9 @@ RELATION = (
 WORKER = "123456789012.dkr.ecr.us-west-2.amazonaws.com/shared/tidemill-worker@sha256:" + 64 * "a"
 
 
-def queue(images: dict[str, str] | None = None, worker_image: str | None = None, **settings: Any) -> Recorder:
+def queue(
+    images: dict[str, str] | None = None, worker_image: str | None = None, *, reads_mounts: bool = True, **settings: Any
+) -> Recorder:
     images = images or {"default": IMAGE}
 
     def program() -> None:
@@ -49,6 +51,7 @@ def queue(images: dict[str, str] | None = None, worker_image: str | None = None,
             log_group="group",
             team="vision",
             worker_image=worker_image,
+            reads_mounts=reads_mounts,
             tags={"tidemill:team": "vision"},
         )
         AwsBatchQueue("q", args)
@@ -471,3 +474,11 @@ def test_submitting_to_this_queue_alone():
 def test_a_queue_alone_refuses_what_a_stack_would():
     with pytest.raises(ConfigError, match=r"^tidemill:queues.cpu.item.cpus: 0 is refused"):
         queue(item={"cpus": 0})
+
+
+def test_s3_mounts_are_refused_where_nobody_said_that_machines_may_read_them():
+    mounts = {"models": {"s3": "s3://team-models", "path": "/mnt/models"}}
+    with pytest.raises(ConfigError, match=r'^tidemill:queues.cpu.mounts.models.s3: "s3://team-models" is refused'):
+        queue(mounts=mounts, reads_mounts=False)
+    assert queue(mounts=mounts).one("batch.JobQueue")
+    assert queue(reads_mounts=False).one("batch.JobQueue")

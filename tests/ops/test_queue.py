@@ -80,7 +80,7 @@ def test_a_queue_is_added_behind_the_others_and_nothing_else_changes(path):
     ]
     assert "+++ stacks/Pulumi.vision-dev.yaml" in output
     assert '+      images: {default: "registry://ocr:5"}' in output
-    assert "make preview STACK=vision-dev" in output
+    assert "Next: make review STACK=vision-dev" in output
     assert from_file(path).queues["docs"].item.memory_mib == 1500
 
 

@@ -242,3 +242,14 @@ def test_policies_and_waivers_are_told_with_their_days():
         ("medium", "waiver", "e is waived; this ends on 2027-01-31"),
     ]
     assert found[1].details == ("stop", "now")
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [("gcp:compute/subnetwork:Subnetwork", "ipCidrRange"), ("aws:ec2/subnet:Subnet", "cidrBlock")],
+)
+def test_a_network_that_is_replaced_is_told(kind, key):
+    old, new = {key: "10.0.0.0/20"}, {key: "10.1.0.0/20"}
+    (found,) = told(step("replace", kind, old=old, new=new, diff={key: "update-replace"}), kind="jobs-interrupted")
+    assert (found.severity, found.title) == ("high", "network is replaced: up ends half-way while machines are in it")
+    assert f"Replaced because of {key}." in found.details
