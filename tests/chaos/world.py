@@ -9,8 +9,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 from unittest.mock import patch
 
 from tests.chaos import client
@@ -18,15 +20,19 @@ from tests.chaos.batch import ELEVEN, Batch, marked
 from tests.chaos.bucket import NAME, Bucket
 from tidemill.client import job as looks
 from tidemill.client.job import Job
+from tidemill.client.journal import JOURNAL
 from tidemill.client.preflight import PROBE
 from tidemill.ledger import Ledger, Outcome, Record, names
 
+T = TypeVar("T")
 PROGRAM = """#!/bin/sh
 # $1: the item's index; $2: its output folder. {version}
 set -e
 case $1 in
 {gated}) until [ -e {gate} ]; do sleep 0.05; done ;;
-{killer}) kill -9 $PPID; sleep 20 ;;
+{killers}) kill -9 $PPID; sleep 20 ;;
+{vandal}) rmdir "$2"; exit 0 ;;
+{looper}) ln -s loop "$2/loop"; exit 0 ;;
 {filler}) cat /dev/zero > full 2>/dev/null || sleep 0.3; exit 4 ;;
 {slow}) sleep 0.7 ;;
 {broken}) echo "item $1 is broken" >&2; exit 3 ;;
@@ -34,16 +40,20 @@ esac
 echo "{version} $1" > "$2/result" || exit 28
 """
 MODULE = """
-import os, signal, time
+import os, shutil, signal, time
 
 def work(index, output):
     # {version}
     if index == {gated}:
         while not os.path.exists({gate!r}):
             time.sleep(0.05)
-    if index == {killer}:
+    if index in {killers}:
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(20)
+    if index == {vandal}:
+        return shutil.rmtree(output)
+    if index == {looper}:
+        return os.symlink("loop", output + "/loop")
     if index == {filler}:
         try:
             with open("full", "wb") as file:
@@ -60,6 +70,8 @@ def work(index, output):
         file.write("{version} %d" % index)
 """
 FULL = 28
+KILLERS = 3
+"""Items of one chunk that kill their worker: more than one round's ten attempts on it are enough for."""
 KILL_POINTS = ("/manifest/", "/job.json", "/rounds/0.json")
 """The submitter dies when it has written these; once more when it has enqueued."""
 
@@ -118,12 +130,15 @@ class World:
         self.kill_points: tuple[str, ...] = KILL_POINTS
         self.before_cancel: dict[int, Outcome] = {}
         chunk, third = size.chunk_size, size.chunks // 3
-        self.killer = chunk + chunk // 2
+        self.killers = [chunk + chunk // 2 + n for n in range(KILLERS)]
+        self.vandal, self.looper = 2 * chunk + 2, 2 * chunk + 4
+        """One removes its output folder, one leaves a link there that leads to itself."""
         self.filler = (third + 1) * chunk + 1
         self.slow = (2 * third) * chunk
         self.gated = size.items - 1
         """It runs until the job was cancelled, so that there is something to cancel."""
-        self.broken = set(range(7, size.items, 97)) - {self.killer, self.filler, self.slow, self.gated}
+        self.hostile = {*self.killers, self.filler, self.vandal, self.looper}
+        self.broken = set(range(7, size.items, 97)) - self.hostile - {self.slow, self.gated}
         self.batch = Batch(
             folder / "queue",
             self.bucket,
@@ -131,7 +146,7 @@ class World:
             size.seed,
             slots=size.workers,
             victim=self.slow // chunk,
-            calm=frozenset({self.killer // chunk, self.gated // chunk}),
+            calm=frozenset({self.killers[0] // chunk, self.gated // chunk}),
         )
 
     def write_code(self, version: str) -> Path:
@@ -142,15 +157,18 @@ class World:
             "version": version,
             "gated": self.gated,
             "gate": str(self.gate),
-            "killer": self.killer if first else "-1",
+            "vandal": self.vandal if first else "-1",
+            "looper": self.looper if first else "-1",
             "filler": self.filler if first else "-1",
             "slow": self.slow,
         }
         self.code.mkdir(exist_ok=True)
         program = self.code / "program.sh"
-        program.write_text(PROGRAM.format(**values, broken="|".join(map(str, broken))))
+        killers = self.killers if first else [-1]
+        lists = {"broken": "|".join(map(str, broken)), "killers": "|".join(map(str, killers))}
+        program.write_text(PROGRAM.format(**values, **lists))
         program.chmod(0o755)
-        (self.code / "module.py").write_text(MODULE.format(**values, broken=broken))
+        (self.code / "module.py").write_text(MODULE.format(**values, broken=broken, killers=killers))
         return self.code
 
     # ---- the run ------------------------------------------------------------------------------------------------
@@ -220,15 +238,23 @@ class World:
         self.before_cancel = before
 
     def finish(self, job: Job) -> None:
-        """Wait for the job's end, through an outage of the store."""
+        """Two people wait for the job's end, through an outage of the store."""
         self.bucket.outage_until = time.monotonic() + 1.5
         with patch.object(looks, "SLOWEST_POLL_SECONDS", 0.5):
-            status = job.wait(poll_seconds=0.2)
-        assert status.state == "finished", status
+            ended = self.both(job, lambda one: one.wait(poll_seconds=0.2))
+        assert [status.state for status in ended] == ["finished"] * 2, ended
+
+    def both(self, job: Job, do: Callable[[Job], T]) -> list[T]:
+        """What two people do with the job at once."""
+        people = [client.open_pipeline(self.batch.folder).job(job.id) for _ in range(2)]
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(do, people))
 
     def retry(self, job: Job) -> None:
-        """Run what failed again, with mended code."""
-        job.retry(code=self.write_code("v2"))
+        """Two people run what failed again, with mended code."""
+        code = self.write_code("v2")
+        sent = self.both(job, lambda one: one.retry(code=code))
+        assert any(one.items for one in sent), sent
 
     def until(self, condition: Callable[[], object], what: str) -> None:
         end = time.monotonic() + self.size.seconds
@@ -247,9 +273,11 @@ class World:
         by_index = {outcome.index: outcome for outcome in outcomes}
         for index in self.broken:
             report.check(by_index[index].exit_code == 3, f"broken item {index}: {by_index[index]}")
-        report.check(by_index[self.killer].reason == "poison", f"killer: {by_index[self.killer]}")
-        report.check(by_index[self.filler].status == "failed", f"filler: {by_index[self.filler]}")
-        planned = {*self.broken, self.killer, self.filler}
+        for index in self.hostile:
+            report.check(by_index[index].status == "failed", f"hostile item {index}: {by_index[index]}")
+        poison = sorted(outcome.index for outcome in outcomes if outcome.reason == "poison")
+        report.check(poison == self.killers, f"poison: {poison}, and not {self.killers}")
+        planned = {*self.broken, *self.hostile}
         others = [o for o in outcomes if o.status == "failed" and o.index not in planned]
         # While the disk is full an item may run out of attempts; then it says so.
         report.events["failed beside a full disk"] += len(others)
@@ -280,7 +308,7 @@ class World:
         least = ELEVEN if self.batch.victim >= 0 else 0
         report.check(counts.reclaims >= least, f"only {counts.reclaims} reclaims were counted")
         self.check_attempts(report, ledger, outcomes)
-        prefixes = (f"jobs/{job.id}/", f"out/{job.id}/")
+        prefixes = (f"jobs/{job.id}/", f"out/{job.id}/", f"{JOURNAL}/")
         outside = [key for key in self.bucket.writes if not key.startswith(prefixes) and key != PROBE]
         report.check(not outside, f"written outside of the job's prefixes: {outside[:10]}")
         report.check(not self.bucket.replaced, f"replaced: {self.bucket.replaced[:10]}")
