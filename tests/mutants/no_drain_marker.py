@@ -7,7 +7,7 @@ from tidemill.ledger import MarkerWriter
 
 
 def silent(self: MarkerWriter, in_flight: Collection[int]) -> None:
-    self.write(in_flight)
+    """What stands in the store is the marker of an attempt that is at work."""
 
 
 def apply() -> None:

@@ -63,7 +63,7 @@ class Here:
 
     @property
     def ledger(self) -> Ledger:
-        (job,) = [path.name for path in (self.store / "jobs").iterdir() if path.is_dir()]
+        (job,) = [path.parent.name for path in self.store.glob("jobs/*/job.json")]
         descriptor = describe_machine(self.store.as_uri(), 1, 1024, 0, 1)
         return Ledger(publish(descriptor), job)
 
