@@ -94,6 +94,8 @@ class JobSpec(BaseModel):
     chunk_size: int = Field(ge=1, le=1_000_000)
     items_total: int = Field(ge=1)
     chunks_total: int = Field(ge=1, le=MAX_CHUNKS)
+    manifest: str | None = None
+    """SHA-256 of the manifest's index; version 0.1 did not write it."""
     created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     user: str = "unknown"
     tidemill_version: str = __version__

@@ -3,14 +3,19 @@
 A worker reads exactly its own bytes: two range reads, one in ``manifest/index`` and one in a part. Layout:
 
 ``jobs/<job>/manifest/<part>.jsonl.zst``
-    Frames back to back; a line is an item: a JSON string (its URI), or an object with ``uri`` and ``meta``.
+    Frames back to back; a line is an item: a JSON string (its URI), or an object with ``uri`` and ``meta``. The part's
+    number follows from its content (in version 0.1 parts were counted).
 ``jobs/<job>/manifest/index``
     A header (magic ``TMI1``, chunks u32, items u64; little endian) and an entry a chunk (part u32, offset u32,
-    length u32, first item u64, items u32).
+    length u32, first item u64, items u32). ``job.json`` has its SHA-256.
+
+Nothing is ever overwritten: of two submits of one job at once, with chunks of different sizes, the index of the first
+stands, and leads to its own parts.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from bisect import bisect_right
@@ -47,12 +52,23 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class ManifestInfo:
-    """What was written: items, chunks, parts and compressed bytes."""
+    """The manifest that stands.
+
+    Attributes:
+        items: How many.
+        chunks: How many.
+        largest: Items of the largest chunk.
+        parts: Parts that were written here.
+        bytes: Compressed bytes that were written here.
+        sha256: Of the index.
+    """
 
     items: int
     chunks: int
+    largest: int
     parts: int
     bytes: int
+    sha256: str
 
 
 def folder(job: str) -> str:
@@ -71,9 +87,9 @@ def index_name(job: str) -> str:
 
 
 def write_frames(store: Store, job: str, frames: Iterable[tuple[bytes, int]]) -> ManifestInfo:
-    """Write chunks as they come, in memory that does not grow with their number; the index is written last.
+    """Write chunks as they come, in memory that does not grow with their number; the index is created last.
 
-    The same chunks give the same bytes, so that a submit that died can write again what it had written.
+    The same chunks give the same names and bytes, so that a submit that died finds what it had written.
 
     Args:
         store: The job store.
@@ -92,23 +108,26 @@ class _Writer:
         self._store, self._job, self._pool = store, job, pool
         self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True, write_content_size=True)
         self._part = bytearray()
+        self._frames: list[tuple[int, int, int, int]] = []
+        """Of the part that is open: offset, length, first item and items of each frame."""
         self._parts = self._items = self._bytes = 0
         self._index = bytearray()
-        self._underway: deque[Future[None]] = deque()
+        self._underway: deque[tuple[Future[int], list[tuple[int, int, int, int]]]] = deque()
 
     def add(self, text: bytes, items: int) -> None:
         frame = self._compressor.compress(text)
         if self._part and len(self._part) + len(frame) > PART_BYTES:
             self._flush()
-        self._index += _ENTRY.pack(self._parts, len(self._part), len(frame), self._items, items)
+        self._frames.append((len(self._part), len(frame), self._items, items))
         self._part += frame
         self._items += items
 
     def _flush(self) -> None:
         if len(self._underway) == _PARTS_UNDERWAY:
-            self._underway.popleft().result()
+            self._written()
         data = bytes(self._part)
-        self._underway.append(self._pool.submit(self._store.put, part_name(self._job, self._parts), data))
+        self._underway.append((self._pool.submit(_create_part, self._store, self._job, data), self._frames))
+        self._frames = []
         self._bytes += len(data)
         self._parts += 1
         self._part.clear()
@@ -116,11 +135,32 @@ class _Writer:
     def close(self) -> ManifestInfo:
         if self._part:
             self._flush()
-        for part in self._underway:
-            part.result()
+        while self._underway:
+            self._written()
         chunks = len(self._index) // _ENTRY.size
-        self._store.put(index_name(self._job), _HEADER.pack(_MAGIC, chunks, self._items) + self._index)
-        return ManifestInfo(self._items, chunks, self._parts, self._bytes)
+        ours = _HEADER.pack(_MAGIC, chunks, self._items) + self._index
+        standing = self._store.create(index_name(self._job), ours).content
+        index = ManifestIndex(standing)
+        largest = max((index.size(chunk) for chunk in range(index.chunks)), default=0)
+        return ManifestInfo(
+            index.items, index.chunks, largest, self._parts, self._bytes, hashlib.sha256(standing).hexdigest()
+        )
+
+    def _written(self) -> None:
+        """Enter the oldest part that is under way, once it is in the store."""
+        part, frames = self._underway.popleft()
+        number = part.result()
+        for frame in frames:
+            self._index += _ENTRY.pack(number, *frame)
+
+
+def _create_part(store: Store, job: str, data: bytes) -> int:
+    """Write a part under a number that follows from its content; returns the number."""
+    number = int.from_bytes(hashlib.sha256(data).digest()[:4])
+    # Another part may have the number already, once in a hundred thousand jobs of two hundred parts.
+    while not store.create(part_name(job, number), data).ours:
+        number = (number + 1) % 2**32
+    return number
 
 
 class ManifestIndex:
@@ -137,9 +177,21 @@ class ManifestIndex:
         self._data = data
 
     @classmethod
-    def load(cls, store: Store, job: str) -> ManifestIndex:
-        """Read a job's whole index."""
-        return cls(store.get(index_name(job)))
+    def load(cls, store: Store, job: str, sha256: str | None = None) -> ManifestIndex:
+        """Read a job's whole index.
+
+        Args:
+            store: The job store.
+            job: The job's id.
+            sha256: What its bytes must hash to, when known.
+
+        Raises:
+            DamagedError: It is not an index, or not the one that was submitted.
+        """
+        data = store.get(index_name(job))
+        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+            raise DamagedError(f"{store.uri_of(index_name(job))} is not what was submitted: its SHA-256 differs.")
+        return cls(data)
 
     def frame(self, chunk: int) -> Frame:
         """Where a chunk is."""

@@ -169,3 +169,32 @@ def test_two_submits_at_once_leave_one_of_each_array(world):
     assert len(backend.arrays) == 6
     backend.run(target, job.id)
     assert job.status().state == "finished"
+
+
+def test_a_submit_that_died_is_finished_with_its_own_chunks_whatever_the_next_one_would_choose(monkeypatch):
+    """How long an item takes, and so a chunk's size, is not part of what makes it the same job."""
+    backend, store = FakeBackend(), Store.open("memory://")
+    target, create = Pipeline(descriptor(), store, backend), Store.create
+
+    def submit(seconds):
+        return target.submit(["x", "{uri}"], uris(2000), queue="cpu", name="tiles", item_seconds=seconds)
+
+    def killed(store, name, data):
+        if name.endswith("job.json"):
+            raise KilledError
+        return create(store, name, data)
+
+    monkeypatch.setattr(Store, "create", killed)
+    with pytest.raises(KilledError):
+        submit(1)
+    monkeypatch.setattr(Store, "create", create)
+    job = submit(60)
+    sizes = [Ledger(store, job.id).index().size(chunk) for chunk in range(job.spec.chunks_total)]
+    assert (sum(sizes), max(sizes)) == (2000, job.spec.chunk_size)
+    assert (
+        job.spec.chunks_total
+        < target.submit(["x", "{uri}"], uris(2000), queue="cpu", item_seconds=60).spec.chunks_total
+    )
+    assert [item.uri for item in read_items(store, job.id)] == uris(2000)
+    backend.run(target, job.id)
+    assert (job.status().state, job.status().succeeded) == ("finished", 2000)

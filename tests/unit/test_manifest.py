@@ -1,14 +1,17 @@
 """The manifest, over memory: what is written is read, chunk by chunk, and damage is seen."""
 
+import hashlib
+import struct
 import tracemalloc
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.stored import read_items, write_manifest
 from tidemill import manifest
-from tidemill.errors import StoreError
+from tidemill.errors import DamagedError, StoreError
 from tidemill.job import Item
 from tidemill.manifest import ManifestIndex, index_name, part_name, read_chunk
 from tidemill.store import Store
@@ -62,7 +65,39 @@ def test_the_same_items_are_the_same_bytes():
     for store in (first, second):
         write_manifest(store, JOB, ["a", "b", "c"], 2)
     assert first.get(index_name(JOB)) == second.get(index_name(JOB))
-    assert first.get(part_name(JOB, 0)) == second.get(part_name(JOB, 0))
+    assert list(first.list("")) == list(second.list(""))
+
+
+def test_of_two_manifests_at_once_the_first_stands_and_is_whole(monkeypatch):
+    """Also when two parts want the same number."""
+    monkeypatch.setattr(manifest, "PART_BYTES", 100)
+    real = hashlib.sha256
+    monkeypatch.setattr(manifest.hashlib, "sha256", lambda data: real(b"one for all"))
+    store = Store.open("memory://")
+    uris = [f"s3://bucket/{n * 7919 % 99991}.jpg" for n in range(100)]
+    made = [write_manifest(store, JOB, uris, size) for size in (10, 7)]
+    assert [(info.chunks, info.largest, info.items) for info in made] == [(10, 10, 100)] * 2
+    assert [item.uri for item in read_items(store, JOB)] == uris
+
+
+def test_an_index_that_is_not_the_submitted_one_is_refused():
+    store = Store.open("memory://")
+    made = write_manifest(store, JOB, ["a"], 1)
+    assert ManifestIndex.load(store, JOB, made.sha256).items == 1
+    store.put(index_name(JOB), store.get(index_name(JOB)) + bytes(24))
+    with pytest.raises(DamagedError, match="SHA-256 differs"):
+        ManifestIndex.load(store, JOB, made.sha256)
+
+
+def test_a_manifest_of_version_0_1_is_read():
+    """Its parts are counted."""
+    store = Store.open("memory://")
+    frames = [zstandard.compress(b'"a"\n"b"'), zstandard.compress(b'{"uri":"c","meta":{"k":1}}')]
+    for number, frame in enumerate(frames):
+        store.put(f"jobs/{JOB}/manifest/{number:05d}.jsonl.zst", frame)
+    entries = [struct.pack("<IIIQI", 0, 0, len(frames[0]), 0, 2), struct.pack("<IIIQI", 1, 0, len(frames[1]), 2, 1)]
+    store.put(f"jobs/{JOB}/manifest/index", struct.pack("<4sIQ", b"TMI1", 2, 3) + b"".join(entries))
+    assert read_items(store, JOB) == [Item(0, "a"), Item(1, "b"), Item(2, "c", {"k": 1})]
 
 
 def test_items_are_not_held_in_memory():
@@ -80,9 +115,10 @@ def test_items_are_not_held_in_memory():
 def test_damage_is_seen():
     store = Store.open("memory://")
     write_manifest(store, JOB, [f"item {n}" for n in range(100)], 100)
-    data = bytearray(store.get(part_name(JOB, 0)))
+    part = part_name(JOB, ManifestIndex.load(store, JOB).frame(0).part)
+    data = bytearray(store.get(part))
     data[len(data) // 2] ^= 0xFF
-    store.put(part_name(JOB, 0), bytes(data))
+    store.put(part, bytes(data))
     with pytest.raises(StoreError, match=r"damaged|instead of"):
         read_chunk(store, JOB, 0)
 

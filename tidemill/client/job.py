@@ -58,7 +58,7 @@ class Job:
         self.enqueued = 0
         """Arrays that this submit handed to the cloud."""
         self._pipeline = pipeline
-        self._ledger = Ledger(pipeline.store, job)
+        self._ledger = Ledger(pipeline.store, job, spec.manifest)
 
     @classmethod
     def find(cls, pipeline: Pipeline, job: str) -> Job:

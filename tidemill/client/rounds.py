@@ -79,7 +79,7 @@ def resume(pipeline: Pipeline, spec: JobSpec, max_usd: float | None = None) -> S
         CallerError: The stack no longer has the job's queue, or the job has nothing left of its limit.
         CloudError: The store or the queue refused. The same call may be made again.
     """
-    ledger = Ledger(pipeline.store, spec.job)
+    ledger = Ledger(pipeline.store, spec.job, spec.manifest)
     queue_of(pipeline, spec)
     if not ledger.rounds():
         limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
@@ -171,7 +171,7 @@ def retry(
         CallerError: An item that the job does not have, or that has no outcome yet; nothing is left of its limit.
         CloudError: The store or the queue refused.
     """
-    ledger = Ledger(pipeline.store, spec.job)
+    ledger = Ledger(pipeline.store, spec.job, spec.manifest)
     queue_of(pipeline, spec)
     wanted = None if items is None else _by_chunk(ledger, spec, items)
     while True:
@@ -205,7 +205,7 @@ def retry_dead(pipeline: Pipeline, spec: JobSpec) -> Sent:
 
     A letter whose chunk is done, or was enqueued again since, is only thrown away.
     """
-    ledger = Ledger(pipeline.store, spec.job)
+    ledger = Ledger(pipeline.store, spec.job, spec.manifest)
     look = ledger.look()
     letters = pipeline.backend.dead_letters(queue_of(pipeline, spec), spec.job)
     if look.counts.cancelled or not letters:
@@ -257,7 +257,7 @@ def _plan(ledger: Ledger, look: Look, chunks: Sequence[int], wanted: Mapping[int
 def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, **fields: Any) -> Sent | None:
     """Write the round, with further `fields` of `Round`, and enqueue it; None when somebody else's has its number, and
     the plan is void."""
-    ledger = Ledger(pipeline.store, spec.job)
+    ledger = Ledger(pipeline.store, spec.job, spec.manifest)
     arrays = arrays_of(spec.job, plan.number, plan.chunks, pipeline.backend.array_chunks)
     round_ = Round(
         round=plan.number,

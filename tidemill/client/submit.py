@@ -140,7 +140,10 @@ def _send(
         if packed is not None:
             upload(pipeline.store, spec.job, packed)
             say(packed.words())
-        write_frames(pipeline.store, spec.job, spool.frames(plan.sizes()))
+        made = write_frames(pipeline.store, spec.job, spool.frames(plan.sizes()))
+        # Of two submits at once the first manifest stands: the items are the same, the chunks may be others.
+        size = spec.chunk_size if made.chunks == spec.chunks_total else made.largest
+        spec = spec.model_copy(update={"manifest": made.sha256, "chunks_total": made.chunks, "chunk_size": size})
         # Of two submits at once the first spec stands: the job is the same, only who and when may differ.
         pipeline.store.create(f"jobs/{spec.job}/job.json", spec.model_dump_json().encode())
         enter(pipeline.store, spec)

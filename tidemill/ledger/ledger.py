@@ -48,10 +48,11 @@ class Ledger:
     Args:
         store: The job store.
         job: The job's id.
+        manifest: SHA-256 of the manifest's index, as the spec has it, to hold the index against.
     """
 
-    def __init__(self, store: Store, job: str) -> None:
-        self.store, self.job = store, job
+    def __init__(self, store: Store, job: str, manifest: str | None = None) -> None:
+        self.store, self.job, self._manifest = store, job, manifest
         self._index: ManifestIndex | None = None
         self._rounds: list[Round] = []
 
@@ -97,7 +98,7 @@ class Ledger:
     def index(self) -> ManifestIndex:
         """The manifest's index, read once."""
         if self._index is None:
-            self._index = ManifestIndex.load(self.store, self.job)
+            self._index = ManifestIndex.load(self.store, self.job, self._manifest)
         return self._index
 
     def _read(self, name: str, model: type[Any], sha256: str | None) -> Any:
