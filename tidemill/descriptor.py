@@ -13,9 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 SCHEMA_VERSION = 1
 DESCRIPTOR_NAME = "pipeline.json"
-SPEC_VERSION = 2
-"""The newest version of a job's spec that this Tidemill writes and reads: 2 is one with a limit of its cost. A job that
-needs nothing newer is written as 1, for the workers of older stacks."""
+SPEC_VERSION = 3
+"""The newest version of what a submit writes that this Tidemill reads. With 2 a job may have a limit of its cost, with
+3 the lists of a large round may lie beside it. What needs nothing newer is written as 1, for workers of older
+stacks."""
+LIMIT_VERSION = 2
+"""Of the spec of a job with a limit of its cost."""
 MIN_WORKER = "0.1.0"
 """The oldest worker whose exit codes fit the retry rules of today's stacks."""
 USABLE_MEMORY = 0.9

@@ -96,6 +96,27 @@ def test_what_runs_again_beside_what_never_ran_has_not_ended():
     assert (status.remaining, status.again, status.progress) == (7, Again(1, 1, 0, 0), (2, 10))
 
 
+@pytest.mark.parametrize("max_spec", [2, 3])
+def test_a_large_retry_that_is_lost_resumes_with_the_same_items(monkeypatch, max_spec):
+    """Workers of an older stack would not find lists that lie beside the round."""
+    monkeypatch.setattr("tidemill.ledger.ledger.INLINE_CHUNKS", 1)
+    target, backend = pipeline(max_spec=max_spec)
+    job = target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3)
+    backend.run(target, job.id, fail_items=[1, 4, 9])
+    job.retry()
+    backend.arrays[-1].children = ["failed"] * 3
+    assert (job.resume().items, job.status().failed) == (3, 3)
+    assert job.status().again == Again(since=1, items=3, ended=0, failed=0)
+    lost, again = Ledger(target.store, job.id).rounds()[1:]
+    assert (again.chosen is None) == (max_spec == 2)
+    assert [(again.runs(chunk), again.had_failed(chunk)) for chunk in (0, 1, 3)] == [([1], 1), ([4], 1), (None, 0)]
+    assert all(lost.runs_as(again, chunk) for chunk in (0, 1, 3))
+    backend.arrays[-1].children = ["succeeded"] * 3
+    for chunk, ran in ((0, [1]), (1, [4]), (3, [9])):
+        Ledger(target.store, job.id).commit(2, chunk, "b", [outcome(i, uris(10)[i], i == 4) for i in ran])
+    assert (job.status().state, job.status().failed, job.status().succeeded) == ("finished", 1, 9)
+
+
 def test_retry_without_failures_enqueues_nothing():
     target, backend, job = submitted()
     backend.run(target, job.id)
@@ -129,9 +150,9 @@ def test_a_cancel_ends_what_is_being_enqueued_again_at_that_moment(monkeypatch):
     backend.run(target, job.id, skip_chunks=[0])
     real = Ledger.add_round
 
-    def add_round(self, round_):
+    def add_round(self, round_, apart):
         job.cancel()
-        return real(self, round_)
+        return real(self, round_, apart)
 
     status = job.status()
     monkeypatch.setattr(Ledger, "add_round", add_round)

@@ -373,6 +373,59 @@ class TestCounts:
         assert [o.index for o in ledger.outcomes()] == list(range(300))
 
 
+class TestLargeRounds:
+    """A retry of many chunks: its lists lie beside the round, or in it as version 0.1 wrote them."""
+
+    CHUNKS = 50_000
+
+    def large(self, ledger: Ledger, apart: bool) -> Round:
+        chunks = list(range(0, 2 * self.CHUNKS, 2))
+        halves = [chunks[: self.CHUNKS // 2], chunks[self.CHUNKS // 2 :]]
+        round_ = Round(
+            round=1,
+            arrays=[RoundArray(name=f"t-r1-a{k}", chunks=half) for k, half in enumerate(halves)],
+            items={chunk: [10 * chunk + 1, 10 * chunk + 4] for chunk in chunks[1:]},
+            failed_before=dict.fromkeys(chunks[1:], 1),
+        )
+        assert ledger.add_round(round_, apart) is round_
+        return round_
+
+    @pytest.mark.parametrize("apart", [True, False])
+    def test_reads_as_it_was_planned(self, ledger, apart):
+        wanted, there = self.large(ledger, apart), ledger.round(1)
+        assert (there.chosen is not None) == apart
+        assert [list(array.all()) for array in there.arrays] == [array.chunks for array in wanted.arrays]
+        assert (there.arrays[1].size, there.arrays[1].chunk(7)) == (self.CHUNKS // 2, self.CHUNKS + 14)
+        for chunk, runs, failed in [(0, None, 0), (2, [21, 24], 1), (99_998, [999_981, 999_984], 1), (3, None, 0)]:
+            assert (there.has(chunk), there.runs(chunk), there.had_failed(chunk)) == (chunk != 3, runs, failed)
+        assert there.runs_as(wanted, 2)
+        with pytest.raises(IndexError):
+            there.arrays[1].chunk(self.CHUNKS // 2)
+
+    def test_a_container_reads_its_own_part_and_nothing_else(self, ledger, monkeypatch):
+        self.large(ledger, apart=True)
+        read = []
+        for verb in ("get", "get_range"):
+            real = getattr(Store, verb)
+            monkeypatch.setattr(Store, verb, lambda *args, real=real: read.append(len(found := real(*args))) or found)
+        there = ledger.round(1)
+        assert (there.arrays[1].chunk(9), there.runs(self.CHUNKS + 18)) == (50_018, [500_181, 500_184])
+        assert (len(read), sum(read[1:])) == (3, 20 + 16)
+        assert read[0] < 1000
+
+    def test_a_client_sees_that_it_is_damaged(self, ledger):
+        self.large(ledger, apart=True)
+        (name,) = ledger.store.list(names.of_round(ledger.job, 1, "chosen"))
+        ledger.store.put(name, ledger.store.get(name)[:-1])
+        with pytest.raises(DamagedError):
+            ledger.round(1).has(2)
+
+    def test_a_worker_of_version_0_1_refuses_it(self):
+        """It knows no rows, and must not take the array for another."""
+        with pytest.raises(ValidationError):
+            RoundArray.model_validate(RoundArray(name="a", rows=3).model_dump(exclude={"rows"}))
+
+
 class TestTheEndBeforeTheEnd:
     def test_the_tombstone_keeps_its_first_word(self, ledger):
         assert not ledger.is_cancelled()

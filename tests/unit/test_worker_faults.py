@@ -180,11 +180,17 @@ def cut(store: Store, name: str) -> None:
     store.put(name, store.get(name)[:-3])
 
 
+def part_of(store: Store, job: str) -> str:
+    """The only part of a manifest."""
+    (part,) = (name for name in store.list(f"{job}/manifest") if name.endswith(".zst"))
+    return part
+
+
 DAMAGES: dict[str, Callable[[Store, str], None]] = {
     "empty marker": lambda store, job: store.put(f"{job}/r0/attempts/0/a1-x", b""),
-    "manifest's frame": lambda store, job: cut(store, f"{job}/manifest/00000.jsonl.zst"),
+    "manifest's frame": lambda store, job: cut(store, part_of(store, job)),
     "manifest's index": lambda store, job: store.put(f"{job}/manifest/index", b"TMI1"),
-    "manifest's part is gone": lambda store, job: store._backend.delete(f"{job}/manifest/00000.jsonl.zst"),
+    "manifest's part is gone": lambda store, job: store._backend.delete(part_of(store, job)),
     "progress": lambda store, job: (
         store.put(f"{job}/r0/attempts/0/a1-x", b'{"attempt":"a1-x","ended":"released"}'),
         store.put(f"{job}/r0/progress/0/a1-x.0.jsonl", b"{"),

@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
 from tidemill.descriptor import DESCRIPTOR_NAME, SPEC_VERSION, Descriptor, Image, Machine, Queue, Resources, Rung
 from tidemill.errors import CallerError
+from tidemill.ledger.rounds import RoundArray
 from tidemill.store import Store
 
 QUEUE = "local"
@@ -198,7 +199,7 @@ class LocalBackend:
         for path in sorted((desk.folder.parent / "rounds").glob("*.json"), key=lambda path: int(path.stem)):
             for array in json.loads(path.read_bytes())["arrays"]:
                 if array["name"].startswith(prefix):
-                    size = len(array["chunks"]) if array.get("chunks") else array["count"]
+                    size = RoundArray.model_validate(array).size
                     states = {"running": 1} if alive and not found else {}
                     at = path.stat().st_mtime
                     found.append(ArrayState(array["name"], array["name"], size, states, not alive, at))

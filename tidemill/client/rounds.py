@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tidemill.client.pipeline import Pipeline
 
 _PARALLEL = 16
+ROUNDS_APART = 3
+"""Workers that read job specs of this version read the lists of a large round from an object of their own."""
 LOOK_SECONDS = 2.0
 """Between two looks for a round that the queue does not show yet."""
 
@@ -135,9 +137,8 @@ def send_again(
             for chunk in array.all():
                 items.pop(chunk, None)
                 before.pop(chunk, None)
-                if round_.items and chunk in round_.items:
-                    items[chunk] = round_.items[chunk]
-                    before[chunk] = round_.failed_before.get(chunk, 0)
+                if (some := round_.runs(chunk)) is not None:
+                    items[chunk], before[chunk] = some, round_.had_failed(chunk)
     wanted = set(chunks)
     plan = _Plan(
         len(look.rounds),
@@ -267,7 +268,7 @@ def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, **fields: Any) -> Sent
         failed_before=dict(plan.failed_before),
         **fields,
     )
-    if ledger.add_round(round_) is not round_:
+    if ledger.add_round(round_, pipeline.descriptor.max_spec >= ROUNDS_APART) is not round_:
         return None
     if not plan.cancelled and ledger.is_cancelled(plan.number - 1):
         ledger.cancel(spec.user, "it was cancelled while this round was planned", plan.number + 1)

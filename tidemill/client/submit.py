@@ -26,7 +26,7 @@ from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program, name_of
 from tidemill.client.spool import Spool, encodable
 from tidemill.code import Packed, in_code, pack, upload
-from tidemill.descriptor import SPEC_VERSION
+from tidemill.descriptor import LIMIT_VERSION
 from tidemill.errors import CallerError, CloudError
 from tidemill.job import Item, JobSpec, build_spec, new_job_id
 from tidemill.ledger import Ledger
@@ -221,7 +221,7 @@ def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
     spec = build_spec(
         **fields,
         # Workers that know no limit would not keep it: they must not read the spec.
-        spec_version=SPEC_VERSION if fields["limit"] else 1,
+        spec_version=LIMIT_VERSION if fields["limit"] else 1,
         name=name_of(command, fields["function"]) if asked.name is None else asked.name,
         queue=asked.place.queue_name,
         image=asked.place.image,

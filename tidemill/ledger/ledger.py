@@ -18,6 +18,7 @@ from tidemill.errors import DamagedError, StoreError, decoding
 from tidemill.job import JobSpec
 from tidemill.ledger import names
 from tidemill.ledger.attempts import MarkerWriter, Past, read_past
+from tidemill.ledger.chosen import Chosen
 from tidemill.ledger.look import Counts, Look, combine, in_parts, read_names
 from tidemill.ledger.records import Header, Outcome, Record, encode_lines, parse_lines
 from tidemill.ledger.rounds import Round
@@ -28,6 +29,8 @@ START_FAILURES = 5
 """Runs of the user's code that never started, without a success, after which the job cancels itself."""
 ALIVE_SECONDS = 300.0
 """A worker writes of a chunk that it holds once a minute; one that has not for this long holds it no more."""
+INLINE_CHUNKS = 256
+"""A round of more chunks than this keeps their lists in an object of their own."""
 _PARALLEL = 16
 _ROUNDS_AT_ONCE = 4
 
@@ -85,14 +88,22 @@ class Ledger:
         self._rounds += [self.round(number) for number in sorted(found)[known:]]
         return list(self._rounds)
 
-    def add_round(self, round_: Round) -> Round:
+    def add_round(self, round_: Round, apart: bool = False) -> Round:
         """Write a round, if none has its number yet.
+
+        Args:
+            round_: The round.
+            apart: Whether the workers can read the lists of a large round from an object of their own. Each container
+                of it would else read and keep the lists of all.
 
         Returns:
             The round itself when it was written, and otherwise the one that somebody else wrote before.
         """
-        name = names.round_(self.job, round_.round)
-        standing = self.store.create(name, round_.model_dump_json().encode())
+        name, written = names.round_(self.job, round_.round), round_
+        if apart and round_.chunks_total > INLINE_CHUNKS and round_.arrays[0].chunks is not None:
+            written, data = round_.apart()
+            self.store.put(names.chosen(self.job, round_.round, str(written.chosen)), data)
+        standing = self.store.create(name, written.model_dump_json().encode())
         return round_ if standing.ours else self._parsed(standing.content, name, Round)
 
     def index(self) -> ManifestIndex:
@@ -109,7 +120,10 @@ class Ledger:
 
     def _parsed(self, data: bytes, name: str, model: type[Any]) -> Any:
         try:
-            return model.model_validate_json(data)
+            found = model.model_validate_json(data)
+            if isinstance(found, Round) and found.chosen:
+                found.attach(Chosen(self.store, names.chosen(self.job, found.round, found.chosen)))
+            return found
         except ValidationError as error:
             first = error.errors()[0]
             if first["type"] == "json_invalid":

@@ -186,7 +186,7 @@ def combine(
             waiting.update(array.all())
         waiting -= seen.done.keys()
         for chunk in seen.done:
-            ran = round_.items.get(chunk) if round_.items else None
+            ran = round_.runs(chunk)
             if ran is None:
                 # A round that runs a whole chunk stands over what an earlier one made of it.
                 others = 0
@@ -194,7 +194,7 @@ def combine(
                 # The one before was taken for lost, and was committed after all.
                 others = last[chunk][1]
             else:
-                others = max(0, failed.get(chunk, 0) - round_.failed_before.get(chunk, 0))
+                others = max(0, failed.get(chunk, 0) - round_.had_failed(chunk))
             last[chunk] = ran, others
             failed[chunk] = others + seen.failed.get(chunk, 0)
             size = index.size(chunk) if ran is None else len(ran)

@@ -41,6 +41,11 @@ def round_(job: str, number: int) -> str:
     return f"jobs/{job}/rounds/{number}.json"
 
 
+def chosen(job: str, number: int, sha256: str) -> str:
+    """What a large round runs."""
+    return f"{of_round(job, number, 'chosen')}/{sha256}"
+
+
 def of_round(job: str, number: int, kind: str) -> str:
     """A round's folder: ``done``, ``failed``, ``attempts``, ``drained``, ``progress``, ``spent`` or
     ``start_failures``."""

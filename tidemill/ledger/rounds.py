@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+
+from tidemill.ledger.chosen import Chosen, encode
 
 if TYPE_CHECKING:
     from tidemill.manifest import ManifestIndex
@@ -14,7 +17,8 @@ if TYPE_CHECKING:
 class RoundArray(BaseModel):
     """One array of a round: child ``i`` runs the i-th of its chunks.
 
-    Its chunks are a range (``first`` and ``count``) or, after a retry or resume, a list (``chunks``).
+    Its chunks are a range (``first`` and ``count``) or, after a retry or resume, a list: here (``chunks``), or as many
+    rows of the object beside a large round (``rows``).
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -23,17 +27,20 @@ class RoundArray(BaseModel):
     first: int = Field(default=0, ge=0)
     count: int = Field(default=0, ge=0)
     chunks: list[int] | None = None
+    rows: int = Field(default=0, ge=0)
+    _chosen: Chosen | None = PrivateAttr(None)
+    _start: int = PrivateAttr(0)
 
     @model_validator(mode="after")
     def _one_form(self) -> RoundArray:
-        if self.size < 1 or (self.chunks is not None and self.count):
-            raise ValueError("either first and count, or chunks, and at least one chunk")
+        if self.size < 1 or (self.chunks is not None) + (self.count > 0) + (self.rows > 0) > 1:
+            raise ValueError("either first and count, or chunks, or rows, and at least one chunk")
         return self
 
     @property
     def size(self) -> int:
         """Chunks of the array."""
-        return self.count if self.chunks is None else len(self.chunks)
+        return self.count or self.rows if self.chunks is None else len(self.chunks)
 
     def chunk(self, index: int) -> int:
         """The chunk of a child.
@@ -43,10 +50,14 @@ class RoundArray(BaseModel):
         """
         if not 0 <= index < self.size:
             raise IndexError(f"child {index} of {self.size}")
+        if self._chosen:
+            return self._chosen.row(self._start + index).chunk
         return self.first + index if self.chunks is None else self.chunks[index]
 
     def all(self) -> range | list[int]:
         """Its chunks in order."""
+        if self._chosen:
+            return self._chosen.chunks[self._start : self._start + self.rows]
         return range(self.first, self.first + self.count) if self.chunks is None else self.chunks
 
 
@@ -73,7 +84,28 @@ class Round(BaseModel):
     max_usd: float | None = Field(
         default=None, description="USD that the job may cost, all rounds together, where its spec says something else."
     )
+    chosen: str | None = Field(
+        default=None, description="SHA-256 of the object that holds chunks, items and failed_before of a large round."
+    )
     created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    _chosen: Chosen | None = PrivateAttr(None)
+
+    def apart(self) -> tuple[Round, bytes]:
+        """The round with its lists taken out, and the object that holds them."""
+        chunks = [chunk for array in self.arrays for chunk in array.all()]
+        data = encode(chunks, self.items or {}, self.failed_before)
+        arrays = [RoundArray(name=array.name, rows=array.size) for array in self.arrays]
+        sha256 = hashlib.sha256(data).hexdigest()
+        changes = {"arrays": arrays, "items": None, "failed_before": {}, "chosen": sha256}
+        return self.model_copy(update=changes), data
+
+    def attach(self, chosen: Chosen) -> None:
+        """Say where what was taken out is read."""
+        self._chosen = chosen
+        start = 0
+        for array in self.arrays:
+            array._chosen, array._start = chosen, start
+            start += array.size
 
     @property
     def chunks_total(self) -> int:
@@ -82,17 +114,33 @@ class Round(BaseModel):
 
     def has(self, chunk: int) -> bool:
         """Whether a chunk is part of it."""
+        if self._chosen:
+            return self._chosen.find(chunk) is not None
         return any(chunk in array.all() for array in self.arrays)
+
+    def runs(self, chunk: int) -> list[int] | None:
+        """The items of a chunk that it runs; None for all of them."""
+        if self._chosen:
+            row = self._chosen.find(chunk)
+            return row.items if row else None
+        return self.items.get(chunk) if self.items else None
+
+    def had_failed(self, chunk: int) -> int:
+        """How many of these items had failed before."""
+        if self._chosen:
+            row = self._chosen.find(chunk)
+            return row.failed_before if row else 0
+        return self.failed_before.get(chunk, 0)
 
     def runs_as(self, other: Round, chunk: int) -> bool:
         """Whether it runs a chunk as another round does: the same items, with the same code and image."""
-        items = [(round_.items or {}).get(chunk) for round_ in (self, other)]
+        items = [round_.runs(chunk) for round_ in (self, other)]
         code = [(round_.code, round_.image, round_.definition) for round_ in (self, other)]
         return items[0] == items[1] and code[0] == code[1]
 
     def size(self, chunk: int, index: ManifestIndex) -> int:
         """How many items of a chunk this round runs."""
-        some = self.items.get(chunk) if self.items else None
+        some = self.runs(chunk)
         return index.size(chunk) if some is None else len(some)
 
 

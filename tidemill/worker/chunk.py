@@ -175,7 +175,7 @@ class ChunkRun:
 
     def _items(self) -> list[Item]:
         items = read_chunk(self.job.ledger.store, self.job.id, self.number)
-        subset = self.job.round.items.get(self.number) if self.job.round.items else None
+        subset = self.job.round.runs(self.number)
         if subset is None:
             return items
         chosen = set(subset)

@@ -64,7 +64,7 @@ class PubSubLease:
         Raises:
             CallerError: The round has no such chunk.
         """
-        if any(self._chunk in array.all() for array in round_.arrays):
+        if round_.has(self._chunk):
             return self._chunk
         raise CallerError.about("chunk", self._chunk, f"one that round {self.round} enqueued", "Resume the job.")
 

@@ -1,0 +1,103 @@
+"""The chunks and items of a large retry or resume, in an object beside its round: `r<r>/chosen/<sha256>`.
+
+A container reads exactly its own: a row, and the items that the row leads to. Layout, little endian: a header (magic
+``TMC1``, rows u32), a row per child in the order of the round's arrays (chunk u32, failed before u32, items u32, offset
+u64), then item indexes (u64). Rows are sorted by chunk. A row with 0 items stands for the whole chunk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tidemill.errors import DamagedError
+from tidemill.store import Store
+
+_MAGIC = b"TMC1"
+_HEADER = struct.Struct("<4sI")
+_ROW = struct.Struct("<IIIQ")
+
+
+class Row(NamedTuple):
+    """A child of the round."""
+
+    chunk: int
+    failed_before: int
+    items: list[int] | None
+    """None for the whole chunk."""
+
+
+def encode(chunks: Sequence[int], items: Mapping[int, list[int]], failed_before: Mapping[int, int]) -> bytes:
+    """The object's bytes.
+
+    Args:
+        chunks: In order.
+        items: By chunk: the items that run, where it is not all of them.
+        failed_before: By chunk: how many of these had failed.
+    """
+    rows, lists = bytearray(), bytearray()
+    start = _HEADER.size + len(chunks) * _ROW.size
+    for chunk in chunks:
+        some = items.get(chunk, ())
+        rows += _ROW.pack(chunk, failed_before.get(chunk, 0), len(some), start + len(lists))
+        lists += struct.pack(f"<{len(some)}Q", *some)
+    return _HEADER.pack(_MAGIC, len(chunks)) + rows + lists
+
+
+class Chosen:
+    """Rows, read one by one until somebody asks for a chunk by its number: then the whole object is read, once.
+
+    Args:
+        store: The job store.
+        name: The object's name, which ends with the SHA-256 of its content.
+    """
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store, self._name = store, name
+        self._row: Row | None = None
+        self._data: bytes | None = None
+        self._chunks: list[int] = []
+
+    def row(self, child: int) -> Row:
+        """The row of a child, counted through all arrays of the round."""
+        if self._data is None:
+            self._row = self._read(child)
+            return self._row
+        return self._read(child)
+
+    def find(self, chunk: int) -> Row | None:
+        """The row of a chunk, or None."""
+        if self._row and self._row.chunk == chunk:
+            return self._row
+        child = bisect_left(self.chunks, chunk)
+        return self._read(child) if child < len(self.chunks) and self.chunks[child] == chunk else None
+
+    @property
+    def chunks(self) -> list[int]:
+        """Every chunk, in order."""
+        self._load()
+        return self._chunks
+
+    def _load(self) -> None:
+        if self._data is not None:
+            return
+        data = self._store.get(self._name)
+        if hashlib.sha256(data).hexdigest() != self._name.rpartition("/")[2] or data[:4] != _MAGIC:
+            raise DamagedError(f"{self._store.uri_of(self._name)} is not what was enqueued: its SHA-256 differs.")
+        rows = memoryview(data)[_HEADER.size : _HEADER.size + _HEADER.unpack_from(data)[1] * _ROW.size]
+        self._data, self._chunks = data, [row[0] for row in _ROW.iter_unpack(rows)]
+
+    def _read(self, child: int) -> Row:
+        chunk, before, count, offset = _ROW.unpack(self._bytes(_HEADER.size + child * _ROW.size, _ROW.size))
+        items = list(struct.unpack(f"<{count}Q", self._bytes(offset, 8 * count))) if count else None
+        return Row(chunk, before, items)
+
+    def _bytes(self, start: int, length: int) -> bytes:
+        data = self._data
+        found = self._store.get_range(self._name, start, length) if data is None else data[start : start + length]
+        if len(found) != length:
+            raise DamagedError(f"{self._store.uri_of(self._name)} is cut.")
+        return found
