@@ -123,9 +123,9 @@ def note(config: StackConfig, region: str) -> str | None:
     found = estimate(config, region)
     if found.as_of is None:
         return None
-    idle = f"{usd(found.idle)} a month" if found.idle_month else "nothing stands"
+    idle = f"{usd(found.idle)} per month" if found.idle_month else "none"
     return (
-        f"Idle: {idle}. At full capacity: {usd(found.burn)} an hour. List prices, the oldest of {found.as_of}; "
+        f"Idle cost: {idle}. At full capacity: {usd(found.burn)} per hour. List prices, the oldest of {found.as_of}; "
         "`python -m ops estimate` has the lines."
     )
 
@@ -136,8 +136,8 @@ def shared_note(config: SharedConfig, region: str) -> str | None:
     idle = list(_network(config.cloud, config.network, config.network.extra_endpoints, book))
     if idle and not book.dates:
         return None
-    costs = f"{usd(total(idle))} a month, once for all teams" if idle else "nothing stands"
-    return f"Idle: {costs}." + (f" List prices, the oldest of {min(book.dates)}." if idle else "")
+    costs = f"{usd(total(idle))} per month, once for all teams" if idle else "none"
+    return f"Idle cost: {costs}." + (f" List prices, the oldest of {min(book.dates)}." if idle else "")
 
 
 def usd(summed: Total) -> str:

@@ -52,7 +52,7 @@ class Pipeline(pulumi.ComponentResource):
         image = "docker.io/team/preprocess@sha256:" + 64 * "0"
         config = {"team": "vision", "environment": "dev", "queues": {"cpu": {"images": {"default": image}}}}
         pipeline = Pipeline("vision-dev", PipelineArgs(config=config))
-        pulumi.export("pipeline", pipeline.descriptor)
+        pulumi.export("pipeline_uri", pipeline.descriptor_uri)
         ```
     """
 
@@ -75,7 +75,8 @@ class Pipeline(pulumi.ComponentResource):
             pulumi.log.warn(NO_WORKER, self)
         parts = _parts(name, config, self)
         self.descriptor, self.descriptor_uri = parts.descriptor, parts.descriptor_uri
-        self.exports = {"pipeline": self.descriptor, "pipeline_uri": self.descriptor_uri, **parts.exports()}
+        # Not the descriptor itself: `up` would print its hundred lines each time.
+        self.exports = {"pipeline_uri": self.descriptor_uri, **parts.exports()}
         # Everything comes before it, so that a destroy meets it first.
         last = pulumi.ResourceOptions(parent=self, depends_on=parts.all)
         Protection(name, ProtectionArgs(purge=config.may_purge), last)

@@ -260,6 +260,12 @@ class Project:
     def outputs(self) -> dict[str, Any]:
         return json.loads(self.run("stack", "output", "--json", "--show-secrets").ok().out)
 
+    def descriptor(self) -> dict[str, Any]:
+        """What `pipeline.json` in the store holds."""
+        resources = self.export()["deployment"]["resources"]
+        (pipeline,) = (each for each in resources if each["type"] == "tidemill:index:Pipeline")
+        return pipeline["outputs"]["descriptor"]
+
     def export(self) -> dict[str, Any]:
         """What the backend holds of the stack."""
         return json.loads(self.run("stack", "export").ok().out)

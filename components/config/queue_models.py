@@ -89,7 +89,8 @@ class Machines(Model):
 class Rung(Model):
     """One step of the capacity ladder. A later rung is overflow.
 
-    AWS: it opens as soon as the earlier cannot place a job. GCP: it opens only when Spot has run dry, and closes again.
+    AWS: it opens when the earlier ones are at their `max_cpus`; do not rely on it while Spot is merely scarce. GCP: it
+    opens only when Spot has run dry, and closes again.
     """
 
     market: Literal["spot", "on_demand"] = Field(

@@ -168,7 +168,6 @@ def test_what_a_stack_exports(monkeypatch: pytest.MonkeyPatch):
         "instance_role_arn",
         "job_role_arn",
         "log_group",
-        "pipeline",
         "pipeline_uri",
         "registry_url",
         "submitter_policy_arn",

@@ -56,7 +56,7 @@ class Team:
 
     @property
     def bucket(self) -> str:
-        return self.outputs["pipeline"]["store"].removeprefix("s3://")
+        return self.outputs["pipeline_uri"].removeprefix("s3://").partition("/")[0]
 
     def tidemill(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> str:
         """Run the CLI as the member and return what it printed to stdout."""

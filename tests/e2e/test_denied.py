@@ -67,7 +67,7 @@ def test_a_submitter_cannot_register_a_job_definition(team: Team) -> None:
     ],
 )
 def test_a_submitter_may_submit_and_nothing_else(team: Team, service: str, operation: str, arguments: dict) -> None:
-    known = {"bucket": team.bucket, "queue": team.outputs["pipeline"]["queues"]["cpu"]["aws"]["job_queue"]}
+    known = {"bucket": team.bucket, "queue": team.project.descriptor()["queues"]["cpu"]["aws"]["job_queue"]}
     filled = {key: value.format(**known) if isinstance(value, str) else value for key, value in arguments.items()}
     with pytest.raises(ClientError) as refused:
         getattr(client(team.person, service), operation)(**filled)

@@ -46,7 +46,7 @@ def test_a_member_finds_nothing_at_fault(team: Team) -> None:
 
 
 def test_the_command_enables_a_disabled_queue(team: Team) -> None:
-    arn = team.outputs["pipeline"]["queues"]["cpu"]["aws"]["job_queue"]
+    arn = team.project.descriptor()["queues"]["cpu"]["aws"]["job_queue"]
     with disabled(team, arn):
         finding = doctor(team, code=3)["queue cpu"]
         assert (finding["verdict"], finding["detail"]) == ("fault", "is disabled: it takes no jobs")

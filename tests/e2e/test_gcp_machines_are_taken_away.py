@@ -124,7 +124,7 @@ def test_a_frozen_machine_is_removed_and_its_work_runs_elsewhere(team: GcpTeam, 
     items, _ = team.put_items("frozen", 2, tmp_path)
     job = team.submit("frozen", items, "sh", "-c", "sleep 5; : > $TIDEMILL_OUTPUT/x", chunk_size=2)
     name = busy_machine(team)
-    bucket = team.project.outputs()["pipeline"]["store"].removeprefix("gs://")
+    bucket = team.project.descriptor()["store"].removeprefix("gs://")
     alive = f"storage/v1/b/{bucket}/o?prefix=fleet/alive/{name}"
     await_that(lambda: team.google.call("storage", "GET", alive).get("items"), "it has said that it is alive", LONG)
     (vm,) = [each for each in team.machines()["instances"] if each["name"] == name]
@@ -152,7 +152,7 @@ def test_a_cancelled_job_stops_and_the_next_one_runs(team: GcpTeam, tmp_path: Pa
 
 def test_a_machine_whose_image_cannot_be_pulled_says_so_and_goes(team: GcpTeam, tmp_path: Path) -> None:
     await_that(team.at_rest, "no machine is there or wanted", LONG)
-    good = team.project.outputs()["pipeline"]["queues"]["cpu"]["images"]["default"]["ref"]
+    good = team.project.descriptor()["queues"]["cpu"]["images"]["default"]["ref"]
     registry = team.project.outputs()["registry_url"]
     change(team.project, {"images": {"default": f"{registry}/nothing@sha256:{64 * 'e'}"}})
     try:

@@ -191,7 +191,7 @@ def test_destroy_stops_while_purge_is_not_allowed_and_names_the_key(project, goo
 
 
 def test_with_purge_a_plain_destroy_leaves_nothing(project, google, before):
-    bucket = project.outputs()["pipeline"]["store"].removeprefix("gs://")
+    bucket = project.descriptor()["store"].removeprefix("gs://")
     google.put_object(bucket, "out/tiles-1/0/result.json", b"{}")
     with project.config() as config:
         config["tidemill:allow"] = ["purge"]

@@ -109,8 +109,8 @@ def test_an_import_takes_over_and_shows_first_what_differs(project, cloud):
 
 
 def test_what_was_taken_over_keeps_its_names_and_its_data(project, cloud, old_queue):
-    assert project.outputs()["pipeline"]["store"] == "s3://old-store"
-    assert project.outputs()["pipeline"]["queues"]["cpu"]["aws"]["job_queue"] == old_queue
+    assert project.descriptor()["store"] == "s3://old-store"
+    assert project.descriptor()["queues"]["cpu"]["aws"]["job_queue"] == old_queue
     s3, batch = client(cloud.env, "s3"), client(cloud.env, "batch")
     assert s3.get_object(Bucket="old-store", Key="out/2025/result.json")["Body"].read() == b"{}"
     (definition,) = batch.describe_job_definitions(status="ACTIVE")["jobDefinitions"]

@@ -55,7 +55,7 @@ def test_a_refresh_finds_no_difference(project):
 
 
 def test_default_tags_and_the_teams_own_reach_the_cloud(project, cloud):
-    bucket = project.outputs()["pipeline"]["store"].removeprefix("s3://")
+    bucket = project.descriptor()["store"].removeprefix("s3://")
     tags = {tag["Key"]: tag["Value"] for tag in client(cloud.env, "s3").get_bucket_tagging(Bucket=bucket)["TagSet"]}
     assert tags["cost-center"] == "tides"
     assert "demo" in tags.values()
@@ -201,7 +201,7 @@ def test_destroy_stops_while_purge_is_not_allowed_and_names_the_key(project, clo
 
 
 def test_with_purge_a_plain_destroy_leaves_nothing(project, cloud, before):
-    bucket = project.outputs()["pipeline"]["store"].removeprefix("s3://")
+    bucket = project.descriptor()["store"].removeprefix("s3://")
     client(cloud.env, "s3").put_object(Bucket=bucket, Key="out/tiles-1/0/result.json", Body=b"{}")
     with project.config() as config:
         config["tidemill:allow"] = ["purge"]

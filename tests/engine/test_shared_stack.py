@@ -73,7 +73,7 @@ def test_the_shared_stack_comes_up_and_says_what_teams_need(shared):
     # What `purge` lifts, waived by a key that any program may set.
     assert {name for name, _ in run.violations} == {"aws-any-data-protect"}
     assert all(f"Waived until {SOON}" in message for _, message in run.violations)
-    assert any("USD a month, once for all teams" in note for note in run.notes)
+    assert any("USD per month, once for all teams" in note for note in run.notes)
     output = shared.outputs()["shared"]
     assert (output["version"], output["cloud"], output["egress"]) == (1, "aws", "endpoints")
     assert len(output["subnet_ids"]) == 2
@@ -82,7 +82,7 @@ def test_the_shared_stack_comes_up_and_says_what_teams_need(shared):
 
 def test_the_team_makes_no_network_of_its_own(team, shared, cloud):
     run = team.up(*team.policies()).ok()
-    assert any(note.startswith("Idle: nothing stands. At full capacity: ") for note in run.notes)
+    assert any(note.startswith("Idle cost: none. At full capacity: ") for note in run.notes)
     output = shared.outputs()["shared"]
     made = {step.kind.rpartition(":")[2] for step in run.steps}
     assert not made & {"Vpc", "Subnet", "RouteTable", "NatGateway", "InternetGateway", "VpcEndpoint"}

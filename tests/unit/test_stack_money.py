@@ -120,16 +120,16 @@ def test_a_shared_network_is_paid_once_and_its_machines_have_no_addresses():
 @pytest.mark.parametrize(
     ("shared", "told"),
     [
-        ({}, "Idle: 80.30 USD a month, once for all teams. List prices, the oldest of 2026-01-02."),
+        ({}, "Idle cost: 80.30 USD per month, once for all teams. List prices, the oldest of 2026-01-02."),
         (
             {"network": {"egress": "endpoints", "zones": 1, "extra_endpoints": ["secretsmanager"]}},
-            "Idle: 51.10 USD a month, once for all teams. List prices, the oldest of 2026-01-02.",
+            "Idle cost: 51.10 USD per month, once for all teams. List prices, the oldest of 2026-01-02.",
         ),
         (
             {"cloud": "gcp"},
-            "Idle: 7.30 USD a month, once for all teams. List prices, the oldest of 2026-01-02.",
+            "Idle cost: 7.30 USD per month, once for all teams. List prices, the oldest of 2026-01-02.",
         ),
-        ({"cloud": "gcp", "network": {"egress": "endpoints"}}, "Idle: nothing stands."),
+        ({"cloud": "gcp", "network": {"egress": "endpoints"}}, "Idle cost: none."),
     ],
 )
 def test_a_preview_of_a_shared_stack_says_what_it_costs_idle(shared, told):
@@ -186,8 +186,8 @@ def test_a_preview_says_it_in_one_line():
     network = {"create": {"egress": "nat"}}
     told = money.note(config(network=network, queue={"capacity": [{"market": "spot", "max_cpus": 64}]}), "here")
     assert told == (
-        "Idle: 80.30 USD a month. At full capacity: 1.32 to 3.36 USD an hour. List prices, the oldest of 2026-01-02; "
-        "`python -m ops estimate` has the lines."
+        "Idle cost: 80.30 USD per month. At full capacity: 1.32 to 3.36 USD per hour. List prices, the oldest of "
+        "2026-01-02; `python -m ops estimate` has the lines."
     )
     assert money.note(config(), "elsewhere") is None
 
