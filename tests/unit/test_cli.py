@@ -291,7 +291,7 @@ def test_an_interrupt_says_that_the_job_goes_on(stack, capsys, monkeypatch):
 
     monkeypatch.setattr("time.sleep", interrupt)
     assert run(["wait", job]) == 130
-    assert "A submitted job goes on" in capsys.readouterr().err
+    assert "A submitted job continues" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(stack, tmp_path, capsys):

@@ -72,7 +72,7 @@ def test_the_option_stands_over_the_environment_and_that_over_the_context(uris, 
     assert chosen(capsys) == "dev"
     assert chosen(capsys, "--pipeline", "other") == "prod"
     assert run(["use"]) == 0
-    assert capsys.readouterr().err == f"TIDEMILL_PIPELINE is set and stands over it: {uris['dev']}\n"
+    assert capsys.readouterr().err == f"TIDEMILL_PIPELINE is set and overrides it: {uris['dev']}\n"
 
 
 def test_json_has_stable_keys(uris, capsys):
@@ -89,7 +89,7 @@ def test_forgetting_a_context(uris, capsys):
     assert contexts.read() == contexts.Contexts()
     assert "no context is in use" in chosen(capsys)
     assert run(["use"]) == 0
-    assert capsys.readouterr().out.startswith("There is no context yet")
+    assert capsys.readouterr().out.startswith("No context has been made yet")
 
 
 @pytest.mark.parametrize(

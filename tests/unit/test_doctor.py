@@ -421,13 +421,13 @@ def test_the_verb_prints_a_line_a_check_and_a_command_a_fault(stack, capsys):
     assert run(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[:3]] == [["ok", "login:"], ["ok", "descriptor:"], ["ok", "store:"]]
-    assert lines[-1] == "Nothing is at fault."
+    assert lines[-1] == "Everything is fine."
     stack.state = QueueState(False, False, "disabled, valid")
     assert run(["doctor"]) == 3
     lines = capsys.readouterr().out.splitlines()
     at = lines.index("fault    queue cpu: disabled, valid")
     assert lines[at + 1].strip() == "the stack's owner types: pulumi up"
-    assert lines[-1] == "2 faults."
+    assert lines[-1] == "2 problems found."
 
 
 def test_the_verb_has_json(stack, capsys):

@@ -51,7 +51,7 @@ def test_a_job_from_its_submit_to_its_results(world, cloud):
     # Where nothing stands between runs, what no run works on waits for one.
     assert status.state == ("lost" if cloud == "local" else "waiting")
     assert (status.items, status.remaining, status.chunks.done) == (10, 10, 0)
-    assert ("a first machine comes one to four minutes" in (status.note or "")) == (cloud == "gcp")
+    assert ("the first machine takes 1 to 4 minutes" in (status.note or "")) == (cloud == "gcp")
     world.work(job.id, fail=[4])
     status = job.status()
     assert (status.state, status.succeeded, status.failed, status.remaining) == ("finished", 9, 1, 0)

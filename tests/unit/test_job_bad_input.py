@@ -145,7 +145,10 @@ SUBMITS = {
         "items file relative.txt, line 2 is 'photos/2.jpg', a relative path; give a URI",
     ),
     "an empty URI": (["--queue", "cpu", "", *PROGRAM], "items[0] is empty"),
-    "items twice": (["--queue", "cpu", "--items", "empty.txt", ITEM, *PROGRAM], "--items is 'empty.txt' and URIs are"),
+    "items twice": (
+        ["--queue", "cpu", "--items", "empty.txt", ITEM, *PROGRAM],
+        "and the URI 's3://raw/1.jpg' is given too",
+    ),
     "no program": (["--queue", "cpu", ITEM], "command is empty; give the program that runs for each item after `--`"),
     "nothing after the dashes": (["--queue", "cpu", ITEM, "--"], "command is empty"),
     "an argument of 200 KiB": (
@@ -184,6 +187,8 @@ SUBMITS = {
     "no slots": (["--queue", "cpu", "--slots", "0", ITEM, *PROGRAM], "slots is 0"),
     "chunks of nothing": (["--queue", "cpu", "--chunk-size", "0", ITEM, *PROGRAM], "chunk_size is 0"),
     "items that take no time": (["--queue", "cpu", "--item-seconds", "0", ITEM, *PROGRAM], "item_seconds is 0.0"),
+    "a time limit in words": (["--queue", "cpu", "--timeout", "soon", ITEM, *PROGRAM], "'soon' is not a duration. Use"),
+    "a memory in words": (["--queue", "cpu", "--memory", "much", ITEM, *PROGRAM], "'much' is not a size. Use MiB, or"),
     "no attempts": (["--queue", "cpu", "--attempts", "0", ITEM, *PROGRAM], "attempts is 0"),
     "eleven attempts": (["--queue", "cpu", "--attempts", "11", ITEM, *PROGRAM], "attempts is 11"),
     "zero that would mean never": (["--queue", "cpu", "--timeout", "0", ITEM, *PROGRAM], "timeout_seconds is 0"),
@@ -211,7 +216,19 @@ SUBMITS = {
 }
 
 OTHERS = {
-    "an unknown verb": (["sumbit"], "'sumbit' is no verb; there are: submit, "),
+    "an unknown verb": (["sumbit"], "Unknown command 'sumbit'. Did you mean 'submit'? Commands: submit, "),
+    "a command of another tool": (["ls"], "Unknown command 'ls'. Did you mean 'jobs'?"),
+    "a download": (["download", "tiles"], "Unknown command 'download'. Did you mean 'results'?"),
+    "half an option": (["submit", "--item", "x"], "No such option '--item'. Did you mean '--items'?"),
+    "no dashes": (
+        ["submit", "--items", "relative.txt", "python3", "x.py"],
+        "Put `--` before the program: --items relative.txt -- python3 x.py",
+    ),
+    "a pattern that the shell expanded": (
+        ["submit", "--items", "photos/a.jpg", "photos/b.jpg", "photos/c.jpg", *PROGRAM],
+        "--items takes one source, and 2 more words follow. Quote a pattern: --items 'photos/*.jpg'",
+    ),
+    "a pipeline that is a local path": (["queues", "--pipeline", "./pipeline.json"], "pipeline.json does not exist."),
     "no job": (["status"], "Missing argument 'JOB'"),
     "a job id that is none": (
         ["status", "Tiles"],

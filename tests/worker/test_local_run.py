@@ -4,6 +4,7 @@ power (files are not forced to disk), and other systems than Linux."""
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -232,7 +233,7 @@ class TestKilled:
         until(lambda: len(here.marks()) >= 10, "ten items", SECONDS)
         run.send_signal(signal.SIGINT)
         assert run.wait(timeout=SECONDS) == 130
-        assert b"goes on from there" in run.communicate(timeout=SECONDS)[1]
+        assert b"continues the job" in run.communicate(timeout=SECONDS)[1]
         assert here.run(*self.command(here)).returncode == 0
         times = Counter(int(index) for index, _ in here.marks())
         assert set(times) == set(range(80))
@@ -349,7 +350,7 @@ class TestGoingOn:
         waited = here.type("wait", job, "--pipeline", where, "--json")
         assert waited.returncode == 1
         status = json.loads(waited.stdout)
-        assert (status["state"], status["note"]) == ("lost", "no run works on it")
+        assert (status["state"], status["note"]) == ("lost", "not running")
         assert status["run_command"] == f"tidemill run --job {job}"
         assert [round_.round for round_ in here.ledger.rounds()] == [0]
 
@@ -375,6 +376,27 @@ class TestGoingOn:
         assert ran.returncode == 0, ran.stderr
         assert [o.status for o in here.outcomes()] == ["succeeded", "succeeded"]
         assert len(here.ledger.rounds()) == 2
+
+    def test_ctrl_c_pauses_a_job_and_the_same_command_continues_it(self, here):
+        gate = here.folder / "gate"
+        wait = f"test $TIDEMILL_INDEX -lt 5 || until [ -e {gate} ]; do sleep 0.05; done"
+        command = ["--workers", "2", "--chunk-size", "10", "--items", here.items(20), "--", "sh", "-c", wait]
+        run = here.start(*command)
+        until(lambda: len(here.ledger.progress(0, 0)) == 5, "progress", SECONDS)
+        status = here.type("status", here.ledger.job).stdout
+        assert re.search(r"chunks +0 of 2 done, 2 running, 0 waiting", status)
+        os.kill(run.pid, signal.SIGINT)
+        out, err = run.communicate(timeout=SECONDS)
+        assert run.returncode == 130
+        assert "5 of 20 items are done and kept." in err.decode()
+        assert re.search(r"^state +paused$", out.decode(), re.MULTILINE)
+        assert "reclaims" not in out.decode()
+        assert re.search(rf"^continue +tidemill run --job {here.ledger.job}$", out.decode(), re.MULTILINE)
+        gate.touch()
+        again = here.run(*command)
+        assert again.returncode == 0, again.stderr
+        assert "was submitted before: 0 of 20 items are done." in again.stderr
+        assert re.search(r"^state +succeeded$", again.stdout, re.MULTILINE)
 
     def test_a_resumed_chunk_goes_on_where_it_was(self, here):
         gate, marks = here.folder / "gate", here.folder / "marks"

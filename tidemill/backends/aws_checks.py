@@ -146,7 +146,7 @@ class AwsChecks:
             return Finding(check, "fault", f"{definition or 'its job definition'} is not active", UP, owner=True)
         place = _ECR.fullmatch(image.ref)
         if place is None:
-            return Finding(check, "unknown", f"{image.ref} is in a registry that is not asked from here")
+            return Finding(check, "unknown", f"{image.ref} is in a registry this check cannot query")
         return self._in_registry(check, image.ref, place)
 
     def _in_registry(self, check: str, ref: str, place: re.Match[str]) -> Finding:

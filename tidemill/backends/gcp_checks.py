@@ -141,7 +141,7 @@ class GcpChecks:
         """
         place = _REGISTRY.fullmatch(image.ref)
         if place is None or not place["digest"]:
-            return Finding(check, "unknown", f"{image.ref} is in a registry that is not asked from here")
+            return Finding(check, "unknown", f"{image.ref} is in a registry this check cannot query")
         folder = f"projects/{place['project']}/locations/{place['location']}/repositories/{place['repository']}"
         name = f"{folder}/dockerImages/{quote(place['image'], safe='')}@{place['digest']}"
         action = "artifactregistry.dockerimages.get"

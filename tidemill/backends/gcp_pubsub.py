@@ -44,7 +44,7 @@ WAIT_SECONDS = 300.0
 _PREFIX = re.compile(r"^(?P<job>[a-z][a-z0-9-]*-[0-9a-f]{8})-r(?:(?P<round>\d+)-a(?:\d+)?)?$")
 _DELETED = "_deleted-topic_"
 _FORGOTTEN = "Pub/Sub has dropped it: it was not done within the subscription's retention"
-_WAITS = "a first machine comes one to four minutes after its message: the metric that it follows is late"
+_WAITS = "the first machine takes 1 to 4 minutes to start (the autoscaler's metric lags)"
 _NO_TOPIC = "the descriptor names no Pub/Sub topic for this queue. Ask the stack's owner to run `pulumi up`."
 
 

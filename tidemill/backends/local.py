@@ -32,7 +32,7 @@ CHUNKS_A_CPU = 16
 _PREFIX = re.compile(r"^(?P<job>[a-z][a-z0-9-]*-[0-9a-f]{8})-r")
 DEFAULT_FOLDER = ".tidemill"
 """The job store of `tidemill run`, in the folder in which it is typed."""
-_NOBODY = "no run works on it"
+_NOBODY = "not running"
 
 
 def describe_machine(store: str, cpus: int, memory_mib: int, gpus: int, workers: int) -> Descriptor:
@@ -97,10 +97,12 @@ class Origin:
     Attributes:
         folder: The folder in which the command was typed: modules are imported from there.
         python: Interpreter of its functions; None for `python3` on PATH.
+        workers: Items side by side in its latest run.
     """
 
     folder: str
     python: str | None = None
+    workers: int = 1
 
 
 class Desk:
@@ -196,11 +198,13 @@ class LocalBackend:
             return []
         desk = Desk(self._store, match["job"])
         alive, found = desk.alive, []
+        origin = desk.origin() if alive else None
+        workers = origin.workers if origin else 1
         for path in sorted((desk.folder.parent / "rounds").glob("*.json"), key=lambda path: int(path.stem)):
             for array in json.loads(path.read_bytes())["arrays"]:
                 if array["name"].startswith(prefix):
                     size = RoundArray.model_validate(array).size
-                    states = {"running": 1} if alive and not found else {}
+                    states = {"running": min(workers, size)} if alive and not found else {}
                     at = path.stat().st_mtime
                     found.append(ArrayState(array["name"], array["name"], size, states, not alive, at))
         return found

@@ -10,24 +10,36 @@ from typing import Any
 import click
 
 VERBS = {
-    "submit": "Send a job: one program, many items.",
-    "estimate": "What a job would take and cost, before it is sent.",
-    "status": "What became of a job's items so far.",
-    "wait": "Watch a job until it ends, then show its figures.",
-    "logs": "What a job's items printed.",
-    "cancel": "Stop a job; what is finished stays.",
-    "retry": "Run items again that have an outcome.",
-    "resume": "Enqueue again what was lost or cancelled.",
-    "jobs": "The newest jobs of the pipeline.",
-    "results": "The outcome of every finished item.",
+    "submit": "Submit a job: one program, many items.",
+    "estimate": "Estimate a job's time and cost before submitting it.",
+    "status": "Show a job's progress.",
+    "wait": "Wait until a job ends, then show its figures.",
+    "logs": "Show what a job's items printed.",
+    "cancel": "Stop a job; finished items are kept.",
+    "retry": "Run finished items again (failed ones, or any you name).",
+    "resume": "Continue a job that was lost or cancelled.",
+    "jobs": "List the newest jobs of the pipeline.",
+    "results": "Show the outcome of every finished item.",
     "run": "Run a job on this machine, without a cloud.",
-    "failures": "Failed items by what they said, worst first.",
-    "queues": "The queues of the pipeline and their machines.",
-    "doctor": "Check everything that a job needs; one command for each fault.",
-    "use": "Choose the pipeline that the other verbs speak to.",
-    "completion": "Completion for bash, zsh or fish.",
+    "failures": "Group failed items by error message, largest group first.",
+    "queues": "List the queues of the pipeline and their machines.",
+    "doctor": "Check your setup, with a fix for each problem.",
+    "use": "Choose the default pipeline.",
+    "completion": "Set up completion for bash, zsh or fish.",
 }
 
+SYNONYMS = {
+    "download": "results",
+    "fetch": "results",
+    "kill": "cancel",
+    "list": "jobs",
+    "ls": "jobs",
+    "ps": "jobs",
+    "rerun": "retry",
+    "stop": "cancel",
+    "tail": "logs",
+}
+"""What other tools call our commands."""
 CALLER_ERROR = 2
 REFUSED = 3
 INTERRUPTED = 130
@@ -57,34 +69,33 @@ class LazyVerbs(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """As click does, with the nearest verb offered for an unknown one."""
         if args and args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(f"{args[0]!r} is no verb; there are: {', '.join(VERBS)}.{nearest(args[0], VERBS)}")
+            ctx.fail(f"Unknown command {args[0]!r}.{suggestion(args[0])} Commands: {', '.join(VERBS)}.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table, without importing what it describes."""
-        with formatter.section("Verbs"):
+        with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 
 
 @click.group(
-    cls=LazyVerbs, subcommand_metavar="VERB [ARGS]...", context_settings={"help_option_names": ["-h", "--help"]}
+    cls=LazyVerbs, subcommand_metavar="COMMAND [ARGS]...", context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(package_name="tidemill", message="%(version)s")
 def app() -> None:
     """Item-parallel jobs on Spot capacity.
 
-    Every verb takes --json, and --pipeline: the URI of the stack's pipeline.json (or TIDEMILL_PIPELINE, or once
-    `tidemill use URI`). Exit codes: 0 done, 1 the job has failed items, 2 a mistake in what was typed, 3 the cloud
-    refused.
+    Commands that use a pipeline take --pipeline: the URI of the stack's pipeline.json (or TIDEMILL_PIPELINE, or once
+    `tidemill use URI`). All but `completion` take --json. Exit codes: 0 done, 1 items have failed or will not run, 2 a
+    mistake in what was typed, 3 the cloud refused.
     """
 
 
-def nearest(word: str, known: Any) -> str:
-    """` Did you mean …?`, or nothing."""
-    import difflib
+def suggestion(word: str) -> str:
+    """The command that somebody means who is used to other tools, or mistypes."""
+    from tidemill.errors import nearest
 
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    return f" Did you mean {SYNONYMS[word]!r}?" if word in SYNONYMS else nearest(word, VERBS)
 
 
 def execute(arguments: list[str]) -> int:
@@ -96,7 +107,7 @@ def execute(arguments: list[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, click.Abort):
-        return report("interrupted. A submitted job goes on: `tidemill wait JOB` watches it again.", INTERRUPTED)
+        return report("interrupted. A submitted job continues: `tidemill wait JOB` watches it again.", INTERRUPTED)
     except (BrokenPipeError, SystemExit):
         # The reader (`| head`) has seen enough, which click answers with SystemExit. No complaint, not even when
         # Python flushes at exit.
@@ -110,6 +121,8 @@ def execute(arguments: list[str]) -> int:
 
 def explain(error: Exception) -> tuple[str, int]:
     """One line and the exit code for an exception."""
+    if isinstance(error, click.NoSuchOption):
+        error = click.NoSuchOption(error.option_name, possibilities=likely_options(error), ctx=error.ctx)
     if isinstance(error, click.UsageError):
         verb = error.ctx.command_path if error.ctx else "tidemill"
         return f"{one_line(error.format_message())} See `{verb} --help`.", CALLER_ERROR
@@ -121,8 +134,19 @@ def explain(error: Exception) -> tuple[str, int]:
         return one_line(str(error)), CALLER_ERROR
     if isinstance(error, TidemillError):
         return one_line(str(error)), REFUSED
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'a file'}: {error.strerror}.", REFUSED
     hint = "Set TIDEMILL_DEBUG=1 to see where, and report it."
     return f"unexpected {type(error).__name__}: {one_line(str(error))[:500]} {hint}", REFUSED
+
+
+def likely_options(error: click.NoSuchOption) -> list[str]:
+    """The options that begin as what was typed does, else the nearest."""
+    import difflib
+
+    known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
+    begin = [name for name in known if name.startswith(error.option_name)]
+    return sorted(begin, key=len)[:1] or difflib.get_close_matches(error.option_name, known, n=1, cutoff=0.7)
 
 
 def report(message: str, code: int, json_too: bool = False) -> int:

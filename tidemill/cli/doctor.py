@@ -20,9 +20,9 @@ FAULT = 3
 @click.option("--output", metavar="URI", help="Also check whether jobs may write outputs there.")
 @common
 def command(output: str | None, pipeline: str | None, as_json: bool) -> int:
-    """Check login, descriptor, job store, queues, images, quotas and fleet; print one command for each fault.
+    """Check login, descriptor, job store, queues, images, quotas and fleet; print a fix for each problem.
 
-    Exits with 3 when something is at fault.
+    Exits with 3 when there is a problem.
     """
     from tidemill.client.checks import check_pipeline
 
@@ -35,7 +35,7 @@ def command(output: str | None, pipeline: str | None, as_json: bool) -> int:
     if as_json:
         show_json({"ok": not faults, "checks": [finding.to_json() for finding in findings]})
     else:
-        click.echo(f"{faults} fault{'' if faults == 1 else 's'}." if faults else "Nothing is at fault.")
+        click.echo(f"{faults} problem{'' if faults == 1 else 's'} found." if faults else "Everything is fine.")
     return FAULT if faults else 0
 
 

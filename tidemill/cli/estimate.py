@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from tidemill.cli.kinds import Duration, Size
 from tidemill.cli.options import common, load
 from tidemill.cli.show import seconds, show_facts, show_json, show_table
 
@@ -15,17 +16,8 @@ if TYPE_CHECKING:
     from tidemill.client.estimate import JobEstimate
     from tidemill.money import MarketCost
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-
-
-def duration(ctx: click.Context, param: click.Parameter, typed: str | None) -> float | None:
-    """Seconds from `7.2m`, `90s`, `0.5h`, `250ms` or a number of seconds."""
-    if typed is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|)", typed.strip())
-    if found is None or float(found[1]) == 0:
-        raise click.UsageError(f"--item-time is {typed!r}; allowed: seconds above 0, or 250ms, 90s, 7.2m, 0.5h.")
-    return float(found[1]) * _SECONDS[found[2]]
+OLD_DAYS = 180
+"""Prices older than this are said to be old."""
 
 
 @click.command(epilog="Example: tidemill estimate --queue cpu --count 250000 --item-time 7.2m")
@@ -34,11 +26,17 @@ def duration(ctx: click.Context, param: click.Parameter, typed: str | None) -> f
 @click.option("--items", metavar="SOURCE", help="The items as `tidemill submit` takes them; they are counted.")
 @click.option("--items-format", metavar="FORMAT", help="text, jsonl or csv. Default: by the name's ending, else text.")
 @click.option("--items-column", metavar="NAME", help="CSV: the column that is the item. Default: uri.")
-@click.option("--item-time", callback=duration, metavar="TIME", help="How long an item takes: 90s, 7.2m, 0.5h.")
+@click.option(
+    "--item-time",
+    "--item-seconds",
+    type=Duration(0.001),
+    metavar="TIME",
+    help="How long an item takes: 90s, 7.2m, 0.5h.",
+)
 @click.option("--like", metavar="JOB", help="Learn that from a job, and take over its queue, sizes and items.")
 @click.option("--queue", help="Queue of the pipeline; may be left out when it has only one.")
 @click.option("--cpus", type=float, help="CPUs of an item. Default: the queue's.")
-@click.option("--memory", type=int, metavar="MIB", help="Memory of an item in MiB. Default: the queue's.")
+@click.option("--memory", type=Size(), metavar="SIZE", help="Memory of an item: 512M, 2G. Default: the queue's.")
 @click.option("--gpus", type=int, help="GPUs of an item. Default: the queue's.")
 @click.option("--slots", type=int, help="AWS: items side by side in one container. Default: 1.")
 @common
@@ -59,7 +57,7 @@ def command(
     pipeline: str | None,
     as_json: bool,
 ) -> int:
-    """Say what a job would take and cost: core hours, wall time with the queue at full capacity, and USD.
+    """Estimate a job's core hours, wall time with the queue at full capacity, and cost in USD.
 
     From the number of items, how long one takes, and the price table of this version. Nothing is sent or written.
     """
@@ -103,7 +101,9 @@ def _show(found: JobEstimate) -> None:
     rows = [_row(found, "spot", found.spot), _row(found, "on_demand", found.on_demand)]
     show_table(("market", "in the queue", "USD low", "USD high", "machines without a price"), rows)
     if found.as_of:
-        click.echo(f"Prices as of {found.as_of}: machines and their scratch, without taxes and discounts.")
+        days = (datetime.now(UTC).date() - date.fromisoformat(found.as_of)).days
+        old = f" ({days} days old; a newer release has newer ones)" if days > OLD_DAYS else ""
+        click.echo(f"Prices as of {found.as_of}{old}: machines and their scratch, without taxes and discounts.")
     else:
         click.echo("No price of the queue's machines is known, so neither is the cost.")
 

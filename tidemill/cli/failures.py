@@ -17,6 +17,11 @@ SHOWN = 20
 WORST = 3
 HEADER = ("items", "reason", "which", "message")
 INDICES = 4
+REMEDIES = {
+    "memory": "memory: submit with a larger --memory (96 MiB of it are the worker's).",
+    "timeout": "timeout: submit with a larger --timeout, if the items are not stuck.",
+}
+"""What to change, by the reason of a failure."""
 
 
 @click.command()
@@ -24,7 +29,7 @@ INDICES = 4
 @click.option("--all", "everything", is_flag=True, help=f"Every group, not only the {SHOWN} largest.")
 @common
 def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> int:
-    """Failed items by what they said, the largest group first."""
+    """Group failed items by error message, the largest group first."""
     from tidemill.client.failures import group_failures
 
     handle = load_job(pipeline, job)
@@ -40,6 +45,7 @@ def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> 
     show_table(HEADER, [row(group) for group in shown])
     if rest := groups[len(shown) :]:
         click.echo(f"and {sum(group.count for group in rest)} items in {len(rest)} more groups: --all shows them.")
+    say_what_to_change(shown)
     first = groups[0].items[0]
     click.echo(f"`tidemill logs {handle.id} --item {first}` shows what the first of them printed.", err=True)
     return 0
@@ -54,6 +60,14 @@ def show_worst(job: Job) -> None:
     show_table(HEADER, [row(group) for group in groups[:WORST]])
     if rest := groups[WORST:]:
         click.echo(f"and {sum(group.count for group in rest)} items in {len(rest)} more groups.")
+    say_what_to_change(groups[:WORST])
+
+
+def say_what_to_change(groups: list[FailureGroup]) -> None:
+    """Which option helps against limits that items passed."""
+    for reason in dict.fromkeys(group.reason for group in groups):
+        if reason in REMEDIES:
+            click.echo(REMEDIES[reason], err=True)
 
 
 def row(group: FailureGroup) -> tuple[object, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+
+from tidemill.cli.kinds import Duration
 
 FUNCTION = r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 
@@ -28,7 +31,7 @@ _WHAT = [
     click.option(
         "--items",
         metavar="SOURCE",
-        help="A list (text with one URI or path a line, .jsonl, .csv), a folder, a prefix or a pattern such as "
+        help="A list (text with one URI or path per line, .jsonl, .csv), a folder, a prefix or a pattern such as "
         "s3://bucket/prefix/**.jpg; - is standard input.",
     ),
     click.option(
@@ -45,23 +48,30 @@ _WHAT = [
     ),
 ]
 _HOW = [
-    click.option("--chunk-size", type=int, help="Items that travel together. Default: chosen, and said."),
-    click.option("--item-seconds", type=float, help="How long an item takes, to choose the chunk size by."),
+    click.option("--chunk-size", type=int, help="Items per chunk. Default: chosen automatically."),
+    click.option(
+        "--item-seconds", "--item-time", type=Duration(), metavar="TIME", help="How long an item takes: 0.5s, 10m."
+    ),
     click.option("--attempts", type=int, default=3, show_default=True, help="Attempts of an item, 1 to 10."),
     click.option(
-        "--timeout", type=int, default=3600, show_default=True, metavar="SECONDS", help="Limit of one attempt."
+        "--timeout",
+        type=Duration(),
+        default="1h",
+        show_default=True,
+        metavar="TIME",
+        help="Limit of an attempt: 90s, 2h.",
     ),
     click.option("--output", metavar="URI", help="Prefix of the outputs. Default: out/JOB in the job store."),
     click.option("--env", "variables", multiple=True, metavar="KEY=VALUE", help="Variable of the program. Repeatable."),
-    click.option("--code", metavar="DIR", help="Folder that travels with the job; its requirements.txt is installed."),
+    click.option("--code", metavar="DIR", help="Folder to send with the job; its requirements.txt is installed."),
     click.option("--pip-index", metavar="URL", help="Package index for requirements.txt. Default: the image's own."),
     click.option("--wheelhouse", metavar="URI", help="Prefix of a store that holds the wheels for requirements.txt."),
-    click.option("--max-usd", type=float, metavar="USD", help="End the job when it has cost about so much."),
+    click.option("--max-usd", type=float, metavar="USD", help="Stop the job at about this cost in USD."),
     click.option(
         "--usd-per-item-hour",
         type=float,
         metavar="USD",
-        help="What --max-usd is reckoned by: an hour of an item's share of a machine. Default: by the price table.",
+        help="Price per item-hour used for --max-usd. Default: the price table.",
     ),
 ]
 
@@ -94,7 +104,7 @@ def arguments_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     asked = dict(given)
     uris, shell, variables = asked.pop("uris"), asked.pop("shell"), asked.pop("variables")
     if asked["items"] is not None and uris:
-        raise click.UsageError(f"--items is {asked['items']!r} and URIs are given too; give one of the two.")
+        raise click.UsageError(_too_many(asked["items"], uris, no_dashes=ctx.obj is None))
     if asked["items"] is None:
         asked["items"] = list(uris)
     command, asked["function"] = _program(ctx.obj or (), shell, asked["function"])
@@ -104,6 +114,16 @@ def arguments_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
         "env": _environment(variables),
         "say": lambda text: click.echo(text, err=True),
     }
+
+
+def _too_many(items: str, uris: Sequence[str], no_dashes: bool) -> str:
+    """What is meant by more words than `--items` takes: a program without `--`, or a pattern that a shell expanded."""
+    if no_dashes:
+        return f"Put `--` before the program: --items {items} -- {' '.join(uris)}"
+    if len(uris) > 1 or os.path.exists(uris[0]):
+        pattern = os.path.join(os.path.dirname(items), f"*{os.path.splitext(items)[1]}")
+        return f"--items takes one source, and {len(uris)} more words follow. Quote a pattern: --items '{pattern}'"
+    return f"--items is {items!r} and the URI {uris[0]!r} is given too. Give one of the two."
 
 
 def _program(words: tuple[str, ...], shell: bool, function: str | None) -> tuple[list[str] | None, str | None]:

@@ -77,5 +77,5 @@ def load_job(pipeline: str | None, job: str) -> Job:
     """A job of the pipeline, by its id or the newest of a name; which one that is, is said."""
     found = load(pipeline).job(job)
     if found.id != job:
-        click.echo(f"{job} is {found.id}.", err=True)
+        click.echo(f"Using the newest job named {job}: {found.id}", err=True)
     return found

@@ -15,7 +15,7 @@ from tidemill.cli.show import show_json
 @job_argument
 @click.option("--failed", is_flag=True, help="Every item that failed.")
 @click.option("--items", metavar="INDEXES", help="Items by their indexes: 7, or 0-9,12,40-41.")
-@click.option("--dead", is_flag=True, help="Chunks that the queue put aside, delivered as often as it may (GCP).")
+@click.option("--dead", is_flag=True, help="Dead letters: chunks that reached the delivery limit (GCP).")
 @click.option("--code", metavar="DIR", help="Run them with this folder of code from now on.")
 @max_usd
 @common

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -14,12 +15,14 @@ import click
 from click.core import ParameterSource
 
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, what_runs
+from tidemill.cli.kinds import Duration, Size
 from tidemill.cli.options import PIPELINE, pipeline_uri
 from tidemill.errors import CallerError
 
 if TYPE_CHECKING:
     from tidemill.backends.local import Desk, Origin
     from tidemill.client import Job, Pipeline, Status
+    from tidemill.ledger import Ledger
     from tidemill.worker.capacity import Capacity
     from tidemill.worker.local import Keeper
 
@@ -33,33 +36,24 @@ OF_A_RUN = ("workers", "store", "interpreter", "reclaim_every", "as_json")
 TYPED = ParameterSource.COMMANDLINE
 
 
-class Every(click.ParamType):
-    """Seconds, as `30s`, `2m` or `30`."""
-
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """As click asks for."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)?", str(value))
-        seconds = float(match[1]) * {"s": 1, "m": 60, "h": 3600, None: 1}[match[2]] if match else 0.0
-        if seconds < 0.1:
-            self.fail(f"{value!r} is no time; allowed: 30s, 2m, 1h (at least 0.1s).", param, ctx)
-        return seconds
-
-
 @click.command(
     cls=ProgramAfterDashes,
     options_metavar="[OPTIONS]",
     epilog="Example: tidemill run --items tiles.txt -- python3 features.py {input} {output}",
 )
 @what_runs
-@click.option("--job", metavar="JOB", help="Go on with a job of the store as it is: after retry, resume or submit.")
+@click.option("--job", metavar="JOB", help="Continue a job of the store as it is: after retry, resume or submit.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Items side by side. Default: as many as fit.")
 @click.option("--store", metavar="URI", help="Job store, file:///folder. Default: ./.tidemill")
 @click.option("--python", "interpreter", metavar="PATH", help="Python that runs --function. Default: python3 on PATH.")
-@click.option("--memory", type=int, metavar="MIB", help="Memory limit of an item. Default: its share of the machine.")
+@click.option(
+    "--memory",
+    type=Size(),
+    metavar="SIZE",
+    help="Memory limit of an item: 2G. Default: its share.",
+)
 @how_it_runs
-@click.option("--reclaim-every", type=Every(), metavar="TIME", help="Rehearse Spot: take a worker away that often.")
+@click.option("--reclaim-every", type=Duration(0.1), metavar="TIME", help="Simulate Spot: stop a worker this often.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
 @click.pass_context
 def command(
@@ -77,8 +71,9 @@ def command(
 ) -> int:
     """Run a job on this machine: PROGRAM, or a Python function, once for every item.
 
-    The same command again goes on where it was stopped or killed, and does nothing when all is done. The job store is
-    a folder with the same contents as in a cloud, so every other verb works on it: --pipeline file:///…/pipeline.json.
+    The same command again continues a job that was stopped or killed, and does nothing when all is done. The job store
+    is a folder with the same contents as in a cloud, so every other command works on it: --pipeline
+    file:///…/pipeline.json.
     Without --name the job is called after its program.
     """
     asked = {} if job else asked_of(ctx, given, memory, interpreter)
@@ -96,7 +91,7 @@ def command(
         if job and found.cancelled:
             raise CallerError(f"{found.id} is cancelled. `tidemill resume {found.id}` enqueues what is left of it.")
         wanted = workers or capacity.slots(found.spec.resources)
-        origin = origin_of(pipeline, found, go_on=bool(job), interpreter=interpreter)
+        origin = origin_of(pipeline, found, go_on=bool(job), interpreter=interpreter, workers=wanted)
         status, interrupted = run(pipeline, found, keeper, workers=wanted, reclaim_seconds=reclaim_every, origin=origin)
     finally:
         keeper.close()
@@ -141,13 +136,14 @@ def check_alone(ctx: click.Context) -> None:
         raise click.UsageError(f"--job goes on with a job as it was sent; leave {said} out.")
 
 
-def origin_of(pipeline: Pipeline, job: Job, *, go_on: bool, interpreter: str | None) -> Origin:
+def origin_of(pipeline: Pipeline, job: Job, *, go_on: bool, interpreter: str | None, workers: int) -> Origin:
     """Where the job's modules are imported from, and by which Python: where it was first typed."""
     from tidemill.backends.local import Desk, Origin
 
     desk = Desk(pipeline.store.uri, job.id)
     known = desk.origin() if go_on else None
-    origin = Origin(known.folder if known else os.getcwd(), interpreter or (known.python if known else None))
+    python = interpreter or (known.python if known else None)
+    origin = Origin(known.folder if known else os.getcwd(), python, workers)
     desk.remember(origin)
     return origin
 
@@ -192,14 +188,48 @@ def run(
         )
         keeper.start(plan, lock.fileno())
         with following(job.id) as on_status:
-            interrupted = watch(keeper, job, on_status)
+            interrupted = watch(keeper, job, ended_too := ended_so_far(ledger), on_status)
         tell(keeper)
         # Its last process holds the lock, by which a job that runs is told from one that does not.
         keeper.close()
-    return job.status(), interrupted
+    status = job.status()
+    if interrupted and status.remaining:
+        ended, items = ended_too(status).progress
+        click.echo(f"{ended} of {items} items are done and kept.", err=True)
+    return status, interrupted
 
 
-def watch(keeper: Keeper, job: Job, on_status: Callable[[Status], None]) -> bool:
+def ended_so_far(ledger: Ledger) -> Callable[[Status], Status]:
+    """Adds to a status what has ended in chunks that are not done, from their progress: with few chunks nothing would
+    seem to happen for long. An object of progress is read once."""
+    from tidemill.ledger import names
+
+    store, outcomes = ledger.store, dict[str, list[tuple[int, bool]]]()
+
+    def add(status: Status) -> Status:
+        if status.again or not status.remaining:
+            return status
+        number = status.rounds - 1
+        done = ledger.done_chunks(number)
+        found: dict[int, bool] = {}
+        for name in store.list(names.of_round(ledger.job, number, "progress")):
+            if int(name.split("/")[-2]) not in done:
+                if name not in outcomes:
+                    lines = map(json.loads, (store.find(name) or b"").splitlines())
+                    outcomes[name] = [(line["index"], line["status"] == "failed") for line in lines]
+                found |= outcomes[name]
+        ended, failed = min(len(found), status.remaining), sum(found.values())
+        return replace(
+            status,
+            succeeded=status.succeeded + ended - failed,
+            failed=status.failed + failed,
+            remaining=status.remaining - ended,
+        )
+
+    return add
+
+
+def watch(keeper: Keeper, job: Job, ended_too: Callable[[Status], Status], on_status: Callable[[Status], None]) -> bool:
     """Show how it goes until the keeper says that it is over. Ctrl-C drains; twice, ends it at once.
 
     Returns:
@@ -208,10 +238,10 @@ def watch(keeper: Keeper, job: Job, on_status: Callable[[Status], None]) -> bool
     try:
         while not keeper.wait(LOOK_SECONDS):
             tell(keeper)
-            on_status(job.status())
+            on_status(ended_too(job.status()))
         return False
     except KeyboardInterrupt:
-        click.echo("stopping: what is finished is kept, and the same command goes on from there.", err=True)
+        click.echo("stopping: what is finished is kept, and the same command continues the job.", err=True)
         keeper.drain()
         with suppress(KeyboardInterrupt):
             while not keeper.wait(LOOK_SECONDS):

@@ -12,7 +12,7 @@ from tidemill.cli.show import show_facts, show_json, shown_place
 @job_argument
 @common
 def command(job: str, pipeline: str | None, as_json: bool) -> int:
-    """What became of a job's items so far. Exits with 1 when items have failed."""
+    """Show a job's progress. Exits with 1 when items have failed."""
     handle = load_job(pipeline, job)
     status = handle.status()
     if as_json:

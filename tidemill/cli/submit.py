@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, what_runs
+from tidemill.cli.kinds import Size
 from tidemill.cli.options import common, load
 from tidemill.cli.show import show_json, shown_place
 
@@ -20,9 +21,9 @@ from tidemill.cli.show import show_json, shown_place
 @click.option("--image", default="default", show_default=True, help="One of the queue's images.")
 @what_runs
 @click.option("--cpus", type=float, help="CPUs of an item. Default: the queue's.")
-@click.option("--memory", type=int, metavar="MIB", help="Memory of an item in MiB. Default: the queue's.")
+@click.option("--memory", type=Size(), metavar="SIZE", help="Memory of an item: 512M, 2G. Default: the queue's.")
 @click.option("--gpus", type=int, help="GPUs of an item. Default: the queue's.")
-@click.option("--slots", type=int, default=1, show_default=True, help="Items side by side in one container.")
+@click.option("--slots", type=int, default=1, show_default=True, help="Items side by side in one container (AWS).")
 @how_it_runs
 @common
 @click.pass_context

@@ -28,10 +28,10 @@ def complete(ctx: click.Context, param: click.Parameter, typed: str) -> list[Com
 @click.option("--forget", is_flag=True, help="Remove the context NAME. The pipeline stays.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
 def command(context: str | None, name: str | None, forget: bool, as_json: bool) -> int:
-    """Choose the pipeline that the other verbs speak to.
+    """Choose the default pipeline.
 
-    A URI of a pipeline.json makes a context and uses it; a NAME uses one that is there; nothing lists them.
-    --pipeline and TIDEMILL_PIPELINE stand over the context.
+    The URI of a pipeline.json makes a context and uses it; a NAME uses an existing one; without either, contexts are
+    listed. --pipeline and TIDEMILL_PIPELINE override the context.
     """
     known = contexts.read()
     if context is None and (forget or name):
@@ -74,10 +74,10 @@ def show(known: contexts.Contexts, as_json: bool, listing: bool) -> None:
         rows = [("*" if name == known.current else "", name, uri) for name, uri in sorted(known.pipelines.items())]
         show_table(("", "context", "pipeline"), rows)
     elif listing:
-        click.echo("There is no context yet: tidemill use s3://.../pipeline.json makes one.")
+        click.echo("No context has been made yet: tidemill use s3://.../pipeline.json makes one.")
     elif known.current:
         click.echo(f"{known.current}: {known.pipelines[known.current]}")
     else:
         click.echo("No context is in use.")
     if os.environ.get(PIPELINE):
-        click.echo(f"{PIPELINE} is set and stands over it: {os.environ[PIPELINE]}", err=True)
+        click.echo(f"{PIPELINE} is set and overrides it: {os.environ[PIPELINE]}", err=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidemill.cli.kinds import Duration
 from tidemill.cli.live import following
 from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import mebibytes, seconds, show_facts, show_json, shown_place
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 @click.option("--no-repair", is_flag=True, help="Do not re-enqueue deliveries that the cloud has lost; name them.")
 @click.option(
     "--poll",
-    type=click.FloatRange(min=0.1),
-    metavar="SECONDS",
-    help="Seconds between looks. Default: 2, more for a job of many chunks.",
+    type=Duration(0.1),
+    metavar="TIME",
+    help="Time between looks. Default: 2s, more for a job of many chunks.",
 )
 @common
 def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None, as_json: bool) -> int:
