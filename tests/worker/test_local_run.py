@@ -382,7 +382,8 @@ class TestGoingOn:
         wait = f"test $TIDEMILL_INDEX -lt 5 || until [ -e {gate} ]; do sleep 0.05; done"
         command = ["--workers", "2", "--chunk-size", "10", "--items", here.items(20), "--", "sh", "-c", wait]
         run = here.start(*command)
-        until(lambda: len(here.ledger.progress(0, 0)) == 5, "progress", SECONDS)
+        until(lambda: list(here.store.glob("jobs/*/r0/progress/0/*")), "progress", SECONDS)
+        until(lambda: len(here.ledger.progress(0, 0)) == 5, "five items", SECONDS)
         status = here.type("status", here.ledger.job).stdout
         assert re.search(r"chunks +0 of 2 done, 2 running, 0 waiting", status)
         os.kill(run.pid, signal.SIGINT)
