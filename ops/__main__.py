@@ -13,6 +13,7 @@ COMMANDS = {
     "deploy": ("ops.deploy", "Bring a stack up on your login, as planned."),
     "drift": ("ops.drift", "Compare what is deployed with what the code says."),
     "estimate": ("ops.estimate", "Estimate a stack's cost: idle per month, and at most per hour."),
+    "first-account": ("ops.first_account", "Ask a real account what localcloud can only assume."),
     "plan": ("ops.deploy", "Preview a stack on your login and save the plan."),
     "preview": ("ops.preview", "Show what a stack would make, under the policies."),
     "prices": ("ops.prices", "Show or refresh the price table."),
@@ -34,7 +35,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One of them; None when there is none of that name."""
         module, _ = COMMANDS.get(cmd_name, (None, None))
-        return getattr(importlib.import_module(module), cmd_name) if module else None
+        return getattr(importlib.import_module(module), cmd_name.replace("-", "_")) if module else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a line for each of them."""

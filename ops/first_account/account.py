@@ -1,0 +1,196 @@
+"""What the checks ask: the stack through the engine, the pipeline as its users do, and the cloud itself."""
+
+import os
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import boto3
+import click
+
+from components.config import StackConfig
+from ops.drift import steps
+from ops.preview import document_of
+from ops.processes import output
+from ops.project import ROOT
+from tidemill.client import Job, Pipeline
+from tidemill.client.reconciler import read_report
+from tidemill.store import Stores
+
+_OUTPUT_SECONDS = 120
+_POLL_SECONDS = 1.0
+METADATA = "http://169.254.169.254/latest/meta-data/"
+# Prints the status of an answer of instance metadata, or why there is none; `sh` and one of two clients are needed.
+_ASK_METADATA = f"""
+if command -v curl >/dev/null; then curl -s -m 3 -o /dev/null -w '%{{http_code}}' {METADATA} || true
+elif command -v wget >/dev/null; then wget -q -T 3 -t 1 -O /dev/null {METADATA} && printf 200 || printf refused
+else printf unknown; fi > "$TIDEMILL_OUTPUT/status"
+"""
+
+
+class DiffersError(Exception):
+    """The cloud answers otherwise than the design expects."""
+
+
+class Account:
+    """A stack that is up, and the jobs that the checks share.
+
+    Args:
+        stack: Its name.
+        config: What its file says.
+        queue: The queue of the jobs.
+        seconds: How long a job may take before it counts as an answer of its own.
+
+    Raises:
+        click.ClickException: The stack has no pipeline in the backend of this login.
+    """
+
+    def __init__(self, stack: str, config: StackConfig, queue: str, seconds: float) -> None:
+        self.stack, self.config, self.queue, self._seconds = stack, config, queue, seconds
+        command = ["pulumi", "stack", "output", "pipeline_uri", "--stack", stack, "--non-interactive"]
+        code, said = output(command, cwd=ROOT, env=os.environ, timeout=_OUTPUT_SECONDS)
+        if code:
+            raise click.ClickException(f"{stack} is not up in this backend: {' '.join(said.split())}")
+        self.pipeline = Pipeline.load(said.strip())
+
+    def client(self, service: str) -> Any:
+        """boto3's client of the pipeline's region."""
+        return boto3.client(service, region_name=self.pipeline.descriptor.region)
+
+    def submit(self, name: str, command: Sequence[str]) -> Job:
+        """A job of two chunks with an item each, which need not exist."""
+        items = [f"{self.pipeline.store.uri}/out/{name}/{n}" for n in range(2)]
+        return self.pipeline.submit(list(command), items, queue=self.queue, name=name, chunk_size=1)
+
+    @cached_property
+    def finished(self) -> Job:
+        """A job that has ended, with its outcomes."""
+        job = self.submit("first-account", ["sh", "-c", _ASK_METADATA])
+        self.await_end(job)
+        return job
+
+    @cached_property
+    def cancelled(self) -> Job:
+        """A job that was cancelled while it ran."""
+        job = self.submit("first-account-cancel", ["sleep", "3600"])
+        end = time.monotonic() + self._seconds
+        while job.status().chunks.running < 1:
+            self._in_time(end, job)
+        job.cancel("first-account")
+        while job.status().chunks.running:
+            self._in_time(end, job)
+        return job
+
+    def await_end(self, job: Job) -> None:
+        """Wait until a job has ended, or its time is up."""
+        end = time.monotonic() + self._seconds
+        while not job.status().ended:
+            self._in_time(end, job)
+
+    def _in_time(self, end: float, job: Job) -> None:
+        if time.monotonic() > end:
+            job.cancel("first-account: out of time")
+            raise DiffersError(f"{job.id} took longer than {self._seconds:.0f} s: {job.status().note}.")
+        time.sleep(_POLL_SECONDS)
+
+    def children(self, job: Job) -> list[dict[str, Any]]:
+        """What AWS Batch says of a job's chunks."""
+        batch, found = self.client("batch"), []
+        queue = self.pipeline.descriptor.queues[self.queue]
+        for array in self.pipeline.backend.describe(queue, job.id):
+            ids = [f"{array.id}:{n}" for n in range(array.size)] if array.size > 1 else [array.id]
+            found += batch.describe_jobs(jobs=ids)["jobs"]
+        return found
+
+
+def no_drift(account: Account) -> str:
+    """Whether a preview with a refresh is empty."""
+    document = document_of(account.stack, account.config, "login", refresh=True)
+    if document["preview"] is None:
+        raise DiffersError("; ".join(document["errors"]))
+    changes = [f"{step['op']} {step['urn'].rpartition('::')[2]}" for step in steps(document)]
+    if changes:
+        raise DiffersError(f"{len(changes)} changes: {', '.join(changes[:5])}.")
+    return "no resource differs"
+
+
+def items_run(account: Account) -> str:
+    """Whether both items of a job succeed at their first attempt."""
+    outcomes = list(account.finished.results())
+    if [(one.status, one.attempts) for one in outcomes] != [("succeeded", 1)] * 2:
+        raise DiffersError("; ".join(f"{one.status} {one.reason}: {one.error}" for one in outcomes) or "no outcome.")
+    return f"{account.finished.id} succeeded"
+
+
+def no_metadata(account: Account) -> str:
+    """What an item that asks instance metadata is told."""
+    said = []
+    for outcome in account.finished.results():
+        if outcome.output is None:
+            raise DiffersError(f"item {outcome.index} has no output: {outcome.error}")
+        store, name = Stores(account.pipeline.store).locate(f"{outcome.output}status")
+        said.append(store.get(name).decode())
+    if "200" in said or "unknown" in said:
+        raise DiffersError(f"the items saw {', '.join(said)}.")
+    return f"the items saw {', '.join(said)}"
+
+
+def cancelled_once(account: Account) -> str:
+    """How many attempts the chunks of a cancelled job have."""
+    attempts = {one["jobId"]: len(one.get("attempts", [])) for one in account.children(account.cancelled)}
+    if max(attempts.values(), default=0) != 1:
+        raise DiffersError(f"attempts by child: {attempts}.")
+    return f"attempts by child: {sorted(attempts.values())}"
+
+
+def one_stream(account: Account) -> str:
+    """How many log streams were made while a job ran."""
+    children = account.children(account.finished)
+    attempts = [attempt for one in children for attempt in one["attempts"]]
+    begin, end = min(one["createdAt"] for one in children), max(one["stoppedAt"] for one in attempts)
+    logs, group = account.client("logs"), account.pipeline.descriptor.log_group
+    pages = logs.get_paginator("describe_log_streams").paginate(logGroupName=group)
+    made = [one for page in pages for one in page["logStreams"] if begin <= one["creationTime"] <= end]
+    if len(made) != len(attempts):
+        raise DiffersError(f"{len(made)} streams for {len(attempts)} attempts.")
+    return f"{len(made)} streams for {len(attempts)} attempts"
+
+
+def cluster_names(account: Account) -> str:
+    """Which of the account's ECS clusters belong to the queue's compute environments."""
+    pages = account.client("ecs").get_paginator("list_clusters").paginate()
+    clusters = [arn.rpartition("/")[2] for page in pages for arn in page["clusterArns"]]
+    batch = account.client("batch")
+    queue = account.pipeline.descriptor.queues[account.queue].aws
+    assert queue is not None
+    [described] = batch.describe_job_queues(jobQueues=[queue.job_queue])["jobQueues"]
+    rungs = [one["computeEnvironment"] for one in described["computeEnvironmentOrder"]]
+    environments = batch.describe_compute_environments(computeEnvironments=rungs)["computeEnvironments"]
+    odd = [
+        f"{one['computeEnvironmentName']} has {one['ecsClusterArn']}"
+        for one in environments
+        if not one["ecsClusterArn"].rpartition("/")[2].startswith(f"AWSBatch-{one['computeEnvironmentName']}-")
+    ]
+    if odd:
+        raise DiffersError(f"{'; '.join(odd)}.")
+    return f"{len(environments)} compute environments, {len(clusters)} clusters in the account"
+
+
+def not_lost(account: Account) -> str:
+    """How much a resume enqueues right after a submit."""
+    job = account.submit("first-account-resume", ["true"])
+    sent = job.resume()
+    account.await_end(job)
+    if sent.chunks:
+        raise DiffersError(f"resume enqueued {sent.chunks} chunks again.")
+    return "resume enqueued nothing"
+
+
+def reconciler_reports(account: Account) -> str:
+    """What the reconciler reported last."""
+    report = read_report(account.pipeline.store)
+    troubles = [*report.late(time.time()), *report.troubles(account.queue)] if report else ["there is no report"]
+    if troubles:
+        raise DiffersError(f"{'; '.join(troubles)}.")
+    return "a fresh report without errors"

@@ -1,0 +1,163 @@
+"""The checks, in order of risk. ``python -m ops.first_account.page`` writes docs/first-account.md from them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ops.first_account import account as probes
+from ops.first_account.account import Account
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that localcloud cannot tell.
+
+    Attributes:
+        clouds: Where it is asked.
+        name: What is asked.
+        command: What to type, with $STACK, $QUEUE and names from `pulumi stack output`.
+        expect: The answer that the design counts on.
+        otherwise: What to change when the answer differs.
+        probe: Asks it and returns what was seen; None for what a hand has to do.
+    """
+
+    clouds: tuple[str, ...]
+    name: str
+    command: str
+    expect: str
+    otherwise: str
+    probe: Callable[[Account], str] | None = None
+
+
+AWS, GCP, BOTH = ("aws",), ("gcp",), ("aws", "gcp")
+
+CHECKS = (
+    Check(
+        GCP,
+        "Compute takes the instance groups",
+        "gcloud compute instance-groups managed list --filter=name~$STACK",
+        "every group of the stack is listed; `pulumi up` ended without `maxSurge` or `maxUnavailable` in an error.",
+        "Change `update_policy` in components/gcp/instance_group.py: Compute names the least value in its error.",
+    ),
+    Check(
+        BOTH,
+        "A second `up` changes nothing",
+        "python -m ops drift --stack $STACK",
+        "no resource differs.",
+        "Write the property as the cloud answers it, and let localcloud answer the same.",
+        probes.no_drift,
+    ),
+    Check(
+        BOTH,
+        "A machine comes, brings the worker and runs an item",
+        "tidemill submit --queue $QUEUE --items items.txt -- true && tidemill wait NAME",
+        "both items succeed within 30 minutes, at their first attempt.",
+        "AWS: `aws ec2 get-console-output` shows what user data said (components/aws/host.py). "
+        "GCP: `gcloud compute instances get-serial-port-output` shows run.sh.",
+        probes.items_run,
+    ),
+    Check(
+        AWS,
+        "A container does not reach instance metadata",
+        "run `curl -m 3 http://169.254.169.254/latest/meta-data/` as an item",
+        "no answer of 200.",
+        "Look at `systemctl status ecstasks.slice` on a machine: the drop-in in components/aws/user_data.py names the "
+        "slice of ECS's tasks.",
+        probes.no_metadata,
+    ),
+    Check(
+        AWS,
+        "Retry rules see the worker's exit code",
+        "tidemill cancel NAME while both chunks run, then aws batch describe-jobs",
+        "each child has one attempt: exit code 72 matches the rule that ends it.",
+        "Read `attempts[].container.exitCode` and correct `_retries` in components/aws/job_definition.py.",
+        probes.cancelled_once,
+    ),
+    Check(
+        AWS,
+        "An attempt makes one log stream",
+        "aws logs describe-log-streams --log-group-name GROUP --order-by LastEventTime",
+        "two streams for the two attempts of the check above that runs items.",
+        "CreateLogStream has a quota of 50 per second: see `_log` in components/aws/job_definition.py.",
+        probes.one_stream,
+    ),
+    Check(
+        AWS,
+        "Machines join clusters whose names the instance role's policy expects",
+        "aws ecs list-clusters",
+        "a cluster named AWSBatch-<compute environment>-<id> for each compute environment that has had a machine.",
+        "Correct the pattern in components/aws/identity.py.",
+        probes.cluster_names,
+    ),
+    Check(
+        BOTH,
+        "A job that was just submitted is not taken for lost",
+        "tidemill submit …; tidemill resume NAME at once",
+        "`resume` enqueues nothing.",
+        "Raise the patience of `reconcile` in tidemill/client/deliveries.py above the lag that you see.",
+        probes.not_lost,
+    ),
+    Check(
+        GCP,
+        "The reconciler runs and may read what it decides by",
+        "gcloud storage cat gs://BUCKET/fleet/reconciler.json",
+        "a report younger than three of its periods, without errors.",
+        "`gcloud functions logs read` names the permission that is missing: components/gcp/reconciler.py grants them.",
+        probes.reconciler_reports,
+    ),
+    Check(
+        AWS,
+        "A Spot notice reaches the worker",
+        "aws ec2 send-spot-instance-interruptions (or an experiment of Fault Injection Service) on a busy machine",
+        "`tidemill status` counts a reclaim, and the chunk runs again elsewhere.",
+        "Read /var/lib/tidemill/worker/notice on the machine: `host.py serve` writes it.",
+    ),
+    Check(
+        GCP,
+        "A preempted machine's work runs elsewhere, and the group forgets the machine",
+        "gcloud compute instances simulate-maintenance-event INSTANCE --zone ZONE",
+        "`tidemill status` counts a reclaim; the machine is gone from the group within ten minutes.",
+        "Look at the shutdown of components/gcp/host/run.sh, and at the reconciler's report.",
+    ),
+    Check(
+        AWS,
+        "A release of the worker reaches machines that run",
+        'make worker PUSH="$registry/tidemill-worker", pulumi up, and submit while a machine is up',
+        "the new job runs on the same machine with the new worker; no instance is replaced.",
+        "Look at the answer of fetch.sock in the item's log: `host.py` says why a tree did not come.",
+    ),
+    Check(
+        GCP,
+        "A machine leaves at its age, and a warm one comes back",
+        "set max_age_hours to 1 in a stack of its own and keep it busy",
+        "the unit ends after an hour with its items given back, and the machine powers off.",
+        "systemd on Container-Optimized OS did not heed RuntimeMaxSec: see components/gcp/host.",
+    ),
+    Check(
+        AWS,
+        "Other machine types replace machines without a queue being lost",
+        "change families of a queue under a running job; pulumi up",
+        "`up` ends, or says after 20 minutes that the update goes on; a second `up` then changes nothing.",
+        "See docs/upgrading.md; correct its times.",
+    ),
+    Check(
+        AWS,
+        "The next rung opens while Spot is dry",
+        "a queue of one rare Spot type with On-Demand behind it",
+        "On-Demand machines start although Spot is below its max_cpus.",
+        "Correct docs/clouds.md: the ladder then overflows at max_cpus alone.",
+    ),
+    Check(
+        GCP,
+        "A chunk that a closed pull has taken comes back",
+        "stop a worker while it waits for a message, then submit",
+        "the chunk starts within two minutes.",
+        "Lower `ack_deadline_seconds` in components/gcp/queue_topic.py.",
+    ),
+    Check(
+        BOTH,
+        "`pulumi destroy` leaves nothing",
+        "pulumi config set --path 'tidemill:allow[0]' purge; pulumi up; pulumi destroy",
+        "no error; buckets, repositories and machines are gone.",
+        "The error names what is in use: see docs/upgrading.md.",
+    ),
+)
