@@ -92,6 +92,20 @@ def test_what_a_workflow_types_is_a_command_with_these_options(typed):
     assert {word for word in typed[1:] if word.startswith("--")} <= known
 
 
+def test_untrusted_code_runs_in_no_job_that_may_ask_for_a_token():
+    """A fork gets none; Dependabot's branches are of this repository, and install what nobody has looked at."""
+    found = [
+        job["if"]
+        for path in WORKFLOWS
+        for job in load(path)["jobs"].values()
+        if "\n  pull_request:" in path.read_text() and "id-token" in job["permissions"]
+    ]
+    assert len(found) == 1
+    assert "github.event.pull_request.user.login != 'dependabot[bot]'" in found[0]
+    assert "github.event.pull_request.head.repo.full_name == github.repository" in found[0]
+    assert "||" not in found[0]
+
+
 def test_what_deploys_waits_for_its_environment():
     """Who has to approve is a setting on GitHub; the role's trust is what makes it hold."""
     writers = [
