@@ -10,7 +10,10 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 _NAME = re.compile(r"[a-z](-?[a-z0-9])*")
-_ENVIRONMENT_NAME = re.compile(r"(?!AWS_|ECS_|TIDEMILL_)[A-Za-z_][A-Za-z0-9_]*")
+_ENVIRONMENT_NAME = re.compile(
+    r"(?!AWS_|BASH|DOCKER_|ECS_|LD_|PYTHON|TIDEMILL_)(?!(?:ENV|EUID|GROUPS|HOME|IFS|PATH|PPID|SHELLOPTS|UID)$)"
+    r"[A-Za-z_][A-Za-z0-9_]*"
+)
 _PROJECT = r"projects/[a-z][a-z0-9.:-]{0,61}[a-z0-9]?"
 AWS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 """A key of AWS KMS."""
@@ -140,6 +143,7 @@ EnvironmentKey = Annotated[
     str,
     matching(
         _ENVIRONMENT_NAME,
-        "a name of letters, digits and _ that starts with no digit and not with AWS_, ECS_ or TIDEMILL_",
+        "a name of letters, digits and _ that starts with no digit, is not PATH, HOME or another of the shell, "
+        "and does not start with AWS_, BASH, DOCKER_, ECS_, LD_, PYTHON or TIDEMILL_",
     ),
 ]

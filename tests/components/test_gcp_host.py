@@ -33,7 +33,7 @@ case $1 in
   pull | create) exit "$(cat "$1.code" 2>/dev/null || echo 0)" ;;
   run)
     case $* in *--detach*) exit 0 ;; esac
-    env | grep '^HF_' >seen
+    env >seen
     code=$(sed -n 1p codes); sed -i 1d codes
     case $code in slow*) code=${code#slow}; touch later ;; esac
     echo "a line"; echo 'the "last" \\ line' >&2
@@ -316,6 +316,16 @@ def test_secrets_reach_the_container_and_nothing_else(tmp_path: Path):
     ]
     written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name not in ("seen", "secret")]
     assert [path.name for path in written if "secret\n" in path.read_text() or "line2" in path.read_text()] == []
+
+
+def test_a_secrets_name_changes_nothing_of_the_script(tmp_path: Path):
+    names = ("BUCKET", "CALL", "COMMAND", "IMAGE", "OPTIONS", "STEPS", "QUEUE", "RUN", "STATE", "UNTIL", "each")
+    machine = Machine(tmp_path, "0", secrets=dict.fromkeys(names, "projects/p/secrets/s"))
+    machine.write("secret", json.dumps({"payload": {"data": "c2VjcmV0"}}))
+    assert machine.start().returncode == 0, machine.done.stderr
+    assert machine.runs[0].endswith(f" {IMAGE} start")
+    assert "secret" not in machine.runs[0]
+    assert {f"{name}=secret" for name in names} <= set((tmp_path / "seen").read_text().splitlines())
 
 
 def test_a_secret_that_cannot_be_read_is_a_start_that_failed(tmp_path: Path):

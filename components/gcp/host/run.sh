@@ -95,22 +95,31 @@ prepare() {
 
 # ---- the worker ------------------------------------------------------------------------------------------------------
 
-# Into this shell's environment and from there into the container's: on no disk, and on no command line.
+# For the container's environment, on no command line. Docker keeps that environment below /var/lib/docker, on the
+# machine's encrypted disk, for as long as the container exists.
 secrets() {
   local each data value
+  TIDEMILL_SECRETS=()
   for each in "${SECRETS[@]}"; do
     data=$(call "https://secretmanager.googleapis.com/v1/${each#*=}:access" |
       sed -n 's/.*"data" *: *"\([^"]*\)".*/\1/p') || return 1
     value=$(printf %s "$data" | base64 -d && printf x) || return 1
-    export "${each%%=*}=${value%x}"
+    TIDEMILL_SECRETS+=("${each%%=*}=${value%x}")
   done
 }
 
 worker() {
   docker rm --force tidemill >/dev/null 2>&1
-  docker run --rm --name tidemill --init --network host --log-driver json-file --log-opt max-size=20m \
+  local TIDEMILL_RUN=(docker run --rm --name tidemill --init --network host --log-driver json-file --log-opt max-size=20m \
     --log-opt max-file=2 --env-file /etc/tidemill/env --env "TIDEMILL_MACHINE_SINCE=$SINCE" --env "TIDEMILL_MACHINE_UNTIL=$UNTIL" \
-    "${OPTIONS[@]}" "$IMAGE" "${COMMAND[@]}"
+    "${OPTIONS[@]}" "$IMAGE" "${COMMAND[@]}")
+  # In a shell of its own: a secret may have the name of a variable of this script, but none that begins with TIDEMILL_.
+  # An array would not be exported.
+  (
+    unset CALL COMMAND FETCH OPTIONS SECRETS STEPS
+    [ ${#TIDEMILL_SECRETS[@]} -eq 0 ] || export "${TIDEMILL_SECRETS[@]}"
+    exec "${TIDEMILL_RUN[@]}"
+  )
 }
 
 # Its exit code; the last lines are kept for the error record.
