@@ -97,11 +97,12 @@ class AwsLogs(pulumi.ComponentResource):
         """
         service = pulumi.Output.concat("logs.", self._place.region, ".", self._place.dns_suffix)
         groups = self._place.arn("logs", "log-group:*")
+        # DescribeKey has no encryption context, so under this condition it would never be allowed.
         return {
             "Effect": "Allow",
             "Principal": {"Service": service},
-            "Action": ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom",
-                       "kms:ReEncryptTo"],
+            "Action": ["kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext",
+                       "kms:ReEncryptFrom", "kms:ReEncryptTo"],
             "Resource": "*",
             "Condition": {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
         }  # fmt: skip

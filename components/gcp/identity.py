@@ -17,8 +17,8 @@ WATCH = ("monitoring.timeSeries.list", "serviceusage.services.use")
 own), and that calls of a person are counted on this project's quota.
 Sources: https://cloud.google.com/monitoring/access-control, https://cloud.google.com/docs/quotas/quota-project"""
 
-_MACHINE_ROLES = ("roles/logging.logWriter", "roles/monitoring.metricWriter")
-"""What machines need of the whole project: neither service takes a narrower binding for writing."""
+_MACHINE_ROLES = ("roles/logging.logWriter",)
+"""What machines need of the whole project: Cloud Logging takes no narrower binding for writing."""
 
 _REPOSITORY = re.compile(r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/")
 
@@ -39,7 +39,7 @@ class GcpIdentity(pulumi.ComponentResource):
 
     Type token: ``tidemill:index:GcpIdentity``.
 
-    Makes: a service account with the roles to write log lines and metrics; if there are submitters a custom role that
+    Makes: a service account with the role to write log lines; if there are submitters a custom role that
     may read the project's metrics and use its quota, and its binding to each of them. Grants of data, secrets and
     other registries add a binding each.
 

@@ -66,6 +66,9 @@ class Rest:
             text = "is in a deleted state" if old.get("deleted") else "already exists"
             raise ApiError(409, f"The resource '{name.partition('/')[2]}' {text}.")
         self._site.resources.put(name, fields.born(self._site, call, name, value, _resource_schema(call)))
+        if call.id.endswith(".cryptoKeys.create") and call.params.get("skipInitialVersionCreation") != "true":
+            version = f"{name}/cryptoKeyVersions/1"
+            self._site.resources.put(version, {"name": version.partition("/")[2], "state": "ENABLED"})
         return self.answer(call, name, "insert")
 
     def do_patch(self, request: Request, call: Call, name: str) -> Value:
@@ -130,6 +133,10 @@ class Rest:
         asked = (call.body or call.params).get("permissions", [])
         held = [one for one in asked if self._site.policy.allows(request.principal, one, name)]
         return {"permissions": held} if held else {}
+
+    def do_destroy(self, request: Request, call: Call, name: str) -> Value:
+        """Of a version of a key: its material goes when the key's destroyScheduledDuration is over."""
+        return self._state(call, name, "DESTROY_SCHEDULED")
 
     def do_enable(self, request: Request, call: Call, name: str) -> Value:
         return self._state(call, name, "ENABLED")

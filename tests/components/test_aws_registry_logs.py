@@ -100,6 +100,7 @@ def test_a_key_for_logs_admits_the_logs_service_for_this_accounts_groups():
     made = run(lambda: AwsLogs("l", AwsLogsArgs(kms_key="create")))
     service = made.document_of("l-key")[1]
     assert service["Principal"] == {"Service": "logs.us-west-2.amazonaws.com"}
+    assert "kms:GenerateDataKeyWithoutPlaintext" in service["Action"]
     groups = "arn:aws:logs:us-west-2:123456789012:log-group:*"
     assert service["Condition"] == {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}}
     assert made.one("cloudwatch.LogGroup").inputs["kmsKeyId"] == "arn:mock:Key:l-key"

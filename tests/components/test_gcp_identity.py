@@ -13,17 +13,16 @@ def identity(*submitters: str, then=lambda made: None) -> Recorder:
     return run(lambda: then(GcpIdentity("vision-dev-identity", GcpIdentityArgs(submitters=list(submitters)))))
 
 
-def test_a_worker_writes_lines_and_metrics_of_its_project_and_nothing_else():
+def test_a_worker_writes_lines_of_its_project_and_nothing_else():
     made = identity()
-    assert made.counts() == {"GcpIdentity": 1, "projects.IAMMember": 2, "serviceaccount.Account": 1}
+    assert made.counts() == {"GcpIdentity": 1, "projects.IAMMember": 1, "serviceaccount.Account": 1}
     assert made.one("serviceaccount.Account").inputs["accountId"] == "vision-dev-worker"
     assert {b.name: b.inputs for b in made.of("projects.IAMMember")} == {
-        f"vision-dev-identity-worker-{name.lower()}": {
+        "vision-dev-identity-worker-logwriter": {
             "member": WORKER,
             "project": PROJECT,
-            "role": f"roles/{service}.{name}",
+            "role": "roles/logging.logWriter",
         }
-        for service, name in (("logging", "logWriter"), ("monitoring", "metricWriter"))
     }
 
 

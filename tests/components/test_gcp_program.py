@@ -88,7 +88,7 @@ def test_the_machines_account_holds_nothing_of_compute_and_no_permission_beyond_
     worker = f"serviceAccount:{recorder.one('Pipeline').name}-worker@{PROJECT}.iam.gserviceaccount.com"
     held = [made for made in recorder.resources if made.inputs.get("member") == worker]
     everywhere = {made.inputs["role"] for made in held if made.kind == "projects.IAMMember"}
-    assert everywhere == {"roles/logging.logWriter", "roles/monitoring.metricWriter"}
+    assert everywhere == {"roles/logging.logWriter"}
     queues = len(settings(name)["tidemill:queues"])
     assert len([made for made in held if made.kind == "pubsub.SubscriptionIAMMember"]) == queues
     assert {made.inputs["role"] for made in held if made.kind == "pubsub.SubscriptionIAMMember"} == {

@@ -279,6 +279,20 @@ def test_members_of_one_policy_do_not_meet(calls: Calls) -> None:
     bucket.ends()
 
 
+def test_a_keys_versions_are_destroyed_with_it(calls: Calls) -> None:
+    ring = Life(calls, "gcp:kms/keyRing:KeyRing", "versions", location=REGION)
+    key = Life(calls, "gcp:kms/cryptoKey:CryptoKey", "key", keyRing=ring.id)
+
+    def states() -> list[str]:
+        found = calls.request("cloudkms", "GET", f"v1/{key.id}/cryptoKeyVersions")
+        return [version["state"] for version in found["cryptoKeyVersions"]]
+
+    assert states() == ["ENABLED"]
+    for _ in range(2):
+        key.resource.delete(key.id, key.outputs, 30)
+        assert states() == ["DESTROY_SCHEDULED"]
+
+
 def test_members_of_every_kind(calls: Calls) -> None:
     account = Life(calls, "gcp:serviceaccount/account:Account", "a", accountId="grantee")
     topic = Life(calls, "gcp:pubsub/topic:Topic", "t")

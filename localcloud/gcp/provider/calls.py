@@ -291,6 +291,19 @@ class Calls:
                 self.send(delete, f"{params['name']}/o/{item['name']}")
         return {}
 
+    def _destroyVersions(self, service: str, params: Props) -> Props:  # noqa: N802
+        """Destroy every version of a key. The key itself stays, as Google has no call to delete one.
+
+        Source: clearCryptoKeyVersions of the provider (TF/kms/kms_utils.go)
+        """
+        listing, destroy = (
+            discovery.method("cloudkms", f"{service}.cryptoKeyVersions.{v}") for v in ("list", "destroy")
+        )
+        for version in self.send(listing, f"{params['name']}/cryptoKeyVersions").get("cryptoKeyVersions", []):
+            if version["state"] == "ENABLED":
+                self.send(destroy, version["name"], body={})
+        return {}
+
 
 def _wanted(params: Props) -> Props:
     return {"role": params["role"], **({"condition": params["condition"]} if params.get("condition") else {})}

@@ -79,7 +79,7 @@ class Gcp(Kind):
             parts |= {"list": TEXT, "body": {"$ref": service.partition(":")[2]}}
         elif operation == "upload":
             parts |= {"content": ANY, "source": ANY, "body": {"$ref": "Object"}}
-        elif operation != "empty":
+        elif operation not in ("destroyVersions", "empty"):
             operation = "create" if operation == "createRole" else operation
             method = discovery.method(api, f"{service}.{operation}")
             schemas = method.document["schemas"]
