@@ -214,6 +214,10 @@ class Resource:
         kept = {key: value for key, value in state.items() if key not in old}
         return self.overlaid({**kept, **self._outputs(context)}, inputs)
 
+    def same(self, key: str, wanted: Any, found: Any) -> bool:
+        """Whether the provider takes what the cloud answered for what was asked for."""
+        return covers(wanted, found, is_set=True)
+
     def overlaid(self, outputs: Props, inputs: Props) -> Props:
         """The outputs with what was asked for in its own words."""
         return {**outputs, **inputs}
@@ -251,7 +255,7 @@ class Resource:
             if imported:
                 if value not in (None, "", [], {}):
                     result[key] = value
-            elif not covers(inputs[key], self._like(inputs[key], value), is_set=True):
+            elif not self.same(key, inputs[key], self._like(inputs[key], value)):
                 result[key] = self._like(inputs[key], value)
         if imported:
             result = {**self.row.defaults, **result}

@@ -225,6 +225,19 @@ def test_a_child_whose_log_stream_cannot_be_made_is_not_started(
     assert reason.startswith("CannotStartContainerError: failed to initialize logging driver")
 
 
+def test_log_streams_are_throttled_and_without_blocking_a_child_starts_all_the_same() -> None:
+    with account(log_stream_rate=1) as cloud:
+        queue = cloud.queue()
+        cloud.logs.create_log_group(logGroupName="throttled")
+        options = {"awslogs-group": "throttled", "awslogs-stream-prefix": "cpu"}
+        log = {"logDriver": "awslogs", "options": options | {"mode": "non-blocking"}}
+        children = [cloud.run(queue, sh(cloud, "echo $$; sleep 0.2", logConfiguration=log)) for _ in range(4)]
+        assert {cloud.ended(each)["status"] for each in children} == {"SUCCEEDED"}
+        blocking = sh(cloud, "true", logConfiguration={"logDriver": "awslogs", "options": options})
+        array = cloud.ended(cloud.run(queue, blocking, size=4, retryStrategy={"attempts": 1}))
+        assert array["arrayProperties"]["statusSummary"]["FAILED"]
+
+
 def test_a_command_that_does_not_exist_is_not_started(cloud: Account, queue: str) -> None:
     status_reason, reason = failure(cloud, queue, cloud.definition("no-such-program"))
     assert (status_reason, "No such file" in reason) == ("Task failed to start", True)

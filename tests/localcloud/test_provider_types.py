@@ -431,6 +431,28 @@ def test_a_job_definition_keeps_older_revisions_only_when_told_so(world: World) 
         resource.delete(resource_id, outputs, 30)
 
 
+@pytest.mark.parametrize(
+    ("kind", "linux", "drifts"),
+    [
+        ("containerProperties", {}, False),
+        ("ecsProperties", {}, True),
+        ("ecsProperties", {"devices": [], "tmpfs": []}, False),
+    ],
+)
+def test_empty_lists_that_batch_adds_are_a_change_of_ecs_properties_alone(world: World, kind, linux, drifts) -> None:
+    token = "aws:batch/jobDefinition:JobDefinition"
+    needs = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}]
+    plain = {"image": "i", "resourceRequirements": needs, "linuxParameters": {"initProcessEnabled": True, **linux}}
+    document = plain if kind == "containerProperties" else {"taskProperties": [{"containers": [plain | {"name": "a"}]}]}
+    inputs = complete(token, f"lists-{kind}-{drifts}", {"type": "container", kind: json.dumps(document)})
+    resource = resources.Resource(token, world.clients)
+    resource_id, outputs = resource.create(inputs, 30)
+    seen = resource.read(resource_id, outputs, inputs, {})
+    assert seen is not None
+    assert (seen[1][kind] != inputs[kind]) is drifts
+    resource.delete(resource_id, outputs, 30)
+
+
 def test_a_budgets_notices_are_put_in_the_place_of_the_old(world: World) -> None:
     token = "aws:budgets/budget:Budget"
     given = {"budgetType": "COST", "timeUnit": "MONTHLY", "limitAmount": "20", "limitUnit": "USD"}

@@ -13,7 +13,7 @@ from botocore import xform_name
 
 from localcloud.aws.batch.catalog import Catalog, page, valid_name
 from localcloud.aws.batch.core import BatchError, Core, Host, Json, Settings, arn, invalid, left_out, refuse_left_out
-from localcloud.aws.batch.jobs import ENDED, Child, Job, Task, describe, known, summarize
+from localcloud.aws.batch.jobs import ENDED, Child, Job, Task, describe, known, summarize, with_empty_lists
 from localcloud.aws.batch.machines import namespaces_work
 from localcloud.aws.batch.scheduler import Scheduler
 from localcloud.machines.images import Registry
@@ -134,7 +134,7 @@ class BatchApi:
             found = [each for each in found if each["jobDefinitionName"] == name]
         if status := p.get("status"):
             found = [each for each in found if each["status"] == status]
-        return page("jobDefinitions", found, p)
+        return page("jobDefinitions", [with_empty_lists(each) for each in found], p)
 
     # Jobs
 

@@ -196,7 +196,8 @@ class Run:
         region = options.get("awslogs-region", self._child.job.region)
         stream = Stream(group or BATCH_GROUP, name, role or self.machine.role_arn, region)
         try:
-            self._logs.open(stream, group is not None, options.get("awslogs-create-group") == "true")
+            create = options.get("awslogs-create-group") == "true"
+            self._logs.open(stream, group is not None, create, options.get("mode") != "non-blocking")
         except LogRefusedError as error:
             reason = f"failed to initialize logging driver: failed to create Cloudwatch log stream: {error}"
             raise StartError(f"CannotStartContainerError: {reason}", "Task failed to start") from None

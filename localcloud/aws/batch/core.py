@@ -73,6 +73,7 @@ class Settings:
             state time limits).
         max_children: Processes at once on this machine, whatever the compute environments would hold.
         submit_rate: SubmitJob calls a second.
+        log_stream_rate: CreateLogStream calls a second.
         namespaces: False runs children as plain processes even where namespaces would work.
         image_paths: Folders that are part of every image, also where they lie under /tmp.
     """
@@ -88,6 +89,7 @@ class Settings:
     time_scale: float = 1
     max_children: int = 16
     submit_rate: int = 50
+    log_stream_rate: int = 50
     namespaces: bool = True
     image_paths: tuple[Path, ...] = ()
 

@@ -216,6 +216,32 @@ def _in_order(containers: list[Json]) -> list[Json]:
     return order
 
 
+LISTS = ("command", "environment", "mountPoints", "resourceRequirements", "secrets", "ulimits")
+
+
+def with_empty_lists(definition: Json) -> Json:
+    """A job definition as DescribeJobDefinitions has it: with an empty list for each that it does not have.
+
+    Source: https://github.com/hashicorp/terraform-provider-aws/issues/19624, and the answers in the provider's tests.
+    """
+    if properties := definition.get("containerProperties"):
+        return definition | {"containerProperties": _filled(properties) | {"volumes": properties.get("volumes", [])}}
+    tasks = [
+        task | {"volumes": task.get("volumes", []), "containers": [_filled(each) for each in task["containers"]]}
+        for task in definition["ecsProperties"]["taskProperties"]
+    ]
+    return definition | {"ecsProperties": definition["ecsProperties"] | {"taskProperties": tasks}}
+
+
+def _filled(container: Json) -> Json:
+    filled = {**{name: [] for name in LISTS}, **container}
+    if linux := container.get("linuxParameters"):
+        filled["linuxParameters"] = {"devices": [], "tmpfs": [], **linux}
+    if log := container.get("logConfiguration"):
+        filled["logConfiguration"] = {"secretOptions": [], "options": {}, **log}
+    return filled
+
+
 def known(**values: object) -> Json:
     """The values that are not None."""
     return {key: value for key, value in values.items() if value is not None}

@@ -30,6 +30,7 @@ class Stream:
 
     Attributes:
         role: Whose permissions decide, an ARN.
+        pending: Not created yet; lines wait.
         closed: Set when the child's last line was sent.
     """
 
@@ -37,6 +38,7 @@ class Stream:
     name: str
     role: str
     region: str
+    pending: bool = False
     closed: threading.Event = field(default_factory=threading.Event)
     partial: bytes = b""
     events: list[dict[str, int | str]] = field(default_factory=list)
@@ -66,21 +68,45 @@ class LogShipper:
         self._wake, self._woken = os.pipe()
         self._new: list[tuple[int, Stream]] = []
         self._stopped = False
+        self._tokens, self._refilled = float(core.settings.log_stream_rate), time.monotonic()
+        self._token_lock = threading.Lock()
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._loop, name="batch-logs", daemon=True)
         self._thread.start()
 
-    def open(self, stream: Stream, own_group: bool, create_group: bool) -> None:
+    def _throttled(self) -> bool:
+        """Whether this call of CreateLogStream is one too many: 50 a second for an account and region."""
+        rate = self._core.settings.log_stream_rate
+        with self._token_lock:
+            now = time.monotonic()
+            self._tokens, self._refilled = min(rate, self._tokens + (now - self._refilled) * rate), now
+            if self._tokens < 1:
+                return True
+            self._tokens -= 1
+            return False
+
+    def open(self, stream: Stream, own_group: bool, create_group: bool, blocking: bool) -> None:
         """Create the stream, as the awslogs driver does before the container starts.
 
         Args:
             stream: To be created.
             own_group: The definition names the group; else it is Batch's, which AWS creates itself.
             create_group: The option ``awslogs-create-group``.
+            blocking: Without it the container starts whether or not there is a stream, which is made beside it.
 
         Raises:
             LogRefusedError: The role may not, or there is no such group.
         """
+        try:
+            self._create(stream, own_group, create_group)
+        except LogRefusedError:
+            if blocking:
+                raise
+            stream.pending = True
+
+    def _create(self, stream: Stream, own_group: bool, create_group: bool) -> None:
+        if self._throttled():
+            raise LogRefusedError("ThrottlingException: Rate exceeded")
         logs, allowed = service_client("logs", stream.region), self._core.host.authorize
         group = f"arn:aws:logs:{stream.region}:{ACCOUNT}:log-group:{stream.group}"
         try:
@@ -138,6 +164,12 @@ class LogShipper:
             stream.closed.set()
 
     def _flush(self, stream: Stream) -> None:
+        if stream.pending:
+            try:
+                self._create(stream, True, False)
+                stream.pending = False
+            except LogRefusedError:
+                return
         events, stream.events = stream.events, []
         if not events or not self._core.host.authorize(stream.role, "logs:PutLogEvents", stream.arn, stream.region):
             return

@@ -1,7 +1,9 @@
-"""The rules that are no table: conditional replacement, and what a type refuses beyond AWS's model."""
+"""The rules that are no table: conditional replacement, what a type refuses beyond AWS's model, and which answers of
+Batch count as what was asked for."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -51,3 +53,39 @@ def check(inputs: dict[str, Any]) -> None:
     seconds = (inputs.get("timeout") or {}).get("attemptDurationSeconds")
     if seconds is not None and not has_unknown(seconds) and seconds < 60:  # job_definition.go: IntAtLeast(60)
         raise RefusedError("timeout.attemptDurationSeconds", f"{seconds} is below 60")
+
+
+def _container(properties: dict[str, Any], linux_lists: bool) -> dict[str, Any]:
+    """Container properties without the empty lists that Batch's answers add.
+
+    Args:
+        properties: As Batch has them.
+        linux_lists: Whether the provider also forgets empty lists of linuxParameters.
+    """
+    kept = {key: value for key, value in properties.items() if value != []}
+    if "environment" in kept:
+        kept["environment"] = sorted(kept["environment"], key=lambda each: each["name"])
+    if log := kept.get("logConfiguration"):
+        kept["logConfiguration"] = {key: value for key, value in log.items() if value not in ([], {})}
+    if linux_lists and (linux := kept.get("linuxParameters")):
+        kept["linuxParameters"] = {key: value for key, value in linux.items() if value != []}
+    return kept
+
+
+def _container_document(text: str) -> Any:
+    return _container(json.loads(text), linux_lists=True)
+
+
+def _ecs_document(text: str) -> Any:
+    tasks = json.loads(text).get("taskProperties", [])
+    return [
+        {key: value for key, value in task.items() if value != []}
+        | {"containers": [_container(each, linux_lists=False) for each in task.get("containers", [])]}
+        for task in tasks
+    ]
+
+
+DOCUMENTS = {"containerProperties": _container_document, "ecsProperties": _ecs_document}
+"""What two documents must have in common to be one. Sources: reduce() of container_properties.go and of
+ecs_properties.go (which leaves linuxParameters as they are) in
+https://github.com/hashicorp/terraform-provider-aws/tree/main/internal/service/batch."""

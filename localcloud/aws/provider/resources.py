@@ -16,6 +16,7 @@ from localcloud.provider import resources
 from localcloud.provider.resources import HalfMadeError, Props, check, merged_tags
 from localcloud.provider.table import Row
 
+from . import odd
 from .table import models, row
 
 __all__ = ["Clients", "HalfMadeError", "Props", "Resource", "check", "diff", "merged_tags"]
@@ -80,6 +81,12 @@ class Resource(resources.Resource):
 
     def __init__(self, token: str, clients: Clients, region: str | None = None) -> None:
         super().__init__(row(token), clients, region)
+
+    def same(self, key: str, wanted: Any, found: Any) -> bool:
+        """Documents of Batch are compared whole: see `odd`."""
+        if key in odd.DOCUMENTS:
+            return odd.DOCUMENTS[key](wanted) == odd.DOCUMENTS[key](found)
+        return super().same(key, wanted, found)
 
 
 def diff(token: str, old: Props, new: Props, ignored: list[str] | None = None) -> dict[str, tuple[str, bool]]:
