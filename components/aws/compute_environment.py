@@ -19,6 +19,8 @@ _TYPES = {"spot": "SPOT", "on_demand": "EC2"}
 
 # What Batch answers while it still detaches the queue, or still disables the environment.
 _PASSES = ("found existing jobqueue relationship", "resource is being modified")
+# What the provider says when an update outlasts its own patience, and Batch when it is asked again meanwhile.
+_TOO_LONG = ("timeout while waiting", "is being modified")
 _LONGEST_WAIT_SECONDS = 600
 _FIRST_WAIT_SECONDS = 5
 _LONGEST_PAUSE_SECONDS = 60
@@ -78,9 +80,27 @@ def compute_environment(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Reso
             parent=parent,
             protect=fleet.protect and not rung.drain,
             ignore_changes=["computeResources"] if rung.drain else None,
-            hooks=pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(f"{name}-relation", wait_for_relation)]),
+            hooks=pulumi.ResourceHookBinding(
+                before_create=[_never_new(name)] if rung.drain else None,
+                on_error=[pulumi.ErrorHook(f"{name}-relation", wait_for_relation)],
+            ),
         ),
     )
+
+
+def refuse_to_make(args: pulumi.ResourceHookArgs) -> None:
+    """Refuse a compute environment that is to be made and drains already: Batch makes none that is disabled.
+
+    Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_CreateComputeEnvironment.html (state)
+    """
+    raise ValueError(
+        f"{args.name} drains, but this stack has no such compute environment yet, and Batch makes none that is "
+        "disabled. Remove the rung with `drain: true` from tidemill:queues.<name>.capacity."
+    )
+
+
+def _never_new(name: str) -> pulumi.ResourceHook:
+    return pulumi.ResourceHook(f"{name}-drains", refuse_to_make, pulumi.ResourceHookOptions(on_dry_run=True))
 
 
 def pause_seconds(failures: int) -> int | None:
@@ -95,11 +115,18 @@ def _pause(number: int) -> int:
 
 async def wait_for_relation(args: pulumi.ErrorHookArgs) -> bool:
     """Whether the engine should delete a replaced compute environment again: yes, after a wait, while Batch still
-    holds the relation to the queue that was moved away from it.
+    holds the relation to the queue that was moved away from it. An update that took too long is explained.
 
     Source: https://github.com/pulumi/pulumi-aws/issues/6233
     """
     latest = args.errors[0].lower() if args.errors else ""
+    if args.failed_operation == "update" and any(message in latest for message in _TOO_LONG):
+        pulumi.log.error(
+            f"{args.id} is still being updated: Batch goes on by itself, and jobs on its old machines have up to "
+            f"{UPDATE_MINUTES // 60} hours, but the provider waits 20 minutes. Nothing is lost. Run `pulumi up` again "
+            "when `aws batch describe-compute-environments` shows its status as VALID."
+        )
+        return False
     if args.failed_operation != "delete" or not any(message in latest for message in _PASSES):
         return False
     pause = pause_seconds(len(args.errors))

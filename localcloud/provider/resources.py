@@ -407,6 +407,7 @@ class Resource:
         pause = 0.05
         while not reached():
             if time.monotonic() > end:
-                raise RuntimeError(f"{self.row.token} took longer than {timeout or WAIT_SECONDS:g} s {what}")
+                seconds = timeout or WAIT_SECONDS
+                raise RuntimeError(f"timeout while waiting for {self.row.token} {what} (timeout: {seconds:g} s)")
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)

@@ -429,6 +429,13 @@ def test_the_wait_ends_with_what_to_do(monkeypatch: pytest.MonkeyPatch):
     assert "run `pulumi up` again later" in told
 
 
+def test_an_update_that_outlasts_the_providers_patience_is_explained(monkeypatch: pytest.MonkeyPatch):
+    late = "timeout while waiting for state to become 'VALID' (last state: 'UPDATING', timeout: 20m0s)"
+    again, slept, (told,) = answers(monkeypatch, failure(operation="update", message=late))
+    assert (again, slept) == (False, [])
+    assert "Run `pulumi up` again when" in told
+
+
 @pytest.mark.parametrize(
     "args",
     [failure(operation="create"), failure(message="AccessDenied"), failure(count=0)],

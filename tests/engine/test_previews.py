@@ -60,3 +60,13 @@ def test_a_wrong_config_key_is_one_clean_line_and_nothing_is_created(new_project
     assert "Traceback" not in run.text
     assert run.steps == []
     assert project.resources() == []
+
+
+def test_a_rung_that_drains_before_it_was_there_is_refused_in_the_preview(new_project):
+    project = new_project("demo-aws")
+    with project.config() as config:
+        rung = {"market": "spot", "max_cpus": 8}
+        config["tidemill:queues"]["cpu"]["capacity"] = [rung | {"name": "new"}, rung | {"drain": True}]
+    run = project.preview()
+    assert run.code != 0
+    assert "Remove the rung with `drain: true`" in run.text
