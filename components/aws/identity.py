@@ -46,7 +46,7 @@ class AwsIdentity(pulumi.ComponentResource):
     """
 
     instance_role: aws.iam.Role
-    """What machines are. User code reaches it, whatever the hop limit: jobs on EC2 share the machine's network."""
+    """What machines are. User code would reach it, since jobs on EC2 share the machine's network; machines deny it."""
     execution_role: aws.iam.Role
     """What the ECS agent is while it starts a container: image pull, secrets, log streams."""
     job_role: aws.iam.Role

@@ -107,7 +107,8 @@ class Rung(Model):
     drain: bool = Field(
         default=False,
         description="AWS only. What runs on this rung goes on, nothing more starts, and its machines stay as they are; "
-        "for a rung that another one replaces. Take it out of the file when it is empty.",
+        "for a rung that another one replaces. Take it out of the file when it is empty, and for a stack that is made "
+        "anew.",
     )
 
 

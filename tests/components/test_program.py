@@ -236,7 +236,7 @@ def test_the_program_is_short():
     assert len((ROOT / "__main__.py").read_text().splitlines()) < 40
 
 
-@pytest.mark.parametrize("worker", [None, "quay.io/team/tidemill-worker@sha256:" + 64 * "a"])
+@pytest.mark.parametrize("worker", [None, f"123456789012.dkr.ecr.us-west-2.amazonaws.com/worker@sha256:{64 * 'a'}"])
 def test_a_preview_without_a_worker_image_says_the_command(worker, monkeypatch):
     said = []
     monkeypatch.setattr("pulumi.log.warn", lambda text, *_, **__: said.append(text))
