@@ -13,6 +13,7 @@ _REPLACEABLE = (
     "aws:batch/computeEnvironment:ComputeEnvironment",
     "aws:batch/jobQueue:JobQueue",
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
+    "gcp:compute/subnetwork:Subnetwork",
 )
 """What `tidemill:allow: [replace]` lifts the protection of."""
 _REPOSITORY = "aws:ecr/repository:Repository"

@@ -227,8 +227,8 @@ class StackConfig(Model):
     )
     allow: Annotated[list[Literal["replace", "purge"]], unique] = Field(
         default=[],
-        description="`replace` lifts protection from compute environments and machine groups; `purge` from everything, "
-        "and lets destroy empty the buckets and registries.",
+        description="`replace` lifts protection from compute environments, machine groups and subnetworks on GCP; "
+        "`purge` from everything, and lets destroy empty the buckets and registries.",
         examples=[["replace"]],
     )
 
@@ -241,7 +241,7 @@ class StackConfig(Model):
 
     @property
     def may_replace(self) -> bool:
-        """Whether compute environments and machine groups may be replaced or deleted."""
+        """Whether what machines run in may be replaced or deleted."""
         return bool(self.allow)
 
     @property

@@ -43,9 +43,7 @@ class SharedConfig(Model):
     cloud: Literal["aws", "gcp"] = Field(default="aws", description="The cloud that the stack is on.")
     network: NewSharedNetwork = Field(default=NewSharedNetwork(), description="The network that machines run in.")
     registry: Images = Field(default=Images(), description="The image repositories.")
-    purge: bool = Field(
-        default=False, description="Lift the registry's protection, and let destroy delete the images in it."
-    )
+    purge: bool = Field(default=False, description="Lift protection, and let destroy delete the images in it.")
 
 
 def from_pulumi() -> SharedConfig:

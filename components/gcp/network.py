@@ -24,6 +24,8 @@ class GcpNetworkArgs:
     """An existing network, `projects/<project>/global/networks/<name>`; nothing is made in it."""
     subnetwork: pulumi.Input[str] | None = None
     """Its subnetwork, `projects/<project>/regions/<region>/subnetworks/<name>`, in the stack's region."""
+    replace: bool = False
+    """Lift the protection of the subnetwork, which cannot be deleted while machines are in it."""
 
 
 class GcpNetwork(pulumi.ComponentResource):
@@ -31,9 +33,9 @@ class GcpNetwork(pulumi.ComponentResource):
 
     Type token: ``tidemill:index:GcpNetwork``.
 
-    Makes: for a new network: VPC network in custom mode, regional subnetwork with Private Google Access, a firewall
-    rule that denies everything in; `nat` also a Cloud Router and Cloud NAT. For an existing network nothing: its
-    firewall, its Private Google Access and its way out are its owner's.
+    Makes: for a new network: VPC network in custom mode, regional subnetwork (protected) with Private Google Access, a
+    firewall rule that denies everything in; `nat` also a Cloud Router and Cloud NAT. For an existing network nothing:
+    its firewall, its Private Google Access and its way out are its owner's.
 
     Costs while idle: `public` and `endpoints` nothing; `nat` about $4 a month for its address, and about $0.0014 an
     hour for each running machine beside $0.045 a GB (list prices, without warranty).
@@ -57,6 +59,7 @@ class GcpNetwork(pulumi.ComponentResource):
         super().__init__(token(GcpNetwork), name, None, opts)
         self._name_prefix = name
         self._opts = pulumi.ResourceOptions(parent=self)
+        self._replace = args.replace
         if (args.network is None) != (args.subnetwork is None):
             raise ValueError(f"{name}: network and subnetwork are named together, or neither is")
         if args.network is not None and args.subnetwork is not None:
@@ -78,7 +81,7 @@ class GcpNetwork(pulumi.ComponentResource):
             region=region,
             ip_cidr_range=args.cidr,
             private_ip_google_access=True,
-            opts=self._opts,
+            opts=pulumi.ResourceOptions(parent=self, protect=not self._replace),
         )
         gcp.compute.Firewall(
             f"{name}-closed",

@@ -104,14 +104,15 @@ class GcpParts:
 
     def _make_network(self, name: str) -> GcpNetwork:
         existing, new = self._config.network.existing, self._config.network.create
+        may_replace = self._config.may_replace
         if (shared := self._shared_network) is not None:
             args = GcpNetworkArgs(network=shared.network, subnetwork=shared.subnetwork)
         elif existing is not None:
             args = GcpNetworkArgs(network=existing.network, subnetwork=existing.subnetwork)
         elif new is not None:
-            args = GcpNetworkArgs(egress=new.egress, cidr=new.cidr)
+            args = GcpNetworkArgs(egress=new.egress, cidr=new.cidr, replace=may_replace)
         else:
-            args = GcpNetworkArgs()
+            args = GcpNetworkArgs(replace=may_replace)
         return GcpNetwork(f"{name}-network", args, self._child)
 
     def _make_registry(self, name: str) -> GcpRegistry:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 import pulumi
 import pulumi_gcp as gcp
+
+_PREFIX = re.compile(r"invoking \S+: (\d+ errors? occurred: \* )?")
+"""What comes before the reason in an error of the provider's functions."""
 
 
 class GcpPlace:
@@ -32,8 +36,9 @@ class GcpPlace:
         except Exception as error:
             reason = " ".join(str(error).rpartition("returned an error: ")[2].split())
             raise pulumi.RunError(
-                f"gcp:project: the project cannot be read: {reason} Name one that is there, log in as somebody who may "
-                "see it, and run the stack of bootstrap/ once: it enables the APIs."
+                "gcp:project: the project cannot be read. Name one that exists, log in as somebody who may see it, and "
+                "run the stack in bootstrap/ once, which enables the APIs. Google's provider says: "
+                + _PREFIX.sub("", reason)
             ) from None
 
     def agent(self, service: str) -> pulumi.Output[str]:

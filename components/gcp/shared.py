@@ -39,7 +39,7 @@ class GcpSharedArgs:
     expire_untagged_after_days: int = 14
     """Days after which an image without a tag is deleted, unless it is one of those kept."""
     purge: bool = False
-    """Lift the protection; the repository is deleted with the images in it."""
+    """Lift the protection of the subnetwork and the repository, which is deleted with the images in it."""
     labels: dict[str, str] | None = None
     """Labels of everything that can carry labels."""
 
@@ -71,7 +71,8 @@ class GcpShared(pulumi.ComponentResource):
         args = as_args(GcpSharedArgs, args)
         super().__init__(token(GcpShared), name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        network = GcpNetwork(f"{name}-network", GcpNetworkArgs(egress=args.egress, cidr=args.cidr), child)
+        wanted = GcpNetworkArgs(egress=args.egress, cidr=args.cidr, replace=args.purge)
+        network = GcpNetwork(f"{name}-network", wanted, child)
         registry = GcpRegistry(
             f"{name}-registry",
             GcpRegistryArgs(

@@ -157,17 +157,18 @@ PROTECTED = {
     "Protection",
     "artifactregistry.Repository",
     "compute.RegionInstanceGroupManager",
+    "compute.Subnetwork",
     "kms.CryptoKey",
     "logging.ProjectBucketConfig",
     "pubsub.Subscription",
     "pubsub.Topic",
     "storage.Bucket",
 }
+REPLACEABLE = {"compute.RegionInstanceGroupManager", "compute.Subnetwork"}
 
 
 @pytest.mark.parametrize(
-    ("allow", "protected"),
-    [([], PROTECTED), (["replace"], PROTECTED - {"compute.RegionInstanceGroupManager"}), (["purge"], set())],
+    ("allow", "protected"), [([], PROTECTED), (["replace"], PROTECTED - REPLACEABLE), (["purge"], set())]
 )
 def test_allow_lifts_protection(allow: list[str], protected: set[str]):
     recorder = run_stack("vision-gcp-dev", allow=allow, store={"kms_key": "create"})

@@ -58,9 +58,8 @@ def test_a_project_that_is_not_there_is_one_clean_line(google, tmp_path_factory)
     with project.config() as config:
         config["gcp:project"] = "no-such-project"
     run = project.preview().refused()
-    assert [error.strip().partition(": 404: ")[0] for error in run.errors][:1] == [
-        "gcp:project: the project cannot be read"
-    ]
+    assert run.errors[0].strip().startswith("gcp:project: the project cannot be read. Name one that exists, ")
+    assert "Google's provider says: 404: " in run.errors[0]
     assert "Traceback" not in run.text
     assert project.resources() == []
 
@@ -164,6 +163,17 @@ def test_more_scratch_is_a_new_template_that_groups_take_without_a_machine_being
     after = google.call("compute", "GET", GROUPS)["items"]
     assert {group["name"]: group["id"] for group in after} == groups
     assert {group["updatePolicy"]["type"] for group in after} == {"OPPORTUNISTIC"}
+
+
+def test_a_network_that_moves_under_machines_stops_before_anything_happens(project):
+    with project.config() as config:
+        config["tidemill:network"] = {"create": {"cidr": "10.1.0.0/16"}}
+    run = project.preview().refused()
+    with project.config() as config:
+        del config["tidemill:network"]
+    assert "unable to replace resource" in run.text
+    assert "vision-dev-network-subnet" in run.text
+    assert "protect" in run.text
 
 
 def test_a_queue_goes_as_documented(project, google):
