@@ -123,7 +123,7 @@ def _routes(api: str) -> dict[tuple[str, int], list[Method]]:
     for document in documents(api):
         for spec in methods(document):
             regex, slashes = _regex(spec)
-            last = re.search(r"(:\w+|/[^/{}]+)$", spec["path"])
+            last = re.search(r"(:\w+|/[^/{}:]+)$", spec["path"])
             word = last[1][1:] if last else ""
             is_verb = word == spec["id"].rpartition(".")[2] or spec["path"].endswith((f":{word}", "/iam"))
             found = Method(document, spec, regex, last[1] if last and is_verb else "")
@@ -191,7 +191,9 @@ def understand(request: Request) -> Call:
 def _query(known: Method, query: dict[str, list[str]]) -> dict[str, Any]:
     specs = {k: v for k, v in known.spec.get("parameters", {}).items() if v["location"] == "query"}
     result: dict[str, Any] = {}
-    for name, values in query.items():
+    for given, values in query.items():
+        # Both the JSON name and the field's own are taken: https://protobuf.dev/programming-guides/json
+        name = re.sub(r"_([a-z])", lambda match: match[1].upper(), given)
         if name not in specs:
             if name not in known.document.get("parameters", {}):
                 text = f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter.'

@@ -64,8 +64,8 @@ def linked(value: Any) -> Any:
     return f"https://www.googleapis.com/compute/v1/{match[1]}" if match else value
 
 
-def born(site: Site, call: Call, name: str, value: Value, schema: Value) -> Value:
-    """A new resource with what Google adds; only fields that its schema has."""
+def born(site: Site, principal: str, name: str, value: Value, schema: Value) -> Value:
+    """A new resource with what Google adds; only fields that its schema has. The principal is who makes it."""
     api, local = name.split("/", 1)
     last = local.rpartition("/")[2]
     number = str(int(hashlib.sha256(name.encode()).hexdigest()[:15], 16))
@@ -82,6 +82,8 @@ def born(site: Site, call: Call, name: str, value: Value, schema: Value) -> Valu
     stored = {**value, **{key: item for key, item in added.items() if key in schema and item is not None}}
     if special:
         stored |= special(site, last, stored)
+    if re.search(DATASET, name):
+        stored.setdefault("access", _access(principal))
     return _stamped(site, stored, schema)
 
 
@@ -135,17 +137,29 @@ def _function(site: Site, last: str, value: Value) -> Value:
 
 
 def _repository(site: Site, last: str, value: Value) -> Value:
-    return {"registryUri": f"{value['name'].split('/')[3]}-docker.pkg.dev/{site.project}/{last}"}
+    mode = value.get("mode", "STANDARD_REPOSITORY")
+    return {"mode": mode, "registryUri": f"{value['name'].split('/')[3]}-docker.pkg.dev/{site.project}/{last}"}
 
 
 def _dataset(site: Site, last: str, value: Value) -> Value:
     return {"id": f"{site.project}:{last}", "datasetReference": {"datasetId": last, "projectId": site.project}}
 
 
+def _access(principal: str) -> list[Value]:
+    """Who may use a dataset whose maker says nothing of it.
+
+    Source: https://cloud.google.com/bigquery/docs/reference/rest/v2/datasets (`access[]`)
+    """
+    groups = {"READER": "projectReaders", "WRITER": "projectWriters", "OWNER": "projectOwners"}
+    found = [{"role": role, "specialGroup": group} for role, group in groups.items()]
+    return [*found, {"role": "OWNER", "userByEmail": principal.partition(":")[2]}]
+
+
 def _role(site: Site, last: str, value: Value) -> Value:
     return {"stage": value.get("stage", "ALPHA")}
 
 
+DATASET = r"^bigquery/.*/datasets/[^/]+$"
 SPECIAL = {
     r"^iam/.*/serviceAccounts/": _account,
     r"^iam/.*/roles/": _role,
@@ -153,5 +167,5 @@ SPECIAL = {
     r"^logging/.*/sinks/": _sink,
     r"^cloudfunctions/.*/functions/": _function,
     r"^artifactregistry/.*/repositories/[^/]+$": _repository,
-    r"^bigquery/.*/datasets/[^/]+$": _dataset,
+    DATASET: _dataset,
 }

@@ -59,13 +59,13 @@ class Rest:
         return page
 
     def do_create(self, request: Request, call: Call, name: str) -> Value:
-        value = _inner(call)
+        value = _bare(_inner(call))
         name = fields.new_name(call, name, value, next(self._numbers))
         old = self._site.resources.get(name)
         if old:
             text = "is in a deleted state" if old.get("deleted") else "already exists"
             raise ApiError(409, f"The resource '{name.partition('/')[2]}' {text}.")
-        self._site.resources.put(name, fields.born(self._site, call, name, value, _resource_schema(call)))
+        self._site.resources.put(name, fields.born(self._site, request.principal, name, value, _resource_schema(call)))
         if call.id.endswith(".cryptoKeys.create") and call.params.get("skipInitialVersionCreation") != "true":
             version = f"{name}/cryptoKeyVersions/1"
             self._site.resources.put(version, {"name": version.partition("/")[2], "state": "ENABLED"})
@@ -115,7 +115,7 @@ class Rest:
     def do_setIamPolicy(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
         """Replace the policy; an etag that is not the current one is refused, as is a condition without version 3."""
         self._existing(name)
-        policy = (call.body or {}).get("policy", call.body) or {}
+        policy = _bare((call.body or {}).get("policy", call.body) or {})
         if policy.get("etag") and policy["etag"] != self._site.resources.policy(name)["etag"]:
             raise ApiError(
                 409, "There were concurrent policy changes. Please retry the whole read-modify-write.", "ABORTED"
@@ -227,14 +227,21 @@ def _merge(stored: Value, value: Value, mask: list[str]) -> None:
         elif value.get(head) is None:
             stored.pop(head, None)
         else:
-            stored[head] = value[head]
+            stored[head] = _bare(value[head])
     for key, item in {} if mask else value.items():
         if item is None:
             stored.pop(key, None)
         elif isinstance(item, dict) and isinstance(stored.get(key), dict):
             _merge(stored[key], item, [])
         else:
-            stored[key] = item
+            stored[key] = _bare(item)
+
+
+def _bare(value: Any) -> Any:
+    """A value without nulls, which say as much as nothing (https://protobuf.dev/programming-guides/json)."""
+    if isinstance(value, dict):
+        return {key: _bare(item) for key, item in value.items() if item is not None}
+    return [_bare(item) for item in value] if isinstance(value, list) else value
 
 
 def _camel(path: str) -> str:

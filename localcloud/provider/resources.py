@@ -259,6 +259,10 @@ class Resource:
                 result[key] = self._like(inputs[key], value)
         if imported:
             result = {**self.row.defaults, **result}
+        elif self.row.kind.whole:
+            for key in known & set(self.row.out) & set(inputs) - set(found):
+                if not covers(inputs[key], None):
+                    del result[key]
         if self.row.taggable:
             tags, every = self.row.kind.tags
             result[every] = found[every]
@@ -266,6 +270,7 @@ class Resource:
             result[tags] = own
             if not own and tags not in inputs:
                 del result[tags]
+        state = {key: value for key, value in state.items() if key in result or key not in inputs}
         return self.overlaid({**state, **found}, result), result
 
     def preview(self, inputs: Props) -> Props:

@@ -178,6 +178,7 @@ class Kind:
         common: Inputs that every type has.
         tags: The input of a resource's own tags, and the one with the default tags too.
         capital: Whether the cloud's own names begin with a capital.
+        whole: Whether an answer that lacks something means that it is not set.
     """
 
     prefix: str
@@ -186,6 +187,7 @@ class Kind:
     common: frozenset[str] = frozenset()
     tags: tuple[str, str] = ("tags", "tagsAll")
     capital: bool = True
+    whole: bool = False
 
     def shape(self, service: str, operation: str) -> Any:
         """What an operation takes, as a structure of `convert`."""

@@ -172,6 +172,29 @@ def test_a_life(calls: Calls, token: str, inputs: dict[str, Any], changed: dict[
     life.ends()
 
 
+RULE = {"action": {"type": "Delete"}, "condition": {"age": 9, "withState": "LIVE", "matchesPrefixes": ["jobs/"]}}
+
+
+@pytest.mark.parametrize(
+    ("patch", "found"),
+    [
+        (
+            {"lifecycle": {"rule": [{"action": {"type": "Delete"}, "condition": {"age": 1, "isLive": False}}]}},
+            {"lifecycleRules": [{"action": {"type": "Delete"}, "condition": {"age": 1, "withState": "ARCHIVED"}}]},
+        ),
+        ({"lifecycle": None}, {}),
+    ],
+    ids=["changed", "gone"],
+)
+def test_lifecycle_rules_that_somebody_changed_are_drift(calls: Calls, patch: dict, found: dict) -> None:
+    bucket = Life(calls, "gcp:storage/bucket:Bucket", "rules", location=REGION, lifecycleRules=[RULE])
+    assert bucket.refreshed() == bucket.inputs
+    calls.request("storage", "PATCH", f"storage/v1/b/{bucket.id}", None, patch)
+    kept = {key: value for key, value in bucket.inputs.items() if key != "lifecycleRules"}
+    assert bucket.refreshed() == {**kept, **found}
+    bucket.ends()
+
+
 def test_a_billing_account_is_no_part_of_the_project(calls: Calls) -> None:
     """Its owner may do everything in it, and nothing with an account that lets them manage no budgets."""
     amount = {"specifiedAmount": {"currencyCode": "USD", "units": "1"}}
@@ -229,7 +252,11 @@ def test_a_fleet(calls: Calls) -> None:
             updatePolicy={**update, **policy},
             instanceLifecyclePolicy={"defaultActionOnFailure": "DO_NOTHING"},
             distributionPolicyTargetShape="BALANCED",
+            instanceFlexibilityPolicy={"instanceSelections": [family("n2", 1), family("c3d", 2)]},
         )
+
+    def family(name: str, rank: int) -> dict[str, Any]:
+        return {"name": name, "machineTypes": [f"{name}-standard-16"], "rank": rank}
 
     # What is not given is sent as 0, and two zeros are refused.
     for policy, text in (({}, "must be greater than 0"), ({"maxUnavailableFixed": 2}, "number of zones")):
@@ -254,6 +281,13 @@ def test_a_fleet(calls: Calls) -> None:
     calls.request("compute", "PATCH", f"compute/v1/{path}", None, {"autoscalingPolicy": {"mode": "ONLY_SCALE_OUT"}})
     assert scaler.refreshed()["autoscalingPolicy"] == {**policy, "mode": "ONLY_SCALE_OUT"}, "the rest was left alone"
     nat.changes(maxPortsPerVm=4096)
+    group.changes(instanceFlexibilityPolicy={"instanceSelections": [family("c3d", 1)]})
+    at = f"compute/v1/{group.id}"
+    kept = calls.request("compute", "GET", at)["instanceFlexibilityPolicy"]["instanceSelections"]
+    assert {key: value["rank"] for key, value in kept.items()} == {"c3d": 1}
+    calls.request("compute", "PATCH", at, None, {"updatePolicy": {"type": "PROACTIVE", "maxUnavailable": {"fixed": 9}}})
+    drifted = resources.diff(group.row, group.refreshed(), group.inputs)
+    assert drifted == dict.fromkeys(("updatePolicy.maxUnavailableFixed", "updatePolicy.type"), ("update", False))
     for life in (scaler, group, template, wall, nat, subnet, router, network):
         life.ends()
 
@@ -356,6 +390,9 @@ def test_an_object_and_a_bucket_that_is_not_empty(calls: Calls) -> None:
     assert thing.outputs["generation"]
     assert thing.refreshed() == thing.inputs
     thing.changes(content="[]")
+    again = {"name": f"b/{name}/o/a/b.json", "content": "{}", "body": {"contentType": "application/json"}}
+    calls.call("storage.objects", "upload", again, REGION)
+    assert thing.refreshed()["content"] == "different hash"
     Life(calls, token, "kept", bucket=name, name="c", content="x")
     thing.ends()
     bucket.ends()

@@ -95,6 +95,64 @@ def test_refused(owner: Client, base: str, call: str, body: Any, code: int, text
     assert error["status"] == {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 501: "UNIMPLEMENTED"}[code]
 
 
+@pytest.mark.parametrize(
+    ("calls", "answer"),
+    [
+        # Both names of a parameter are right, and a null says nothing.
+        (
+            [
+                (
+                    "POST artifactregistry/v1/{l}/repositories?repository_id=b1",
+                    {"format": "DOCKER", "description": None},
+                ),
+                ("GET artifactregistry/v1/{l}/repositories/b1", None),
+            ],
+            {"format": "DOCKER", "mode": "STANDARD_REPOSITORY", "description": ...},
+        ),
+        (
+            [
+                ("POST logging/v2/{l}/buckets:createAsync?bucketId=b2", {"retentionDays": 7, "description": None}),
+                ("GET logging/v2/{l}/buckets/b2", None),
+            ],
+            {"retentionDays": 7, "description": ...},
+        ),
+        (
+            [
+                ("PUT pubsub/v1/{p}/topics/b4", {}),
+                ("POST pubsub/v1/{p}/topics/b4:setIamPolicy", {"policy": {"bindings": None}}),
+            ],
+            {"bindings": []},
+        ),
+        (
+            [
+                ("PUT pubsub/v1/{p}/topics/b5", {}),
+                ("PATCH pubsub/v1/{p}/topics/b5", {"topic": {"labels": {"a": "b"}}, "updateMask": "labels"}),
+            ],
+            {"labels": {"a": "b"}},
+        ),
+        (
+            [("POST bigquery/bigquery/v2/{p}/datasets", {"datasetReference": {"datasetId": "b6"}})],
+            {
+                "access": [
+                    {"role": "READER", "specialGroup": "projectReaders"},
+                    {"role": "WRITER", "specialGroup": "projectWriters"},
+                    {"role": "OWNER", "specialGroup": "projectOwners"},
+                    {"role": "OWNER", "userByEmail": "deployer@localcloud-project.iam.gserviceaccount.com"},
+                ]
+            },
+        ),
+    ],
+    ids=["repository", "log bucket", "no bindings", "topic", "dataset"],
+)
+def test_answered(owner: Client, base: str, calls: list[tuple[str, Any]], answer: dict[str, Any]) -> None:
+    """The last call's answer has these values; `...` stands for one that it must not have."""
+    found: Any = None
+    for call, body in calls:
+        method, _, path = call.format(p=base, l=f"{base}/locations/{REGION}").partition(" ")
+        found = owner(method, path, body)
+    assert {key: found.get(key, ...) for key in answer} == answer
+
+
 def test_a_resource_lives(owner: Client, base: str) -> None:
     at = f"compute/compute/v1/{base}/global/networks"
     operation = owner("POST", at, {"name": "life", "autoCreateSubnetworks": False, "selfLink": "ignored"})

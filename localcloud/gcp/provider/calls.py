@@ -226,20 +226,23 @@ class Calls:
         return self.send(method, name, None, policy if method.request == "Policy" else {"policy": policy})
 
     def _access(self, name: str) -> Props:
-        """A dataset's access list in the form of a policy.
+        """A dataset's access list in the form of a policy, and its entries that are for no member (`others`).
 
         Source: https://cloud.google.com/bigquery/docs/reference/rest/v2/datasets (`access[].role`, `iamMember`).
         """
         dataset = self.send(discovery.method("bigquery", "bigquery.datasets.get"), name)
         bindings: list[Props] = []
+        others: list[Props] = []
         for entry in dataset.get("access", []):
-            member = entry.get("iamMember") or f"serviceAccount:{entry.get('userByEmail')}"
-            bindings.append({"role": entry.get("role"), "members": [member]})
-        return {"bindings": bindings, "etag": dataset["etag"]}
+            if member := entry.get("iamMember"):
+                bindings.append({"role": entry["role"], "members": [member]})
+            else:
+                others.append(entry)
+        return {"bindings": bindings, "others": others, "etag": dataset["etag"]}
 
     def _set_access(self, name: str, policy: Props) -> Props:
         pairs = [(binding["role"], member) for binding in policy["bindings"] for member in binding["members"]]
-        access = [{"role": role, "iamMember": member} for role, member in pairs]
+        access = [*policy["others"], *({"role": role, "iamMember": member} for role, member in pairs)]
         return self.send(discovery.method("bigquery", "bigquery.datasets.patch"), name, None, {"access": access})
 
     # Parts: items of a list of another resource, such as a router's gateways

@@ -67,6 +67,7 @@ class Gcp(Kind):
     common = frozenset({"project"})
     tags = ("labels", "effectiveLabels")
     capital = False
+    whole = True
 
     def shape(self, service: str, operation: str) -> Shape:
         """What an operation takes, by the method's parameters and the resource in its body."""

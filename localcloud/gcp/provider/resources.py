@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from typing import Any
 
@@ -9,7 +11,7 @@ from localcloud.gcp import discovery
 from localcloud.provider import resources
 from localcloud.provider.convert import UNKNOWN
 from localcloud.provider.resources import Props
-from localcloud.provider.table import fill, references
+from localcloud.provider.table import fill, lookup, references
 
 FULL = re.compile(r"^projects/[\w.:-]+/[a-z]+/(?=projects/[\w.:-]+/)")
 
@@ -48,7 +50,39 @@ class Resource(resources.Resource):
             params["body"] = {key: body[key] for key in touched if key in body}
             params["mask"] = ",".join(touched)
         else:
-            params["body"] = {key: body.get(key) for key in touched}
+            old = self._context(_without(context["old"], self.row.computed), context["prior"], context["id"])
+            shape = self.row.kind.shape(service, step["op"])
+            before = (fill(step["params"], shape, old, self.row.names) or {}).get("body") or {}
+            params["body"] = {key: _cleared(before.get(key), body.get(key)) for key in touched}
+
+    def _described(self, data: Props, context: dict[str, Any]) -> Props:
+        """With what lies deeper in Google's answer than in an input in its place, and its words."""
+        found = super()._described(data, context)
+        for ours, theirs in self.row.names.items():
+            *above, last = ours.split(".")
+            if "." in theirs and above:
+                for part in _parts(found, above):
+                    if (value := lookup(theirs, part)) is not None:
+                        part[last] = value
+                        part[theirs.partition(".")[0]].pop(theirs.rpartition(".")[2])
+        for rule in found.get("lifecycleRules") or []:
+            if (live := rule.get("condition", {}).get("withState")) is not None:
+                rule["condition"]["withState"] = "LIVE" if live else "ARCHIVED"
+        return found
+
+    def read(
+        self, resource_id: str, state: Props, inputs: Props, defaults: dict[str, str]
+    ) -> tuple[Props, Props] | None:
+        """Also whether an object still is what was uploaded: its content is not read, its checksum is.
+
+        Source: TF/storage/resource_storage_bucket_object.go (`detect_md5hash`)
+        """
+        found = super().read(resource_id, state, inputs, defaults)
+        if found and isinstance(inputs.get("content"), str) and "md5hash" in found[0]:
+            uploaded = base64.b64encode(hashlib.md5(inputs["content"].encode(), usedforsecurity=False).digest())
+            if uploaded.decode() != found[0]["md5hash"]:
+                found[0]["content"] = found[1]["content"] = "different hash"
+        return found
 
     def overlaid(self, outputs: Props, inputs: Props) -> Props:
         """The inputs in their own words, with what Google adds inside of them."""
@@ -71,6 +105,34 @@ class Resource(resources.Resource):
             if isinstance(found.get(root), dict):
                 found[root] = {**found[root], part: UNKNOWN}
         return found
+
+
+def _without(inputs: Props, computed: list[str]) -> Props:
+    """Inputs without those that Google keeps as they are when they are no longer given."""
+    found = {key: dict(value) if isinstance(value, dict) else value for key, value in inputs.items()}
+    for path in computed:
+        root, _, part = path.partition(".")
+        if not part:
+            found.pop(root, None)
+        elif isinstance(found.get(root), dict):
+            found[root].pop(part, None)
+    return found
+
+
+def _cleared(before: Any, after: Any) -> Any:
+    """What a merge turns `before` into `after` with: null for what is no longer there."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    return {key: _cleared(before.get(key), after.get(key)) for key in {**before, **after}}
+
+
+def _parts(value: Any, path: list[str]) -> list[Props]:
+    """The objects at a path, in every item of the lists on the way."""
+    if isinstance(value, list):
+        return [part for item in value for part in _parts(item, path)]
+    if not isinstance(value, dict):
+        return []
+    return _parts(value.get(path[0]), path[1:]) if path else [value]
 
 
 def _roots(template: Any) -> set[str]:
