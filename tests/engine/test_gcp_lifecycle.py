@@ -149,6 +149,18 @@ def test_the_second_rung_is_off_and_what_opens_it_is_left_alone(project, google)
     assert still == {**closed["autoscalingPolicy"], "mode": "ONLY_SCALE_OUT"}
 
 
+def test_a_refresh_first_keeps_a_rung_open_that_an_up_changes(project, google):
+    """The state then has the mode that the reconciler set, which the engine sends again (ADR 37)."""
+    with project.config() as config:
+        config["tidemill:queues"]["cpu"]["capacity"][1]["max_cpus"] = 48
+    run = project.up("--refresh").ok()
+    assert [step.name for step in run.steps if step.op == "update" and step.kind.endswith(":RegionAutoscaler")] == [
+        "vision-dev-cpu-on-demand"
+    ]
+    changed = scaler(google, "on-demand")["autoscalingPolicy"]
+    assert (changed["mode"], changed["maxNumReplicas"]) == ("ONLY_SCALE_OUT", 48 // 16)
+
+
 def test_more_scratch_is_a_new_template_that_groups_take_without_a_machine_being_touched(project, google):
     groups = {group["name"]: group["id"] for group in google.call("compute", "GET", GROUPS)["items"]}
     with project.config() as config:
