@@ -1,4 +1,4 @@
-"""The worker beside images that know nothing of it: an init container brings it from its own image.
+"""The worker in images that know nothing of it: the machine brings it, and keeps its own metadata to itself.
 
 Images are unpacked and run by localcloud, not by Docker and the ECS agent, and their registry is not ECR.
 """
@@ -9,13 +9,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from localcloud.cloud import Cloud
-from tests.e2e.team import PROGRAMS, Team, team_up
+from tests.e2e.team import PROGRAMS, Team, await_that, team_up
 from worker_image import image
 from worker_image.oci import Layout
 from worker_image.tools import architecture
@@ -34,11 +35,29 @@ def bare_image(folder: Path) -> Path:
     return folder
 
 
+METADATA = """
+import sys, urllib.request
+request = urllib.request.Request("http://169.254.169.254/latest/api/token", method="PUT")
+request.add_header("X-aws-ec2-metadata-token-ttl-seconds", "60")
+try:
+    said = urllib.request.urlopen(request, timeout=3).read()
+except OSError as error:
+    said = type(error).__name__.encode()
+open(sys.argv[1] + "/said", "wb").write(said)
+"""
+
+
 @pytest.fixture(scope="module")
-def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("worker")
+    image.build(folder, "aws")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory, worker: Path) -> Iterator[Team]:
     """A team whose machines get the worker from its image."""
-    worker, bare = tmp_path_factory.mktemp("worker"), bare_image(tmp_path_factory.mktemp("bare"))
-    image.build(worker, "aws")
+    bare = bare_image(tmp_path_factory.mktemp("bare"))
     with Cloud(tmp_path_factory.mktemp("localcloud")) as cloud:
         registry = cloud.control("batch/registry")["address"]
         pushed = {
@@ -88,3 +107,37 @@ def test_an_image_with_a_python_of_its_own(team: Team, tmp_path: Path) -> None:
     outcomes = run(team, "python", items, "default", *program)
     found = [team.read(outcome["output"] + "sha256.txt").decode() for outcome in outcomes]
     assert found == digests
+
+
+def test_a_release_reaches_a_machine_that_runs(team: Team, worker: Path, tmp_path: Path) -> None:
+    """The launcher of one release starts the worker of another one, and no machine is replaced for it."""
+    gate = tempfile.NamedTemporaryFile(dir="/var/tmp")  # noqa: SIM115 it is closed, and so removed, in the middle
+    items, _ = team.put_items("held", 1, tmp_path)
+    wait = ("sh", "-c", 'while test -e "$1"; do sleep 0.1; done', "sh", gate.name)
+    held = team.submit("held", items, *wait)
+    (machine,) = await_that(
+        lambda: [each for each in team.cloud.control("batch/machines")["machines"] if each["children"]], "a machine"
+    )
+
+    (worker / "tree" / "released").write_text("another one")
+    config = {"Entrypoint": ["/tidemill/tidemill-worker"]}
+    Layout(worker / "image").write({"tidemill": worker / "tree"}, architecture(), config)
+    registry = team.cloud.control("batch/registry")["address"]
+    pushed = image.push(worker, f"{registry}/demo-local/tidemill-worker")
+    with team.project.config() as settings:
+        settings["tidemill:worker_image"] = pushed.replace(f"{registry}/demo-local", "registry:/")
+    plan = team.project.up().ok().plan
+    assert {step.split()[1] for step in plan} == {"JobDefinition", "BucketObjectv2"}
+
+    job = team.submit("next", items, sys.executable, "-c", METADATA, "{output}")
+    try:
+        await_that(lambda: team.status(job)["succeeded"], "the second release's worker")
+        machines = team.cloud.control("batch/machines")["machines"]
+        assert machine["instance"] in [each["instance"] for each in machines]
+        trees = team.cloud.state / "machines" / machine["instance"] / "var/lib/tidemill/worker"
+        assert [path.name for path in trees.glob("*/released")] == ["released"]
+    finally:
+        gate.close()
+    (outcome,) = team.results(job)
+    assert team.read(outcome["output"] + "said") == b"URLError", "containers do not reach instance metadata"
+    team.tidemill("wait", held)
