@@ -27,10 +27,11 @@ from tidemill.ledger import Ledger, Outcome, Record, names
 T = TypeVar("T")
 PROGRAM = """#!/bin/sh
 # $1: the item's index; $2: its output folder. {version}
+# A killer waits until a second one has started: later it would find another parent, that which starts the containers.
 set -e
 case $1 in
 {gated}) until [ -e {gate} ]; do sleep 0.05; done ;;
-{killers}) kill -9 $PPID; sleep 20 ;;
+{killers}) sleep 0.05; kill -9 $PPID; sleep 20 ;;
 {vandal}) rmdir "$2"; exit 0 ;;
 {looper}) ln -s loop "$2/loop"; exit 0 ;;
 {filler}) cat /dev/zero > full 2>/dev/null || sleep 0.3; exit 4 ;;
@@ -42,13 +43,16 @@ echo "{version} $1" > "$2/result" || exit 28
 MODULE = """
 import os, shutil, signal, time
 
+# Of two killers at once the second would else find another parent, and kill what starts the containers.
+PARENT = os.getppid()
+
 def work(index, output):
     # {version}
     if index == {gated}:
         while not os.path.exists({gate!r}):
             time.sleep(0.05)
     if index in {killers}:
-        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(PARENT, signal.SIGKILL)
         time.sleep(20)
     if index == {vandal}:
         return shutil.rmtree(output)
@@ -130,7 +134,7 @@ class World:
         self.kill_points: tuple[str, ...] = KILL_POINTS
         self.before_cancel: dict[int, Outcome] = {}
         chunk, third = size.chunk_size, size.chunks // 3
-        self.killers = [chunk + chunk // 2 + n for n in range(KILLERS)]
+        self.killers = [chunk + chunk // 2 + 2 * n for n in range(KILLERS)]
         self.vandal, self.looper = 2 * chunk + 2, 2 * chunk + 4
         """One removes its output folder, one leaves a link there that leads to itself."""
         self.filler = (third + 1) * chunk + 1
