@@ -1,0 +1,5 @@
+"""The tables of docs/access.md: `python -m tests.access` writes them anew from the probes."""
+
+from tests.access import reference
+
+reference.PAGE.write_text(reference.text(), encoding="utf-8")

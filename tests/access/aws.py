@@ -1,0 +1,292 @@
+"""The probes of AWS: team vision's stack `dev`, beside its stack `prod` and team audio's, in one account with CI.
+
+To add one: a line in `PROBES`. `python -m tests.access` then writes docs/access.md anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from localcloud.aws.iam import Query, refusal
+from tests.access.probes import Probe, Thing, no, of, yes
+from tests.access.stacks import STATE, STATE_KEY, SUFFIX, documents, of_account
+
+EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+ADMITTING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*"}]}
+BOUNDARY = of_account("iam", f"policy/tidemill-ci-boundary-{{}}-{SUFFIX}", "")
+
+IDENTITIES = {
+    "submitter": "a submitter of vision-dev",
+    "job": "a job of vision-dev",
+    "instance": "a machine of vision-dev",
+    "execution": "the execution role of vision-dev",
+    "preview": "CI's reader",
+    "deploy-dev": "CI's writer of dev",
+    "made by CI": "a role of dev with every permission, made by CI",
+}
+
+
+def allows(probe: Probe) -> bool:
+    """What localcloud's evaluator decides, by the documents that the components produce."""
+    known = documents()
+    made = probe.who == "made by CI"
+    query = Query(probe.action, probe.on.name, context=probe.on.context)
+    policies = [EVERYTHING] if made else known[probe.who]
+    own = ADMITTING if probe.on.admits else None
+    return refusal(query, policies, own, boundary=known["boundary-dev"][0] if made else None) is None
+
+
+def _tags(kind: str, team: str, environment: str) -> dict[str, str]:
+    return {f"aws:{kind}tag/tidemill:team": team, f"aws:{kind}tag/tidemill:environment": environment}
+
+
+def _job(text: str, **context: str) -> Thing:
+    return Thing(text, of_account("batch", "job/0f0e0d0c"), {key.replace("__", ":"): v for key, v in context.items()})
+
+
+def _in_store(stack: str, key: str) -> Thing:
+    return Thing(f"`{key}` in the store of {stack}", f"arn:aws:s3:::{stack}-store-bucket-{SUFFIX}/{key}")
+
+
+def _named(service: str, text: str, resource: str, region: str | None = None, **context: str) -> Thing:
+    arn = of_account(service, resource) if region is None else of_account(service, resource, region)
+    return Thing(text, arn, {key.replace("__", ":").lower(): value for key, value in context.items()})
+
+
+def _queue(stack: str, **context: str) -> Thing:
+    return _named("batch", f"the queue of {stack}", f"job-queue/{stack}-cpu-queue-{SUFFIX}", **context)
+
+
+def _definition(stack: str, **context: str) -> Thing:
+    name = f"job-definition/{stack}-cpu-default-{SUFFIX}:1"
+    return _named("batch", f"a job definition of {stack}", name, **context)
+
+
+def _cluster(stack: str) -> Thing:
+    return _named("ecs", f"a cluster of {stack}", f"cluster/AWSBatch-{stack}-cpu-spot-{SUFFIX}-0a1b")
+
+
+def _machine(stack: str, form: str = "AWSBatch-{}-0a1b") -> Thing:
+    cluster = form.format(f"{stack}-cpu-spot-{SUFFIX}")
+    return _named("ecs", f"a machine in the cluster `{cluster}`", f"container-instance/{cluster}/0c1d")
+
+
+def _role(name: str, boundary: str = "") -> Thing:
+    context = {"iam:permissionsboundary": BOUNDARY.format(boundary)} if boundary else {}
+    text = f"the role `{name}`" + (f" with the boundary of {boundary}" if boundary else "")
+    return Thing(text, of_account("iam", f"role/{name}", ""), context)
+
+
+def _key(text: str, **tags: str) -> Thing:
+    context = {f"aws:{key.replace('_', '/tidemill:')}".lower(): value for key, value in tags.items()}
+    return Thing(text, of_account("kms", "key/1234"), context)
+
+
+def _secret(text: str, name: str, environment: str = "") -> Thing:
+    context = {"aws:resourcetag/tidemill:environment": environment} if environment else {}
+    return Thing(text, of_account("secretsmanager", f"secret:{name}-AbCdEf"), context)
+
+
+def _state(key: str) -> Thing:
+    return Thing(f"`{key}` of the state", f"{STATE}/{key}")
+
+
+ASKED = {"aws:requesttag/tidemill:team": "vision"}
+NEW = _job("a new job, for team vision", **ASKED)
+OWN, AUDIOS, PRODS = (
+    _job(f"a job of {team}-{environment}", **_tags("resource", team, environment))
+    for team, environment in (("vision", "dev"), ("audio", "dev"), ("vision", "prod"))
+)
+CLAIM_AUDIOS = _job("a job of audio-dev, for team vision", **ASKED, **_tags("resource", "audio", "dev"))
+CLAIM_PRODS = _job("a job of vision-prod, for team vision", **ASKED, **_tags("resource", "vision", "prod"))
+SHARED = replace(_queue("vision-dev", **ASKED, **{"batch:ShareIdentifier": "b"}), text="its queue, in another's share")
+UNTAGGED = replace(_queue("vision-dev"), text="its queue, without the team's tag")
+STRAY = _job("a job without tags, such as another tool's, for team vision", **ASKED)
+OWN_SECRET = _secret("the secret of its queue", "vision/token", "dev")
+AUDIOS_SECRET = _secret("a secret of audio-dev", "audio/token", "dev")
+PRODS_SECRET = _secret("a secret with the tag of prod", "vision/token", "prod")
+PRODS_ROLE = _role(f"vision-prod-identity-job-{SUFFIX}", "dev")
+OWN_STACK, PRODS_STACK = (
+    _state(f".pulumi/stacks/tidemill/vision-{environment}.json") for environment in ("dev", "prod")
+)
+STATES_KEY = Thing("the key of the state", STATE_KEY)
+DEV_KEY, PROD_KEY = (_key(f"a key with the tag of {each}", ResourceTag_environment=each) for each in ("dev", "prod"))
+CLAIM_KEY = _key("a key with the tag of prod, for dev", ResourceTag_environment="prod", RequestTag_environment="dev")
+ANY_KEY = _key("a key without the tag, for dev", RequestTag_environment="dev")
+BUCKET = Thing("`a.jpg` in raw-images, which the stack declares", "arn:aws:s3:::raw-images/a.jpg")
+OTHERS_BUCKET = Thing("`a.jpg` in a bucket that nobody declares", "arn:aws:s3:::payroll/a.jpg")
+NAMED_LIKE_DEV = _in_store("vision-prod", "out/x-dev-store/y")
+CIS_WRITER = _role(f"tidemill-ci-deploy-dev-{SUFFIX}")
+FEDERATED = Thing(
+    "`out/a` in the store of vision-dev, in a session that GitHub's token made",
+    _in_store("vision-dev", "out/a").name,
+    {"aws:federatedprovider": of_account("iam", "oidc-provider/token.actions.githubusercontent.com", "")},
+)
+REPOSITORY = {
+    stack: _named("ecr", f"a repository of {stack}", f"repository/{stack}/preprocess")
+    for stack in ("vision-dev", "audio-dev", "vision-prod")
+}
+LOGS = {
+    stack: _named("logs", f"the log lines of {stack}", f"log-group:{stack}-logs-group-{SUFFIX}:log-stream:a")
+    for stack in ("vision-dev", "audio-dev", "vision-prod")
+}
+CALLED_DEV = _named("batch", "a queue of vision-prod that is called dev", f"job-queue/vision-prod-dev-queue-{SUFFIX}")
+
+ITS_BOUNDARY = Thing("its boundary", BOUNDARY.format("dev"))
+PRODS_STORE = Thing("the store of vision-prod", f"arn:aws:s3:::vision-prod-store-bucket-{SUFFIX}")
+OWN_MADE = Thing("a role that trusts the writer", of_account("iam", "role/x-dev-y", ""), admits=True)
+USER = _named("iam", "a user", "user/x-dev-y", "")
+
+PROBES = [
+    *of(
+        "submitter",
+        yes("batch:SubmitJob", _queue("vision-dev", **ASKED), "It is what a submitter is for."),
+        yes("batch:SubmitJob", _definition("vision-dev", **ASKED), "Batch asks for queue and image."),
+        no("batch:SubmitJob", UNTAGGED, "A job without its team's tag belongs to nobody."),
+        yes("batch:SubmitJob", SHARED, "A team's users trust each other, so shares are a courtesy."),
+        no("batch:SubmitJob", _queue("audio-dev", **ASKED), "The queue is another team's."),
+        no("batch:SubmitJob", _definition("audio-dev", **ASKED), "Its roles are another team's."),
+        no("batch:SubmitJob", _queue("vision-prod", **ASKED), "The queue is another environment's."),
+        yes("batch:TagResource", NEW, "A job that SubmitJob makes gets the team's tag."),
+        yes("batch:TagResource", STRAY, "It looks like a job that SubmitJob makes: a known limit (ADR 26)."),
+        no("batch:TagResource", CLAIM_AUDIOS, "Whoever tags a job for their team could end it."),
+        no("batch:TagResource", CLAIM_PRODS, "Whoever tags a job for their team could end it."),
+        no("batch:TagResource", _definition("audio-dev", **ASKED), "It is another team's."),
+        no("batch:UntagResource", AUDIOS, "A job without a tag could be claimed."),
+        yes("batch:TerminateJob", OWN, "`tidemill cancel` ends the team's jobs."),
+        no("batch:TerminateJob", AUDIOS, "The job is another team's."),
+        no("batch:TerminateJob", PRODS, "The job is another environment's."),
+        no("batch:CancelJob", AUDIOS, "The job is another team's."),
+        no("batch:RegisterJobDefinition", _definition("vision-dev"), "It may mount the machine's root."),
+        no("batch:UpdateJobQueue", _queue("vision-dev"), "Queues are the stack's."),
+        yes("s3:GetObject", _in_store("vision-dev", "pipeline.json"), "Clients read it first."),
+        no("s3:PutObject", _in_store("vision-dev", "pipeline.json"), "Every client believes it."),
+        no("s3:PutObject", _in_store("vision-dev", "machines/tree"), "Machines run what lies there."),
+        yes("s3:PutObject", _in_store("vision-dev", "jobs/a/job.json"), "A submit writes the job."),
+        no("s3:PutObject", _in_store("audio-dev", "jobs/a/job.json"), "The store is another team's."),
+        no("s3:GetObject", _in_store("vision-prod", "out/a"), "It is another environment's."),
+        no("s3:DeleteObject", _in_store("vision-dev", "out/a"), "Nothing that finished is lost."),
+        yes("logs:GetLogEvents", LOGS["vision-dev"], "`tidemill logs` shows them."),
+        no("logs:GetLogEvents", LOGS["audio-dev"], "The lines are another team's."),
+        no("secretsmanager:GetSecretValue", OWN_SECRET, "Only containers get secrets."),
+        no("iam:PassRole", _role(f"vision-dev-identity-job-{SUFFIX}"), "It would be the job's role."),
+        no("sts:AssumeRole", CIS_WRITER, "Only GitHub's tokens become CI."),
+    ),
+    *of(
+        "job",
+        yes("s3:GetObject", _in_store("vision-dev", "jobs/a/job.json"), "A worker reads its job."),
+        yes("s3:PutObject", _in_store("vision-dev", "out/a/0"), "A worker writes outputs."),
+        no("s3:PutObject", _in_store("vision-dev", "pipeline.json"), "User code must not steer clients."),
+        no("s3:PutObject", _in_store("vision-dev", "machines/tree"), "User code must not reach machines."),
+        no("s3:DeleteObject", _in_store("vision-dev", "out/a/0"), "Nothing that finished is lost."),
+        no("s3:GetObject", _in_store("audio-dev", "jobs/a/job.json"), "The store is another team's."),
+        no("s3:GetObject", _in_store("vision-prod", "out/a/0"), "The store is another environment's."),
+        yes("s3:GetObject", BUCKET, "The stack file lists it under data.read."),
+        no("s3:PutObject", BUCKET, "It is under data.read and not under data.write."),
+        no("s3:GetObject", OTHERS_BUCKET, "The stack file does not list it."),
+        no("batch:SubmitJob", _queue("vision-dev", **ASKED), "User code starts no jobs."),
+        no("secretsmanager:GetSecretValue", OWN_SECRET, "Secrets come as variables, from the agent."),
+        no("sts:AssumeRole", _role(f"vision-dev-identity-execution-{SUFFIX}"), "Its role is its own."),
+    ),
+    *of(
+        "instance",
+        yes("ecs:Poll", _machine("vision-dev"), "The agent asks for work."),
+        yes("ecs:Poll", _machine("vision-dev", "{}_Batch_0a1b"), "Batch also names clusters so."),
+        yes("ecs:RegisterContainerInstance", _cluster("vision-dev"), "The agent joins."),
+        no("ecs:Poll", _machine("audio-dev"), "It would be given another team's credentials."),
+        no("ecs:UpdateContainerInstancesState", _machine("audio-dev"), "It would drain its machines."),
+        no("ecs:DeregisterContainerInstance", _cluster("audio-dev"), "It would take its machines away."),
+        no("ecs:SubmitTaskStateChange", _cluster("audio-dev"), "It would report its tasks as stopped."),
+        no("ecs:SubmitTaskStateChange", _cluster("vision-prod"), "They are another environment's."),
+        yes("s3:GetObject", _in_store("vision-dev", "machines/tree"), "It holds the worker's program."),
+        no("s3:PutObject", _in_store("vision-dev", "machines/tree"), "The stack writes it."),
+        no("s3:GetObject", _in_store("vision-dev", "out/a/0"), "A machine reads no data."),
+        no("secretsmanager:GetSecretValue", OWN_SECRET, "The execution role does."),
+        no("ecr:BatchGetImage", REPOSITORY["vision-dev"], "The execution role does."),
+        no("ec2:TerminateInstances", _named("ec2", "a machine", "instance/i-0"), "Batch ends machines."),
+    ),
+    *of(
+        "execution",
+        yes("secretsmanager:GetSecretValue", OWN_SECRET, "The queue names it."),
+        no("secretsmanager:GetSecretValue", AUDIOS_SECRET, "No queue of the stack names it."),
+        yes("logs:PutLogEvents", LOGS["vision-dev"], "The containers' lines."),
+        no("logs:PutLogEvents", LOGS["audio-dev"], "The lines are another team's."),
+        yes("ecr:BatchGetImage", REPOSITORY["vision-dev"], "The queues' images."),
+        no("ecr:BatchGetImage", REPOSITORY["audio-dev"], "The images are another team's."),
+        no("ecr:PutImage", REPOSITORY["vision-dev"], "Nothing that runs changes what will run."),
+        no("s3:GetObject", _in_store("vision-dev", "jobs/a/job.json"), "The job role does."),
+    ),
+    *of(
+        "preview",
+        yes("s3:GetObject", PRODS_STACK, "A preview reads the state of its stack."),
+        no("s3:PutObject", OWN_STACK, "A pull request changes nothing."),
+        yes("s3:GetObject", _in_store("vision-prod", "pipeline.json"), "It holds no secret."),
+        no("s3:GetObject", _in_store("vision-prod", "out/a/0"), "Data is none of CI's."),
+        no("secretsmanager:GetSecretValue", PRODS_SECRET, "Secrets are none of CI's."),
+        no("batch:SubmitJob", _queue("vision-dev", **ASKED), "CI runs no jobs."),
+        no("sts:AssumeRole", CIS_WRITER, "GitHub decides who deploys."),
+    ),
+    *of(
+        "deploy-dev",
+        yes("s3:PutObject", OWN_STACK, "The state of its environment's stacks."),
+        no("s3:PutObject", PRODS_STACK, "The state is another environment's."),
+        no("s3:DeleteObject", PRODS_STACK, "The state is another environment's."),
+        no(
+            "s3:PutObject",
+            _state(".pulumi/locks/organization/tidemill/vision-prod/x.json"),
+            "A lock would stop another environment's deploys.",
+        ),
+        no("s3:PutBucketPolicy", Thing("the bucket of the state", STATE), "It is the bootstrap's."),
+        no("kms:PutKeyPolicy", STATES_KEY, "It is the bootstrap's."),
+        yes("iam:CreateRole", _role("vision-dev-identity-job", "dev"), "Stacks make roles."),
+        no("iam:CreateRole", _role("vision-dev-identity-job"), "Without a boundary it may be anything."),
+        no("iam:CreateRole", _role("vision-dev-identity-job", "prod"), "It could read prod's data."),
+        no("iam:PutRolePolicy", PRODS_ROLE, "The role is another environment's."),
+        no("iam:UpdateAssumeRolePolicy", _role(f"vision-prod-dev-x-{SUFFIX}"), "It is prod's, whatever it is called."),
+        no("iam:UpdateAssumeRolePolicy", CIS_WRITER, "CI does not change itself."),
+        no("iam:CreatePolicyVersion", ITS_BOUNDARY, "CI does not change what bounds it."),
+        no("sts:AssumeRole", OWN_MADE, "It would be whatever it makes."),
+        yes("batch:UpdateJobQueue", _queue("vision-dev"), "Its environment's queue."),
+        no("batch:UpdateJobQueue", _queue("vision-prod"), "The queue is another environment's."),
+        no("batch:UpdateJobQueue", CALLED_DEV, "It is prod's, whatever it is called."),
+        no("s3:GetObject", _in_store("vision-dev", "out/a/0"), "A deploy reads no data."),
+        yes("s3:DeleteObject", _in_store("vision-dev", "out/a/0"), "A store that is purged is emptied."),
+        no("s3:DeleteObject", NAMED_LIKE_DEV, "A wildcard also matches what follows a slash."),
+        no("s3:PutBucketPolicy", PRODS_STORE, "The store is another environment's."),
+        yes("kms:ScheduleKeyDeletion", DEV_KEY, "A stack that goes takes its keys with it."),
+        no("kms:ScheduleKeyDeletion", PROD_KEY, "What it encrypts is another environment's."),
+        no("kms:TagResource", CLAIM_KEY, "It could be deleted as dev's then."),
+        yes("kms:TagResource", ANY_KEY, "A key that is being made has no tags yet, and neither has a stray one."),
+        yes("ec2:DeleteVpc", _named("ec2", "any VPC", "vpc/vpc-0"), "Networks have ids for names."),
+        no("ec2:RunInstances", _named("ec2", "a machine", "instance/*"), "Batch starts machines."),
+        no("secretsmanager:GetSecretValue", OWN_SECRET, "Secrets are none of CI's."),
+    ),
+    *of(
+        "made by CI",
+        yes("s3:GetObject", _in_store("vision-dev", "out/a/0"), "Its environment's roles read it."),
+        no("s3:GetObject", _in_store("vision-prod", "out/a/0"), "The store is another environment's."),
+        no("s3:PutObject", _in_store("vision-prod", "pipeline.json"), "It is another environment's."),
+        no("s3:GetObject", NAMED_LIKE_DEV, "A wildcard also matches what follows a slash."),
+        yes("s3:GetObject", BUCKET, "The bootstrap stack lists it for every environment."),
+        no("s3:GetObject", OTHERS_BUCKET, "The bootstrap stack does not list it."),
+        no("s3:GetObject", PRODS_STACK, "No role of a stack reads the state."),
+        no("kms:Decrypt", STATES_KEY, "No role of a stack reads the state's secrets."),
+        yes("kms:Decrypt", DEV_KEY, "Its environment's stores are encrypted with it."),
+        no("kms:Decrypt", PROD_KEY, "The key is another environment's."),
+        yes("secretsmanager:GetSecretValue", OWN_SECRET, "It carries the tag of dev."),
+        no("secretsmanager:GetSecretValue", PRODS_SECRET, "It carries the tag of prod."),
+        no(
+            "secretsmanager:GetSecretValue",
+            _secret("a secret without a tag", "payroll"),
+            "Nobody gave it to the environment.",
+        ),
+        no("ecs:SubmitTaskStateChange", _cluster("vision-prod"), "It is another environment's."),
+        no("batch:SubmitJob", _queue("vision-prod", **ASKED), "It is another environment's."),
+        no("batch:TerminateJob", PRODS, "The job is another environment's."),
+        no("ecr:PutImage", REPOSITORY["vision-prod"], "Its images run in another environment."),
+        no("logs:GetLogEvents", LOGS["vision-prod"], "The lines are another environment's."),
+        no("iam:CreateUser", USER, "No role of a stack makes users."),
+        no("sts:AssumeRole", CIS_WRITER, "No role of a stack becomes another."),
+        no("s3:GetObject", FEDERATED, "No role of a stack trusts an identity provider."),
+    ),
+]

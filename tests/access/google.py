@@ -1,0 +1,159 @@
+"""The probes of Google Cloud: teams vision and audio and CI, in one project.
+
+To add one: a line in `PROBES`. `python -m tests.access` then writes docs/access.md anew.
+"""
+
+from __future__ import annotations
+
+from tests.access.probes import Probe, Thing, no, of, yes
+from tests.access.stacks import GOOGLE_KEY, PEOPLE, PROJECT, STATE_BUCKET, SUFFIX, google
+
+IDENTITIES = {
+    "submitter": "a submitter of vision-dev",
+    "machine": "a machine of vision-dev, and what runs on it",
+    "reconciler": "the reconciler of vision-dev",
+    "preview": "CI's reader",
+    "deploy-dev": "CI's writer of dev",
+}
+_ACCOUNT = f"serviceAccount:{{}}@{PROJECT}.iam.gserviceaccount.com"
+_PRINCIPALS = {
+    "submitter": PEOPLE.format(team="vision"),
+    "machine": _ACCOUNT.format("vision-dev-worker"),
+    "reconciler": _ACCOUNT.format("vision-dev-reconciler"),
+    "preview": _ACCOUNT.format("tidemill-ci-preview"),
+    "deploy-dev": _ACCOUNT.format("tidemill-ci-dev-deploy"),
+}
+
+
+def allows(probe: Probe) -> bool:
+    """What localcloud decides, by the bindings and roles that the components make."""
+    return google().allows(_PRINCIPALS[probe.who], probe.action, probe.on.name, probe.on.context)
+
+
+def _store(team: str, key: str) -> Thing:
+    name = f"storage/projects/_/buckets/{team}-dev-store-bucket-{SUFFIX}/objects/{key}"
+    return Thing(f"`{key}` in the store of {team}-dev", name)
+
+
+def _bucket(bucket: str, key: str) -> Thing:
+    return Thing(f"`{key}` in {bucket}", f"storage/projects/_/buckets/{bucket}/objects/{key}")
+
+
+def _topic(team: str) -> Thing:
+    return Thing(f"the topic of {team}-dev", f"pubsub/projects/{PROJECT}/topics/{team}-dev-cpu-topic-{SUFFIX}")
+
+
+def _subscription(team: str, kind: str = "work") -> Thing:
+    text = "subscription" if kind == "work" else "dead letters"
+    name = f"pubsub/projects/{PROJECT}/subscriptions/{team}-dev-cpu-{kind}-{SUFFIX}"
+    return Thing(f"the {text} of {team}-dev", name)
+
+
+def _secret(team: str) -> Thing:
+    return Thing(f"the secret of {team}-dev", f"secretmanager/projects/{PROJECT}/secrets/{team}-token/versions/1")
+
+
+def _images(team: str) -> Thing:
+    name = f"artifactregistry/projects/{PROJECT}/locations/us-central1/repositories/{team}-dev"
+    return Thing(f"the registry of {team}-dev", name)
+
+
+def _account(account: str) -> Thing:
+    name = f"iam/projects/{PROJECT}/serviceAccounts/{account}@{PROJECT}.iam.gserviceaccount.com"
+    return Thing(f"the account `{account}`", name)
+
+
+def _lines(team: str) -> Thing:
+    name = f"logging/projects/{PROJECT}/locations/us-central1/buckets/{team}-dev-logs-{SUFFIX}/views/_AllLogs"
+    return Thing(f"the log lines of {team}-dev", name)
+
+
+WHOLE = Thing("the project", f"cloudresourcemanager/projects/{PROJECT}")
+MACHINE = Thing("a machine", f"compute/projects/{PROJECT}/zones/us-central1-a/instances/vision-dev-cpu-spot-x1y2")
+GROUP = Thing(
+    "the machine group of audio-dev",
+    f"compute/projects/{PROJECT}/regions/us-central1/instanceGroupManagers/audio-dev-cpu-spot-{SUFFIX}",
+)
+STATE = _bucket(STATE_BUCKET, ".pulumi/stacks/tidemill/vision-gcp-dev.json")
+KEY = Thing("the key of the state", f"cloudkms/{GOOGLE_KEY}")
+
+PROBES = [
+    *of(
+        "submitter",
+        yes("pubsub.topics.publish", _topic("vision"), "It is what a submitter is for."),
+        no("pubsub.topics.publish", _topic("audio"), "The queue is another team's."),
+        no("pubsub.subscriptions.consume", _subscription("vision"), "Only machines take work."),
+        yes("pubsub.subscriptions.consume", _subscription("vision", "dead"), "`retry --dead` does."),
+        no("pubsub.subscriptions.consume", _subscription("audio", "dead"), "It is another team's."),
+        no("pubsub.topics.delete", _topic("vision"), "Queues are the stack's."),
+        yes("storage.objects.get", _store("vision", "pipeline.json"), "Clients read it first."),
+        no("storage.objects.create", _store("vision", "pipeline.json"), "Every client believes it."),
+        yes("storage.objects.create", _store("vision", "jobs/a/job.json"), "A submit writes the job."),
+        no("storage.objects.create", _store("audio", "jobs/a/job.json"), "It is another team's."),
+        no("storage.objects.get", _store("audio", "out/a/0"), "The store is another team's."),
+        no("storage.objects.delete", _store("vision", "out/a/0"), "Nothing that finished is lost."),
+        yes("logging.views.access", _lines("vision"), "`tidemill logs` shows them."),
+        no("logging.views.access", _lines("audio"), "The lines are another team's."),
+        no("secretmanager.versions.access", _secret("vision"), "Only machines get secrets."),
+        no("iam.serviceAccounts.actAs", _account("vision-dev-worker"), "It would run as a machine."),
+        no("iam.serviceAccounts.getAccessToken", _account("vision-dev-worker"), "It would be a machine."),
+        no("compute.instances.create", WHOLE, "Groups start machines."),
+    ),
+    *of(
+        "machine",
+        yes("pubsub.subscriptions.consume", _subscription("vision"), "A worker takes work."),
+        no("pubsub.subscriptions.consume", _subscription("audio"), "The work is another team's."),
+        no("pubsub.topics.publish", _topic("vision"), "User code starts no jobs."),
+        yes("storage.objects.create", _store("vision", "out/a/0"), "A worker writes outputs."),
+        no("storage.objects.create", _store("vision", "pipeline.json"), "User code must not steer clients."),
+        no("storage.objects.create", _store("vision", "reconciler/a.zip"), "User code must not become the reconciler."),
+        no("storage.objects.get", _store("audio", "out/a/0"), "The store is another team's."),
+        yes("storage.objects.get", _bucket("raw-images", "a.jpg"), "The stack lists it under data.read."),
+        no("storage.objects.create", _bucket("features", "audio/a"), "The prefix is another team's."),
+        yes("secretmanager.versions.access", _secret("vision"), "The queue names it."),
+        no("secretmanager.versions.access", _secret("audio"), "The secret is another team's."),
+        no("artifactregistry.repositories.downloadArtifacts", _images("audio"), "The images are another team's."),
+        no(
+            "artifactregistry.repositories.uploadArtifacts",
+            _images("vision"),
+            "Nothing that runs changes what will run.",
+        ),
+        no("compute.instances.delete", MACHINE, "A machine powers itself off."),
+        no("compute.instanceGroupManagers.update", GROUP, "Only the reconciler does."),
+        no("monitoring.timeSeries.create", WHOLE, "Nothing on a machine writes metrics."),
+    ),
+    *of(
+        "reconciler",
+        yes("storage.objects.create", _store("vision", "fleet/warm/cpu"), "It says who stays."),
+        no("storage.objects.get", _store("vision", "out/a/0"), "It reads no data."),
+        no("compute.instances.create", WHOLE, "Groups start machines."),
+        yes(
+            "compute.instanceGroupManagers.update",
+            GROUP,
+            "Compute Engine has no binding for a group: the project is the wall.",
+        ),
+    ),
+    *of(
+        "preview",
+        yes("storage.objects.get", STATE, "A preview reads the state."),
+        no("storage.objects.create", STATE, "A pull request changes nothing."),
+        yes("storage.objects.get", _store("vision", "pipeline.json"), "It holds no secret."),
+        no("storage.objects.get", _store("vision", "out/a/0"), "Data is none of CI's."),
+        no("secretmanager.versions.access", _secret("vision"), "Secrets are none of CI's."),
+        no("cloudkms.cryptoKeyVersions.useToEncrypt", KEY, "It decrypts, for the preview."),
+        no("iam.serviceAccounts.getAccessToken", _account("tidemill-ci-dev-deploy"), "GitHub decides who deploys."),
+    ),
+    *of(
+        "deploy-dev",
+        yes("storage.objects.create", STATE, "A deploy writes the state."),
+        no("storage.objects.get", _store("vision", "out/a/0"), "A deploy reads no data."),
+        no("secretmanager.versions.access", _secret("vision"), "Secrets are none of CI's."),
+        yes("cloudkms.cryptoKeyVersions.destroy", KEY, "A stack that goes takes its keys with it."),
+        no("iam.serviceAccountKeys.create", _account("vision-dev-worker"), "There is no key to lose."),
+        yes(
+            "resourcemanager.projects.setIamPolicy",
+            WHOLE,
+            "A stack gives its machines roles on the project: the project is the wall.",
+        ),
+    ),
+]

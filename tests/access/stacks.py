@@ -1,0 +1,142 @@
+"""What the stacks of two teams and of CI grant: the documents and bindings that the components produce, under mocks.
+
+Nothing here is written by hand but the names of the resources, which the clouds would choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import pulumi
+
+from components.aws.ci import AwsCi, AwsCiArgs
+from components.aws.ci_policies import Home, boundary_statements
+from components.gcp.ci import GcpCi, GcpCiArgs
+from localcloud.gcp.clock import Clock
+from localcloud.gcp.iam import Policy
+from localcloud.gcp.resources import Resources
+from tests.components.recording import ACCOUNT, PROJECT, REGION, Recorder, run, run_with
+from tests.components.stacks import run_program, run_stack, settings
+
+__all__ = ["ACCOUNT", "PROJECT", "REGION", "Home", "boundary_statements", "documents", "google", "of_account"]
+
+SUFFIX = "1a2b3c4"
+"""What auto-naming adds to a name here."""
+STATE = "arn:aws:s3:::tidemill-state-bucket-1a2b3c4"
+STATE_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/state"
+BUCKETS = ["raw-images", "features"]
+SUBMITTERS = f"arn:aws:iam::{ACCOUNT}:root"
+PEOPLE = "group:{team}@example.com"
+_SECRET = "arn:aws:secretsmanager:{region}:{account}:secret:{team}/token-AbCdEf"
+_WORKER = f"registry://tidemill-worker@sha256:{64 * '0'}"
+
+Document = dict[str, Any]
+
+
+def of_account(service: str, resource: str, region: str = REGION) -> str:
+    """An ARN of the account."""
+    return f"arn:aws:{service}:{region}:{ACCOUNT}:{resource}"
+
+
+_ARNS: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
+    "aws:s3/bucket:Bucket": lambda name, _: f"arn:aws:s3:::{name}",
+    "aws:batch/jobQueue:JobQueue": lambda name, _: of_account("batch", f"job-queue/{name}"),
+    "aws:cloudwatch/logGroup:LogGroup": lambda name, _: of_account("logs", f"log-group:{name}"),
+    "aws:ecr/repository:Repository": lambda _, inputs: of_account("ecr", f"repository/{inputs['name']}"),
+    "aws:kms/key:Key": lambda name, _: of_account("kms", f"key/{name}"),
+    "aws:iam/role:Role": lambda name, _: of_account("iam", f"role/{name}", ""),
+    "aws:iam/policy:Policy": lambda name, _: of_account("iam", f"policy/{name}", ""),
+}
+
+
+class _Arns(Recorder):
+    """Answers ARNs as AWS does."""
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        found, outputs = super().new_resource(args)
+        name = f"{args.name}-{SUFFIX}"
+        if args.typ in _ARNS:
+            outputs["arn"] = _ARNS[args.typ](name, args.inputs)
+        outputs["arnPrefix"] = of_account("batch", f"job-definition/{name}")
+        return found, outputs
+
+
+@cache
+def documents() -> Mapping[str, list[Document]]:
+    """The policies of each identity on AWS: of the stack vision-dev, of CI, and the boundary of `dev`."""
+    values = settings("vision-dev")
+    cpu = values["tidemill:queues"]["cpu"]
+    secret = _SECRET.format(region=REGION, account=ACCOUNT, team="vision")
+    values |= {
+        "tidemill:access": {"submitters": [SUBMITTERS]},
+        "tidemill:worker_image": _WORKER,
+        "tidemill:queues": {"cpu": {**cpu, "secrets": {"HF_TOKEN": secret}}},
+    }
+    made = run_program(values, recorder=_Arns())
+    found: dict[str, list[Document]] = {"submitter": []}
+    for policy in made.of("iam.Policy"):
+        found["submitter"].append(policy.document("policy"))
+    for policy in made.of("iam.RolePolicy"):
+        who = policy.inputs["role"].removeprefix("vision-dev-identity-").removesuffix(f"-{SUFFIX}")
+        found.setdefault(who, []).append(policy.document("policy"))
+    args = AwsCiArgs("example/infra", STATE, STATE_KEY, ["dev", "prod"], buckets=BUCKETS)
+    ci = run_with(_Arns(), lambda: AwsCi("tidemill-ci", args))
+    policies = {of_account("iam", f"policy/{each.name}-{SUFFIX}", ""): each for each in ci.of("iam.Policy")}
+    for attached in ci.of("iam.RolePolicyAttachment"):
+        who = attached.inputs["role"].removeprefix("tidemill-ci-").removesuffix(f"-{SUFFIX}")
+        found.setdefault(who, []).append(policies[attached.inputs["policyArn"]].document("policy"))
+    found["boundary-dev"] = [ci.one("iam.Policy", "tidemill-ci-boundary-dev").document("policy")]
+    return found
+
+
+_BOUND_TO: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "projects.IAMMember": lambda at: f"cloudresourcemanager/projects/{PROJECT}",
+    "storage.BucketIAMMember": lambda at: f"storage/projects/_/buckets/{at['bucket']}",
+    "pubsub.TopicIAMMember": lambda at: f"pubsub/projects/{PROJECT}/topics/{at['topic']}",
+    "pubsub.SubscriptionIAMMember": lambda at: f"pubsub/projects/{PROJECT}/subscriptions/{at['subscription']}",
+    "artifactregistry.RepositoryIamMember": lambda at: (
+        f"artifactregistry/projects/{PROJECT}/locations/{at['location']}/repositories/"
+        f"{at['repository'].rpartition('/')[2]}"
+    ),
+    "secretmanager.SecretIamMember": lambda at: f"secretmanager/projects/{at['project']}/secrets/{at['secretId']}",
+    "kms.CryptoKeyIAMMember": lambda at: f"cloudkms/{at['cryptoKeyId']}",
+    "serviceaccount.IAMMember": lambda at: f"iam/projects/{PROJECT}/serviceAccounts/{at['serviceAccountId']}",
+    "cloudrunv2.ServiceIamMember": lambda at: (
+        f"run/projects/{PROJECT}/locations/{at['location']}/services/{at['name']}"
+    ),
+}
+STATE_BUCKET = "tidemill-state-bucket-1a2b3c4"
+GOOGLE_KEY = f"projects/{PROJECT}/locations/us-central1/keyRings/tidemill/cryptoKeys/state"
+
+
+@cache
+def google() -> Policy:
+    """What localcloud decides by: every binding and role of two teams' stacks and of CI in one project."""
+    queues = settings("vision-gcp-dev")["tidemill:queues"]
+    recorders = [
+        run_stack(
+            "vision-gcp-dev",
+            team=team,
+            access={"submitters": [PEOPLE.format(team=team)]},
+            queues={"cpu": {**queues["cpu"], "secrets": {"HF_TOKEN": f"projects/{PROJECT}/secrets/{team}-token"}}},
+            data={"read": ["gs://raw-images"], "write": [f"gs://features/{team}/"]},
+        )
+        for team in ("vision", "audio")
+    ]
+    args = GcpCiArgs("example/infra", STATE_BUCKET, GOOGLE_KEY, ["dev"])
+    recorders.append(run(lambda: GcpCi("tidemill-ci", args)))
+    resources, bindings = Resources(), {}
+    for made in [made for recorder in recorders for made in recorder.resources]:
+        if made.kind == "projects.IAMCustomRole":
+            name = f"iam/projects/{PROJECT}/roles/{made.inputs['roleId']}"
+            resources.put(name, {"includedPermissions": made.inputs["permissions"]})
+        elif made.kind.lower().endswith("iammember"):
+            condition = {"condition": made.inputs["condition"]} if "condition" in made.inputs else {}
+            binding = {"role": made.inputs["role"], "members": [made.inputs["member"]], **condition}
+            bindings.setdefault(_BOUND_TO[made.kind](made.inputs), []).append(binding)
+    for name, some in bindings.items():
+        resources.put(name, {})
+        resources.set_policy(name, {"bindings": some, "etag": "a"})
+    return Policy(resources, PROJECT, Clock())
