@@ -9,6 +9,7 @@ import pytest
 
 from components.gcp.reconciler_function import main
 from components.gcp.reconciler_function.cloud import ERROR_PAGES, Cloud, iso
+from tests.mutants import work_arrives_late
 
 COMPUTE = "https://compute.googleapis.com/compute/v1/projects/p/regions/r/"
 SERIES = "https://monitoring.googleapis.com/v3/projects/p/timeSeries"
@@ -192,13 +193,20 @@ def test_machines_are_read_before_the_backlog():
     assert urls.index(SERIES) > last_list
 
 
-def test_idle_check_races_with_new_work():
+def test_idle_check_races_with_new_work(monkeypatch: pytest.MonkeyPatch):
     """github-aws-runners 5085: a run that was held up removes nothing that could have come up meanwhile."""
-    google = Google()
-    google.machines["spot-m"] = [listed("off", "TERMINATED"), listed("never", action="CREATING")]
-    google.slow, google.slow_part = 21.0, SERIES
-    assert run(google) == []
-    assert google.removed == named("off")
+    monkeypatch.setattr(main, "FRESH_READ_SECONDS", main.FRESH_READ_SECONDS)
+
+    def removed() -> list[str]:
+        google = Google()
+        google.machines["spot-m"] = [listed("off", "TERMINATED"), listed("never", action="CREATING")]
+        google.slow, google.slow_part = 21.0, SERIES
+        assert run(google) == []
+        return google.removed
+
+    assert removed() == named("off")
+    work_arrives_late.apply()
+    assert removed() == named("off", "never")
 
 
 def test_a_stockout_opens_the_rung_and_nothing_else_of_its_autoscaler_is_written():

@@ -157,7 +157,7 @@ class TestCommands:
             (["a", "--function", "m:f", "--", "true"], "give one of the two"),
             (["a", "--python", "python3", "--", "true"], "--python goes with --function"),
             (["a", "--store", "s3://bucket", "--", "true"], "file:///folder"),
-            (["a", "--reclaim-every", "soon", "--", "true"], "30s"),
+            (["a", "--reclaim-every", "soon", "--", "true"], "is not a duration"),
             (["a", "--function", "nonsense"], "module:function"),
             (["--", "true"], "items"),
         ],
