@@ -8,6 +8,7 @@ import pulumi_aws as aws
 import pytest
 
 from components.aws.identity import AwsIdentity, AwsIdentityArgs
+from components.config import ConfigError, parse
 from components.pipeline import Pipeline, PipelineArgs
 from tests.components.recording import Recorder, run, run_with
 from tests.components.stacks import run_stack
@@ -236,6 +237,54 @@ def test_submitters_policies_are_within_iams_limits_with_the_longest_names(queue
     assert len(set(named)) == len(named) == queues * (1 + images)
     attached = {made.inputs["policyArn"] for made in recorder.of("iam.RolePolicyAttachment")}
     assert len(attached) == policies
+
+
+def _bucket(number: int) -> str:
+    return f"s3://{number:063}"
+
+
+def _many(count: int, kind: str) -> dict[str, Any]:
+    """A config with many secrets, repositories, buckets of data, or mounted ones, with long names."""
+    queue: dict[str, Any] = {"images": {"default": f"docker.io/team/preprocess@sha256:{64 * '0'}"}}
+    config: dict[str, Any] = {"team": 20 * "t", "environment": 14 * "e", "queues": {"cpu": queue}}
+    secret = f"arn:aws:secretsmanager:ap-southeast-2:{ACCOUNT}:secret:{60 * 's'}-"
+    uris = [f"{_bucket(number // 3)}/{number:020}/" for number in range(count)]
+    key = f"arn:aws:kms:ap-southeast-2:{ACCOUNT}:key/{36 * 'k'}"
+    if kind == "secrets":
+        config["queues"] = {
+            f"q{start}": {
+                **queue,
+                "secrets": {f"S{n}": f"{secret}{n:06}" for n in range(start, min(start + 25, count))},
+            }
+            for start in range(0, count, 25)
+        }
+    elif kind == "repositories":
+        config["registry"] = {"repositories": [f"{number:032}".replace("0", "r") for number in range(1, 1 + count)]}
+    else:
+        config["data"] = {"read": [_bucket(n) for n in range(count)] if kind == "buckets" else uris, "kms_keys": [key]}
+    return config
+
+
+@pytest.mark.parametrize("kind", ["secrets", "repositories", "buckets", "prefixes"])
+def test_inline_policies_are_within_iams_limit_or_refused(kind):
+    def refused(count: int) -> bool:
+        said = ""
+        try:
+            parse(_many(count, kind))
+        except ConfigError as error:
+            said = str(error)
+        return "what IAM takes for a role" in said
+
+    most = next(count for count in range(5, 200) if refused(count + 1))
+    config = _many(most, kind)
+    name = f"{config['team']}-{config['environment']}"
+    made = run_with(_LongNames(), lambda: Pipeline(name, PipelineArgs(config=config)))
+    inline: dict[str, int] = {}
+    for policy in made.of("iam.RolePolicy"):
+        text = json.dumps(policy.document("policy"), separators=(",", ":"))
+        inline[policy.inputs["role"]] = inline.get(policy.inputs["role"], 0) + len(text)
+    # Not so early that much is left.
+    assert 7_500 < max(inline.values()) <= 10_240, inline
 
 
 def test_roles_can_be_granted_to_one_by_one():

@@ -13,7 +13,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.aws import accounts
+from localcloud.aws import accounts, gaps
 from localcloud.aws.authorize import may
 from localcloud.aws.gateway import Gateway
 from localcloud.aws.wsgi import DropConnectionError, Environ, StartResponse, serve_socket
@@ -70,6 +70,24 @@ def test_a_service_gets_credentials_of_roles_that_trust_it(
 def test_a_role_that_is_not_there_gives_no_credentials():
     with pytest.raises(accounts.RoleRefusedError, match="does not exist"):
         accounts.role_credentials(f"arn:aws:iam::{accounts.ACCOUNT}:role/none", "session")
+
+
+def test_a_roles_inline_policies_are_limited_together():
+    gaps.fill()
+    create_role("full", "ec2.amazonaws.com")
+    iam = accounts.service_client("iam", REGION)
+
+    def put(name: str, characters: int) -> None:
+        statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{characters * 'b'}"}
+        document = {"Version": "2012-10-17", "Statement": [statement]}
+        iam.put_role_policy(RoleName="full", PolicyName=name, PolicyDocument=json.dumps(document, indent=50))
+
+    put("a", 5000)
+    put("b", 5000)
+    put("b", 4000)
+    with pytest.raises(iam.exceptions.LimitExceededException, match="10240 bytes exceeded for role full"):
+        put("c", 1000)
+    assert iam.list_role_policies(RoleName="full")["PolicyNames"] == ["a", "b"]
 
 
 def test_what_aws_does_for_a_role_is_asked_too():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from components import machines
 from components.config.checks.common import (
@@ -36,6 +37,12 @@ MOST_QUEUES_AND_IMAGES = 24
 MOST_POLICIES = 6
 """Managed policies for submitters; IAM attaches 10 to a role, and theirs may have some already. Source: as above."""
 
+MOST_INLINE = 10_240
+"""Characters of all inline policies of a role together, whitespace not counted. Source: as above."""
+
+_INLINE_FIXED = 1_500
+"""Characters of the statements that every stack has, with the longest names."""
+
 MOST_ENVIRONMENTS = 50
 """Compute environments of an account and region, and job queues as well.
 Source: https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html"""
@@ -67,6 +74,7 @@ def check_stack(config: StackConfig) -> None:
     check_aws_imports(config)
     _worker(config.worker_image)
     _size(config)
+    _inline(config)
 
 
 def _worker(image: str | None) -> None:
@@ -201,6 +209,38 @@ def _size(config: StackConfig) -> None:
             f"about {MOST_POLICIES * MOST_QUEUES_AND_IMAGES} or less",
             "Make a second stack; the submitters' policies name each of them and IAM limits their length and number",
         )
+
+
+def _inline(config: StackConfig) -> None:
+    """What grows the roles' inline policies is small enough; IAM would refuse the rest in the middle of an update."""
+    queues = config.queues.values()
+    mounted = {mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3}
+    secrets = {arn for queue in queues for arn in queue.secrets.values()}
+    references = {image.partition("@")[0] for queue in queues for image in queue.images.values()}
+    in_ecr = {image for image in references if "://" in image or ".dkr.ecr." in image}
+    images = in_ecr | set(config.registry.repositories)
+    # Each secret is listed with and without the suffix that Secrets Manager gives it, each image's repository by ARN.
+    starts = sum(2 * len(arn) + 13 for arn in secrets) + sum(110 + len(image) for image in images)
+    data = [*config.data.read, *config.data.write]
+    for key, what, needed in (
+        ("queues", f"{len(secrets)} secrets and {len(images)} images", starts),
+        ("data", f"{len(data)} buckets and prefixes", _data_size(config, data)),
+        ("queues", f"{len(mounted)} mounted buckets and prefixes", _data_size(config, mounted)),
+    ):
+        if needed > MOST_INLINE - _INLINE_FIXED:
+            raise ConfigError(
+                key_path([key]),
+                f"{what} with {needed} characters of names in all",
+                f"what IAM takes for a role, about {MOST_INLINE - _INLINE_FIXED} characters",
+                "Name prefixes or buckets that hold more, share secrets and images, or make a second stack",
+            )
+
+
+def _data_size(config: StackConfig, uris: Collection[str]) -> int:
+    buckets = {uri.split("/")[2] for uri in uris}
+    listed = sum(125 + len(bucket) for bucket in buckets)
+    named = sum(14 + len(uri) + 4 + len(uri.split("/", 3)[-1] if uri.count("/") > 2 else "") for uri in uris)
+    return listed + named + sum(130 + len(key) for key in config.data.kms_keys) if uris else 0
 
 
 def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
