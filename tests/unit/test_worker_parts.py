@@ -135,10 +135,12 @@ class TestOutput:
                 output.feed("stdout", line)
             output.end()
         output.close()
-        *lines, last = written()
-        assert len(lines) == ITEM_BYTES // 1024
-        assert last["cut"] is True
-        assert str(20 * 1024) in last["message"]
+        lines = written()
+        (cut,) = (line for line in lines if line.get("cut"))
+        assert len(lines) == ITEM_BYTES // 1024 + 1
+        assert lines.index(cut) == ITEM_BYTES // 1024 // 2
+        assert str(20 * 1024) in cut["message"]
+        assert (lines[0]["attempt"], lines[-1]["attempt"]) == (1, 2)
 
     def test_the_tail_is_of_the_last_attempt(self, written):
         output = ItemOutput({})

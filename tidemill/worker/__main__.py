@@ -23,7 +23,7 @@ from tidemill.worker.leases import LeaseSource
 from tidemill.worker.leases.array import ArrayLeases
 from tidemill.worker.loop import Worker
 from tidemill.worker.metadata import Metadata
-from tidemill.worker.output import also_to, say
+from tidemill.worker.output import also_to, limit_items, say
 from tidemill.worker.reclaim import Watch
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
@@ -67,6 +67,7 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
     with ExitStack() as at_the_end:
         try:
             settings = Settings.read(env)
+            limit_items(settings.item_log_kib * 1024)
             place = _on_gcp(settings, env, at_the_end) if settings.subscription else _on_aws(settings, env)
             watch = Watch(place.metadata, stop, settings.poll_seconds)
             watch.start()

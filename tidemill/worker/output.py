@@ -6,18 +6,21 @@ import json
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
-ITEM_BYTES = 1024 * 1024
-"""Of an item's output that is passed on; logs are billed by the byte."""
-LINE_BYTES = 32 * 1024
+ITEM_BYTES = 64 * 1024
+"""Of an item's output that is passed on, half from its beginning and half from its end; logs are billed by the byte."""
+LINE_BYTES = 12 * 1024
+"""With its labels a line stays below the 16 KiB at which Docker cuts it in two."""
 TAIL_BYTES = 4096
 _lock = threading.Lock()
 
 
 _file: IO[bytes] | None = None
+_item_bytes = ITEM_BYTES
 Sink = Callable[[list[tuple[dict[str, Any], int]]], None]
 _sink: Sink | None = None
 
@@ -32,6 +35,12 @@ def also_to(sink: Sink | None) -> None:
     """Hand every line to a sink too, with its size in bytes; None for no longer. It must not wait."""
     global _sink  # noqa: PLW0603 a process has one log
     _sink = sink
+
+
+def limit_items(size: int) -> None:
+    """How many bytes of an item's output are passed on."""
+    global _item_bytes  # noqa: PLW0603 a process has one log
+    _item_bytes = size
 
 
 def emit(lines: list[dict[str, Any]]) -> None:
@@ -63,8 +72,11 @@ class ItemOutput:
 
     def __init__(self, labels: dict[str, Any]) -> None:
         self._labels = labels
-        self._left = ITEM_BYTES
+        self._limit = _item_bytes
+        self._left = self._room = self._limit // 2
         self._dropped = 0
+        self._last: deque[tuple[int, dict[str, Any]]] = deque()
+        """What is passed on when the item has ended, with its size."""
         self._partial = {"stdout": bytearray(), "stderr": bytearray()}
         self._tail = bytearray()
         self._attempt = 1
@@ -96,11 +108,14 @@ class ItemOutput:
                 self._partial[stream] = bytearray()
 
     def close(self) -> None:
-        """The item ended: say what was cut."""
+        """The item ended: say what was cut, and pass on what came last."""
+        lines = [line for _, line in self._last]
         if self._dropped:
-            emit(
-                [self._line("stdout", f"output cut: {self._dropped} bytes beyond {ITEM_BYTES} were dropped", cut=True)]
-            )
+            said = f"output cut: {self._dropped} bytes beyond {self._limit} were dropped here"
+            lines.insert(0, self._line("stdout", said, cut=True))
+        if lines:
+            emit(lines)
+        self._last.clear()
 
     def tail(self) -> str:
         """The end of what the attempt wrote to stderr."""
@@ -110,12 +125,17 @@ class ItemOutput:
         passed = []
         for line in lines:
             size = len(line) + 1
-            if size > self._left:
-                self._dropped += size
-                self._left = 0
+            labelled = self._line(stream, line.decode("utf-8", "replace").rstrip("\r"))
+            if size <= self._left and not self._last:
+                self._left -= size
+                passed.append(labelled)
                 continue
-            self._left -= size
-            passed.append(self._line(stream, line.decode("utf-8", "replace").rstrip("\r")))
+            self._last.append((size, labelled))
+            self._room -= size
+            while self._room < 0:
+                dropped, _ = self._last.popleft()
+                self._dropped += dropped
+                self._room += dropped
         if passed:
             emit(passed)
 

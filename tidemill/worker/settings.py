@@ -55,6 +55,8 @@ class Settings:
     """How often a machine that serves a subscription says that it is alive (`TIDEMILL_ALIVE_SECONDS`)."""
     log: str | None = None
     """Log of Cloud Logging that lines go to beside stdout (`TIDEMILL_LOG`)."""
+    item_log_kib: int = 64
+    """KiB of an item's output that go to the log (`TIDEMILL_ITEM_LOG_KIB`, 1 to 1,048,576)."""
     queue: str = ""
     """The queue's name, for the log's entries (`TIDEMILL_QUEUE`)."""
 
@@ -86,6 +88,7 @@ class Settings:
             machine_since=_moment(env, "TIDEMILL_MACHINE_SINCE"),
             alive_seconds=_seconds(env, "TIDEMILL_ALIVE_SECONDS", 300),
             log=_name(env, "TIDEMILL_LOG", "projects/<project>/logs/<id>"),
+            item_log_kib=_kib(env, "TIDEMILL_ITEM_LOG_KIB", 64),
             queue=env.get("TIDEMILL_QUEUE", ""),
         )
 
@@ -137,6 +140,13 @@ def _seconds(env: Mapping[str, str], name: str, default: float, at_most: float =
     if not 0.05 <= value <= at_most:
         raise CallerError.about(name, text, f"from 0.05 to {at_most:g} seconds", f"Leave it out for {default}.")
     return value
+
+
+def _kib(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name) or str(default)
+    if not re.fullmatch(r"\d{1,7}", text) or not 1 <= int(text) <= 1 << 20:
+        raise CallerError.about(name, text, "a whole number of KiB, 1 to 1048576", f"Leave it out for {default}.")
+    return int(text)
 
 
 def child_environment(env: Mapping[str, str]) -> dict[str, str]:

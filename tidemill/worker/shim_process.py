@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from tidemill.worker.consumption import Consumption, prefer_at_oom
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.gpus import GpuUse, Window
-from tidemill.worker.output import ITEM_BYTES
 from tidemill.worker.process import SAMPLE_SECONDS, Limits, Programs, exit_descriptor, exited
 from tidemill.worker.shim import is_deep
 from tidemill.worker.slots import Slot
@@ -25,6 +24,7 @@ from tidemill.worker.stop import Stop
 
 POLL_SECONDS = 0.2
 _READ_BYTES = 1 << 18
+_LATEST_BYTES = 2 << 20
 _LONG_FILE = 16 << 20
 _LONG_ANSWER = 1 << 20
 _END_SECONDS = 1.0
@@ -216,7 +216,7 @@ class ShimProcess:
         if until <= start:
             return b""
         # More than an item may say is cut anyway; its last bytes are kept, for they tell why it failed.
-        start = max(start, until - 2 * ITEM_BYTES)
+        start = max(start, until - _LATEST_BYTES)
         data = os.pread(self._files[stream], until - start, start)
         self._read_to[stream] = until
         if until - self._hole[stream] > _LONG_FILE:
