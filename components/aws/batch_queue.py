@@ -11,6 +11,7 @@ from components import machines
 from components.aws.account import Place
 from components.aws.compute_environment import Fleet, compute_environment
 from components.aws.job_definition import Surroundings, job_definition
+from components.aws.offerings import check_offered
 from components.aws.policy import Statement, allow, grant
 from components.aws.user_data import user_data
 from components.base import ENVIRONMENT_TAG, TEAM_TAG, as_args, child_name, named, token
@@ -141,6 +142,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         """The environments that the queue uses. One that drains is made too, and is no longer the queue's."""
         args, cpus = self._args, settings.machines.cpus
         types = machines.select(settings.machines.families, cpus.min, cpus.max)
+        check_offered(args.queue, types, self)
         fleet = Fleet(
             instance_types=[machine.type for machine in types],
             image_type="ECS_AL2023_NVIDIA" if settings.item.gpus else "ECS_AL2023",

@@ -18,8 +18,9 @@ _READ_ANY = {
     "batch": "DescribeComputeEnvironments DescribeJobDefinitions DescribeJobQueues DescribeSchedulingPolicies "
     "ListSchedulingPolicies ListTagsForResource",
     "budgets": "ListTagsForResource ViewBudget",
-    "ec2": "DescribeAddresses DescribeAddressesAttribute DescribeAvailabilityZones DescribeInstanceTypes "
-    "DescribeInternetGateways DescribeLaunchTemplateVersions DescribeLaunchTemplates DescribeManagedPrefixLists "
+    "ec2": "DescribeAddresses DescribeAddressesAttribute DescribeAvailabilityZones DescribeInstanceTypeOfferings "
+    "DescribeInstanceTypes DescribeInternetGateways DescribeLaunchTemplateVersions DescribeLaunchTemplates "
+    "DescribeManagedPrefixLists "
     "DescribeNatGateways DescribeNetworkAcls DescribeNetworkInterfaces DescribePlacementGroups DescribePrefixLists "
     "DescribeRouteTables DescribeSecurityGroupRules DescribeSecurityGroups DescribeSubnets DescribeTags "
     "DescribeVpcAttribute DescribeVpcEndpoints DescribeVpcs",

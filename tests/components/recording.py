@@ -94,6 +94,8 @@ class Recorder(mocks.Mocks):
     zones: list[str] = field(default_factory=lambda: list(ZONES))
     stacks: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Outputs of other stacks by `organization/project/stack`."""
+    unsold: set[str] = field(default_factory=set)
+    """Families that the region lacks."""
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Record a custom resource and give it the outputs that others refer to."""
@@ -125,6 +127,10 @@ class Recorder(mocks.Mocks):
         if args.token == "pulumi:pulumi:readStackOutputs":
             known = args.args["name"] in self.stacks
             return self._outputs_of(args.args["name"]) if known else ({}, [("name", "unknown stack")])
+        if args.token.endswith("getInstanceTypeOfferings"):
+            (asked,) = args.args["filters"]
+            types = [each for each in asked["values"] if each.split(".")[0] not in self.unsold]
+            return {"id": REGION, "instanceTypes": types, "locations": [], "locationTypes": []}
         answer = dict(_INVOKES[args.token])
         if args.token.endswith("getAvailabilityZones"):
             answer["names"] = self.zones

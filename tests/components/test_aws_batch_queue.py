@@ -6,6 +6,7 @@ import base64
 import json
 import shlex
 import sys
+from collections.abc import Collection
 from email import message_from_bytes
 from typing import Any
 
@@ -21,7 +22,7 @@ from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
 from components.aws.compute_environment import pause_seconds, wait_for_relation
 from components.aws.user_data import script, user_data
 from components.config import ConfigError, Mount
-from tests.components.recording import Recorder, run
+from tests.components.recording import Recorder, run, run_with
 from tests.components.stacks import IMAGE
 
 RELATION = (
@@ -33,7 +34,12 @@ WORKER = "123456789012.dkr.ecr.us-west-2.amazonaws.com/shared/tidemill-worker@sh
 
 
 def queue(
-    images: dict[str, str] | None = None, worker_image: str | None = None, *, reads_mounts: bool = True, **settings: Any
+    images: dict[str, str] | None = None,
+    worker_image: str | None = None,
+    *,
+    reads_mounts: bool = True,
+    unsold: Collection[str] = (),
+    **settings: Any,
 ) -> Recorder:
     images = images or {"default": IMAGE}
 
@@ -56,7 +62,7 @@ def queue(
         )
         AwsBatchQueue("q", args)
 
-    return run(program)
+    return run_with(Recorder(unsold={*unsold}), program)
 
 
 def container(recorder: Recorder) -> dict[str, Any]:
@@ -316,6 +322,12 @@ def test_gpus():
     assert resources["ec2Configurations"] == [{"imageType": "ECS_AL2023_NVIDIA"}]
     assert resources["instanceTypes"] == ["g5.xlarge", "g5.2xlarge"]
     assert {"type": "GPU", "value": "1"} in container(made)["resourceRequirements"]
+
+
+def test_families_that_the_region_lacks_are_refused_before_anything_is_made():
+    machines = {"families": ["c6i", "c7a", "m7i"], "cpus": {"min": 2, "max": 4}}
+    with pytest.raises(ConfigError, match=r"queues\.cpu\.machines\.families.*c7a.*m7i.*Set families: \[c6i\]"):
+        queue(machines=machines, unsold=["c7a", "m7i"])
 
 
 def test_arm():

@@ -100,12 +100,26 @@ def _job_queue(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
     return {**answer, "schedulingPolicyArn": queue.get("schedulingPolicyArn", "")}
 
 
+def _offerings(args: dict[str, Any], clients: Clients) -> dict[str, Any]:
+    region = args.get("region") or clients.region
+    pages = clients.get("ec2", region).get_paginator("describe_instance_type_offerings")
+    every = pages.paginate(LocationType=args.get("locationType", "region"), Filters=_filters(args))
+    found = sorted(
+        (each["InstanceType"], each["Location"], each["LocationType"])
+        for page in every
+        for each in page["InstanceTypeOfferings"]
+    )
+    types, locations, kinds = ([each[n] for each in found] for n in range(3))
+    return {"id": region, "region": region, "instanceTypes": types, "locations": locations, "locationTypes": kinds}
+
+
 FUNCTIONS: dict[str, Any] = {
     "aws:index/getCallerIdentity:getCallerIdentity": (_identity, ()),
     "aws:index/getPartition:getPartition": (_partition, ()),
     "aws:index/getRegion:getRegion": (_region, ("region", "name", "endpoint")),
     "aws:index/getAvailabilityZones:getAvailabilityZones": (_zones, ZONE_KEYS),
     "aws:batch/getJobQueue:getJobQueue": (_job_queue, ("name", "region")),
+    "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": (_offerings, ("filters", "locationType", "region")),
     "aws:ec2/getSubnets:getSubnets": (_subnets, ("filters", "tags", "region")),
     "aws:ec2/getSubnet:getSubnet": (_subnet, SUBNET_KEYS),
     "aws:ec2/getVpc:getVpc": (_vpc, ("id", "default", "cidrBlock", "state", "filters", "tags", "region")),

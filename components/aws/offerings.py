@@ -1,0 +1,54 @@
+"""Whether a region sells the machine types that a queue may start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+import pulumi_aws as aws
+
+from components.config import ConfigError
+from components.config.errors import key_path, shown
+from components.machines import MachineType
+
+_FILTER_VALUES = 200
+"""Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeOfferings.html"""
+
+
+def check_offered(queue: str, types: Sequence[MachineType], parent: pulumi.Resource) -> None:
+    """Refuse families of which the region lacks a type; Batch would refuse them in the middle of an update.
+
+    Who may not ask (a CI reader of an older bootstrap stack) is not kept from a preview.
+
+    Args:
+        queue: The queue's name.
+        types: What it may start.
+        parent: The component; its provider answers.
+
+    Raises:
+        ConfigError: The region lacks some.
+    """
+    names = [machine.type for machine in types]
+    sold: set[str] = set()
+    try:
+        for start in range(0, len(names), _FILTER_VALUES):
+            wanted = aws.ec2.GetInstanceTypeOfferingsFilterArgs(
+                name="instance-type", values=names[start : start + _FILTER_VALUES]
+            )
+            found = aws.ec2.get_instance_type_offerings(
+                filters=[wanted], location_type="region", opts=pulumi.InvokeOptions(parent=parent)
+            )
+            sold |= set(found.instance_types)
+    except Exception as error:
+        pulumi.log.warn(f"Whether the region sells the machines of queue {queue} could not be asked: {error}", parent)
+        return
+    families = sorted({machine.family for machine in types})
+    missing = sorted({machine.family for machine in types if machine.type not in sold})
+    if missing:
+        rest = [family for family in families if family not in missing]
+        raise ConfigError(
+            key_path(["queues", queue, "machines", "families"]),
+            shown(missing),
+            "families that the region sells in every size of machines.cpus",
+            f"Set families: [{', '.join(rest)}]" if rest else "Take other families, or another region",
+        )
