@@ -61,7 +61,6 @@ class Run:
         self._id = uuid.uuid4().hex
         self._number = len(child.attempts) + 1
         self._process: subprocess.Popen[bytes] | None = None
-        self._before: dict[str, subprocess.Popen[bytes]] = {}
         self._failure: Result | None = None
         self._stream: Stream | None = None
         self._credentials: str | None = None
@@ -79,13 +78,6 @@ class Run:
     def start(self) -> None:
         """Prepare and start the program. Called without the lock."""
         try:
-            for container in self._task.before:
-                self._resolve(container)
-                self.attempt.others.append({"name": container["name"], "networkInterfaces": []})
-                self._begin(container)
-                assert self._process
-                self._before[container["name"]] = self._process
-            self._resolve(self._task.container)
             self._begin(self._task.container)
         except StartError as failure:
             self._failure = Result(None, *failure.args)
@@ -100,12 +92,9 @@ class Run:
                 self._core.changed.notify_all()
 
     def _begin(self, container: Json) -> None:
-        """Start one container."""
+        """Start the container."""
         stream = self._open_log(container)
-        if container is self._task.container:
-            self._stream, self.attempt.log_stream = stream, stream.name
-        else:
-            self.attempt.others[-1]["logStreamName"] = stream.name
+        self._stream, self.attempt.log_stream = stream, stream.name
         image = self._pull(container["image"])
         environment = self._environment(container, image)
         ours, theirs = os.pipe()
@@ -116,18 +105,6 @@ class Run:
             self._logs.follow(ours, stream)
         if problem:
             raise StartError(f"CannotStartContainerError: {problem}", "Task failed to start")
-
-    def _resolve(self, container: Json) -> None:
-        """Wait for what a container depends on; one that has been started needs no waiting for START."""
-        for each in container.get("dependsOn", []):
-            name = each["containerName"]
-            if each["condition"] == "START":
-                continue
-            code = self._before[name].wait()
-            next(other for other in self.attempt.others if other["name"] == name)["exitCode"] = code
-            if code and each["condition"] == "SUCCESS":
-                reason = f"dependency on container {name} was not met: it exited with {code}"
-                raise StartError(f"CannotStartContainerError: {reason}", "Task failed to start")
 
     def _pull(self, reference: str) -> Image | None:
         """The image's files, None for this machine's root."""
@@ -159,7 +136,6 @@ class Run:
         if late and time.monotonic() - self._ended < LAST_LINES_SECONDS:
             return None
         self.machine.credentials.remove(self._credentials)
-        self._end_before()
         return ended
 
     def signal(self, number: int) -> None:
@@ -172,15 +148,8 @@ class Run:
         with self._core.lock:
             self._killed = True
             process = self._process
-        self._end_before()
         if process and process.poll() is None:
             process.kill() if self.machine.holder else _kill_group(process)
-
-    def _end_before(self) -> None:
-        """End what the essential container depends on and what still runs."""
-        for process in list(self._before.values()):
-            if process.poll() is None:
-                process.kill() if self.machine.holder else _kill_group(process)
 
     # What it is given
 

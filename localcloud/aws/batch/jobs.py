@@ -22,7 +22,7 @@ ENDED = ("SUCCEEDED", "FAILED")
 STATUSES = (*WAITING, "STARTING", "RUNNING", *ENDED)
 CONTAINER_LEFT_OUT = (
     "instanceType", "fargatePlatformConfiguration", "ephemeralStorage", "repositoryCredentials",
-    "firelensConfiguration", "startTimeout", "stopTimeout", "vcpus", "memory", "networkConfiguration",
+    "firelensConfiguration", "startTimeout", "stopTimeout", "dependsOn", "vcpus", "memory", "networkConfiguration",
 )  # fmt: skip
 LINUX_LEFT_OUT = ("devices", "maxSwap", "swappiness")
 
@@ -39,7 +39,6 @@ class Attempt:
     exit_code: int | None = None
     reason: str | None = None
     status_reason: str = ""
-    others: list[Json] = field(default_factory=list)
 
     def describe(self, task: Task) -> Json:
         container = {"networkInterfaces": []}
@@ -47,7 +46,7 @@ class Attempt:
         where = {"containerInstanceArn": self.instance_arn, "taskArn": self.task_arn}
         times = known(startedAt=self.started, stoppedAt=self.stopped, statusReason=self.status_reason)
         if task.ecs:
-            containers = [*self.others, {"name": task.container["name"]} | container]
+            containers = [{"name": task.container["name"]} | container]
             return times | {"taskProperties": [where | {"containers": containers}]}
         return times | {"container": where | container}
 
@@ -86,8 +85,7 @@ class Task:
     """What a job runs, whichever of the two kinds of properties its definition has.
 
     Attributes:
-        container: The essential one, with overrides merged in: command, environment, resourceRequirements, …
-        before: Those that it depends on, each after what it depends on itself.
+        container: Its only one, with overrides merged in: command, environment, resourceRequirements, …
         shared: Of the task: volumes, role ARNs as ``executionRoleArn`` and ``taskRoleArn``.
         ecs: Whether the definition has ``ecsProperties``.
     """
@@ -95,23 +93,17 @@ class Task:
     container: Json
     shared: Json
     ecs: bool
-    before: list[Json] = field(default_factory=list)
 
     @property
     def needs(self) -> Needs:
-        """Of all its containers together; those beside the essential one may leave out VCPU."""
-        needs = Needs(0, 0)
-        for container in (self.container, *self.before):
-            asked = {each["type"]: each["value"] for each in container.get("resourceRequirements", [])}
-            least = {} if container is self.container else {"VCPU": "0"}
-            try:
-                given = least | asked
-                needs += Needs(int(given["VCPU"]), int(given["MEMORY"]), int(given.get("GPU", "0")))
-            except (KeyError, ValueError):
-                raise invalid(
-                    f"Container resourceRequirements must name VCPU and MEMORY (and GPU) as whole numbers, got {asked}."
-                ) from None
-        return needs
+        """What it asks of a machine."""
+        asked = {each["type"]: each["value"] for each in self.container.get("resourceRequirements", [])}
+        try:
+            return Needs(int(asked["VCPU"]), int(asked["MEMORY"]), int(asked.get("GPU", "0")))
+        except (KeyError, ValueError):
+            raise invalid(
+                f"Container resourceRequirements must name VCPU and MEMORY (and GPU) as whole numbers, got {asked}."
+            ) from None
 
     @classmethod
     def of(cls, definition: Json) -> Task:
@@ -122,11 +114,10 @@ class Task:
         """
         if "ecsProperties" in definition:
             tasks = definition["ecsProperties"]["taskProperties"]
-            if len(tasks) != 1:
-                raise left_out("several tasks in one job")
+            if len(tasks) != 1 or len(tasks[0]["containers"]) != 1:
+                raise left_out("several tasks or containers in one job")
             shared = {k: v for k, v in tasks[0].items() if k != "containers"}
-            *before, container = _in_order([{"name": "default"} | each for each in tasks[0]["containers"]])
-            task = cls(container, shared, True, before)
+            task = cls({"name": "default"} | tasks[0]["containers"][0], shared, True)
         elif "containerProperties" in definition:
             properties = definition["containerProperties"]
             roles = {
@@ -141,8 +132,7 @@ class Task:
         return task
 
     def check(self) -> None:
-        for container in (*self.before, self.container):
-            self._check(container)
+        self._check(self.container)
         for volume in self.shared.get("volumes", []):
             refuse_left_out(volume, ["s3filesVolumeConfiguration"], "a volume")
             refuse_left_out(volume.get("efsVolumeConfiguration", {}), ["authorizationConfig"], "an EFS volume")
@@ -180,40 +170,9 @@ class Task:
             merged = {each[name]: each for each in [*container.get(key, []), *overrides.get(key, [])]}
             if merged:
                 container[key] = list(merged.values())
-        task = Task(container, self.shared, self.ecs, self.before)
+        task = Task(container, self.shared, self.ecs)
         task.check()
         return task
-
-
-def _in_order(containers: list[Json]) -> list[Json]:
-    """The essential container last, and before it those that it depends on, each after its own dependencies.
-
-    Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_TaskContainerDependency.html
-    """
-    by_name = {each["name"]: each for each in containers}
-    essential = [each for each in containers if each.get("essential", True)]
-    if len(essential) != 1 or len(by_name) != len(containers):
-        raise left_out("a task without exactly one essential container, or with two containers of one name")
-    order: list[Json] = []
-
-    def visit(container: Json, path: tuple[str, ...]) -> None:
-        name = container["name"]
-        if name in path:
-            raise invalid(f"the containers {', '.join(path)} depend on each other in a circle.")
-        for each in container.get("dependsOn", []):
-            needed = by_name.get(each["containerName"])
-            if needed is None:
-                raise invalid(f"container {name!r} depends on {each['containerName']!r}, which does not exist.")
-            if needed.get("essential", True):
-                raise invalid(f"the condition {each['condition']} can't be set on the essential container.")
-            visit(needed, (*path, name))
-        if container not in order:
-            order.append(container)
-
-    visit(essential[0], ())
-    if len(order) != len(containers):
-        raise left_out("a container that the essential one does not depend on")
-    return order
 
 
 LISTS = ("command", "environment", "mountPoints", "resourceRequirements", "secrets", "ulimits")
@@ -353,7 +312,7 @@ def describe(job: Job, child: Child | None) -> Json:
     run = known(exitCode=last.exit_code, reason=last.reason, logStreamName=last.log_stream) if last else {}
     where = {"containerInstanceArn": last.instance_arn, "taskArn": last.task_arn} if last else {}
     if job.task.ecs:
-        containers = [*job.task.before, job.task.container | run]
+        containers = [job.task.container | run]
         content["ecsProperties"] = {"taskProperties": [job.task.shared | where | {"containers": containers}]}
     else:
         shown = {k: v for k, v in job.task.container.items() if k != "name"}
