@@ -126,6 +126,8 @@ REPOSITORY = {
     stack: _named("ecr", f"a repository of {stack}", f"repository/{stack}/preprocess")
     for stack in ("vision-dev", "audio-dev", "vision-prod")
 }
+WORKERS = _named("ecr", "the worker's repository", "repository/vision-dev/tidemill-worker")
+POINTER = _in_store("vision-dev", "machines/cpu/worker")
 LOGS = {
     stack: _named("logs", f"the log lines of {stack}", f"log-group:{stack}-logs-group-{SUFFIX}:log-stream:a")
     for stack in ("vision-dev", "audio-dev", "vision-prod")
@@ -161,7 +163,7 @@ PROBES = [
         no("batch:UpdateJobQueue", _queue("vision-dev"), "Queues are the stack's."),
         yes("s3:GetObject", _in_store("vision-dev", "pipeline.json"), "Clients read it first."),
         no("s3:PutObject", _in_store("vision-dev", "pipeline.json"), "Every client believes it."),
-        no("s3:PutObject", _in_store("vision-dev", "machines/tree"), "Machines run what lies there."),
+        no("s3:PutObject", POINTER, "Machines run what lies there."),
         yes("s3:PutObject", _in_store("vision-dev", "jobs/a/job.json"), "A submit writes the job."),
         no("s3:PutObject", _in_store("audio-dev", "jobs/a/job.json"), "The store is another team's."),
         no("s3:GetObject", _in_store("vision-prod", "out/a"), "It is another environment's."),
@@ -177,7 +179,7 @@ PROBES = [
         yes("s3:GetObject", _in_store("vision-dev", "jobs/a/job.json"), "A worker reads its job."),
         yes("s3:PutObject", _in_store("vision-dev", "out/a/0"), "A worker writes outputs."),
         no("s3:PutObject", _in_store("vision-dev", "pipeline.json"), "User code must not steer clients."),
-        no("s3:PutObject", _in_store("vision-dev", "machines/tree"), "User code must not reach machines."),
+        no("s3:PutObject", POINTER, "User code must not choose what machines run."),
         no("s3:DeleteObject", _in_store("vision-dev", "out/a/0"), "Nothing that finished is lost."),
         no("s3:GetObject", _in_store("audio-dev", "jobs/a/job.json"), "The store is another team's."),
         no("s3:GetObject", _in_store("vision-prod", "out/a/0"), "The store is another environment's."),
@@ -198,8 +200,10 @@ PROBES = [
         no("ecs:DeregisterContainerInstance", _cluster("audio-dev"), "It would take its machines away."),
         no("ecs:SubmitTaskStateChange", _cluster("audio-dev"), "It would report its tasks as stopped."),
         no("ecs:SubmitTaskStateChange", _cluster("vision-prod"), "They are another environment's."),
-        yes("s3:GetObject", _in_store("vision-dev", "machines/tree"), "It holds the worker's program."),
-        no("s3:PutObject", _in_store("vision-dev", "machines/tree"), "The stack writes it."),
+        yes("s3:GetObject", POINTER, "It names the worker that a new machine fetches."),
+        no("s3:PutObject", POINTER, "The stack writes it."),
+        yes("ecr:GetDownloadUrlForLayer", WORKERS, "It fetches the worker."),
+        no("ecr:PutImage", WORKERS, "A machine pushes nothing."),
         no("s3:GetObject", _in_store("vision-dev", "out/a/0"), "A machine reads no data."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "The execution role does."),
         no("ecr:BatchGetImage", REPOSITORY["vision-dev"], "The execution role does."),
@@ -229,6 +233,7 @@ PROBES = [
     *of(
         "deploy-dev",
         yes("s3:PutObject", OWN_STACK, "The state of its environment's stacks."),
+        yes("s3:PutObject", POINTER, "A release tells new machines its worker."),
         no("s3:PutObject", PRODS_STACK, "The state is another environment's."),
         no("s3:DeleteObject", PRODS_STACK, "The state is another environment's."),
         no(
