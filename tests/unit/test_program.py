@@ -118,3 +118,10 @@ def test_what_is_known_before_anything_starts(folder, program, words):
     assert words in said
     assert said.startswith("refused") == (words.startswith("refused") or "has no function" in words)
     assert words.startswith("code:") == said.startswith("code:"), "nothing else is said"
+
+
+@pytest.mark.parametrize("word", ["x" * 300, "x" * 10_000, "a/" * 5_000])
+def test_a_word_that_can_be_no_file_is_no_file(word):
+    target, backend = pipeline()
+    target.submit(["python3", "-c", "pass", word], items=uris(2), queue="cpu")
+    assert backend.arrays

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from os.path import isfile  # not Path.is_file, which raises for a word that is too long for a name
 from pathlib import Path
 
 from tidemill.client.function import function_remarks
@@ -80,7 +81,7 @@ def name_of(program: Sequence[str], function: str | None) -> str:
 def _check_one_word(command: Sequence[str]) -> None:
     """A whole command line in quotes is one word, and no program has that name."""
     first = command[0].split()
-    if len(first) > 1 and ("/" not in first[0] or _ITEM.search(command[0])) and not Path(command[0]).is_file():
+    if len(first) > 1 and ("/" not in first[0] or _ITEM.search(command[0])) and not isfile(command[0]):
         raise CallerError(
             f"command[0] is {command[0]!r}, a whole command line in one word. Leave the quotes out, so that each "
             "argument is a word of its own, or let a shell read it: --shell."
@@ -151,7 +152,7 @@ def _script_remarks(program: Program) -> Iterator[str]:
     if file := program.file(command[0]):
         _check_executable(file, command[0])
     script = script_of(command)
-    if script is not None and (file := program.file(script)) and file.is_file() and b"\r\n" in _head(file):
+    if script is not None and (file := program.file(script)) and isfile(file) and b"\r\n" in _head(file):
         yield f"{file.name} has Windows line ends (CRLF), which shells misread: sed -i 's/\\r$//' {file.name}"
     if program.local:
         return
@@ -169,12 +170,11 @@ def _script_remarks(program: Program) -> Iterator[str]:
 
 def _is_here(word: str) -> bool:
     """Whether a word names a file of this folder by a relative path."""
-    plain = bool(word) and not word.startswith(("-", "/", "{")) and "\0" not in word and len(word) < 1024
-    return plain and Path(word).is_file()
+    return bool(word) and not word.startswith(("-", "/", "{")) and isfile(word)
 
 
 def _check_executable(file: Path, word: str) -> None:
-    if not file.is_file():
+    if not isfile(file):
         return
     head, name = _head(file), file.name
     if not file.stat().st_mode & 0o100:
