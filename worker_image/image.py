@@ -14,7 +14,6 @@ from worker_image.tools import BuildError
 
 HOME = "/tidemill"
 NAME = "tidemill-worker"
-TAG = "latest"
 
 
 class Built(NamedTuple):
@@ -62,6 +61,11 @@ def version() -> str:
     return found[1]
 
 
+def tag_of(digest: str) -> str:
+    """The tag of an image: the beginning of its digest, because a stack's registry takes each tag once."""
+    return digest.removeprefix("sha256:")[:16]
+
+
 def push(folder: Path, registry: str, *, insecure: bool = False) -> str:
     """Push the image of a build and answer its reference by digest.
 
@@ -79,7 +83,7 @@ def push(folder: Path, registry: str, *, insecure: bool = False) -> str:
     digest = json.loads((layout / "index.json").read_text())["manifests"][0]["digest"]
     repository = registry.rstrip("/") if "/" in registry.rstrip("/") else f"{registry.rstrip('/')}/{NAME}"
     options = ["--insecure"] if insecure else []
-    done = tools.run([str(tools.crane()), "push", *options, str(layout), f"{repository}:{TAG}"])
+    done = tools.run([str(tools.crane()), "push", *options, str(layout), f"{repository}:{tag_of(digest)}"])
     if done.returncode:
         tail = "\n".join(done.stderr.strip().splitlines()[-4:])
         raise BuildError(f"The image was not pushed to {repository}:\n{tail}")

@@ -72,6 +72,10 @@ def test_a_registry_takes_it(built, registry, tmp_path):
     assert reference == f"{registry}/demo/worker@{built.digest}"
     done = tools.run([str(tools.crane()), "validate", "--insecure", "--remote", reference])
     assert done.returncode == 0, done.stderr
+    # A registry of a stack takes each tag once, so every build has one of its own.
+    tags = tools.run([str(tools.crane()), "ls", "--insecure", f"{registry}/demo/worker"]).stdout.split()
+    assert tags == [built.digest.removeprefix("sha256:")[:16]]
+    assert image.push(built.layout.parent, f"{registry}/demo/worker", insecure=True) == reference
     config = tools.run([str(tools.crane()), "config", "--insecure", reference]).stdout
     assert json.loads(config)["config"]["Entrypoint"] == ["/tidemill/tidemill-worker"]
 
