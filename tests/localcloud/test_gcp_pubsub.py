@@ -384,7 +384,7 @@ def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_
 def test_a_client_that_leaves_takes_the_next_message_with_it_until_the_deadline(tmp_path: Path) -> None:
     daemon = Daemon(parse(["--state", str(tmp_path), "--time-factor", "20"]))
     site, sub = daemon.site, "projects/localcloud-project/subscriptions/s"
-    topic = "projects/localcloud-project/topics/t"
+    topic, before = "projects/localcloud-project/topics/t", site.clock.now()
 
     def pull() -> Any:
         return site.call(OWNER, "pubsub", "POST", f"v1/{sub}:pull", {"maxMessages": 1})
@@ -395,6 +395,9 @@ def test_a_client_that_leaves_takes_the_next_message_with_it_until_the_deadline(
         leaving = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=SECONDS)
         headers = {"Authorization": f"Bearer {site.tokens.issue(OWNER)['access_token']}"}
         leaving.request("POST", f"/pubsub/v1/{sub}:pull", b'{"maxMessages": 1}', headers)
+        process = next(plugin.process for plugin in site.plugins if isinstance(plugin, PubSubPlugin))
+        while not process.control()["counters"]["pulls"]:
+            assert site.clock.now() - before < SECONDS * 20
         leaving.close()
         site.call(OWNER, "pubsub", "POST", f"v1/{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]})
         assert pull() == {}

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import sys
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tidemill.store import Store, Stores
 NO_FILES = ["work", "{uri}"]
 
 
-def read(items, staged=False, cloud="local", **how):
+def read(items, staged=False, cloud: Any = "local", **how):
     """What a job would hold: (uri, metadata) of each item."""
     spool = Spool(Fetched(cloud, True) if staged else None).fill(
         open_items(items, stores=how.pop("stores", Stores()), **how)

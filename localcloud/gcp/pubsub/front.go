@@ -72,6 +72,7 @@ type Counters struct {
 	Returned     int `json:"returned"`
 	DeadLettered int `json:"dead_lettered"`
 	Expired      int `json:"expired"`
+	Pulls        int `json:"pulls"` // begun, whether they found something or not
 }
 
 // NewFront starts a fake on this clock.
@@ -156,6 +157,9 @@ func (f *Front) Pull(ctx context.Context, request *pb.PullRequest) (*pb.PullResp
 		end = time.Now()
 	}
 	request.ReturnImmediately = true
+	f.mu.Lock()
+	f.counters.Pulls++
+	f.mu.Unlock()
 	for {
 		messages, arrived, err := f.pull(ctx, request)
 		if err != nil || len(messages) > 0 || !time.Now().Before(end) {
