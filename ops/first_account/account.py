@@ -170,11 +170,16 @@ def cluster_names(account: Account) -> str:
     odd = [
         f"{one['computeEnvironmentName']} has {one['ecsClusterArn']}"
         for one in environments
-        if not one["ecsClusterArn"].rpartition("/")[2].startswith(f"AWSBatch-{one['computeEnvironmentName']}-")
+        if not one["ecsClusterArn"].rpartition("/")[2].startswith(_cluster_names(one["computeEnvironmentName"]))
     ]
     if odd:
         raise DiffersError(f"{'; '.join(odd)}.")
     return f"{len(environments)} compute environments, {len(clusters)} clusters in the account"
+
+
+def _cluster_names(environment: str) -> tuple[str, str]:
+    """How the clusters begin that the instance role's policy names."""
+    return f"AWSBatch-{environment}-", f"{environment}_Batch_"
 
 
 def not_lost(account: Account) -> str:

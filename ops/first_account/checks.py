@@ -51,7 +51,8 @@ CHECKS = (
         "A machine comes, brings the worker and runs an item",
         "tidemill submit --queue $QUEUE --items items.txt -- true && tidemill wait NAME",
         "both items succeed within 30 minutes, at their first attempt.",
-        "AWS: `aws ec2 get-console-output` shows what user data said (components/aws/host.py). "
+        "AWS: through Session Manager, `systemctl is-active tidemill-host`, `ls /var/lib/tidemill/worker` and "
+        "/var/log/cloud-init-output.log say how far components/aws/host.py came. "
         "GCP: `gcloud compute instances get-serial-port-output` shows run.sh.",
         probes.items_run,
     ),
@@ -59,9 +60,9 @@ CHECKS = (
         AWS,
         "A container does not reach instance metadata",
         "run `curl -m 3 http://169.254.169.254/latest/meta-data/` as an item",
-        "no answer of 200.",
-        "Look at `systemctl status ecstasks.slice` on a machine: the drop-in in components/aws/user_data.py names the "
-        "slice of ECS's tasks.",
+        "no answer of 200, while the job still reads and writes its store.",
+        "`systemd-cgls` on a machine shows the slice of ECS's tasks: put it into `_NO_METADATA` in "
+        "components/aws/user_data.py.",
         probes.no_metadata,
     ),
     Check(
@@ -84,7 +85,7 @@ CHECKS = (
         AWS,
         "Machines join clusters whose names the instance role's policy expects",
         "aws ecs list-clusters",
-        "a cluster named AWSBatch-<compute environment>-<id> for each compute environment that has had a machine.",
+        "each compute environment's cluster is AWSBatch-<name>-<id> or <name>_Batch_<id>; otherwise no machine joins.",
         "Correct the pattern in components/aws/identity.py.",
         probes.cluster_names,
     ),
@@ -103,6 +104,20 @@ CHECKS = (
         "a report younger than three of its periods, without errors.",
         "`gcloud functions logs read` names the permission that is missing: components/gcp/reconciler.py grants them.",
         probes.reconciler_reports,
+    ),
+    Check(
+        AWS,
+        "A burst of containers keeps its logs",
+        "submit 1,000 items with --chunk-size 1 and -- true",
+        "every container starts; CloudTrail may show throttled CreateLogStream calls.",
+        "Make chunks longer, or ask for a higher quota of log streams per second.",
+    ),
+    Check(
+        AWS,
+        "The log archive's roles may be assumed with aws:SourceAccount",
+        "set tidemill:logs: {archive: bucket}, run a job, then aws s3 ls on the archive's bucket after 15 minutes",
+        "objects of the log group are there.",
+        "Name the source by `aws:SourceArn` in the trusts of components/aws/logs.py.",
     ),
     Check(
         AWS,
@@ -152,6 +167,14 @@ CHECKS = (
         "stop a worker while it waits for a message, then submit",
         "the chunk starts within two minutes.",
         "Lower `ack_deadline_seconds` in components/gcp/queue_topic.py.",
+    ),
+    Check(
+        AWS,
+        "CI's writer deploys its environment and reaches no other",
+        "run the deploy workflow once; then, in a job of it, aws s3 ls on another environment's store",
+        "the deployment ends well; the listing is denied.",
+        "CloudTrail names the denied call. The boundaries in components/aws/ci_policies.py count on "
+        "`aws:FederatedProvider` in the session and on `aws:ResourceTag` of secrets.",
     ),
     Check(
         BOTH,
