@@ -40,14 +40,12 @@ class Server:
         port: On 127.0.0.1.
         path: What its API's paths begin with.
         login: Key and secret, or a bearer token.
-        asks_login: Whether it refuses a wrong one.
     """
 
     scheme: str
     port: int
     path: str = ""
     login: tuple[str, ...] = ("key", "secret")
-    asks_login: bool = True
 
     @property
     def uri(self) -> str:
@@ -120,7 +118,7 @@ def fake_gcs(folder: Path) -> Iterator[Server]:
     with _process([*command, *place], folder / "log", {}, port):
         _post(port, "/storage/v1/b?project=p", {"name": BUCKET})
         with XmlApi(port).running() as translator:
-            yield Server("gs", translator.port, login=("token",), asks_login=False)
+            yield Server("gs", translator.port, login=("token",))
 
 
 @contextmanager
@@ -130,7 +128,7 @@ def moto(folder: Path) -> Iterator[Server]:
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with _process(command, folder / "log", {}, port):
         _make_bucket(port, "key", "secret")
-        yield Server("s3", port, asks_login=False)
+        yield Server("s3", port)
 
 
 @contextmanager
