@@ -22,6 +22,19 @@ ERRORS = {
 _DATE = "Sat, 21 Nov 2026 08:00:00 GMT"
 
 
+@contextmanager
+def serving(server: ThreadingHTTPServer) -> Iterator[None]:
+    """Serve in a thread of its own until the block ends."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join(timeout=60)
+        server.server_close()
+
+
 class LoopbackS3:
     """A bucket.
 
@@ -59,14 +72,8 @@ class LoopbackS3:
 
     @contextmanager
     def running(self) -> Iterator[Any]:
-        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
+        with serving(self._server):
             yield self
-        finally:
-            self._server.shutdown()
-            thread.join(timeout=60)
-            self._server.server_close()
 
     # ---- what a test decides ------------------------------------------------------------------------------------
 

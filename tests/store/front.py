@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
+from tests.loopback_s3 import serving
+
 SECONDS = 60
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "server", "date"}
 
@@ -42,14 +44,8 @@ class Front:
 
     @contextmanager
     def running(self) -> Iterator[Front]:
-        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
+        with serving(self._server):
             yield self
-        finally:
-            self._server.shutdown()
-            thread.join(SECONDS)
-            self._server.server_close()
 
     def fault(self, method: str) -> str:
         """What happens to this request; empty for nothing."""
