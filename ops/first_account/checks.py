@@ -84,7 +84,7 @@ CHECKS = (
     Check(
         AWS,
         "Machines join clusters whose names the instance role's policy expects",
-        "aws ecs list-clusters",
+        "aws batch describe-compute-environments --query 'computeEnvironments[].ecsClusterArn'",
         "each compute environment's cluster is AWSBatch-<name>-<id> or <name>_Batch_<id>; otherwise no machine joins.",
         "Correct the pattern in components/aws/identity.py.",
         probes.cluster_names,
