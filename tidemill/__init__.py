@@ -12,12 +12,13 @@ Example:
 
 from typing import TYPE_CHECKING, Any
 
+from tidemill.version import __version__
+
 if TYPE_CHECKING:
     from tidemill.client import Job, Pipeline, Status, Summary
     from tidemill.job import Item
     from tidemill.ledger import Outcome
 
-__version__ = "0.1.0"
 __all__ = ["Item", "Job", "Outcome", "Pipeline", "Status", "Summary", "__version__"]
 _HOMES = {
     "Item": "tidemill.job",

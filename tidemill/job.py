@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from tidemill import __version__
 from tidemill.descriptor import SPEC_VERSION, Resources
 from tidemill.errors import CallerError
+from tidemill.version import __version__
 
 MAX_CHUNKS = 50_000
 """Chunks of a job: keeps listings, and so `status`, short. More items make larger chunks."""

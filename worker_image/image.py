@@ -56,7 +56,7 @@ def start_seconds(tree: Path) -> float:
 
 def version() -> str:
     """Of the worker that this checkout holds."""
-    found = re.search(r'^__version__ = "(.+)"', (tree.ROOT / "tidemill/__init__.py").read_text(), re.MULTILINE)
+    found = re.search(r'^__version__ = "(.+)"', (tree.ROOT / "tidemill/version.py").read_text(), re.MULTILINE)
     assert found is not None
     return found[1]
 

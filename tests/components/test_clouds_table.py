@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from components.gcp import queue_topic
-from tidemill.backends.aws_batch import AwsBatch
-from tidemill.backends.gcp_backlog import EMPTY_SECONDS
-from tidemill.backends.gcp_pubsub import IN_FLIGHT, GcpPubSub
+from tidemill.backends.aws.batch import AwsBatch
+from tidemill.backends.gcp.backlog import EMPTY_SECONDS
+from tidemill.backends.gcp.pubsub import IN_FLIGHT, GcpPubSub
 from tidemill.worker.loop import CANCEL_SECONDS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "clouds.md").read_text()

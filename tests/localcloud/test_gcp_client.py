@@ -14,7 +14,7 @@ import pytest
 
 from localcloud.cloud import GcpCloud
 from localcloud.gcp import seed
-from tidemill.backends.gcp_session import DeniedError
+from tidemill.backends.gcp.session import DeniedError
 from tidemill.cli import run
 from tidemill.client import Pipeline, deliveries
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Machine, Queue, Rung

@@ -1,7 +1,7 @@
 """Mutant: nobody looks at the dead letters."""
 
 from tidemill.backends import DeadLetter
-from tidemill.backends.gcp_pubsub import GcpPubSub
+from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.descriptor import Queue
 
 

@@ -1,7 +1,7 @@
 """Mutant: what was published before a submit broke off is not looked up."""
 
 from tidemill.backends import ArrayState
-from tidemill.backends.gcp_pubsub import GcpPubSub
+from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.descriptor import Queue
 
 

@@ -19,8 +19,8 @@ import boto3
 from tests.unit.client_fakes import ARN, descriptor, outcome
 from tests.unit.google_fakes import FakeGoogle, gcp_descriptor, gcp_queue, names_of
 from tidemill.backends import Backend
-from tidemill.backends.aws_batch import AwsBatch
-from tidemill.backends.gcp_pubsub import GcpPubSub
+from tidemill.backends.aws.batch import AwsBatch
+from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.backends.local import Desk, LocalBackend, describe_machine
 from tidemill.client import Pipeline
 from tidemill.descriptor import Descriptor
@@ -246,7 +246,7 @@ class GcpWorld:
     queue = "cpu"
 
     def __init__(self, folder: Path, monkeypatch: Any) -> None:
-        monkeypatch.setattr("tidemill.backends.gcp_pubsub.LOOK_SECONDS", -1.0)
+        monkeypatch.setattr("tidemill.backends.gcp.pubsub.LOOK_SECONDS", -1.0)
         self.google = FakeGoogle(page=1000)
         session = self.google.session(monkeypatch)
         made = gcp_descriptor(f"file://{folder}/store")

@@ -25,8 +25,8 @@ from requests.adapters import BaseAdapter
 from localcloud.gcp import discovery
 from localcloud.gcp.wire import ApiError, Request
 from tests.unit.client_fakes import descriptor, queue
-from tidemill.backends import gcp_session
-from tidemill.backends.gcp_session import GoogleSession
+from tidemill.backends.gcp import session as gcp_session
+from tidemill.backends.gcp.session import GoogleSession
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Machine, Queue
 
 PROJECT = "vision-dev-1"

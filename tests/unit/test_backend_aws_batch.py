@@ -8,8 +8,9 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from botocore.stub import ANY, Stubber
 
 from tests.unit.client_fakes import ARN, descriptor, queue
-from tidemill.backends import Array, ArrayState, Shape, aws_batch
-from tidemill.backends.aws_batch import AwsBatch, submit_request
+from tidemill.backends import Array, ArrayState, Shape
+from tidemill.backends.aws import batch as aws_batch
+from tidemill.backends.aws.batch import AwsBatch, submit_request
 from tidemill.descriptor import AwsQueue, Resources
 from tidemill.errors import CallerError, CloudError
 

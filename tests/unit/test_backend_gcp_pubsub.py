@@ -9,9 +9,10 @@ from google.oauth2.credentials import Credentials
 
 from tests.stored import write_round, write_spec
 from tests.unit.google_fakes import BUCKET, PROJECT, FakeGoogle, gcp_descriptor, gcp_queue, names_of
-from tidemill.backends import Array, ArrayState, DeadLetter, Shape, gcp_session
-from tidemill.backends.gcp_backlog import EMPTY_SECONDS, Empty, Point, empty_since
-from tidemill.backends.gcp_pubsub import IN_FLIGHT, GcpPubSub, publish_request
+from tidemill.backends import Array, ArrayState, DeadLetter, Shape
+from tidemill.backends.gcp import session as gcp_session
+from tidemill.backends.gcp.backlog import EMPTY_SECONDS, Empty, Point, empty_since
+from tidemill.backends.gcp.pubsub import IN_FLIGHT, GcpPubSub, publish_request
 from tidemill.descriptor import GcpQueue, Resources
 from tidemill.errors import CallerError, CloudError
 from tidemill.job import MAX_CHUNKS, JobSpec

@@ -6,7 +6,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 
 from tests.unit.client_fakes import descriptor
-from tidemill.backends import gcp_session
+from tidemill.backends.gcp import session as gcp_session
 from tidemill.client import Pipeline
 from tidemill.client import pipeline as pipeline_module
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError

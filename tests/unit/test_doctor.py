@@ -8,8 +8,9 @@ import pytest
 from botocore.stub import Stubber
 
 from tests.unit.client_fakes import ARN, FakeBackend, descriptor, gpu_machine, queue
-from tidemill.backends import QueueState, aws_checks
-from tidemill.backends.aws_checks import AwsChecks, kind_of
+from tidemill.backends import QueueState
+from tidemill.backends.aws import checks as aws_checks
+from tidemill.backends.aws.checks import AwsChecks, kind_of
 from tidemill.cli import run
 from tidemill.client import checks, fleet
 from tidemill.client import pipeline as pipeline_module

@@ -8,10 +8,11 @@ import pytest
 from google.oauth2.credentials import Credentials
 
 from tests.unit.google_fakes import BUCKET, PROJECT, FakeGoogle, Message, gcp_descriptor, gcp_queue, names_of
-from tidemill.backends import gcp_checks, gcp_session
-from tidemill.backends.checks import open_checks
-from tidemill.backends.gcp_checks import GcpChecks
-from tidemill.backends.gcp_pubsub import GcpPubSub
+from tidemill.backends.clouds import open_checks
+from tidemill.backends.gcp import checks as gcp_checks
+from tidemill.backends.gcp import session as gcp_session
+from tidemill.backends.gcp.checks import GcpChecks
+from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.client import Pipeline, checks
 from tidemill.client.fleet import fleet_words, image_faults
 from tidemill.client.reconciler import REPORT, read_report

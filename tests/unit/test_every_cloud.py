@@ -318,7 +318,7 @@ def test_a_submit_that_dies_at_any_step_is_finished_and_repeats_one_request_at_m
     cloud, tmp_path, monkeypatch, after
 ):
     """A step is a write to the store or a publish request; the submitter dies just before or just after it."""
-    monkeypatch.setattr("tidemill.backends.gcp_pubsub.IN_FLIGHT", 1)
+    monkeypatch.setattr("tidemill.backends.gcp.pubsub.IN_FLIGHT", 1)
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
     twice = set()
     steps = None

@@ -21,7 +21,7 @@ from tests.mutants import (
 )
 from tests.unit.client_fakes import uris
 from tests.unit.every_cloud import DyingError, GcpWorld
-from tidemill.backends.gcp_pubsub import GcpPubSub
+from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.client import deliveries
 from tidemill.worker.idle import Idle
 

@@ -13,7 +13,7 @@ from tests.unit.google_fakes import PROJECT, gcp_descriptor, gcp_queue, names_of
 from tests.worker.containers import ran, until
 from tests.worker.gce import Gce
 from tidemill.backends import Array, Shape
-from tidemill.backends.gcp_pubsub import GcpPubSub
+from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.descriptor import WorkerExit
 from tidemill.job import Resources
 

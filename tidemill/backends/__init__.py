@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidemill.descriptor import Descriptor, Queue, Resources
-from tidemill.store import Store
 
 
 @dataclass(frozen=True)
@@ -192,23 +191,3 @@ class Backend(Protocol):
     def now(self) -> float:
         """Seconds since the epoch, by the cloud's clock where it has told."""
         ...
-
-
-def open_backend(descriptor: Descriptor, store: Store) -> Backend:
-    """The backend of a pipeline's cloud.
-
-    Args:
-        descriptor: The pipeline.
-        store: Its job store.
-    """
-    if descriptor.cloud == "aws":
-        from tidemill.backends.aws_batch import AwsBatch
-
-        return AwsBatch(descriptor)
-    if descriptor.cloud == "gcp":
-        from tidemill.backends.gcp_pubsub import GcpPubSub
-
-        return GcpPubSub(descriptor, store)
-    from tidemill.backends.local import LocalBackend
-
-    return LocalBackend(descriptor)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from tidemill.backends.checks import open_checks
+from tidemill.backends.clouds import open_checks
 from tidemill.backends.findings import Finding, access_command, login_fault
 from tidemill.client.fleet import FLEET_ERRORS, fleet_errors
 from tidemill.client.pipeline import Pipeline

@@ -88,7 +88,7 @@ def image_faults(pipeline: Pipeline, queue: str, image: str) -> list[Finding]:
     if pipeline.descriptor.cloud == "local":
         # This machine's programs are its own.
         return []
-    from tidemill.backends.checks import open_checks
+    from tidemill.backends.clouds import open_checks
 
     checks = open_checks(pipeline.store.uri, pipeline.descriptor)
     if checks is None:

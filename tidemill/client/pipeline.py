@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from tidemill import __version__
-from tidemill.backends import Backend, QueueState, open_backend
+from tidemill.backends import Backend, QueueState
+from tidemill.backends.clouds import open_backend
 from tidemill.client.job import Job, quiet
 from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
@@ -26,6 +26,7 @@ from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMiss
 from tidemill.job import Item
 from tidemill.ledger import Ledger
 from tidemill.store import Store
+from tidemill.version import __version__
 
 if TYPE_CHECKING:
     from tidemill.client.estimate import Items, JobEstimate
@@ -392,7 +393,7 @@ def _open(uri: str, region: str | None = None) -> Store:
     """A store with the caller's own login."""
     if not uri.startswith("s3://"):
         return Store.open(uri, user_login=True)
-    from tidemill.backends.aws_session import default_session, translated
+    from tidemill.backends.aws.session import default_session, translated
 
     region = region or default_session().region_name
     with translated("login"):

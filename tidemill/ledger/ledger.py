@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tidemill import __version__
 from tidemill.errors import DamagedError, StoreError, decoding
 from tidemill.job import JobSpec
 from tidemill.ledger import names
@@ -24,6 +23,7 @@ from tidemill.ledger.records import Header, Outcome, Record, encode_lines, parse
 from tidemill.ledger.rounds import Round
 from tidemill.manifest import ManifestIndex
 from tidemill.store import Store
+from tidemill.version import __version__
 
 START_FAILURES = 5
 """Runs of the user's code that never started, without a success, after which the job cancels itself."""

@@ -9,13 +9,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
-from tidemill import __version__
 from tidemill.job import PLACEHOLDERS, Item, JobSpec, fill
 from tidemill.ledger import Commit, Ledger, MarkerWriter, Outcome, Past, Round
 from tidemill.ledger.names import Place
 from tidemill.ledger.spent import limit_of
 from tidemill.manifest import read_chunk
 from tidemill.store import Store
+from tidemill.version import __version__
 from tidemill.worker.leases import Lease
 from tidemill.worker.spending import Spending
 from tidemill.worker.stop import JobStop, Stop

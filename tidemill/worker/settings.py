@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidemill import __version__
 from tidemill.errors import CallerError
+from tidemill.version import __version__
 
 OURS = "TIDEMILL_"
 WAS = "TIDEMILL_WAS_"

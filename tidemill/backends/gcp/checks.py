@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
-from tidemill.backends import gcp_dead_letters
 from tidemill.backends.findings import Finding, access_command, login_fault
-from tidemill.backends.gcp_backlog import backlog
-from tidemill.backends.gcp_logs import entries, query
-from tidemill.backends.gcp_session import (
+from tidemill.backends.gcp import dead_letters
+from tidemill.backends.gcp.backlog import backlog
+from tidemill.backends.gcp.logs import entries, query
+from tidemill.backends.gcp.session import (
     LOGIN,
     ApiOffError,
     DeniedError,
@@ -108,7 +108,7 @@ class GcpChecks:
 
     def _dead_letters(self, check: str, gcp: GcpQueue) -> Finding:
         try:
-            found = gcp_dead_letters.look(self._calls(), gcp.dead_letters)
+            found = dead_letters.look(self._calls(), gcp.dead_letters)
         except MissingError:
             said = f"{gcp.dead_letters} is not there: what is delivered too often would be lost"
             return Finding(check, "fault", said, UP, owner=True)

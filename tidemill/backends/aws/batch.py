@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
-from tidemill.backends.aws_session import client, default_session, translated
+from tidemill.backends.aws.session import client, default_session, translated
 from tidemill.descriptor import Descriptor, Queue
 from tidemill.errors import CallerError, CloudError
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidemill.backends import DeadLetter
-from tidemill.backends.gcp_session import GoogleSession
+from tidemill.backends.gcp.session import GoogleSession
 
 PULL = 1000
 ACKS = 500

@@ -18,10 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
-from tidemill.backends import gcp_dead_letters as dead
-from tidemill.backends.gcp_backlog import Empty, backlog, empty_since
-from tidemill.backends.gcp_logs import entries, query
-from tidemill.backends.gcp_session import DeniedError, GoogleSession, MissingError
+from tidemill.backends.gcp import dead_letters as dead
+from tidemill.backends.gcp.backlog import Empty, backlog, empty_since
+from tidemill.backends.gcp.logs import entries, query
+from tidemill.backends.gcp.session import DeniedError, GoogleSession, MissingError
 from tidemill.descriptor import Descriptor, GcpQueue, Queue
 from tidemill.errors import CallerError, CloudError
 from tidemill.ledger import Ledger, names

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidemill.backends.aws_session import client, default_session, translated
+from tidemill.backends.aws.session import client, default_session, translated
 from tidemill.backends.findings import Finding
 from tidemill.descriptor import Descriptor, Image, Queue
 from tidemill.errors import CloudError

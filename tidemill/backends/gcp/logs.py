@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidemill.backends import LogLine
-from tidemill.backends.gcp_backlog import seconds, stamp
-from tidemill.backends.gcp_session import GoogleSession, MissingError
+from tidemill.backends.gcp.backlog import seconds, stamp
+from tidemill.backends.gcp.session import GoogleSession, MissingError
 from tidemill.errors import CallerError
 
 PAGE = 1000

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from tidemill.backends.gcp_session import GoogleSession
+from tidemill.backends.gcp.session import GoogleSession
 
 METRIC = "pubsub.googleapis.com/subscription/num_undelivered_messages"
 SAMPLE_SECONDS = 60.0

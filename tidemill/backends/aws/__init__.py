@@ -1,0 +1,1 @@
+"""AWS: Batch, CloudWatch Logs and what `tidemill doctor` asks."""

@@ -1,0 +1,49 @@
+"""The one place that picks a cloud. Each cloud's SDK is imported only when a pipeline needs it."""
+
+from __future__ import annotations
+
+from tidemill.backends import Backend
+from tidemill.backends.checks import Checks
+from tidemill.descriptor import Descriptor
+from tidemill.store import Store
+
+
+def open_backend(descriptor: Descriptor, store: Store) -> Backend:
+    """The backend of a pipeline's cloud.
+
+    Args:
+        descriptor: The pipeline.
+        store: Its job store.
+    """
+    if descriptor.cloud == "aws":
+        from tidemill.backends.aws.batch import AwsBatch
+
+        return AwsBatch(descriptor)
+    if descriptor.cloud == "gcp":
+        from tidemill.backends.gcp.pubsub import GcpPubSub
+
+        return GcpPubSub(descriptor, store)
+    from tidemill.backends.local import LocalBackend
+
+    return LocalBackend(descriptor)
+
+
+def open_checks(uri: str, descriptor: Descriptor | None = None) -> Checks | None:
+    """Checks of a pipeline's cloud; None where there is no login to speak of.
+
+    Args:
+        uri: Of the store, or of anything in it.
+        descriptor: The pipeline, where it could be read already.
+
+    Raises:
+        CallerError: The cloud's SDK is missing, or AWS_PROFILE names no profile.
+    """
+    if uri.startswith("s3://"):
+        from tidemill.backends.aws.checks import AwsChecks
+
+        return AwsChecks(descriptor.region if descriptor else None)
+    if uri.startswith("gs://"):
+        from tidemill.backends.gcp.checks import GcpChecks
+
+        return GcpChecks(descriptor.account if descriptor else "")
+    return None

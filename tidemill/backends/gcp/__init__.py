@@ -1,0 +1,1 @@
+"""GCP: Pub/Sub, Cloud Logging and what `tidemill doctor` asks."""
