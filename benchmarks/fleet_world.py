@@ -20,7 +20,7 @@ from localcloud.gcp.compute.autoscaler import Autoscaler
 from localcloud.gcp.compute.capacity import Capacity, Limit
 from localcloud.gcp.compute.group import LONGEST_CALL, Group, GroupError
 from localcloud.gcp.compute.managed import Managed, Timing
-from tidemill.worker.idle import Idle
+from tidemill.worker.idle import IdlePolicy
 
 SAMPLE_SECONDS, LATE_SECONDS = 60, 120
 """Between two samples of the backlog, and until one can be read."""
@@ -145,7 +145,7 @@ class Worker:
 
     __slots__ = ("ending", "idle", "poll", "runs", "vm")
 
-    def __init__(self, vm: Managed, idle: Idle | None) -> None:
+    def __init__(self, vm: Managed, idle: IdlePolicy | None) -> None:
         self.vm, self.idle = vm, idle
         self.runs: dict[int, float] = {}
         """Item to when it was started."""
@@ -363,7 +363,7 @@ class World:
         """A machine runs, and its worker with it."""
         self._bill(1)
         clock: Callable[[], float] = lambda: self.now  # noqa: E731
-        worker = Worker(vm, Idle(self.load.idle, clock) if self.policy.leaves else None)
+        worker = Worker(vm, IdlePolicy(self.load.idle, clock) if self.policy.leaves else None)
         self._workers[vm.name] = worker
         if self.load.reclaimed_an_hour:
             rate = -math.log(1 - self.load.reclaimed_an_hour) / 3600

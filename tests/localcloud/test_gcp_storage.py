@@ -18,8 +18,8 @@ from localcloud.gcp.serve import Daemon, parse
 from localcloud.gcp.storage import Storage
 from tidemill.errors import StoreError
 from tidemill.ledger import attempts
-from tidemill.ledger.attempts import MarkerWriter, read_past
-from tidemill.ledger.names import Place
+from tidemill.ledger.attempts import MarkerWriter, read_history
+from tidemill.ledger.names import ChunkKey
 from tidemill.store import Store
 
 OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
@@ -245,14 +245,14 @@ def test_a_name_takes_one_write_a_second(daemon: Daemon, monkeypatch: pytest.Mon
     """Beyond a short burst. What a careful attempt writes keeps that pace by names of its own."""
     monkeypatch.setattr("tidemill.store._PAUSES", ())
     held = Store(store(daemon), "gs://bucket")
-    marker = MarkerWriter(held, Place("j", 0, 0), "a1", delivery=1, backend={})
+    marker = MarkerWriter(held, ChunkKey("j", 0, 0), "a1", delivery=1, backend={})
 
     def mark(times: int) -> None:
         for item in range(times):
             marker.write([item], alone=True)
 
     mark(30)
-    past = read_past(held, [Place("j", 0, 0)])
+    past = read_history(held, [ChunkKey("j", 0, 0)])
     assert (past.attempts, dict(past.deaths)) == (1, {29: 1})
     monkeypatch.setattr(attempts, "REST_SECONDS", 0.0)
     with pytest.raises(StoreError, match="exceeded the rate limit"):

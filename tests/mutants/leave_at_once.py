@@ -1,11 +1,11 @@
 """Mutant: a worker takes one empty pull for idleness."""
 
-from tidemill.worker.idle import Idle
+from tidemill.worker.idle import IdlePolicy
 
 
-def leave(self: Idle) -> bool:
+def leave(self: IdlePolicy) -> bool:
     return self._empty >= 1
 
 
 def apply() -> None:
-    Idle.leave = leave  # type: ignore[method-assign]
+    IdlePolicy.leave = leave  # type: ignore[method-assign]

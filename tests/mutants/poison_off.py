@@ -2,11 +2,11 @@
 
 import runpy
 
-from tidemill.ledger.attempts import Past
+from tidemill.ledger.attempts import History
 
 
 def apply() -> None:
-    Past.poison = property(lambda self: set())  # type: ignore[assignment,method-assign]
+    History.poison = property(lambda self: set())  # type: ignore[assignment,method-assign]
 
 
 if __name__ == "__main__":

@@ -172,18 +172,18 @@ def test_retry_twice_at_once_is_one_round():
 def test_a_round_that_somebody_else_writes_meanwhile_is_kept_and_ours_is_the_next(monkeypatch):
     target, backend, job = submitted()
     backend.run(target, job.id, fail_items=[1, 2, 4])
-    real, others = Ledger.look, [[4], [1]]
+    real, others = Ledger.snapshot, [[4], [1]]
 
     def look(self):
         found = real(self)
         if others:
             items = others.pop()
-            monkeypatch.setattr(Ledger, "look", real)
+            monkeypatch.setattr(Ledger, "snapshot", real)
             target.job(job.id).retry(items)
-            monkeypatch.setattr(Ledger, "look", look)
+            monkeypatch.setattr(Ledger, "snapshot", look)
         return found
 
-    monkeypatch.setattr(Ledger, "look", look)
+    monkeypatch.setattr(Ledger, "snapshot", look)
     # Somebody retries one of two failures of our chunk while we plan, and then a chunk that is not ours.
     sent = job.retry()
     monkeypatch.undo()
@@ -377,7 +377,7 @@ def test_status_shows_what_machines_said_first():
 def test_speed_and_rest_come_from_the_times_of_records(monkeypatch):
     target, backend, job = submitted(items=9, chunk_size=1)
     backend.run(target, job.id, skip_chunks=range(6, 9))
-    look = Ledger(target.store, job.id).look
+    look = Ledger(target.store, job.id).snapshot
     monkeypatch.setattr("tidemill.client.status.time.time", lambda: 1000.0)
 
     def timed(self):
@@ -385,7 +385,7 @@ def test_speed_and_rest_come_from_the_times_of_records(monkeypatch):
         found.done[0].update({chunk: 900 + 10 * chunk for chunk in found.done[0]})
         return found
 
-    monkeypatch.setattr(Ledger, "look", timed)
+    monkeypatch.setattr(Ledger, "snapshot", timed)
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", 300)
     backend.arrays[0].children[6:] = ["waiting"] * 3
     status = job.status()

@@ -23,7 +23,7 @@ from tests.unit.client_fakes import uris
 from tests.unit.every_cloud import DyingError, GcpWorld
 from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.client import deliveries
-from tidemill.worker.idle import Idle
+from tidemill.worker.idle import IdlePolicy
 
 DAY = 86_400.0
 MINUTES = [60.0] * 40
@@ -39,7 +39,7 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> None:
         (decide, "_powered_off"),
         (decide, "_rung"),
         (decide.Machine, "state"),
-        (Idle, "leave"),
+        (IdlePolicy, "leave"),
         (GcpPubSub, "dead_letters"),
         (GcpPubSub, "describe"),
     ):

@@ -38,13 +38,9 @@ AMBIGUOUS = {
     "components Group",
     "components Queue",
     "ops Preview",
-    "tidemill Consumption",
     "tidemill Contexts",
-    "tidemill Job",
-    "tidemill Place",
     "tidemill Wanted",
     "tidemill _Lines",
-    "tidemill _Place",
 }
 
 

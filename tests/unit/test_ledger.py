@@ -157,39 +157,39 @@ class TestPast:
             marker.ended(ends)
 
     def test_nothing_happened(self, ledger):
-        past = ledger.past(0, 1)
+        past = ledger.history(0, 1)
         assert (past.attempts, past.careful, past.poison) == (0, False, set())
 
     def test_deaths_alone_make_poison(self, ledger):
         for n in range(POISON_ATTEMPTS):
-            assert ledger.past(0, 1).poison == set()
+            assert ledger.history(0, 1).poison == set()
             self.attempt(ledger, f"a{n}", [4], alone=True)
         self.attempt(ledger, "other", [3])
-        past = ledger.past(0, 1)
+        past = ledger.history(0, 1)
         assert past.poison == {4}
         assert past.careful
 
     def test_deaths_in_company_make_suspects_only(self, ledger):
         for n in range(9):
             self.attempt(ledger, f"a{n}", [3, 4])
-        past = ledger.past(0, 1)
+        past = ledger.history(0, 1)
         assert (past.poison, past.suspected, past.careful) == (set(), {3: 9, 4: 9}, True)
 
     def test_an_attempt_that_named_nothing_says_nothing(self, ledger):
         self.attempt(ledger, "a1", [])
-        past = ledger.past(0, 1)
+        past = ledger.history(0, 1)
         assert (past.attempts, past.careful) == (1, False)
 
     def test_what_the_worker_failed_on_is_a_death_with_its_error(self, ledger):
         for n in range(POISON_ATTEMPTS):
             ledger.marker(0, 1, f"a{n}", 1, {}).broke({4: "ValueError: x"})
-        past = ledger.past(0, 1)
+        past = ledger.history(0, 1)
         assert (past.poison, past.errors, past.careful) == ({4}, {4: "ValueError: x"}, False)
 
     def test_a_marker_of_an_older_worker_makes_suspects_only(self, ledger):
         old = {"chunk": 1, "attempt": "a1-x", "delivery": 1, "backend": {}, "in_flight": [4], "ended": None}
         ledger.store.put(f"jobs/{ledger.job}/r0/attempts/1/a1-x", json.dumps(old).encode())
-        past = ledger.past(0, 1)
+        past = ledger.history(0, 1)
         assert (past.suspected, past.deaths, past.careful) == ({4: 1}, {}, True)
 
     def test_deaths_outlive_the_round(self, ledger):
@@ -198,9 +198,9 @@ class TestPast:
             if number:
                 write_round(ledger, Round(round=number, arrays=array))
             self.attempt(ledger, f"a{number}", [4], alone=True, number=number)
-        assert ledger.past(POISON_ATTEMPTS - 1, 1).poison == {4}
+        assert ledger.history(POISON_ATTEMPTS - 1, 1).poison == {4}
         write_round(ledger, Round(round=POISON_ATTEMPTS, arrays=array, code="0" * 64))
-        assert ledger.past(POISON_ATTEMPTS, 1).attempts == 0, "other code is another matter"
+        assert ledger.history(POISON_ATTEMPTS, 1).attempts == 0, "other code is another matter"
 
     def test_a_marker_is_not_written_to_one_name_twice_within_a_second(self, ledger, monkeypatch):
         """Cloud Storage takes one write a second to a name."""
@@ -217,13 +217,13 @@ class TestPast:
             assert at - last.get(name, 0.0) > 1, name
             last[name] = at
         assert len(last) <= 6, "names are used again: a listing stays short"
-        past = ledger.past(0, 1)
+        past = ledger.history(0, 1)
         assert (past.attempts, dict(past.suspected)) == (1, {39: 1})
 
     def test_eleven_reclaims_of_one_chunk_are_no_poison(self, ledger):
         for n in range(11):
             self.attempt(ledger, f"a{n}", [4], "drained")
-        past = ledger.past(0, 1)
+        past = ledger.history(0, 1)
         assert past.poison == set()
         assert past.reclaims[4] == 11
         assert not past.careful
@@ -231,14 +231,14 @@ class TestPast:
 
     def test_a_drain_cut_short_after_its_first_word_is_a_drain(self, ledger):
         self.attempt(ledger, "a1", [4])
-        ledger.store.put(names.drained(names.Place(ledger.job, 0, 1), "a1"), b"")
-        past = ledger.past(0, 1)
+        ledger.store.put(names.drained(names.ChunkKey(ledger.job, 0, 1), "a1"), b"")
+        past = ledger.history(0, 1)
         assert past.reclaims[4] == 1
         assert not past.deaths
 
     def test_an_orderly_end_counts_for_nothing(self, ledger):
         self.attempt(ledger, "a1", [4], "cancelled")
-        past = ledger.past(0, 1)
+        past = ledger.history(0, 1)
         assert (past.attempts, past.careful, past.deaths, past.reclaims) == (1, False, {}, {})
 
 
@@ -249,7 +249,7 @@ class TestDamaged:
     @pytest.mark.parametrize(
         ("name", "read"),
         [
-            ("r0/attempts/1/a1-x", lambda ledger: ledger.past(0, 1)),
+            ("r0/attempts/1/a1-x", lambda ledger: ledger.history(0, 1)),
             ("r0/progress/1/a1-x.0.jsonl", lambda ledger: ledger.progress(0, 1)),
             ("r0/done/1/1.jsonl", lambda ledger: ledger.committed(0, 1)),
             ("r0/start_failures/1", lambda ledger: ledger.start_failures(0)),
@@ -489,7 +489,7 @@ class TestTombstone:
         monkeypatch.setattr(Store, "create", create)
         ledger.cancel("bob", rounds=2)
         assert [ledger.is_cancelled(number) for number in range(4)] == [True, True, True, False]
-        assert ledger.look().cancellation["by"] == "eve"
+        assert ledger.snapshot().cancellation["by"] == "eve"
 
     def test_a_round_that_begins_during_the_cancel_ends_with_it(self, ledger, monkeypatch):
         real = Ledger._bury
@@ -514,7 +514,7 @@ class Pages:
     def __init__(self, store: Store, monkeypatch, size: int) -> None:
         self.requests = 0
         pages = store._pages
-        monkeypatch.setattr("tidemill.ledger.look.PAGE", size)
+        monkeypatch.setattr("tidemill.ledger.snapshot.PAGE", size)
         monkeypatch.setattr(Store, "is_object_store", property(lambda _: True))
         monkeypatch.setattr(store, "_pages", self.chain)
         monkeypatch.setattr(store, "page", self.page)
@@ -546,7 +546,7 @@ def test_a_listing_in_parts_finds_every_name_in_few_requests(ledger, monkeypatch
         failed = chunk % 3 == 0
         ledger.commit(0, chunk, "a", [outcome(chunk, "failed" if failed else "succeeded")])
     pages = Pages(store, monkeypatch, size=10)
-    look = ledger.look()
+    look = ledger.snapshot()
     assert set(look.done[0]) == set(done)
     assert look.failed == {chunk: 1 for chunk in done if chunk % 3 == 0}
     needed = -(-len(done) // 10) + -(-len(look.failed) // 10)

@@ -21,7 +21,7 @@ from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.ledger.records import Record
 from tidemill.store import Store
-from tidemill.worker.chunk import ChunkRun, Job
+from tidemill.worker.chunk import ChunkRun, LeasedJob
 
 ITEMS = 3
 WORKERS = st.sampled_from(["a", "b"])
@@ -36,7 +36,7 @@ class OneLease:
     round_sha256: str | None = None
 
     def __init__(self, job: str, delivery: int) -> None:
-        self.job, self.delivery, self.attempt = job, delivery, f"a{delivery}-{delivery:012x}"
+        self.job, self.delivery, self.id = job, delivery, f"a{delivery}-{delivery:012x}"
         self.backend: dict[str, Any] = {}
 
     def chunk(self, round_: Round) -> int:
@@ -105,7 +105,7 @@ class TwoWorkers(RuleBasedStateMachine):
             return
         self.leases += 1
         lease = OneLease(self.ledger.job, self.leases)
-        chunk = ChunkRun(Job(self.store, lease), lease)
+        chunk = ChunkRun(LeasedJob(self.store, lease), lease)
         chunk.open(slots)
         assert chunk.settled == (self.first is not None), "what is done is acknowledged, what is not is run"
         if chunk.settled:
@@ -125,7 +125,7 @@ class TwoWorkers(RuleBasedStateMachine):
     def finish(self, worker: str, status: Literal["succeeded", "failed"], last: bool) -> None:
         chunk = self.at_work.get(worker)
         if chunk and chunk.in_flight:
-            item, attempt = sorted(chunk.in_flight)[-1 if last else 0], chunk.lease.attempt
+            item, attempt = sorted(chunk.in_flight)[-1 if last else 0], chunk.lease.id
             output = f"memory:///out/{item}/{attempt}.1/"
             chunk.finished(Outcome(index=item, uri=f"u{item}", status=status, attempts=1, output=output))
 
@@ -170,7 +170,7 @@ class TwoWorkers(RuleBasedStateMachine):
         won = chunk.commit().won
         assert won == (self.first is None), "the first wins, and everybody knows who it was"
         # The first attempt, when nothing failed in it, knows of no other marker and writes none. Who comes later does.
-        alone = not chunk._past.attempts and not any(o.status == "failed" for o in chunk._outcomes.values())
+        alone = not chunk._history.attempts and not any(o.status == "failed" for o in chunk._outcomes.values())
         self.disputed = self.disputed and won and alone
 
     # ---- what holds ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tidemill.client.limit import Spent
 from tidemill.descriptor import SPEC_VERSION, Rung
 from tidemill.errors import CallerError
 from tidemill.ledger import Ledger
-from tidemill.ledger.names import Place
+from tidemill.ledger.names import ChunkKey
 from tidemill.ledger.spent import write_spent
 from tidemill.money import CostRange, MarketCost, job_cost
 
@@ -37,7 +37,7 @@ def sent(max_usd: float | None = 50, **changes: Any) -> tuple[Pipeline, FakeBack
 
 
 def spend(target: Pipeline, job: Job, usd: float, number: int = 0) -> None:
-    write_spent(target.store, Place(job.id, number, 0), f"a{number}-x", usd)
+    write_spent(target.store, ChunkKey(job.id, number, 0), f"a{number}-x", usd)
 
 
 # ---- submitting -------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_a_submit_stops_sending_when_what_it_sent_has_cost_enough():
         enqueue(shape, arrays)
         for array in arrays:
             (job,) = {array.environment["TIDEMILL_JOB"]}
-            write_spent(target.store, Place(job, 0, array.chunks[0]), "a1-x", 20)
+            write_spent(target.store, ChunkKey(job, 0, array.chunks[0]), "a1-x", 20)
 
     backend.enqueue = enqueue_and_run  # type: ignore[method-assign]
     job = target.submit(

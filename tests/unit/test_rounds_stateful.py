@@ -36,8 +36,7 @@ from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.ledger import Ledger, Outcome
 from tidemill.store import Store
-from tidemill.worker.chunk import ChunkRun
-from tidemill.worker.chunk import Job as WorkersJob
+from tidemill.worker.chunk import ChunkRun, LeasedJob
 
 ITEMS, SIZE = 4, 2
 SECONDS = 30.0
@@ -142,7 +141,7 @@ class Team(RuleBasedStateMachine):
         self.now = datetime.now(UTC)
         self.attempts = 0
         self.changed = self.young = False
-        look, create, put = Ledger.look, Store.create, Store.put
+        look, create, put = Ledger.snapshot, Store.create, Store.put
 
         def looked(ledger: Ledger) -> Any:
             found = look(ledger)
@@ -163,7 +162,7 @@ class Team(RuleBasedStateMachine):
             put(store, name, data)
 
         self.patches = [
-            patch.object(Ledger, "look", looked),
+            patch.object(Ledger, "snapshot", looked),
             patch.object(Store, "create", created),
             patch.object(Store, "put", written),
             patch.object(deliveries, "_young", lambda written, *_: written > self.now),
@@ -275,7 +274,7 @@ class Team(RuleBasedStateMachine):
         lease.round, lease.chunk = int(env["TIDEMILL_ROUND"]), lambda round_: fake.array.chunks[child]  # type: ignore
         if self.ledger.is_cancelled(lease.round):
             raise KilledError
-        run = ChunkRun(WorkersJob(self.pipeline.store, lease), lease)
+        run = ChunkRun(LeasedJob(self.pipeline.store, lease), lease)
         run.open(1)
         if run.settled:
             return

@@ -15,14 +15,14 @@ from tests.unit.test_worker_loop import Interrupted, worker_of
 from tidemill.descriptor import WorkerExit
 from tidemill.job import CostLimit
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
-from tidemill.ledger.names import Place
+from tidemill.ledger.names import ChunkKey
 from tidemill.ledger.spent import spent_seconds, write_spent
 from tidemill.store import Store
 from tidemill.worker import loop, spending
 from tidemill.worker.run_item import Task
 from tidemill.worker.slots import Slot
 from tidemill.worker.spending import LOOKS, Spending, ends_job
-from tidemill.worker.stop import Why
+from tidemill.worker.stop import StopReason
 
 JOB = "t-00000000"
 HOURLY = 3600.0
@@ -53,7 +53,7 @@ def ledger() -> Ledger:
 
 def test_slots_are_added_up_while_they_are_held(ledger: Ledger):
     clock = Clock()
-    spending = Spending(ledger, Place(JOB, 0, 3), "a1-x", clock)
+    spending = Spending(ledger, ChunkKey(JOB, 0, 3), "a1-x", clock)
     clock.now += 50
     spending.holds(2)
     clock.now += 10
@@ -70,7 +70,7 @@ def test_slots_are_added_up_while_they_are_held(ledger: Ledger):
 
 def test_what_runs_for_long_is_known_to_a_half(ledger: Ledger):
     clock = Clock()
-    spending = Spending(ledger, Place(JOB, 0, 0), "a1-x", clock)
+    spending = Spending(ledger, ChunkKey(JOB, 0, 0), "a1-x", clock)
     spending.holds(1)
     written = 0.0
     for second in range(1, 20_000):
@@ -90,7 +90,7 @@ def test_every_attempt_of_every_round_counts_once(ledger: Ledger):
         (0, 1, "a2-y", 3),
         (1, 1, "a1-z", 7),
     ]:
-        write_spent(store, Place(JOB, number, chunk), attempt, seconds)
+        write_spent(store, ChunkKey(JOB, number, chunk), attempt, seconds)
     assert spent_seconds(store, JOB, 1) == 28.5
     assert spent_seconds(store, JOB, 2) == 35.5
     assert spent_seconds(store, "other-00000000", 2) == 0
@@ -126,7 +126,7 @@ def test_a_limit_is_passed_by_little_however_small_the_chunks(
 
 def test_a_chunk_that_is_a_large_part_of_the_limit_is_always_looked_at(ledger: Ledger):
     limit = CostLimit(max_usd=100, usd_per_item_hour=HOURLY)
-    write_spent(ledger.store, Place(JOB, 0, 0), "a1-x", 100)
+    write_spent(ledger.store, ChunkKey(JOB, 0, 0), "a1-x", 100)
     assert ends_job(ledger, limit, ledger.round(0), 100 / LOOKS)
     note = ledger.cancellation(0)
     assert note is not None
@@ -141,7 +141,7 @@ def test_a_chunk_that_is_a_large_part_of_the_limit_is_always_looked_at(ledger: L
 def test_what_is_finished_is_not_called_cancelled(ledger: Ledger):
     for chunk in range(2):
         ledger.commit(0, chunk, "a1-x", [Outcome(index=chunk, uri=f"u{chunk}", status="succeeded")])
-    write_spent(ledger.store, Place(JOB, 0, 0), "a1-x", 100)
+    write_spent(ledger.store, ChunkKey(JOB, 0, 0), "a1-x", 100)
     assert not ends_job(ledger, CostLimit(max_usd=100, usd_per_item_hour=HOURLY), ledger.round(0), 100)
     assert ledger.cancellation(0) is None
 
@@ -166,7 +166,7 @@ class Taken(Timed):
     def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
         slot.current = tasks[0].item.index
         self.clock.now += 10
-        self._stop(Why.NOTICE)
+        self._stop(StopReason.NOTICE)
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> None:
     Timed.clock.now = 1000.0
     made = Spending.__init__
 
-    def with_the_clock(self: Spending, ledger: Ledger, place: Place, attempt: str) -> None:
+    def with_the_clock(self: Spending, ledger: Ledger, place: ChunkKey, attempt: str) -> None:
         made(self, ledger, place, attempt, Timed.clock)
 
     monkeypatch.setattr(Spending, "__init__", with_the_clock)

@@ -77,7 +77,7 @@ class Queue(Source):
         self._taken += 1
         self.deliveries[number] += 1
         lease = Lease(job)
-        lease.attempt = f"a{self.deliveries[number]}-{number}"
+        lease.id = f"a{self.deliveries[number]}-{number}"
         lease.ack = lambda: self.open.remove((job, number))  # type: ignore[method-assign]
         lease.release = lambda: self._waiting.append((job, number))  # type: ignore[method-assign]
         self.held[number] = lease

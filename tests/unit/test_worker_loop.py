@@ -23,7 +23,7 @@ from tidemill.worker.loop import Worker
 from tidemill.worker.run_item import Task
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
-from tidemill.worker.stop import Stop, Why
+from tidemill.worker.stop import Stop, StopReason
 
 
 class Interrupted:
@@ -34,7 +34,7 @@ class Interrupted:
 
     def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
         slot.current = tasks[0].item.index
-        self._stop(Why.NOTICE)
+        self._stop(StopReason.NOTICE)
 
     def close(self, slot: Slot) -> None:
         pass
@@ -135,7 +135,7 @@ def worker_of(
 def test_a_reclaim_is_counted_however_fast_the_program_ends(loop: type[Worker], tmp_path: Path):
     with worker_of(loop, Interrupted, ["a", "b"], 2, tmp_path) as (worker, ledger):
         assert worker.run() is WorkerExit.RECLAIMED
-    past = ledger.past(0, 0)
+    past = ledger.history(0, 0)
     assert (dict(past.reclaims), dict(past.deaths)) == ({0: 1}, {})
 
 

@@ -20,7 +20,7 @@ from tidemill.worker.output import ITEM_BYTES, LINE_BYTES, TAIL_BYTES, ItemOutpu
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import Settings, child_environment
 from tidemill.worker.staging import SPARE_BYTES, Staging, file_name
-from tidemill.worker.stop import Stop, Why
+from tidemill.worker.stop import Stop, StopReason
 
 ENV = {"TIDEMILL_JOB": "t-00000000", "TIDEMILL_ROUND": "1", "TIDEMILL_ARRAY": "1", "AWS_BATCH_JOB_ID": "x:2"}
 ROUND = Round(round=1, arrays=[RoundArray(name="a", first=0, count=3), RoundArray(name="b", chunks=[9, 7, 5])])
@@ -40,7 +40,7 @@ class TestArrayLease:
         assert ArrayLease(ENV).chunk(ROUND) == 9
 
     def test_no_two_attempts_have_one_name(self):
-        assert ArrayLease(ENV).attempt != ArrayLease(ENV).attempt
+        assert ArrayLease(ENV).id != ArrayLease(ENV).id
 
     @pytest.mark.parametrize(
         "env",
@@ -269,7 +269,7 @@ def test_the_flag_keeps_its_first_reason():
     stop, woken = Stop(), []
     stop.wake = lambda: woken.append(1)
     assert not stop.wait(0)
-    stop(Why.NOTICE)
-    stop(Why.SIGNAL)
+    stop(StopReason.NOTICE)
+    stop(StopReason.SIGNAL)
     assert bool(stop)
-    assert (stop.why, woken) == (Why.NOTICE, [1])
+    assert (stop.reason, woken) == (StopReason.NOTICE, [1])

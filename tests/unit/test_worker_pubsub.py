@@ -15,7 +15,7 @@ import pytest
 from tidemill.errors import CallerError
 from tidemill.ledger import Round, RoundArray
 from tidemill.worker import google_api
-from tidemill.worker.idle import EMPTY_PULLS, Idle
+from tidemill.worker.idle import EMPTY_PULLS, IdlePolicy
 from tidemill.worker.leases import holder, pubsub
 from tidemill.worker.leases.holder import DEADLINE_SECONDS, Holder
 from tidemill.worker.leases.pubsub import PubSubLease, PubSubLeases
@@ -135,7 +135,7 @@ class TestLease:
         assert said == [("A", True), ("A", False)]
 
     def test_no_two_attempts_have_one_name(self):
-        assert self.settled()[0].attempt != self.settled()[0].attempt
+        assert self.settled()[0].id != self.settled()[0].id
 
     def test_a_chunk_that_its_round_does_not_have(self):
         with pytest.raises(CallerError, match="chunk"):
@@ -209,7 +209,7 @@ class TestLeases:
     def leases(self, clock: Clock, *answers: Any, until: float | None = None) -> tuple[PubSubLeases, Answers]:
         subscription = Answers(*answers)
         told: Any = subscription
-        return PubSubLeases(told, Idle(300, clock, until)), subscription
+        return PubSubLeases(told, IdlePolicy(300, clock, until)), subscription
 
     def test_it_leaves_only_when_nothing_is_held(self):
         clock = Clock()

@@ -25,14 +25,14 @@ from tidemill.store import Store
 from tidemill.worker import chunk as chunk_module
 from tidemill.worker import spending
 from tidemill.worker.capacity import Capacity
-from tidemill.worker.chunk import ALONE_AFTER, HEARTBEAT_SECONDS, ChunkRun, Job
+from tidemill.worker.chunk import ALONE_AFTER, HEARTBEAT_SECONDS, ChunkRun, LeasedJob
 from tidemill.worker.code import InstallError
 from tidemill.worker.jobs import KEPT_JOBS
 from tidemill.worker.loop import Worker
 from tidemill.worker.run_item import Task
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
-from tidemill.worker.stop import JobStop, Stop, Why
+from tidemill.worker.stop import JobStop, Stop, StopReason
 
 
 class Lease:
@@ -42,7 +42,7 @@ class Lease:
         self.job, self.round, self._chunk = job.spec.job, number, chunk
         self.job_sha256: str | None = job.job_sha256
         self.round_sha256: str | None = job.rounds[number]
-        self.attempt, self.delivery = f"a1-{id(self):x}", 1
+        self.id, self.delivery = f"a1-{id(self):x}", 1
         self.backend: dict[str, Any] = {}
         self.ended: list[str] = []
 
@@ -207,7 +207,7 @@ class TestJobs:
         assert broken.ledger.is_cancelled(0)
         assert [job for job, _ in runs.ran] == [broken.spec.job] * START_FAILURES + [other.spec.job]
         assert broken.ledger.done_chunks(0) == set()
-        assert not broken.ledger.past(0, 0).careful
+        assert not broken.ledger.history(0, 0).careful
 
     def test_one_that_passes_its_limit_ends_alone_while_an_item_runs(
         self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch
@@ -380,7 +380,7 @@ class TestTheMachinesEnd:
         assert (source.given[0].ended, source.stopped) == (["release"], True)
         assert runs.ran == [(job.spec.job, 0)]
         assert sorted(job.ledger.progress(0, 0)) == [0]
-        past = job.ledger.past(0, 0)
+        past = job.ledger.history(0, 0)
         assert (past.careful, dict(past.deaths), dict(past.reclaims)) == (False, {}, {})
 
 
@@ -399,13 +399,13 @@ class TestDrain:
 
         def run(task: Task) -> None:
             if running.wait() == 0:
-                stop(Why.NOTICE)
+                stop(StopReason.NOTICE)
             assert task.stop.wait(60)
 
         source = Source(*(Lease(job) for job in jobs), endless=True)
         assert serve(source, Runs(run), stop=stop).run() is WorkerExit.RECLAIMED
         assert [lease.ended for lease in source.given] == [["release"]] * 8
-        assert [dict(job.ledger.past(0, 0).reclaims) for job in jobs] == [{0: 1}] * 8
+        assert [dict(job.ledger.history(0, 0).reclaims) for job in jobs] == [{0: 1}] * 8
 
 
 class TestLeasingAhead:
@@ -424,9 +424,9 @@ class TestHeartbeat:
     def run_of(self, store: Store, *, heartbeat: bool) -> tuple[Submitted, ChunkRun, str]:
         job = Submitted(store, 2)
         lease = Lease(job)
-        run = ChunkRun(Job(store, lease), lease, many_jobs=heartbeat)
+        run = ChunkRun(LeasedJob(store, lease), lease, many_jobs=heartbeat)
         run.open(1)
-        return job, run, f"{names.attempts(names.Place(job.spec.job, 0, 0))}/{lease.attempt}"
+        return job, run, f"{names.attempts(names.ChunkKey(job.spec.job, 0, 0))}/{lease.id}"
 
     def test_it_is_written_once_a_minute(self, store: Store, monkeypatch: pytest.MonkeyPatch):
         now = [1000.0]
@@ -442,7 +442,7 @@ class TestHeartbeat:
         assert 8 <= written.count(name) <= 10
         assert is_alive(json.loads(store.get(name)))
         # Whoever gets the chunk meanwhile blames nobody.
-        past = job.ledger.past(0, 0)
+        past = job.ledger.history(0, 0)
         assert (past.attempts, past.careful, dict(past.deaths)) == (1, False, {})
 
     def test_without_it_a_marker_is_written_when_it_changes(self, store: Store, monkeypatch: pytest.MonkeyPatch):
@@ -455,7 +455,7 @@ class TestHeartbeat:
             now[0] += 100
             run.save_if_due()
         assert store.get(name) == before
-        past = job.ledger.past(0, 0)
+        past = job.ledger.history(0, 0)
         assert (past.careful, dict(past.suspected), dict(past.deaths)) == (True, {0: 1}, {})
 
     @pytest.mark.parametrize(
@@ -480,13 +480,13 @@ class TestJobStop:
         worker = Stop()
         one, other = JobStop(worker), JobStop(worker)
         assert not one.wait(0.01)
-        one(Why.CANCELLED)
+        one(StopReason.CANCELLED)
         assert (bool(one), one.raised, bool(other), bool(worker)) == (True, True, False, False)
         assert one.wait(60)
 
     def test_the_worker_ends_all(self):
         worker = Stop()
         one = JobStop(worker)
-        worker(Why.NOTICE)
+        worker(StopReason.NOTICE)
         assert (bool(one), one.raised) == (True, False)
         assert one.wait(60)

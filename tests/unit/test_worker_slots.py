@@ -8,7 +8,7 @@ import pytest
 
 from tidemill.descriptor import Resources
 from tidemill.worker.capacity import Capacity
-from tidemill.worker.slots import Room, Slot
+from tidemill.worker.slots import Slot, SlotPool
 
 MACHINE = Capacity(4.0, 8192 + 96)
 ONE = Resources(cpus=1, memory_mib=1024)
@@ -20,8 +20,10 @@ class Loaded:
     def __init__(self) -> None:
         self.closed: list[int] = []
 
-    def room(self, of: int | Capacity) -> Room:
-        return Room(of, lambda number: Slot(number, Path("unused")), lambda slot: self.closed.append(slot.number), 96)
+    def room(self, of: int | Capacity) -> SlotPool:
+        return SlotPool(
+            of, lambda number: Slot(number, Path("unused")), lambda slot: self.closed.append(slot.number), 96
+        )
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def loaded() -> Loaded:
     return Loaded()
 
 
-def taken(room: Room, job: str, item: Resources, at_most: int = 100) -> list[Slot]:
+def taken(room: SlotPool, job: str, item: Resources, at_most: int = 100) -> list[Slot]:
     slots = []
     while len(slots) < at_most and (slot := room.take(job, item)):
         slots.append(slot)

@@ -178,7 +178,7 @@ class TestDeath:
         deaths, worker = 0, job.start()
         while self.item_or_end(worker, running):
             # The neighbour is in flight by now, if it may be.
-            until(lambda deaths=deaths: job.ledger.past(0, 0).attempts == deaths + 1, "the marker")
+            until(lambda deaths=deaths: job.ledger.history(0, 0).attempts == deaths + 1, "the marker")
             self.kill(job, worker, running)
             deaths += 1
             worker = job.start(delivery=deaths + 1)
@@ -235,7 +235,7 @@ class TestStopped:
         worker.send_signal(signal.SIGTERM)
         assert ran(worker).code == WorkerExit.STOPPED
         assert drained(job) == []
-        assert not job.ledger.past(0, 0).careful
+        assert not job.ledger.history(0, 0).careful
 
     @pytest.mark.parametrize(
         "change",

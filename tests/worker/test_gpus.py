@@ -104,7 +104,7 @@ def test_an_image_without_nvidia_smi_loses_nothing_but_the_figures(team, asked):
 
 def test_a_driver_that_does_not_answer_is_asked_no_more(tmp_path, monkeypatch):
     said, calls = [], []
-    monkeypatch.setattr(gpus, "say", lambda *words: said.append(words))
+    monkeypatch.setattr(gpus, "log", lambda *words: said.append(words))
 
     def fail(command, env, seconds):
         calls.append(command)

@@ -13,7 +13,7 @@ from tidemill.client.limit import ends_when_reached
 from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Look, Round, RoundArray
+from tidemill.ledger import Ledger, Round, RoundArray, Snapshot
 from tidemill.ledger import names as stored
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _sha256(ledger: Ledger, name: str) -> str:
 
 
 def reconcile(
-    spec: JobSpec, backend: Backend, known: Sequence[ArrayState], look: Look, patient: bool = True
+    spec: JobSpec, backend: Backend, known: Sequence[ArrayState], snapshot: Snapshot, patient: bool = True
 ) -> Deliveries:
     """Compare what was enqueued with what is done and what the cloud knows.
 
@@ -178,14 +178,14 @@ def reconcile(
             states[name] = states.get(name, 0) + count
     waits = next((state.reason for state in known if state.reason and not state.ended), None)
     outstanding = any(not state.ended for state in known)
-    if look.counts.cancelled:
+    if snapshot.counts.cancelled:
         return Deliveries(states, outstanding=outstanding, reason=waits)
-    if not look.rounds:
+    if not snapshot.rounds:
         lost = [] if _young(spec.created_at, grace) else list(range(spec.chunks_total))
         return Deliveries(states, lost, not lost, "its submit did not get as far as enqueueing")
     given_up: dict[int, _GivenUp] = {}
     on_its_way = False
-    for round_ in look.rounds:
+    for round_ in snapshot.rounds:
         young = _young(round_.created_at, grace)
         for array in round_.arrays:
             state = by_name.get(array.name)
@@ -196,16 +196,16 @@ def reconcile(
                 on_its_way = True
             else:
                 given_up |= dict.fromkeys(_chunks_given_up(array, state, backend), _GivenUp(round_.round, array, state))
-    lost = sorted(chunk for chunk in given_up if chunk in look.waiting)
+    lost = sorted(chunk for chunk in given_up if chunk in snapshot.waiting)
     why = given_up[lost[0]].why(lost[0], backend) if lost and patient else waits
     return Deliveries(states, lost, outstanding or on_its_way, why, on_its_way=on_its_way)
 
 
-def from_store(pipeline: Pipeline, ledger: Ledger, spec: JobSpec, seen: Deliveries, look: Look) -> Deliveries:
+def from_store(pipeline: Pipeline, ledger: Ledger, spec: JobSpec, seen: Deliveries, snapshot: Snapshot) -> Deliveries:
     """Deliveries of a queue that does not count children: what a worker has written of lately runs, the rest waits."""
-    if look.counts.cancelled:
+    if snapshot.counts.cancelled:
         return replace(seen, outstanding=False)
-    open_, newest = look.waiting.difference(seen.lost), newest_rounds(look)
+    open_, newest = snapshot.waiting.difference(seen.lost), newest_rounds(snapshot)
     rounds, now = {newest[chunk] for chunk in open_ if chunk in newest}, pipeline.backend.now()
     held = {number: ledger.beating_chunks(number, now) for number in rounds}
     running = sum(chunk in held.get(newest.get(chunk, -1), ()) for chunk in open_)
@@ -215,9 +215,9 @@ def from_store(pipeline: Pipeline, ledger: Ledger, spec: JobSpec, seen: Deliveri
     return replace(seen, states=states, outstanding=bool(open_), dead=sorted(dead))
 
 
-def newest_rounds(look: Look) -> dict[int, int]:
+def newest_rounds(snapshot: Snapshot) -> dict[int, int]:
     """By chunk: the newest round that enqueued it, to which it belongs."""
-    return {chunk: round_.round for round_ in look.rounds for array in round_.arrays for chunk in array.all()}
+    return {chunk: round_.round for round_ in snapshot.rounds for array in round_.arrays for chunk in array.all()}
 
 
 def _young(written: datetime, grace_seconds: float) -> bool:

@@ -146,7 +146,7 @@ def _seconds(pipeline: Pipeline, given: float | None, like: Job | None) -> float
     if like is None:
         raise CallerError("item_seconds is not given. State how long an item takes, or name a job to learn it from.")
     ledger = Ledger(pipeline.store, like.id)
-    ran, _ = read_sample(ledger, ledger.look())
+    ran, _ = read_sample(ledger, ledger.snapshot())
     if not ran:
         raise CallerError(f"like is {like.id!r}, of which no item has run yet. Wait for one, or state item_seconds.")
     return sum(outcome.wall_seconds for outcome in ran) / len(ran)

@@ -22,7 +22,7 @@ from tidemill.client.status import Chunks, State, Status, Summary, items_a_secon
 from tidemill.code import pack, upload
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreMissingError
 from tidemill.job import JOB_PATTERN, NAME_PATTERN, JobSpec
-from tidemill.ledger import Counts, Ledger, Look, Outcome
+from tidemill.ledger import Counts, Ledger, Outcome, Snapshot
 from tidemill.ledger.rounds import round_of
 
 if TYPE_CHECKING:
@@ -141,21 +141,21 @@ class Job:
         """
         there = self.spec.queue in self._pipeline.descriptor.queues
         known = self._known() if there else []
-        look = self._ledger.look()
-        taken = sample(self._ledger, look, self.spec.resources) if consumption else None
-        if look.counts.finished:
-            return self._status(look, Deliveries(), "finished", taken)
+        snapshot = self._ledger.snapshot()
+        taken = sample(self._ledger, snapshot, self.spec.resources) if consumption else None
+        if snapshot.counts.finished:
+            return self._status(snapshot, Deliveries(), "finished", taken)
         queue_of(self._pipeline, self.spec)
-        deliveries = reconcile(self.spec, self._pipeline.backend, known, look)
+        deliveries = reconcile(self.spec, self._pipeline.backend, known, snapshot)
         if not self._pipeline.backend.sees_children:
-            deliveries = from_store(self._pipeline, self._ledger, self.spec, deliveries, look)
+            deliveries = from_store(self._pipeline, self._ledger, self.spec, deliveries, snapshot)
         active = deliveries.states.get("running", 0) + deliveries.states.get("starting", 0)
         state: State = "running" if active else "waiting"
-        if look.counts.cancelled and not deliveries.outstanding:
+        if snapshot.counts.cancelled and not deliveries.outstanding:
             state = "cancelled"
         elif not deliveries.outstanding and deliveries.lost:
             state = "lost"
-        return self._status(look, deliveries, state, taken, fleet=consumption)
+        return self._status(snapshot, deliveries, state, taken, fleet=consumption)
 
     def _known(self) -> list[ArrayState]:
         """What the queue still knows of the job's arrays."""
@@ -163,14 +163,14 @@ class Job:
 
     def _status(
         self,
-        look: Look,
+        snapshot: Snapshot,
         deliveries: Deliveries,
         state: State,
         taken: Consumption | None,
         fleet: bool = False,
     ) -> Status:
-        counts = look.counts
-        rate = items_a_second(look, self._ledger.index()) if state in ("running", "waiting") else None
+        counts = snapshot.counts
+        rate = items_a_second(snapshot, self._ledger.index()) if state in ("running", "waiting") else None
         status = Status(
             job=self.id,
             state=state,
@@ -196,19 +196,19 @@ class Job:
             consumption=taken,
             suggestion=suggestion(taken) if taken and self._pipeline.descriptor.cloud != "local" else None,
             fleet_errors=fleet_words(self._pipeline, self.spec.queue) if fleet else [],
-            note=self._note(look, deliveries, state, fleet),
+            note=self._note(snapshot, deliveries, state, fleet),
             run_command=self.run_command if state == "lost" else None,
-            again=look.again,
-            spent=spent_of(self._ledger, self.spec, look.rounds),
+            again=snapshot.again,
+            spent=spent_of(self._ledger, self.spec, snapshot.rounds),
         )
         ended, items = status.progress
         return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status
 
-    def _note(self, look: Look, deliveries: Deliveries, state: State, fleet: bool) -> str | None:
+    def _note(self, snapshot: Snapshot, deliveries: Deliveries, state: State, fleet: bool) -> str | None:
         """The most urgent thing that a person should know. What keeps machines from coming is said once: with the rest
         of the `fleet`, where that is shown."""
-        counts = look.counts
-        if said := look.cancellation:
+        counts = snapshot.counts
+        if said := snapshot.cancellation:
             return _cancelled_words(said.get("by"), said.get("reason", ""))
         if counts.start_failures:
             texts = self._ledger.start_failures(counts.rounds - 1) or [""]
@@ -470,11 +470,11 @@ class _Repairs:
     def enqueue(self, status: Status) -> None:
         """Enqueue what a status calls lost, if that still holds. Of all who watch, one gets to do it: whoever finds
         that there has been another round since looks again."""
-        job, look = self._job, self._job._ledger.look()
-        lost = [chunk for chunk in status.chunks.lost if chunk in look.waiting]
-        if look.counts.rounds != status.rounds or look.counts.cancelled or not lost:
+        job, snapshot = self._job, self._job._ledger.snapshot()
+        lost = [chunk for chunk in status.chunks.lost if chunk in snapshot.waiting]
+        if snapshot.counts.rounds != status.rounds or snapshot.counts.cancelled or not lost:
             return
-        sent = send_again(job._pipeline, job.spec, look, lost)
+        sent = send_again(job._pipeline, job.spec, snapshot, lost)
         if sent is None:
             return
         self._fruitless = 1 if status.chunks.done > self._done else self._fruitless + 1

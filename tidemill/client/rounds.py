@@ -13,7 +13,7 @@ from tidemill.client.deliveries import definition_of, enqueue, newest_rounds, qu
 from tidemill.client.limit import check_left
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Look, Round
+from tidemill.ledger import Ledger, Round, Snapshot
 
 if TYPE_CHECKING:
     from tidemill.client.pipeline import Pipeline
@@ -87,12 +87,12 @@ def resume(pipeline: Pipeline, spec: JobSpec, max_usd: float | None = None) -> S
         limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
         return _send_first(pipeline, ledger, spec, limit)
     while True:
-        look, missing = _look_for_missing(pipeline, ledger, spec)
+        snapshot, missing = _look_for_missing(pipeline, ledger, spec)
         if not missing:
-            note = None if look.counts.finished else "everything that is not done is still enqueued"
+            note = None if snapshot.counts.finished else "everything that is not done is still enqueued"
             return Sent(spec.job, note=note)
         limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
-        if sent := send_again(pipeline, spec, look, missing, limit):
+        if sent := send_again(pipeline, spec, snapshot, missing, limit):
             return sent
 
 
@@ -103,7 +103,7 @@ def _send_first(pipeline: Pipeline, ledger: Ledger, spec: JobSpec, max_usd: floa
     return Sent(spec.job, 0, spec.chunks_total, spec.items_total, enqueue(pipeline, spec, first))
 
 
-def _look_for_missing(pipeline: Pipeline, ledger: Ledger, spec: JobSpec) -> tuple[Look, list[int]]:
+def _look_for_missing(pipeline: Pipeline, ledger: Ledger, spec: JobSpec) -> tuple[Snapshot, list[int]]:
     """Chunks that nobody will deliver, and the look that says so.
 
     The queue is asked first, so the look may show a round that somebody enqueues right now, or that a listing of the
@@ -111,28 +111,28 @@ def _look_for_missing(pipeline: Pipeline, ledger: Ledger, spec: JobSpec) -> tupl
     """
     while True:
         known = pipeline.backend.describe(queue_of(pipeline, spec), f"{spec.job}-r")
-        look = ledger.look()
-        if look.counts.cancelled:
-            return look, sorted(look.waiting)
+        snapshot = ledger.snapshot()
+        if snapshot.counts.cancelled:
+            return snapshot, sorted(snapshot.waiting)
         if getattr(pipeline.backend, "local", False):
             # What is enqueued stays so until a run works on it.
-            return look, []
-        seen = reconcile(spec, pipeline.backend, known, look, patient=False)
+            return snapshot, []
+        seen = reconcile(spec, pipeline.backend, known, snapshot, patient=False)
         if not seen.on_its_way:
-            return look, seen.lost
+            return snapshot, seen.lost
         time.sleep(LOOK_SECONDS)
 
 
 def send_again(
-    pipeline: Pipeline, spec: JobSpec, look: Look, chunks: Sequence[int], max_usd: float | None = None
+    pipeline: Pipeline, spec: JobSpec, snapshot: Snapshot, chunks: Sequence[int], max_usd: float | None = None
 ) -> Sent | None:
     """Enqueue chunks that were not done as a new round: the same items of each that were to run. None, and nothing is
     enqueued, when there has been another round since the look."""
-    if not look.rounds:
+    if not snapshot.rounds:
         return resume(pipeline, spec)
     items: dict[int, list[int]] = {}
     before: dict[int, int] = {}
-    for round_ in look.rounds:
+    for round_ in snapshot.rounds:
         for array in round_.arrays:
             for chunk in array.all():
                 items.pop(chunk, None)
@@ -141,13 +141,13 @@ def send_again(
                     items[chunk], before[chunk] = some, round_.had_failed(chunk)
     wanted = set(chunks)
     plan = _Plan(
-        len(look.rounds),
+        len(snapshot.rounds),
         sorted(wanted),
         {chunk: some for chunk, some in items.items() if chunk in wanted},
         {chunk: count for chunk, count in before.items() if chunk in wanted},
-        look.counts.cancelled,
+        snapshot.counts.cancelled,
     )
-    newest = look.rounds[-1]
+    newest = snapshot.rounds[-1]
     limit = max_usd or newest.max_usd
     return _send(pipeline, spec, plan, definition=newest.definition, code=newest.code, max_usd=limit)
 
@@ -176,28 +176,28 @@ def retry(
     queue_of(pipeline, spec)
     wanted = None if items is None else _by_chunk(ledger, spec, items)
     while True:
-        look = ledger.look()
-        plan, note = _plan_retry(ledger, spec, look, wanted)
+        snapshot = ledger.snapshot()
+        plan, note = _plan_retry(ledger, spec, snapshot, wanted)
         if not plan.chunks:
             return Sent(spec.job, note=note)
         limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
         # A new image may be what mends the failures: a retry runs with today's.
-        fields = {"definition": definition_of(pipeline, spec), "code": code or look.rounds[-1].code}
+        fields = {"definition": definition_of(pipeline, spec), "code": code or snapshot.rounds[-1].code}
         if sent := _send(pipeline, spec, plan, **fields, max_usd=limit):
             return replace(sent, note=note)
 
 
 def _plan_retry(
-    ledger: Ledger, spec: JobSpec, look: Look, wanted: Mapping[int, list[int]] | None
+    ledger: Ledger, spec: JobSpec, snapshot: Snapshot, wanted: Mapping[int, list[int]] | None
 ) -> tuple[_Plan, str | None]:
     """The round of a retry, and why it is less than was asked for."""
-    chunks = sorted(wanted if wanted is not None else look.failed)
-    underway = [chunk for chunk in chunks if chunk in look.waiting]
-    if wanted and underway and not look.counts.cancelled:
+    chunks = sorted(wanted if wanted is not None else snapshot.failed)
+    underway = [chunk for chunk in chunks if chunk in snapshot.waiting]
+    if wanted and underway and not snapshot.counts.cancelled:
         first = wanted[underway[0]][0]
         raise CallerError(f"Item {first} has no outcome yet: it still runs. `tidemill wait {spec.job}` first.")
-    plan = _plan(ledger, look, [chunk for chunk in chunks if chunk not in look.waiting], wanted)
-    state = "were cancelled while they ran again: resume" if look.counts.cancelled else "run again already"
+    plan = _plan(ledger, snapshot, [chunk for chunk in chunks if chunk not in snapshot.waiting], wanted)
+    state = "were cancelled while they ran again: resume" if snapshot.counts.cancelled else "run again already"
     return plan, f"failed items of {len(underway)} chunks {state}" if underway else None
 
 
@@ -207,18 +207,20 @@ def retry_dead(pipeline: Pipeline, spec: JobSpec) -> Sent:
     A letter whose chunk is done, or was enqueued again since, is only thrown away.
     """
     ledger = Ledger(pipeline.store, spec.job, spec.manifest)
-    look = ledger.look()
+    snapshot = ledger.snapshot()
     letters = pipeline.backend.dead_letters(queue_of(pipeline, spec), spec.job)
-    if look.counts.cancelled or not letters:
-        return Sent(spec.job, note="it is cancelled" if look.counts.cancelled else "there are no dead letters of it")
-    newest = newest_rounds(look)
-    wanted = {one.chunk for one in letters if one.chunk in look.waiting and newest[one.chunk] == one.round}
+    if snapshot.counts.cancelled or not letters:
+        return Sent(
+            spec.job, note="it is cancelled" if snapshot.counts.cancelled else "there are no dead letters of it"
+        )
+    newest = newest_rounds(snapshot)
+    wanted = {one.chunk for one in letters if one.chunk in snapshot.waiting and newest[one.chunk] == one.round}
     stale = _forget_dead(pipeline, spec, {letter.chunk for letter in letters} - wanted)
     note = f"{stale} dead letters of chunks that need them no more were thrown away" if stale else None
     if not wanted:
         return Sent(spec.job, note=note)
     limit = check_left(ledger, spec, None, f"retry {spec.job} --failed")
-    sent = send_again(pipeline, spec, look, sorted(wanted), limit)
+    sent = send_again(pipeline, spec, snapshot, sorted(wanted), limit)
     return replace(sent, note=note) if sent else Sent(spec.job, note="somebody else enqueues them right now")
 
 
@@ -233,9 +235,9 @@ def _by_chunk(ledger: Ledger, spec: JobSpec, items: Collection[int]) -> dict[int
     return found
 
 
-def _plan(ledger: Ledger, look: Look, chunks: Sequence[int], wanted: Mapping[int, list[int]] | None) -> _Plan:
+def _plan(ledger: Ledger, snapshot: Snapshot, chunks: Sequence[int], wanted: Mapping[int, list[int]] | None) -> _Plan:
     """Read the records of the chunks and choose their items."""
-    rounds = {chunk: [number for number, done in look.done.items() if chunk in done] for chunk in chunks}
+    rounds = {chunk: [number for number, done in snapshot.done.items() if chunk in done] for chunk in chunks}
     some: dict[int, list[int]] = {}
     before: dict[int, int] = {}
     kept: list[int] = []
@@ -252,7 +254,7 @@ def _plan(ledger: Ledger, look: Look, chunks: Sequence[int], wanted: Mapping[int
             if len(chosen) < ledger.index().size(chunk):
                 some[chunk] = chosen
                 before[chunk] = len(failed.intersection(chosen))
-    return _Plan(len(look.rounds), kept, some, before, look.counts.cancelled)
+    return _Plan(len(snapshot.rounds), kept, some, before, snapshot.counts.cancelled)
 
 
 def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, **fields: Any) -> Sent | None:

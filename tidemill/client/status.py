@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from tidemill.client.consumption import Consumption
 from tidemill.client.limit import Spent
 from tidemill.job import JobSpec
-from tidemill.ledger import Again, Ledger, Look
+from tidemill.ledger import Again, Ledger, Snapshot
 from tidemill.manifest import ManifestIndex
 
 State = Literal["waiting", "running", "finished", "cancelled", "lost"]
@@ -162,10 +162,12 @@ def _some(chunks: Sequence[int]) -> str:
     return f"(chunks {', '.join(map(str, chunks[:10]))}{', ...' if len(chunks) > 10 else ''})"
 
 
-def items_a_second(look: Look, index: ManifestIndex) -> float | None:
+def items_a_second(snapshot: Snapshot, index: ManifestIndex) -> float | None:
     """The speed of the last ten minutes, from the times of records; None when too few ended."""
-    rounds = {round_.round: round_ for round_ in look.rounds}
-    records = sorted((at, rounds[r].size(chunk, index)) for r, done in look.done.items() for chunk, at in done.items())
+    rounds = {round_.round: round_ for round_ in snapshot.rounds}
+    records = sorted(
+        (at, rounds[r].size(chunk, index)) for r, done in snapshot.done.items() for chunk, at in done.items()
+    )
     now = time.time()
     recent = [(at, size) for at, size in records if at >= now - SPEED_SECONDS]
     # What ended first began before the time that is looked at, unless something ended before that.

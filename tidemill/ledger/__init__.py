@@ -1,22 +1,22 @@
 """What became of a job: rounds, attempts, progress, outcomes. Everything is in the job store; nothing else is asked."""
 
-from tidemill.ledger.attempts import MarkerWriter, Past
+from tidemill.ledger.attempts import History, MarkerWriter
 from tidemill.ledger.ledger import Commit, Ledger
-from tidemill.ledger.look import Again, Counts, Look
 from tidemill.ledger.records import Header, Outcome, Record
 from tidemill.ledger.rounds import Round, RoundArray
+from tidemill.ledger.snapshot import Again, Counts, Snapshot
 
 __all__ = [
     "Again",
     "Commit",
     "Counts",
     "Header",
+    "History",
     "Ledger",
-    "Look",
     "MarkerWriter",
     "Outcome",
-    "Past",
     "Record",
     "Round",
     "RoundArray",
+    "Snapshot",
 ]

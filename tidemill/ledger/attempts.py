@@ -35,7 +35,7 @@ REST_SECONDS = 1.1
 
 
 @dataclass
-class Past:
+class History:
     """What earlier attempts on a chunk tell."""
 
     attempts: int = 0
@@ -56,7 +56,7 @@ class Past:
         return {item for item, count in self.deaths.items() if count >= POISON_ATTEMPTS}
 
 
-def read_past(store: Store, places: Iterable[names.Place]) -> Past:
+def read_history(store: Store, keys: Iterable[names.ChunkKey]) -> History:
     """What earlier attempts on a chunk left.
 
     Args:
@@ -66,10 +66,10 @@ def read_past(store: Store, places: Iterable[names.Place]) -> Past:
     Raises:
         DamagedError: A marker cannot be decoded.
     """
-    past = Past()
-    for place in places:
+    history = History()
+    for key in keys:
         newest: dict[str, dict[str, Any]] = {}
-        for name in store.list(names.attempts(place)):
+        for name in store.list(names.attempts(key)):
             data = store.find(name)
             if data is None:
                 continue
@@ -77,25 +77,25 @@ def read_past(store: Store, places: Iterable[names.Place]) -> Past:
                 marker, attempt = json.loads(data), names.attempt_of(name)
                 if attempt not in newest or marker.get("writes", 0) > newest[attempt].get("writes", 0):
                     newest[attempt] = marker
-        with decoding(store.uri_of(names.attempts(place))):
+        with decoding(store.uri_of(names.attempts(key))):
             for marker in newest.values():
-                past.attempts += 1
-                _count(past, marker, store, place)
-    return past
+                history.attempts += 1
+                _count(history, marker, store, key)
+    return history
 
 
-def _count(past: Past, marker: dict[str, Any], store: Store, place: names.Place) -> None:
+def _count(history: History, marker: dict[str, Any], store: Store, key: names.ChunkKey) -> None:
     in_flight, ended = marker.get("in_flight", []), marker.get("ended")
     if ended == "broke":
-        past.deaths.update(in_flight)
-        past.errors.update({int(item): text for item, text in marker.get("errors", {}).items()})
-    elif ended == "drained" or (ended is None and store.exists(names.drained(place, marker["attempt"]))):
-        past.reclaims.update(in_flight)
+        history.deaths.update(in_flight)
+        history.errors.update({int(item): text for item, text in marker.get("errors", {}).items()})
+    elif ended == "drained" or (ended is None and store.exists(names.drained(key, marker["attempt"]))):
+        history.reclaims.update(in_flight)
     elif ended is None and in_flight and not is_alive(marker):
-        past.careful = True
-        past.suspected.update(in_flight)
+        history.careful = True
+        history.suspected.update(in_flight)
         if marker.get("alone"):
-            past.deaths.update(in_flight)
+            history.deaths.update(in_flight)
 
 
 def is_alive(marker: dict[str, Any], now: datetime | None = None) -> bool:
@@ -115,13 +115,13 @@ class MarkerWriter:
     """
 
     def __init__(
-        self, store: Store, place: names.Place, attempt: str, *, delivery: int, backend: dict[str, Any]
+        self, store: Store, key: names.ChunkKey, attempt: str, *, delivery: int, backend: dict[str, Any]
     ) -> None:
-        self._store, self._place, self.attempt = store, place, attempt
-        self._name = f"{names.attempts(place)}/{attempt}"
+        self._store, self._key, self.attempt = store, key, attempt
+        self._name = f"{names.attempts(key)}/{attempt}"
         self._written_at: list[float] = []
         self._marker: dict[str, Any] = {
-            "chunk": place.chunk,
+            "chunk": key.chunk,
             "attempt": attempt,
             "delivery": delivery,
             "started_at": _now(),
@@ -143,7 +143,7 @@ class MarkerWriter:
 
     def drained(self, in_flight: Collection[int]) -> None:
         """Say that this attempt ends by a drain, and which items it interrupts."""
-        self._store.put(names.drained(self._place, self.attempt), b"")
+        self._store.put(names.drained(self._key, self.attempt), b"")
         self._marker["ended"] = "drained"
         self.write(in_flight)
 

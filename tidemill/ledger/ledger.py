@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from tidemill.errors import DamagedError, StoreError, decoding
 from tidemill.job import JobSpec
 from tidemill.ledger import names
-from tidemill.ledger.attempts import MarkerWriter, Past, read_past
+from tidemill.ledger.attempts import History, MarkerWriter, read_history
 from tidemill.ledger.chosen import Chosen
-from tidemill.ledger.look import Counts, Look, combine, in_parts, read_names
 from tidemill.ledger.records import Header, Outcome, Record, encode_lines, parse_lines
 from tidemill.ledger.rounds import Round
+from tidemill.ledger.snapshot import Counts, Snapshot, combine, in_parts, read_names
 from tidemill.manifest import ManifestIndex
 from tidemill.store import Store
 from tidemill.version import __version__
@@ -142,15 +142,15 @@ class Ledger:
         data = self.store.find(name)
         return None if data is None else Record.decode(data, self.store.uri_of(name))
 
-    def past(self, number: int, chunk: int) -> Past:
+    def history(self, number: int, chunk: int) -> History:
         """What earlier attempts on a chunk tell: in a round, and in those that it goes on with."""
         rounds = (number, *self._goes_on_with(number, chunk))
-        return read_past(self.store, [names.Place(self.job, round_, chunk) for round_ in rounds])
+        return read_history(self.store, [names.ChunkKey(self.job, round_, chunk) for round_ in rounds])
 
     def marker(self, number: int, chunk: int, attempt: str, delivery: int, backend: dict[str, Any]) -> MarkerWriter:
         """This attempt's marker; nothing is written yet."""
         return MarkerWriter(
-            self.store, names.Place(self.job, number, chunk), attempt, delivery=delivery, backend=backend
+            self.store, names.ChunkKey(self.job, number, chunk), attempt, delivery=delivery, backend=backend
         )
 
     def progress(self, number: int, chunk: int) -> dict[int, Outcome]:
@@ -356,7 +356,7 @@ class Ledger:
         fresh = (entry.name for entry in found if entry.modified > now - ALIVE_SECONDS)
         return {int(name[len(folder) + 1 :].partition("/")[0]) for name in fresh}
 
-    def look(self) -> Look:
+    def snapshot(self) -> Snapshot:
         """What the names of a job's objects say now: no record is read."""
         with ThreadPoolExecutor(_PARALLEL) as pool, ThreadPoolExecutor(_ROUNDS_AT_ONCE) as readers:
             index, tombstone = pool.submit(self.index), pool.submit(self.store.find, names.cancelled(self.job))
@@ -368,7 +368,7 @@ class Ledger:
 
     def counts(self) -> Counts:
         """The job in numbers, from names alone."""
-        return self.look().counts
+        return self.snapshot().counts
 
     def merged(self, chunk: int, rounds: Iterable[int]) -> list[Outcome]:
         """The outcomes of a chunk in the items' order, each that of the highest of some rounds (in order) with one."""

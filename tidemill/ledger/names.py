@@ -8,7 +8,7 @@ SHARDS = "0123456789abcdef"
 """Folders of `done/` and `failed/`: the last hex digit of the chunk. They are listed side by side."""
 
 
-class Place(NamedTuple):
+class ChunkKey(NamedTuple):
     """A chunk of a round of a job."""
 
     job: str
@@ -66,9 +66,9 @@ def failed(job: str, number: int, chunk: int, count: int) -> str:
     return f"{of_round(job, number, 'failed')}/{_shard(chunk)}/{chunk}~{count}"
 
 
-def attempts(place: Place) -> str:
+def attempts(key: ChunkKey) -> str:
     """The folder of a chunk's attempts in a round."""
-    return f"{of_round(place.job, place.round, 'attempts')}/{place.chunk}"
+    return f"{of_round(key.job, key.round, 'attempts')}/{key.chunk}"
 
 
 def attempt_of(name: str) -> str:
@@ -76,10 +76,10 @@ def attempt_of(name: str) -> str:
     return name.rsplit("/", 1)[1].partition(".")[0]
 
 
-def drained(place: Place, attempt: str) -> str:
+def drained(key: ChunkKey, attempt: str) -> str:
     """The marker that says that an attempt ended by a drain. It is in a folder of its own, so that reclaims are
     counted by a listing as long as there were reclaims, not as long as there were chunks."""
-    return f"{of_round(place.job, place.round, 'drained')}/{place.chunk}~{attempt}"
+    return f"{of_round(key.job, key.round, 'drained')}/{key.chunk}~{attempt}"
 
 
 def progress(job: str, number: int, chunk: int) -> str:
@@ -87,10 +87,10 @@ def progress(job: str, number: int, chunk: int) -> str:
     return f"{of_round(job, number, 'progress')}/{chunk}"
 
 
-def spent(place: Place, attempt: str, milliseconds: int) -> str:
+def spent(key: ChunkKey, attempt: str, milliseconds: int) -> str:
     """The marker that says how long an attempt on a chunk has held its slots. The last one of an attempt counts."""
-    folder = of_round(place.job, place.round, "spent")
-    return f"{folder}/{_shard(place.chunk)}/{place.chunk}~{attempt}~{milliseconds}"
+    folder = of_round(key.job, key.round, "spent")
+    return f"{folder}/{_shard(key.chunk)}/{key.chunk}~{attempt}~{milliseconds}"
 
 
 def parse_spent(name: str) -> tuple[str, int]:

@@ -17,9 +17,9 @@ from tidemill.store import Store
 _PARALLEL = 16
 
 
-def write_spent(store: Store, place: names.Place, attempt: str, seconds: float) -> None:
+def write_spent(store: Store, key: names.ChunkKey, attempt: str, seconds: float) -> None:
     """Say how long an attempt on a chunk has held its slots so far, all slots added up."""
-    store.put(names.spent(place, attempt, round(1000 * seconds)), b"")
+    store.put(names.spent(key, attempt, round(1000 * seconds)), b"")
 
 
 def spent_seconds(store: Store, job: str, rounds: int) -> float:

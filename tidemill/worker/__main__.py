@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 from tidemill.descriptor import WorkerExit
 from tidemill.errors import CallerError, StoreError
 from tidemill.store import Store, Stores
-from tidemill.worker.alive import Alive
 from tidemill.worker.capacity import Capacity
-from tidemill.worker.consumption import adopt_orphans
-from tidemill.worker.idle import Idle
+from tidemill.worker.heartbeat import MachineHeartbeat
+from tidemill.worker.idle import IdlePolicy
 from tidemill.worker.leases import LeaseSource
 from tidemill.worker.leases.array import ArrayLeases
 from tidemill.worker.loop import Worker
 from tidemill.worker.metadata import Metadata
-from tidemill.worker.output import also_to, limit_items, say
-from tidemill.worker.reclaim import Watch
+from tidemill.worker.output import also_to, limit_items, log
+from tidemill.worker.reclaim import ReclaimWatch
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import Settings, child_environment
 from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop, Why
+from tidemill.worker.stop import Stop, StopReason
+from tidemill.worker.usage import adopt_orphans
 
 if TYPE_CHECKING:
     from tidemill.worker.cloud_log import CloudLog
@@ -43,7 +43,7 @@ the next one here."""
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Cloud:
     """Where a worker is: what its cloud gives it."""
 
     metadata: Metadata | None
@@ -60,7 +60,7 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
 
     def ended(*_: object) -> None:
         told.set()
-        stop(Why.SIGNAL)
+        stop(StopReason.SIGNAL)
 
     signal.signal(signal.SIGTERM, ended)
     signal.signal(signal.SIGINT, ended)
@@ -69,31 +69,31 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
             settings = Settings.read(env)
             limit_items(settings.item_log_kib * 1024)
             place = _on_gcp(settings, env, at_the_end) if settings.subscription else _on_aws(settings, env)
-            watch = Watch(place.metadata, stop, settings.poll_seconds)
+            watch = ReclaimWatch(place.metadata, stop, settings.poll_seconds)
             watch.start()
             if stop:
                 return _doomed(stop, told, settings)
             code = _work(settings, place, stop, env)
             watch.close()
         except CallerError as error:
-            say(str(error), "error")
+            log(str(error), "error")
             return WorkerExit.STOPPED
         except (StoreError, OSError) as error:
-            say(str(error), "error")
+            log(str(error), "error")
             return WorkerExit.STORE_UNAVAILABLE
         if watch.notice and code is WorkerExit.RECLAIMED and not settings.subscription:
             _until_not_placeable(stop, told, watch.notice.until_not_placeable(settings.drain_seconds))
         return code
 
 
-def _on_aws(settings: Settings, env: Mapping[str, str]) -> _Place:
+def _on_aws(settings: Settings, env: Mapping[str, str]) -> _Cloud:
     """A container of AWS Batch: started for one chunk."""
     from tidemill.worker.metadata.ec2 import Ec2Notice
 
-    return _Place(Ec2Notice(settings.notice) if settings.notice else None, ArrayLeases(env))
+    return _Cloud(Ec2Notice(settings.notice) if settings.notice else None, ArrayLeases(env))
 
 
-def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -> _Place:
+def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -> _Cloud:
     """A machine that serves a subscription until it has been idle for long enough."""
     from tidemill.worker.leases.pubsub import PubSubLeases
     from tidemill.worker.leases.subscription import Subscription
@@ -110,9 +110,9 @@ def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -
         at_the_end.callback(_close, written)
     life = (settings.machine_until, settings.machine_since)
     until, since = (None if at is None else at + time.monotonic() - time.time() for at in life)
-    idle = Idle(settings.idle_seconds, time.monotonic, until, since)
+    idle = IdlePolicy(settings.idle_seconds, time.monotonic, until, since)
     subscription = Subscription.of(settings.subscription or "", metadata.token if metadata else None, env)
-    return _Place(metadata, PubSubLeases(subscription, idle), idle.may_lease, name)
+    return _Cloud(metadata, PubSubLeases(subscription, idle), idle.may_lease, name)
 
 
 def _cloud_log(
@@ -132,7 +132,7 @@ def _close(log: CloudLog) -> None:
     log.close()
 
 
-def _work(settings: Settings, place: _Place, stop: Stop, env: Mapping[str, str]) -> WorkerExit:
+def _work(settings: Settings, place: _Cloud, stop: Stop, env: Mapping[str, str]) -> WorkerExit:
     adopt_orphans()
     store = Store.open(settings.store, region=settings.region)
     scratch = Scratch(settings.scratch, f"{os.getpid()}-{time.time_ns():x}", settings.cache)
@@ -150,7 +150,7 @@ def _work(settings: Settings, place: _Place, stop: Stop, env: Mapping[str, str])
             lasts=place.lasts,
             # As often in a cloud whose clock is faster.
             heartbeat_seconds=settings.alive_seconds / BEATS,
-            beat=Alive(store, place.machine, settings.alive_seconds).beat if place.machine else lambda: None,
+            beat=MachineHeartbeat(store, place.machine, settings.alive_seconds).beat if place.machine else lambda: None,
         )
         return worker.run()
     finally:
@@ -160,8 +160,8 @@ def _work(settings: Settings, place: _Place, stop: Stop, env: Mapping[str, str])
 
 def _doomed(stop: Stop, told: threading.Event, settings: Settings) -> WorkerExit:
     """The machine was already being taken back when this worker was started on it."""
-    say("this machine is being taken back; nothing is leased", why=stop.why.value if stop.why else "")
-    if stop.why is Why.NOTICE and not settings.subscription:
+    log("this machine is being taken back; nothing is leased", why=stop.reason.value if stop.reason else "")
+    if stop.reason is StopReason.NOTICE and not settings.subscription:
         told.wait(DOOMED_SECONDS)
     return WorkerExit.RECLAIMED
 
@@ -170,7 +170,7 @@ def _until_not_placeable(stop: Stop, told: threading.Event, drain_seconds: float
     """Stay until the host is no longer given work: what exits earlier makes room for its own successor."""
     left = stop.at + drain_seconds - time.monotonic()
     if left > 0:
-        say(f"drained; staying {left:.0f} s until this host is given no more work")
+        log(f"drained; staying {left:.0f} s until this host is given no more work")
         told.wait(left)
 
 

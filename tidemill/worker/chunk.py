@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from tidemill.job import PLACEHOLDERS, Item, JobSpec, fill
-from tidemill.ledger import Commit, Ledger, MarkerWriter, Outcome, Past, Round
-from tidemill.ledger.names import Place
+from tidemill.ledger import Commit, History, Ledger, MarkerWriter, Outcome, Round
+from tidemill.ledger.names import ChunkKey
 from tidemill.ledger.spent import limit_of
 from tidemill.manifest import read_chunk
 from tidemill.store import Store
@@ -31,7 +31,7 @@ ALONE_AFTER = 2
 only keeps it apart from its own chunk, so that a machine which is lost without a word costs the next one little."""
 
 
-class Job:
+class LeasedJob:
     """What a worker knows of a job in a round: read once, checked against what was enqueued.
 
     Args:
@@ -79,7 +79,7 @@ class ChunkRun:
     """
 
     def __init__(
-        self, job: Job, lease: Lease, *, many_jobs: bool = False, heartbeat_seconds: float = HEARTBEAT_SECONDS
+        self, job: LeasedJob, lease: Lease, *, many_jobs: bool = False, heartbeat_seconds: float = HEARTBEAT_SECONDS
     ) -> None:
         self.job, self.lease = job, lease
         self._heartbeat_seconds = heartbeat_seconds if many_jobs else None
@@ -100,15 +100,15 @@ class ChunkRun:
         self._marked: set[int] = set()
         self._marked_alone = False
         self._marked_at = 0.0
-        self._past = Past()
+        self._history = History()
         self._marker: MarkerWriter | None = None
         self.running: Callable[[ChunkRun], Iterable[int]] = lambda chunk: chunk.in_flight
         """Asked which items run in slots."""
         self.spending: Spending | None = None
         """What it consumes, where its job has a limit."""
         if job.limit:
-            place = Place(job.id, self._round, self.number)
-            self.spending = Spending(job.ledger, place, lease.attempt)
+            key = ChunkKey(job.id, self._round, self.number)
+            self.spending = Spending(job.ledger, key, lease.id)
         self._pace = SAVE_SECONDS if job.ledger.store.is_object_store else SAVE_SECONDS_LOCAL
         self._save_at = time.monotonic() + self._pace
 
@@ -155,9 +155,9 @@ class ChunkRun:
             self.settled = True
             return
         items = self._items()
-        self._past = ledger.past(self._round, self.number)
+        self._history = ledger.history(self._round, self.number)
         self._outcomes = ledger.carried_over(self._round, self.number)
-        if self._past.attempts:
+        if self._history.attempts:
             self._outcomes |= ledger.progress(self._round, self.number)
         for outcome in self._poisoned(items):
             self._outcomes[outcome.index] = outcome
@@ -165,13 +165,11 @@ class ChunkRun:
         # What was found out about an item outlives this delivery and this round.
         self.save()
         self.pending.extend(item for item in items if item.index not in self._outcomes)
-        self._marker = ledger.marker(
-            self._round, self.number, self.lease.attempt, self.lease.delivery, self.lease.backend
-        )
+        self._marker = ledger.marker(self._round, self.number, self.lease.id, self.lease.delivery, self.lease.backend)
         if self._heartbeat_seconds:
             self._marker.beats(self._heartbeat_seconds)
         # A careful attempt names each item before it starts. What cannot start yet is to blame for nothing.
-        self._mark({item.index for item in islice(self.pending, 0 if self._past.careful else slots)})
+        self._mark({item.index for item in islice(self.pending, 0 if self._history.careful else slots)})
 
     def _items(self) -> list[Item]:
         items = read_chunk(self.job.ledger.store, self.job.id, self.number)
@@ -182,7 +180,7 @@ class ChunkRun:
         return [item for item in items if item.index in chosen]
 
     def _poisoned(self, items: Iterable[Item]) -> Iterable[Outcome]:
-        poison = self._past.poison
+        poison = self._history.poison
         for item in items:
             if item.index in poison and item.index not in self._outcomes:
                 yield Outcome(
@@ -190,15 +188,15 @@ class ChunkRun:
                     uri=item.uri,
                     status="failed",
                     reason="poison",
-                    attempts=self._past.deaths[item.index],
-                    reclaims=self._past.reclaims[item.index],
+                    attempts=self._history.deaths[item.index],
+                    reclaims=self._history.reclaims[item.index],
                     error=self._why_poison(item.index),
                 )
 
     def _why_poison(self, index: int) -> str:
-        if text := self._past.errors.get(index):
-            return f"the worker failed on it {self._past.deaths[index]} times: {text}"
-        return f"its worker died {self._past.deaths[index]} times while it was running there alone"
+        if text := self._history.errors.get(index):
+            return f"the worker failed on it {self._history.deaths[index]} times: {text}"
+        return f"its worker died {self._history.deaths[index]} times while it was running there alone"
 
     @property
     def any_success(self) -> bool:
@@ -213,13 +211,13 @@ class ChunkRun:
         no neighbour with it, who would be suspected too."""
         if self._broken or not self.pending or not self.in_flight:
             return bool(self.pending) and not self._broken
-        suspects = self._past.suspected.keys()
+        suspects = self._history.suspected.keys()
         return self.pending[0].index not in suspects and self.in_flight.isdisjoint(suspects)
 
     @property
     def careful(self) -> bool:
         """Whether the marker names each item before it starts."""
-        return self._past.careful
+        return self._history.careful
 
     @property
     def next_alone(self) -> bool:
@@ -230,7 +228,7 @@ class ChunkRun:
     @property
     def runs_alone(self) -> bool:
         """Whether such an item runs."""
-        suspects = self.batches and self._past.suspected
+        suspects = self.batches and self._history.suspected
         return bool(suspects) and any(self._needs_machine(index) for index in self.in_flight)
 
     @property
@@ -239,7 +237,7 @@ class ChunkRun:
         return self.next_alone or self.runs_alone
 
     def _needs_machine(self, index: int) -> bool:
-        return self._past.suspected[index] >= self._alone_after
+        return self._history.suspected[index] >= self._alone_after
 
     def holds(self, slots: int) -> None:
         """So many slots run items of it from now on."""
@@ -262,11 +260,11 @@ class ChunkRun:
             count: How many at most.
             alone: Whether nothing else runs on this worker, nor will while they do.
         """
-        if self._past.careful:
+        if self._history.careful:
             count = 1
         items = [self.pending.popleft() for _ in range(min(count, len(self.pending)))]
         self.in_flight.update(item.index for item in items)
-        if self._past.careful:
+        if self._history.careful:
             self._mark(set(self.in_flight), alone=alone)
         elif not self._marked:
             # A marker that names nothing says that nobody is to blame.
@@ -294,11 +292,11 @@ class ChunkRun:
 
     def finished(self, outcome: Outcome) -> None:
         """An item has its outcome."""
-        outcome.reclaims += self._past.reclaims[outcome.index]
+        outcome.reclaims += self._history.reclaims[outcome.index]
         self.in_flight.discard(outcome.index)
         self._outcomes[outcome.index] = outcome
         self._unsaved.append(outcome)
-        if self._past.careful:
+        if self._history.careful:
             self.save()
 
     # ---- the store ----------------------------------------------------------------------------------------------
@@ -321,9 +319,7 @@ class ChunkRun:
     def save(self) -> None:
         """Write what was finished since the last time."""
         if self._unsaved:
-            self.job.ledger.write_progress(
-                self._round, self.number, self.lease.attempt, self._parts, list(self._unsaved)
-            )
+            self.job.ledger.write_progress(self._round, self.number, self.lease.id, self._parts, list(self._unsaved))
             self._parts += 1
             self._unsaved.clear()
             self.lease.progressed()
@@ -351,11 +347,11 @@ class ChunkRun:
         commit = self.job.ledger.commit(
             self._round,
             self.number,
-            self.lease.attempt,
+            self.lease.id,
             outcomes,
             worker=f"{platform.node()} tidemill/{__version__}",
             backend=self.lease.backend,
-            first=not self._past.attempts,
+            first=not self._history.attempts,
         )
         self.settled = True
         return commit

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidemill.worker.google_api import Api, ApiError
-from tidemill.worker.output import say
+from tidemill.worker.output import log
 
 PAUSE_SECONDS = 2.0
 """Between two writes: lines are sent together."""
@@ -131,7 +131,7 @@ class CloudLog:
                     self._forget(1)
                 return True
             if first:
-                say(f"log entries cannot be written to {self._name}: {error}", "warning")
+                log(f"log entries cannot be written to {self._name}: {error}", "warning")
             return False
         self._most = ENTRIES
         self._forget(len(taken))

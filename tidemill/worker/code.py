@@ -25,7 +25,7 @@ from tidemill.errors import StoreError, StoreMissingError
 from tidemill.job import JobSpec
 from tidemill.ledger.ledger import TamperedError
 from tidemill.store import Store, Stores
-from tidemill.worker.output import ItemOutput, say
+from tidemill.worker.output import ItemOutput, log
 from tidemill.worker.process import Limits, Pipes, Programs
 from tidemill.worker.scratch import remove
 from tidemill.worker.stop import Stop
@@ -181,7 +181,7 @@ class CodeCache:
         except (tarfile.TarError, zstandard.ZstdError, ValueError) as error:
             raise TamperedError(f"{self._store.uri_of(name)}, the job's code, cannot be unpacked: {error}") from None
         archive.unlink()
-        say("code unpacked", job=job, code=sha256)
+        log("code unpacked", job=job, code=sha256)
 
     # ---- packages -----------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class CodeCache:
         (part / "tmp").mkdir()
         # The image's root may be read-only, and its pip be told to install for a user.
         own = {"TMPDIR": str(part / "tmp"), "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
-        say("installing requirements.txt", job=job)
+        log("installing requirements.txt", job=job)
         pipes, output = Pipes(), ItemOutput({"job": job, "step": "install"})
         try:
             ended = self._programs.run(

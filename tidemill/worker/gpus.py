@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tidemill.worker.output import say
+from tidemill.worker.output import log
 
 SECONDS = 3.0
 """Between two samples: starting nvidia-smi costs a good part of a second on some machines."""
@@ -154,7 +154,7 @@ class GpuWatch:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             self._failures = FAILURES if program is None else self._failures + 1
             if self._failures >= FAILURES:
-                say(f"the use of GPUs is not recorded: {error}", "warning")
+                log(f"the use of GPUs is not recorded: {error}", "warning")
             return []
         return seen
 

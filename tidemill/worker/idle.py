@@ -17,7 +17,7 @@ DRAIN_SECONDS = 60.0
 """What a worker needs at its machine's end to write what is done and to give back the rest."""
 
 
-class Idle:
+class IdlePolicy:
     """What a worker knows of its own idleness, and of its machine's end.
 
     Ask `leave` only while no pull is under way: a message that is on its way here is work.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from tidemill.ledger.ledger import TamperedError
 from tidemill.store import Store
-from tidemill.worker.chunk import Job, key_of
+from tidemill.worker.chunk import LeasedJob, key_of
 from tidemill.worker.leases import Lease
 from tidemill.worker.runners import Runners
 from tidemill.worker.stop import Stop
@@ -15,7 +15,7 @@ KEPT_JOBS = 4
 """Jobs without a chunk here that are remembered, because their next chunk may come at once."""
 
 
-class Jobs:
+class JobCache:
     """The jobs that a worker knows.
 
     Args:
@@ -27,19 +27,19 @@ class Jobs:
 
     def __init__(self, store: Store, runners: Runners, base_env: Mapping[str, str], stop: Stop) -> None:
         self._store, self._runners, self._base_env, self._stop = store, runners, dict(base_env), stop
-        self._known: dict[object, Job] = {}
+        self._known: dict[object, LeasedJob] = {}
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[LeasedJob]:
         return iter(self._known.values())
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, lease: Lease) -> Job | None:
+    def find(self, lease: Lease) -> LeasedJob | None:
         """The lease's job, if it is known."""
         return self._known.get(key_of(lease))
 
-    def of(self, lease: Lease, at_work: Collection[object]) -> Job:
+    def of(self, lease: Lease, at_work: Collection[object]) -> LeasedJob:
         """The lease's job.
 
         Args:
@@ -50,17 +50,17 @@ class Jobs:
             StoreError: It is not there, or is not what was enqueued.
         """
         key = key_of(lease)
-        job = self._known.pop(key, None) or Job(self._store, lease, self._stop)
+        job = self._known.pop(key, None) or LeasedJob(self._store, lease, self._stop)
         self._known[key] = job
         for old in [other for other in self._known if other not in at_work][:-KEPT_JOBS]:
             del self._known[old]
         return job
 
-    def forget(self, job: Job) -> None:
+    def forget(self, job: LeasedJob) -> None:
         """It has ended."""
         self._known.pop(job.key, None)
 
-    def prepare(self, job: Job) -> bool:
+    def prepare(self, job: LeasedJob) -> bool:
         """Have the shipped code of a job on this machine; false when the worker was stopped meanwhile.
 
         Raises:

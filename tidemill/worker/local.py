@@ -31,16 +31,16 @@ from tidemill.descriptor import WorkerExit
 from tidemill.errors import CallerError, StoreError, decoding
 from tidemill.ledger import Ledger, names
 from tidemill.store import Store, Stores
-from tidemill.worker.consumption import adopt_orphans, die_with_parent, own_children
 from tidemill.worker.leases.local import LocalLeases, receive, send
 from tidemill.worker.loop import ERROR_CHARACTERS, Worker
-from tidemill.worker.output import also_to, say, write_to
+from tidemill.worker.output import also_to, log, write_to
 from tidemill.worker.process import GRACE_SECONDS
 from tidemill.worker.runners import PYTHON, Runners
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import child_environment
 from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop, Why
+from tidemill.worker.stop import Stop, StopReason
+from tidemill.worker.usage import adopt_orphans, die_with_parent, own_children
 
 DELIVERIES = 10
 """Of a chunk in a row without an outcome of it, as on AWS Batch; reclaims that were asked for are not counted."""
@@ -417,7 +417,7 @@ class _Keeping:
 def _work(run: Run, name: str, keeper: socket.socket) -> int:
     """A worker of a local run; see `WorkerExit` for what it returns. Its last error is told to the keeper."""
     stop, said = Stop(), [""]
-    signal.signal(signal.SIGTERM, lambda *_: stop(Why.SIGNAL))
+    signal.signal(signal.SIGTERM, lambda *_: stop(StopReason.SIGNAL))
     adopt_orphans()
 
     def note(lines: list[tuple[dict[str, Any], int]]) -> None:
@@ -451,13 +451,13 @@ def _serve(run: Run, name: str, keeper: socket.socket, stop: Stop) -> int:
             staging.close()
             scratch.close()
     except CallerError as error:
-        say(str(error), "error")
+        log(str(error), "error")
         return WorkerExit.STOPPED
     except (StoreError, OSError) as error:
-        say(str(error), "error")
+        log(str(error), "error")
         return WorkerExit.STORE_UNAVAILABLE
     except Exception as error:
-        say(f"{type(error).__name__}: {error}", "error", traceback=traceback.format_exc())
+        log(f"{type(error).__name__}: {error}", "error", traceback=traceback.format_exc())
         return 1
 
 

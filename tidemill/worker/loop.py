@@ -30,17 +30,17 @@ from tidemill.ledger import Ledger, Outcome, names
 from tidemill.ledger.ledger import TamperedError, UnreadableError
 from tidemill.store import Store
 from tidemill.worker.capacity import Capacity
-from tidemill.worker.chunk import HEARTBEAT_SECONDS, ChunkRun, Job
-from tidemill.worker.jobs import Jobs
+from tidemill.worker.chunk import HEARTBEAT_SECONDS, ChunkRun, LeasedJob
+from tidemill.worker.jobs import JobCache
 from tidemill.worker.leases import Lease, LeaseSource
-from tidemill.worker.output import say
+from tidemill.worker.output import log
 from tidemill.worker.process import GRACE_SECONDS
 from tidemill.worker.run_item import WORKER_MIB, Task
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
-from tidemill.worker.slots import Room, Slot
+from tidemill.worker.slots import Slot, SlotPool
 from tidemill.worker.spending import ends_job
-from tidemill.worker.stop import Stop, Why
+from tidemill.worker.stop import Stop, StopReason
 
 TICK_SECONDS = 0.1
 BATCH_SECONDS = 0.1
@@ -95,9 +95,9 @@ class Worker:
         self._store, self._source, self._runners, self._scratch, self._stop = store, source, runners, scratch, stop
         self._lasts, self._beat, self._heartbeat_seconds = lasts, beat, heartbeat_seconds
         of = capacity or slots
-        self._room = Room(of, self._slot, runners.close, WORKER_MIB) if of else None
+        self._room = SlotPool(of, self._slot, runners.close, WORKER_MIB) if of else None
         self._outcomes: deque[tuple[ChunkRun, Outcome]] = deque()
-        self._jobs = Jobs(store, runners, base_env, stop)
+        self._jobs = JobCache(store, runners, base_env, stop)
         self._chunks: list[ChunkRun] = []
         self._events: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
         # A thread is made when an item finds none free.
@@ -118,11 +118,11 @@ class Worker:
             self._finish()
             done = not self._stop or (not self._chunks and self._source.exhausted and self._settled)
         except (TamperedError, UnreadableError, DamagedError, CallerError) as error:
-            say(str(error), "error")
+            log(str(error), "error")
             self._abandon("refused")
             return WorkerExit.STOPPED
         except StoreError as error:
-            say(str(error), "error")
+            log(str(error), "error")
             self._abandon("store")
             return WorkerExit.STORE_UNAVAILABLE
         finally:
@@ -177,7 +177,7 @@ class Worker:
             if not self._source.many_jobs:
                 raise
             # A machine with a newer worker may read it; without any, it ends in the dead letters.
-            say(f"a chunk is given back: {error}", "error", job=lease.job, lease=lease.attempt)
+            log(f"a chunk is given back: {error}", "error", job=lease.job, lease=lease.id)
             lease.release()
         except DamagedError as error:
             self._refuse_damaged(lease, error)
@@ -196,7 +196,7 @@ class Worker:
             if not self._source.many_jobs:
                 raise
             # Nothing foresaw it, and it may pass; when it does not, the job ends.
-            say(f"a chunk cannot be opened: {error!r}", "error", job=lease.job, lease=lease.attempt)
+            log(f"a chunk cannot be opened: {error!r}", "error", job=lease.job, lease=lease.id)
             ledger = Ledger(self._store, lease.job)
             try:
                 ledger.start_failed(lease.round, f"a chunk cannot be opened: {error!r}")
@@ -208,7 +208,7 @@ class Worker:
         """A chunk can never be run, and its job cannot be told."""
         if not self._source.many_jobs:
             raise error
-        say(f"a chunk is acknowledged that cannot be run: {error}", "error", job=lease.job, lease=lease.attempt)
+        log(f"a chunk is acknowledged that cannot be run: {error}", "error", job=lease.job, lease=lease.id)
         lease.ack()
 
     def _refuse_damaged(self, lease: Lease, error: DamagedError) -> None:
@@ -218,11 +218,11 @@ class Worker:
 
     def _damaged(self, ledger: Ledger, number: int, error: DamagedError) -> None:
         """An object of a job cannot be decoded: the job is cancelled, and `status` says why."""
-        say(str(error), "error", job=ledger.job)
+        log(str(error), "error", job=ledger.job)
         ledger.cancel("worker", str(error), number + 1)
 
     @contextmanager
-    def _on_behalf_of(self, job: Job) -> Iterator[None]:
+    def _on_behalf_of(self, job: LeasedJob) -> Iterator[None]:
         """What cannot be decoded in this block is the fault of a job, which ends."""
         try:
             with decoding(f"the ledger of {job.id}"):
@@ -235,16 +235,16 @@ class Worker:
         if Ledger(self._store, lease.job).is_cancelled(lease.round):
             self._cancel(self._jobs.find(lease))
             lease.ack() if self._source.many_jobs else lease.release()
-            say("a chunk of a cancelled job is not run", job=lease.job, lease=lease.attempt)
+            log("a chunk of a cancelled job is not run", job=lease.job, lease=lease.id)
             return
         job = self._jobs.of(lease, {chunk.job.key for chunk in self._chunks})
         number = lease.chunk(job.round)
         if twin := next((one for one in self._chunks if one.job is job and one.number == number), None):
-            say("the chunk is here already", job=job.id, chunk=number, lease=twin.lease.attempt)
+            log("the chunk is here already", job=job.id, chunk=number, lease=twin.lease.id)
             twin.also(lease)
             return
         if not self._lasts(job.spec.timeout_seconds):
-            say("this machine does not last as long as an item may take", job=job.id, lease=lease.attempt)
+            log("this machine does not last as long as an item may take", job=job.id, lease=lease.id)
             lease.release()
             self._source.end()
             return
@@ -252,7 +252,7 @@ class Worker:
             lease.ack() if job.stop.raised else lease.release()
             return
         if self._room is None:
-            self._room = Room(job.spec.slots, self._slot, self._runners.close)
+            self._room = SlotPool(job.spec.slots, self._slot, self._runners.close)
         self._next = job.spec.resources
         many_jobs = self._source.many_jobs
         chunk = ChunkRun(job, lease, many_jobs=many_jobs, heartbeat_seconds=self._heartbeat_seconds)
@@ -262,13 +262,13 @@ class Worker:
         if chunk.settled:
             lease.ack()
             self._settled = True
-            say("the chunk was already done", job=job.id, chunk=chunk.number, lease=lease.attempt)
+            log("the chunk was already done", job=job.id, chunk=chunk.number, lease=lease.id)
             return
         self._chunks.append(chunk)
-        say("chunk leased", job=job.id, chunk=chunk.number, lease=lease.attempt, items=len(chunk.pending))
+        log("chunk leased", job=job.id, chunk=chunk.number, lease=lease.id, items=len(chunk.pending))
         self._settle(chunk)
 
-    def _prepare(self, job: Job, lease: Lease) -> bool:
+    def _prepare(self, job: LeasedJob, lease: Lease) -> bool:
         """Have the shipped code of a job on this machine; says whether it is. What went wrong is told to the job."""
         from tidemill.worker.code import InstallError
 
@@ -286,7 +286,7 @@ class Worker:
             cancelled = job.ledger.is_cancelled(job.round.round)
             if not cancelled and not self._source.many_jobs:
                 raise StoreError(str(error)) from None
-            say(str(error), "error", job=job.id)
+            log(str(error), "error", job=job.id)
             if cancelled:
                 self._cancel(job)
             return False
@@ -308,26 +308,26 @@ class Worker:
         self._settled = True
         how = "chunk committed" if commit.won else "the chunk was committed by another attempt"
         head = commit.record.header
-        labels = {"job": chunk.job.id, "chunk": chunk.number, "lease": chunk.lease.attempt}
-        say(how, **labels, items=head.items, failed=head.failed)
+        labels = {"job": chunk.job.id, "chunk": chunk.number, "lease": chunk.lease.id}
+        log(how, **labels, items=head.items, failed=head.failed)
         self._guard(chunk.job, spent)
 
-    def _guard(self, job: Job, spent: float) -> None:
+    def _guard(self, job: LeasedJob, spent: float) -> None:
         """Some seconds of a job were written down: it may have passed its limit."""
         if not spent or not job.limit or job.stop.raised:
             return
         with self._on_behalf_of(job):
             if ends_job(job.ledger, job.limit, job.round, spent):
-                say("the job has reached its limit", "warning", job=job.id, max_usd=job.limit.max_usd)
+                log("the job has reached its limit", "warning", job=job.id, max_usd=job.limit.max_usd)
                 self._cancel(job)
 
-    def _cancel(self, job: Job | None) -> None:
+    def _cancel(self, job: LeasedJob | None) -> None:
         """A job is cancelled: end its items, if it is at work here, and the worker when it serves no other."""
         if not self._source.many_jobs:
-            self._stop(Why.CANCELLED)
+            self._stop(StopReason.CANCELLED)
         elif job and not job.stop.raised:
-            say("the job is cancelled; its chunks are acknowledged", job=job.id)
-            job.stop(Why.CANCELLED)
+            log("the job is cancelled; its chunks are acknowledged", job=job.id)
+            job.stop(StopReason.CANCELLED)
             self._jobs.forget(job)
 
     def _let_go(self) -> None:
@@ -350,7 +350,7 @@ class Worker:
             self._chunks.remove(chunk)
             for one in chunk.pending:
                 self._runners.forget(self._task(chunk, one))
-            say("chunk given up", job=chunk.job.id, chunk=chunk.number, lease=chunk.lease.attempt)
+            log("chunk given up", job=chunk.job.id, chunk=chunk.number, lease=chunk.lease.id)
 
     def _keep(self) -> None:
         """What has to happen now and then: progress, longer leases, a look for the tombstone."""
@@ -431,7 +431,7 @@ class Worker:
     def _task(self, chunk: ChunkRun, item: Item) -> Task:
         job = chunk.job
         env = job.env or {}
-        return Task(job.id, chunk.number, chunk.lease.attempt, job.spec, item, job.output_prefix, env, job.stop)
+        return Task(job.id, chunk.number, chunk.lease.id, job.spec, item, job.output_prefix, env, job.stop)
 
     def _run_batch(self, chunk: ChunkRun, tasks: list[Task], slot: Slot) -> None:
         """In a slot's thread. Outcomes are left for the loop, which is woken at the end only: it looks often enough."""
@@ -481,15 +481,15 @@ class Worker:
         index = batch.slot.current
         item = batch.tasks[0].item.index if index is None else index
         chunk, text = batch.chunk, f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
-        labels = {"job": chunk.job.id, "chunk": chunk.number, "lease": chunk.lease.attempt, "item": item}
+        labels = {"job": chunk.job.id, "chunk": chunk.number, "lease": chunk.lease.id, "item": item}
         trace = "".join(traceback.format_exception(error))[-TRACE_CHARACTERS:]
-        say(f"the worker failed on an item: {text}", "error", **labels, traceback=trace)
+        log(f"the worker failed on an item: {text}", "error", **labels, traceback=trace)
         chunk.broke(item, text)
 
     def _record(self, chunk: ChunkRun, outcome: Outcome) -> None:
         if outcome.status == "failed":
-            labels = {"job": chunk.job.id, "chunk": chunk.number, "lease": chunk.lease.attempt, "item": outcome.index}
-            say("item failed", "warning", **labels, **_why(outcome))
+            labels = {"job": chunk.job.id, "chunk": chunk.number, "lease": chunk.lease.id, "item": outcome.index}
+            log("item failed", "warning", **labels, **_why(outcome))
         chunk.finished(outcome)
         chunk.job.proven = chunk.job.proven or outcome.status == "succeeded"
         if outcome.reason == "start" and chunk.job.same_program and not chunk.any_success:
@@ -504,7 +504,7 @@ class Worker:
         """Drain: say so first, then wait for the programs to end, write what is done, and let go."""
         if not self._stop:
             return
-        say("stopping", why=self._stop.why.value if self._stop.why else "")
+        log("stopping", why=self._stop.reason.value if self._stop.reason else "")
         self._source.end()
         self._cancelled = self._is_cancelled()
         self._with_all(self._interrupted)
@@ -533,13 +533,13 @@ class Worker:
 
     def _is_cancelled(self) -> bool:
         """Whether the job is cancelled. The cloud ends the containers of such a job by a signal, which is no drain."""
-        if self._stop.why is Why.SIGNAL and not self._source.many_jobs:
+        if self._stop.reason is StopReason.SIGNAL and not self._source.many_jobs:
             return any(job.ledger.is_cancelled(job.round.round) for job in self._jobs)
-        return self._stop.why is Why.CANCELLED
+        return self._stop.reason is StopReason.CANCELLED
 
     def _abandon(self, how: str) -> None:
         """The worker cannot go on: end the programs, and say what can still be said."""
-        self._stop(Why.BROKEN)
+        self._stop(StopReason.BROKEN)
 
         def give_up(chunk: ChunkRun) -> None:
             with suppress(StoreError):

@@ -58,7 +58,7 @@ def emit(lines: list[dict[str, Any]]) -> None:
             _sink([(line, len(text)) for line, text in zip(lines, texts, strict=True)])
 
 
-def say(message: str, level: str = "info", **fields: Any) -> None:
+def log(message: str, level: str = "info", **fields: Any) -> None:
     """A line of the worker's own."""
     emit([{"level": level, **fields, "message": message}])
 

@@ -24,7 +24,7 @@ _KINDS = {
 }
 
 
-class _Place(NamedTuple):
+class _Folder(NamedTuple):
     """A folder on the walk."""
 
     name: str
@@ -55,34 +55,34 @@ def output_files(folder: Path) -> Iterator[tuple[str, str]]:
         raise ItemError("output", "the output folder is gone: the program removed or moved it", final=True) from None
     if not stat.S_ISDIR(mode):
         raise ItemError("output", "the program replaced the output folder by something else", final=True)
-    waiting, count = [_Place("", "", ())], 0
+    waiting, count = [_Folder("", "", ())], 0
     while waiting:
-        place = waiting.pop()
-        with os.scandir(f"{top}/{place.name}") as entries:
+        walked = waiting.pop()
+        with os.scandir(f"{top}/{walked.name}") as entries:
             for entry in entries:
-                found = _look(entry, place, top)
+                found = _look(entry, walked, top)
                 if found is not None:
                     waiting.append(found)
                     continue
                 count += 1
                 if count > MAX_FILES:
                     raise ItemError("output", f"there are more than {MAX_FILES} output files", final=True)
-                yield entry.path, place.name + entry.name
+                yield entry.path, walked.name + entry.name
 
 
-def _look(entry: os.DirEntry[str], place: _Place, top: str) -> _Place | None:
+def _look(entry: os.DirEntry[str], walked: _Folder, top: str) -> _Folder | None:
     """The folder that an entry is, or None for a file; anything else is refused."""
-    name = place.name + entry.name
+    name = walked.name + entry.name
     if entry.is_symlink():
-        return _follow(entry.path, name, place, top)
+        return _follow(entry.path, name, walked, top)
     if entry.is_dir(follow_symlinks=False):
-        return _Place(f"{name}/", f"{place.real}/{entry.name}", place.above)
+        return _Folder(f"{name}/", f"{walked.real}/{entry.name}", walked.above)
     if not entry.is_file(follow_symlinks=False):
         _refuse_kind(name, entry.stat(follow_symlinks=False).st_mode)
     return None
 
 
-def _follow(path: str, name: str, place: _Place, top: str) -> _Place | None:
+def _follow(path: str, name: str, walked: _Folder, top: str) -> _Folder | None:
     root, target = os.path.realpath(top), os.path.realpath(path)
     if not _is_in(target, root):
         _refuse(name, "is a link that leads outside the output folder")
@@ -97,10 +97,10 @@ def _follow(path: str, name: str, place: _Place, top: str) -> _Place | None:
     if not stat.S_ISDIR(mode):
         _refuse_kind(name, mode)
     target = target[len(root) :]
-    above = (*place.above, place.real)
+    above = (*walked.above, walked.real)
     if any(_is_in(one, target) for one in above):
         _refuse(name, "is a link to a folder that contains it")
-    return _Place(f"{name}/", target, above)
+    return _Folder(f"{name}/", target, above)
 
 
 def _is_in(path: str, folder: str) -> bool:

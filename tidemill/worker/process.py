@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tidemill.worker.consumption import (
-    Consumption,
+from tidemill.worker.faults import FAULTS, item_error
+from tidemill.worker.gpus import GpuUse, GpuWatch
+from tidemill.worker.output import ItemOutput
+from tidemill.worker.stop import Stop
+from tidemill.worker.usage import (
     ProcessTable,
+    UsageMeter,
     adopted_children,
     environment_of,
     oom_kills,
     prefer_at_oom,
 )
-from tidemill.worker.faults import FAULTS, item_error
-from tidemill.worker.gpus import GpuUse, GpuWatch
-from tidemill.worker.output import ItemOutput
-from tidemill.worker.stop import Stop
 
 SAMPLE_SECONDS = 0.5
 GLANCES = (0.02, 0.1)
@@ -236,7 +236,7 @@ class Programs:
             time.sleep(0.01)
         signal_group(child.pid, signal.SIGKILL)
 
-    def reap(self, child: subprocess.Popen[bytes], consumption: Consumption) -> Reaped:
+    def reap(self, child: subprocess.Popen[bytes], consumption: UsageMeter) -> Reaped:
         """Take a program in that has ended or was killed, with everything that it started."""
         # Before it is reaped its number cannot be another's.
         with self._starting:
@@ -319,7 +319,7 @@ class _Run:
     ) -> None:
         self._programs, self._child, self._limits, self._output, self._pipes = programs, child, limits, output, pipes
         self._stop = stop
-        self._consumption = Consumption(child.pid, programs.table)
+        self._consumption = UsageMeter(child.pid, programs.table)
         self._reason: str | None = None
         self._said = ""
         self._kill_at: float | None = None

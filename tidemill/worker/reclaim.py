@@ -11,7 +11,7 @@ import time
 import urllib.error
 
 from tidemill.worker.metadata import Metadata, Notice
-from tidemill.worker.stop import Stop, Why
+from tidemill.worker.stop import Stop, StopReason
 
 FIRST_SECONDS = 3.0
 """How long the first answer is waited for."""
@@ -20,7 +20,7 @@ ABSENT_AFTER = 3
 ABSENT_PAUSE = 60.0
 
 
-class Watch:
+class ReclaimWatch:
     """Asks the metadata in a thread of its own and raises the flag at a notice.
 
     Args:
@@ -54,7 +54,7 @@ class Watch:
             try:
                 self.notice = self._metadata.notice()
                 if self.notice:
-                    self._stop(Why.NOTICE)
+                    self._stop(StopReason.NOTICE)
                     return
                 failures = 0
             except urllib.error.HTTPError:

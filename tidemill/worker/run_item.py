@@ -35,8 +35,8 @@ class Task:
 
     job: str
     chunk: int
-    lease: str
-    """The attempt on the chunk: it tells outputs and log lines of one lease from another's."""
+    lease_id: str
+    """Of the chunk's lease: part of output names and log lines."""
     spec: JobSpec
     item: Item
     output_prefix: str
@@ -54,11 +54,11 @@ class Task:
     @property
     def labels(self) -> dict[str, object]:
         """What each line of its output carries."""
-        return {"job": self.job, "chunk": self.chunk, "item": self.item.index, "lease": self.lease}
+        return {"job": self.job, "chunk": self.chunk, "item": self.item.index, "lease": self.lease_id}
 
     def prefix(self, attempt: int) -> str:
         """URI under which an attempt's outputs go, with a trailing slash."""
-        return f"{self.output_prefix}/{self.item.index}/{self.lease}.{attempt}/"
+        return f"{self.output_prefix}/{self.item.index}/{self.lease_id}.{attempt}/"
 
 
 class CommandRunner:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal
 
-from tidemill.worker.consumption import environment_of
+from tidemill.worker.usage import environment_of
 
 FIRST_PORT = 20_000
 PORTS_PER_SLOT = 16

@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidemill.worker.consumption import Consumption, prefer_at_oom
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.gpus import GpuUse, Window
 from tidemill.worker.process import SAMPLE_SECONDS, Limits, Programs, exit_descriptor, exited
 from tidemill.worker.shim import is_deep
 from tidemill.worker.slots import Slot
 from tidemill.worker.stop import Stop
+from tidemill.worker.usage import UsageMeter, prefer_at_oom
 
 POLL_SECONDS = 0.2
 _READ_BYTES = 1 << 18
@@ -82,7 +82,7 @@ class ShimProcess:
         self.programs, self._slot, self.limits = programs, slot, limits
         self.wants: list[str] = []
         self._child: subprocess.Popen[bytes] | None = None
-        self._consumption: Consumption | None = None
+        self._consumption: UsageMeter | None = None
         self._exit: int | None = None
         self._files: dict[int, int] = {}
         self._descriptors: list[int] = []
@@ -119,7 +119,7 @@ class ShimProcess:
         self._env = env
         self._exit = exit_descriptor(child.pid)
         self._descriptors += [] if self._exit is None else [self._exit]
-        self._consumption = Consumption(child.pid, self.programs.table)
+        self._consumption = UsageMeter(child.pid, self.programs.table)
         prefer_at_oom(child.pid)
         self.tell(json.dumps(told))
         deadline = time.monotonic() + self.limits.seconds
@@ -236,7 +236,7 @@ class ShimProcess:
         child, self._child = self._child, None
         if child is not None:
             self.programs.stop_program(child, first, grace_seconds)
-            code = self.programs.reap(child, self._consumption or Consumption(child.pid, self.programs.table)).exit_code
+            code = self.programs.reap(child, self._consumption or UsageMeter(child.pid, self.programs.table)).exit_code
         else:
             code = 0
         while self._descriptors:

@@ -58,7 +58,7 @@ class Slot:
         return path
 
 
-class Room:
+class SlotPool:
     """The slots of a worker: a fixed number, or as many as a machine has CPUs, memory and GPUs for.
 
     On a machine, items of different jobs run side by side as long as all of them together fit; one that is larger than

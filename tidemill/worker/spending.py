@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from tidemill.job import CostLimit
 from tidemill.ledger import Ledger, Round
-from tidemill.ledger.names import Place
+from tidemill.ledger.names import ChunkKey
 from tidemill.ledger.spent import spent_seconds, write_spent
 
 FIRST_SECONDS = 300.0
@@ -33,8 +33,10 @@ class Spending:
         clock: Seconds that only ever grow.
     """
 
-    def __init__(self, ledger: Ledger, place: Place, attempt: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._ledger, self._place, self._attempt, self._clock = ledger, place, attempt, clock
+    def __init__(
+        self, ledger: Ledger, key: ChunkKey, attempt: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ledger, self._key, self._attempt, self._clock = ledger, key, attempt, clock
         self._slots, self._since, self._seconds = 0, clock(), 0.0
         self._written, self._write_at = 0.0, FIRST_SECONDS
 
@@ -52,7 +54,7 @@ class Spending:
         seconds = self.seconds
         if seconds <= self._written or not (ends or seconds >= self._write_at):
             return 0.0
-        write_spent(self._ledger.store, self._place, self._attempt, seconds)
+        write_spent(self._ledger.store, self._key, self._attempt, seconds)
         fresh, self._written, self._write_at = seconds - self._written, seconds, 2 * seconds
         return fresh
 

@@ -10,7 +10,7 @@ from enum import Enum
 LOOK_SECONDS = 0.1
 
 
-class Why(Enum):
+class StopReason(Enum):
     """Why a worker stops."""
 
     NOTICE = "notice"
@@ -28,16 +28,16 @@ class Stop:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self.why: Why | None = None
+        self.reason: StopReason | None = None
         self.at = 0.0
         """`time.monotonic` when it was raised."""
         self.wake: Callable[[], None] = lambda: None
         """Called when it is raised."""
 
-    def __call__(self, why: Why) -> None:
+    def __call__(self, why: StopReason) -> None:
         """Raise it."""
         if not self._event.is_set():
-            self.why, self.at = why, time.monotonic()
+            self.reason, self.at = why, time.monotonic()
             self._event.set()
             self.wake()
 

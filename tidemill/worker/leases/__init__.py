@@ -18,8 +18,8 @@ class Lease(Protocol):
     """What `job.json` must hash to; None when whoever enqueued it did not say."""
     round_sha256: str | None
     """What `rounds/<r>.json` must hash to."""
-    attempt: str
-    """A name of this attempt that no other has."""
+    id: str
+    """Unique; stored records and markers call it ``attempt``, log lines ``lease``."""
     delivery: int
     """How often the chunk was delivered, this time included, as far as the backend knows."""
     backend: dict[str, Any]

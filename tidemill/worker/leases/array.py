@@ -28,7 +28,7 @@ class ArrayLease:
         self.job_sha256 = env.get("TIDEMILL_JOB_SHA256") or None
         self.round_sha256 = env.get("TIDEMILL_ROUND_SHA256") or None
         self.delivery = _number(env, "AWS_BATCH_JOB_ATTEMPT", "1")
-        self.attempt = f"a{self.delivery}-{secrets.token_hex(6)}"
+        self.id = f"a{self.delivery}-{secrets.token_hex(6)}"
         self._array = _number(env, "TIDEMILL_ARRAY", "0")
         self._child = _number(env, "AWS_BATCH_JOB_ARRAY_INDEX", "0")
         self.backend: dict[str, Any] = {"job_id": env.get("AWS_BATCH_JOB_ID", ""), "attempt": self.delivery}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from tidemill.worker.leases.subscription import PubSubError, PubSubRefusedError
-from tidemill.worker.output import say
+from tidemill.worker.output import log
 
 DEADLINE_SECONDS = 600
 """The longest that Pub/Sub takes (https://cloud.google.com/pubsub/docs/lease-management)."""
@@ -136,14 +136,14 @@ class Holder:
             message.tries += 1
             if message.what == "extend":
                 if message.tries == 1:
-                    say(f"a lease was not extended: {error}", "warning")
+                    log(f"a lease was not extended: {error}", "warning")
                 pause = EXTEND_SECONDS if isinstance(error, PubSubRefusedError) else AGAIN_SECONDS
                 self._settle(ack_id, message, time.monotonic() + pause)
             elif message.tries < TRIES:
                 self._settle(ack_id, message, time.monotonic() + 2**message.tries * random.uniform(0.25, 0.5))
             else:
                 said = "acknowledged" if message.what == "ack" else "given back"
-                say(f"a chunk was not {said}; it will come again when its lease has run out: {error}", "warning")
+                log(f"a chunk was not {said}; it will come again when its lease has run out: {error}", "warning")
                 self._settle(ack_id, message, None)
 
     def _settle(self, ack_id: str, message: _Message, due: float | None) -> None:

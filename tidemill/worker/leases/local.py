@@ -30,7 +30,7 @@ class LocalLease:
         self.job: str = given["job"]
         self.round: int = given["round"]
         self.delivery: int = given["delivery"]
-        self.attempt = f"a{self.delivery}-{secrets.token_hex(6)}"
+        self.id = f"a{self.delivery}-{secrets.token_hex(6)}"
         self.backend: dict[str, Any] = {"run": given["run"], "worker": given["worker"]}
         self._said_at = time.monotonic()
 

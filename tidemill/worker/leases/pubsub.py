@@ -17,10 +17,10 @@ from typing import Any
 
 from tidemill.errors import CallerError
 from tidemill.ledger import Round
-from tidemill.worker.idle import Idle
+from tidemill.worker.idle import IdlePolicy
 from tidemill.worker.leases.holder import Holder
 from tidemill.worker.leases.subscription import PubSubError, PubSubRefusedError, Subscription
-from tidemill.worker.output import say
+from tidemill.worker.output import log
 
 REFUSED_SECONDS = 120.0
 """How long refusals are borne: a grant that a stack made a moment ago is not everywhere at once
@@ -55,7 +55,7 @@ class PubSubLease:
         self.job_sha256: str | None = _attribute(attributes, "job_sha256")
         self.round_sha256: str | None = _attribute(attributes, "round_sha256")
         self.delivery = max(1, int(received.get("deliveryAttempt") or 1))
-        self.attempt = f"a{self.delivery}-{secrets.token_hex(6)}"
+        self.id = f"a{self.delivery}-{secrets.token_hex(6)}"
         self.backend: dict[str, Any] = {"message_id": message.get("messageId", ""), "attempt": self.delivery}
 
     def chunk(self, round_: Round) -> int:
@@ -93,7 +93,7 @@ class PubSubLeases:
 
     many_jobs = True
 
-    def __init__(self, subscription: Subscription, idle: Idle) -> None:
+    def __init__(self, subscription: Subscription, idle: IdlePolicy) -> None:
         self._subscription, self._idle = subscription, idle
         self._holder = Holder(subscription)
         self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -150,7 +150,7 @@ class PubSubLeases:
 
     def _may_pull(self) -> bool:
         if not self._ended and not self._idle.may_lease():
-            say("this machine comes of age; nothing more is leased")
+            log("this machine comes of age; nothing more is leased")
             self._ended = True
         return not self._ended and time.monotonic() >= self._pull_at
 
@@ -161,14 +161,14 @@ class PubSubLeases:
             if self._holder.held:
                 self._idle.busy()
             elif self._idle.leave():
-                say("there has been nothing to do for long enough; this machine leaves")
+                log("there has been nothing to do for long enough; this machine leaves")
                 self._ended = True
             return None
         try:
             return PubSubLease(received, self._settle)
         except ValueError as error:
             # Whatever it is, it would come again and again.
-            say(f"a message that is no chunk is acknowledged: {error}", "error", received=received.get("message"))
+            log(f"a message that is no chunk is acknowledged: {error}", "error", received=received.get("message"))
             self._settle(received["ackId"], True)
             return None
 
@@ -181,7 +181,7 @@ class PubSubLeases:
         now = time.monotonic()
         if not self._failures:
             self._failing_since = now
-            say(f"no message can be pulled: {error}", "warning")
+            log(f"no message can be pulled: {error}", "warning")
         self._failures += 1
         self._pull_at = now + min(LONGEST_PAUSE, 0.5 * 2 ** min(self._failures, 10)) * random.uniform(0.5, 1.0)
         borne = REFUSED_SECONDS if isinstance(error, PubSubRefusedError) else UNREACHABLE_SECONDS

@@ -7,12 +7,12 @@ import time
 
 from tidemill.errors import StoreError
 from tidemill.store import Store
-from tidemill.worker.output import say
+from tidemill.worker.output import log
 
 ALIVE = "fleet/alive"
 
 
-class Alive:
+class MachineHeartbeat:
     """Writes an empty object; its time is the store's own.
 
     Args:
@@ -35,4 +35,4 @@ class Alive:
             self._store.put(self._name, b"")
         except StoreError as error:
             # Work that cannot reach the store ends the worker; this alone does not.
-            say(f"this machine cannot say that it is alive: {error}", "warning")
+            log(f"this machine cannot say that it is alive: {error}", "warning")

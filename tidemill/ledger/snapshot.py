@@ -64,7 +64,7 @@ class Again:
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """What the names of a job's objects said at one moment.
 
     Attributes:
@@ -175,7 +175,7 @@ def _part(store: Store, folder: str, after: str, end: str) -> Iterator[Entry]:
 
 def combine(
     rounds: Sequence[Round], read: Sequence[RoundNames], index: ManifestIndex, cancellation: dict[str, Any] | None
-) -> Look:
+) -> Snapshot:
     """What the names of every round mean together."""
     failed: dict[int, int] = {}
     with_outcome: dict[int, int] = {}
@@ -213,7 +213,7 @@ def combine(
     )
     done = {round_.round: seen.done for round_, seen in zip(rounds, read, strict=True)}
     left = {chunk: n for chunk, n in failed.items() if n}
-    return Look(counts, list(rounds), done, left, waiting, cancellation, _again(rounds, read, index, waiting))
+    return Snapshot(counts, list(rounds), done, left, waiting, cancellation, _again(rounds, read, index, waiting))
 
 
 def _again(

@@ -80,7 +80,7 @@ def _read(pid: int) -> Process | None:
     return Process(pid, int(fields[1]), int(fields[3]), cpu, int(fields[21]) * _PAGE, int(fields[19]))
 
 
-class Consumption:
+class UsageMeter:
     """What one program and everything it started consume.
 
     A process belongs to it when it is in its session, or was ever seen to descend from it: also one that left the
