@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 
+class DropConnectionError(Exception):
+    """Closes the client's connection without an answer."""
+
+
 @dataclass
 class Fault:
     """What is still to be failed: calls whose `METHOD name` the expression finds."""

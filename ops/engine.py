@@ -27,7 +27,7 @@ _DEBUGGING = {"PULUMI_DEBUG_COMMANDS": "true"}
 _TRACES = ("stackTrace", "sourcePosition")
 
 
-class Preview:
+class PreviewRun:
     """A preview of one stack."""
 
     def __init__(self, stack: str, config: StackConfig, where: str, base: Base | None = None) -> None:

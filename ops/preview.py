@@ -13,7 +13,7 @@ from components.config import StackConfig
 from localcloud.cloud import CloudError
 from localcloud.engine import EngineError
 from ops import git
-from ops.engine import Preview
+from ops.engine import PreviewRun
 from ops.options import WHERE
 from ops.project import read_config
 from ops.review.document import Base
@@ -42,7 +42,7 @@ def preview(stacks: tuple[str, ...], where: str, base: str | None, target: Path 
     found = git.base(base) if base else None
     if target is None:
         with mistakes_told():
-            codes = [Preview(stack, config, where, found).show() for stack, config in configs.items()]
+            codes = [PreviewRun(stack, config, where, found).show() for stack, config in configs.items()]
         sys.exit(next((code for code in codes if code), 0))
     files = _targets(target, list(configs))
     failed = False
@@ -63,7 +63,7 @@ def document_of(
         click.ClickException: There is no engine, or no end within its time.
     """
     with mistakes_told():
-        return Preview(stack, config, where, base).document(refresh=refresh)
+        return PreviewRun(stack, config, where, base).document(refresh=refresh)
 
 
 @contextmanager

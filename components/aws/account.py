@@ -8,7 +8,7 @@ import pulumi
 import pulumi_aws as aws
 
 
-class Place:
+class Account:
     """Account, region and partition of the provider that a component's children get; no resources.
 
     Each is asked for when it is first read: a stack has a component a queue, and most need one of them.
@@ -21,7 +21,7 @@ class Place:
         self._opts = pulumi.InvokeOptions(parent=parent)
 
     @cached_property
-    def account(self) -> pulumi.Output[str]:
+    def number(self) -> pulumi.Output[str]:
         """The account's number."""
         return aws.get_caller_identity_output(opts=self._opts).account_id
 
@@ -47,4 +47,4 @@ class Place:
     def arn(self, service: str, resource: pulumi.Input[str], *, regional: bool = True) -> pulumi.Output[str]:
         """``arn:<partition>:<service>:<region>:<account>:<resource>``."""
         region = self.region if regional else ""
-        return pulumi.Output.format("arn:{0}:{1}:{2}:{3}:{4}", self.partition, service, region, self.account, resource)
+        return pulumi.Output.format("arn:{0}:{1}:{2}:{3}:{4}", self.partition, service, region, self.number, resource)

@@ -8,8 +8,8 @@ import pulumi
 import pulumi_aws as aws
 
 from components import machines
-from components.aws.account import Place
-from components.aws.compute_environment import Fleet, compute_environment
+from components.aws.account import Account
+from components.aws.compute_environment import ComputeSettings, compute_environment
 from components.aws.job_definition import Surroundings, job_definition
 from components.aws.offerings import check_offered
 from components.aws.policy import Statement, allow, grant
@@ -126,7 +126,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         super().__init__(token(AwsBatchQueue), name, None, opts)
         self._args = args
         self._child = pulumi.ResourceOptions(parent=self)
-        self._place = Place(self)
+        self._account = Account(self)
         settings = part(Queue, args.settings, "queues", args.queue)
         if not args.reads_mounts:
             _refuse_s3_mounts(args.queue, settings)
@@ -143,7 +143,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         args, cpus = self._args, settings.machines.cpus
         types = machines.select(settings.machines.families, cpus.min, cpus.max)
         check_offered(args.queue, types, self)
-        fleet = Fleet(
+        fleet = ComputeSettings(
             instance_types=[machine.type for machine in types],
             image_type="ECS_AL2023_NVIDIA" if settings.item.gpus else "ECS_AL2023",
             launch_template=self._launch_template(name, settings),
@@ -280,7 +280,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         around = Surroundings(
             queue=args.queue,
             store_uri=args.store_uri,
-            region=self._place.region,
+            region=self._account.region,
             log_group=args.log_group,
             job_role_arn=args.job_role_arn,
             execution_role_arn=args.execution_role_arn,
@@ -296,7 +296,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
     def grant_submit(self, role: aws.iam.Role) -> None:
         """Let a role submit to this queue, watch every job, and end the team's jobs."""
         args = self._args
-        jobs = jobs_statements(self._place, args.team, args.environment)
+        jobs = jobs_statements(self._account, args.team, args.environment)
         grant(self, "submit", role, [submit_statement([self], args.team), *jobs])
 
     @property
@@ -325,14 +325,14 @@ def submit_statement(queues: Iterable[AwsBatchQueue], team: str) -> Statement:
     return allow(["batch:SubmitJob", "batch:TagResource"], arns, {"StringEquals": _tagged(team)})
 
 
-def jobs_statements(place: Place, team: str, environment: str | None = None) -> list[Statement]:
+def jobs_statements(account: Account, team: str, environment: str | None = None) -> list[Statement]:
     """What a submitter needs beside a queue: tag new jobs for the team, end the team's jobs, watch.
 
     A job that carries the tag of another team or environment cannot be tagged: its tagger could then end it. A job that
     SubmitJob is making has no tags yet; one of an older client has no environment. Describe and list calls of Batch
     know no resource.
     """
-    jobs = [place.arn("batch", "job/*")]
+    jobs = [account.arn("batch", "job/*")]
     teams = {f"aws:ResourceTag/{TEAM_TAG}": team}
     environments = {f"aws:ResourceTag/{ENVIRONMENT_TAG}": environment} if environment else {}
     unclaimed = {"StringEquals": _tagged(team), "StringEqualsIfExists": {**teams, **environments}}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from components.aws.account import Place
+from components.aws.account import Account
 from components.aws.policy import Statement, allow
 
 _READ_ANY = {
@@ -144,7 +144,7 @@ _LOOK = {
 class Home:
     """Where an account keeps the state of its stacks, and what CI itself is called there."""
 
-    place: Place
+    account: Account
     state: pulumi.Input[str]
     """ARN of the state's bucket."""
     key: pulumi.Input[str]
@@ -154,9 +154,9 @@ class Home:
 
     def arns(self, templates: Sequence[str], environment: str = "") -> list[pulumi.Output[str]]:
         """ARNs without ``arn:<partition>:``, with ``{account}`` and ``{environment}`` to be filled in."""
-        place = self.place
+        account = self.account
         return [
-            pulumi.Output.format("arn:{0}:" + t.replace("{account}", "{1}"), place.partition, place.account)
+            pulumi.Output.format("arn:{0}:" + t.replace("{account}", "{1}"), account.partition, account.number)
             for t in self.filled(templates, environment)
         ]
 

@@ -27,7 +27,7 @@ _LONGEST_PAUSE_SECONDS = 60
 
 
 @dataclass
-class Fleet:
+class ComputeSettings:
     """What the rungs of a queue share."""
 
     instance_types: Sequence[str]
@@ -41,7 +41,9 @@ class Fleet:
     protect: bool
 
 
-def compute_environment(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> aws.batch.ComputeEnvironment:
+def compute_environment(
+    name: str, rung: Rung, settings: ComputeSettings, parent: pulumi.Resource
+) -> aws.batch.ComputeEnvironment:
     """A rung. No service role: with the service-linked one most edits happen in place.
 
     No tags on the compute resources either: they come from the launch template, and no tag can replace the environment.
@@ -59,26 +61,26 @@ def compute_environment(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Reso
             allocation_strategy=_STRATEGIES[rung.market],
             min_vcpus=0,
             max_vcpus=rung.max_cpus,
-            instance_types=list(fleet.instance_types),
+            instance_types=list(settings.instance_types),
             ec2_configurations=[
-                aws.batch.ComputeEnvironmentComputeResourcesEc2ConfigurationArgs(image_type=fleet.image_type)
+                aws.batch.ComputeEnvironmentComputeResourcesEc2ConfigurationArgs(image_type=settings.image_type)
             ],
-            instance_role=fleet.instance_profile_arn,
+            instance_role=settings.instance_profile_arn,
             launch_template=aws.batch.ComputeEnvironmentComputeResourcesLaunchTemplateArgs(
-                launch_template_id=fleet.launch_template.id,
-                version=fleet.launch_template.latest_version.apply(str),
+                launch_template_id=settings.launch_template.id,
+                version=settings.launch_template.latest_version.apply(str),
             ),
-            placement_group=fleet.placement_group,
-            security_group_ids=list(fleet.security_group_ids),
-            subnets=fleet.subnet_ids,
+            placement_group=settings.placement_group,
+            security_group_ids=list(settings.security_group_ids),
+            subnets=settings.subnet_ids,
         ),
         update_policy=aws.batch.ComputeEnvironmentUpdatePolicyArgs(
             job_execution_timeout_minutes=UPDATE_MINUTES, terminate_jobs_on_update=False
         ),
-        tags=fleet.tags,
+        tags=settings.tags,
         opts=pulumi.ResourceOptions(
             parent=parent,
-            protect=fleet.protect and not rung.drain,
+            protect=settings.protect and not rung.drain,
             ignore_changes=["computeResources"] if rung.drain else None,
             hooks=pulumi.ResourceHookBinding(
                 before_create=[_never_new(name)] if rung.drain else None,

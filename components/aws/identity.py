@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Place
+from components.aws.account import Account
 from components.aws.key import use_key
 from components.aws.policy import Statement, allow, document, grant, trust
 from components.base import as_args, token
@@ -64,12 +64,12 @@ class AwsIdentity(pulumi.ComponentResource):
         args = as_args(AwsIdentityArgs, args)
         super().__init__(token(AwsIdentity), name, None, opts)
         self._args = args
-        self._place = place = Place(self)
+        self._account = account = Account(self)
         self._child = pulumi.ResourceOptions(parent=self)
         self.instance_role = self._role("instance", trust("ec2.amazonaws.com"))
-        self.execution_role = self._role("execution", trust(_TASKS, place.account))
-        self.job_role = self._role("job", trust(_TASKS, place.account))
-        agent = grant(self, "agent", self.instance_role, _agent_statements(place, name.removesuffix("-identity")))
+        self.execution_role = self._role("execution", trust(_TASKS, account.number))
+        self.job_role = self._role("job", trust(_TASKS, account.number))
+        agent = grant(self, "agent", self.instance_role, _agent_statements(account, name.removesuffix("-identity")))
         profile = aws.iam.InstanceProfile(
             f"{name}-profile", role=self.instance_role.name, tags=args.tags, opts=self._child
         )
@@ -101,7 +101,7 @@ class AwsIdentity(pulumi.ComponentResource):
         """Let a role use the team's declared data: ``s3://bucket/prefix`` URIs to read, or to read and write."""
         if not read and not write:
             return
-        grant(self, "data", role, data_statements(self._place, read, write, kms_keys))
+        grant(self, "data", role, data_statements(self._account, read, write, kms_keys))
 
     def grant_secrets(self, role: aws.iam.Role, arns: Sequence[str]) -> None:
         """Let a role read Secrets Manager secrets and SSM parameters, by the references of a job definition."""
@@ -160,7 +160,7 @@ class AwsIdentity(pulumi.ComponentResource):
         self.submitter_role_arn = pulumi.Output.all(role.arn, *attached).apply(lambda all_of: all_of[0])
 
 
-def _agent_statements(place: Place, stem: str) -> list[Statement]:
+def _agent_statements(account: Account, stem: str) -> list[Statement]:
     """The ECS agent's own calls, in the clusters of this stack's compute environments: no images, no logs, no store.
 
     Batch makes a cluster for each environment and names it after the environment, in one of two forms that accounts
@@ -171,11 +171,11 @@ def _agent_statements(place: Place, stem: str) -> list[Statement]:
     (AmazonEC2ContainerServiceforEC2Role, without what the execution role does instead)
 
     Args:
-        place: where the clusters are.
+        account: where the clusters are.
         stem: what the names of the stack's queues begin with, ``vision-dev``.
     """
     kinds = ("cluster", "container-instance")
-    own = [place.arn("ecs", f"{kind}/{prefix}{stem}-*") for kind in kinds for prefix in ("AWSBatch-", "")]
+    own = [account.arn("ecs", f"{kind}/{prefix}{stem}-*") for kind in kinds for prefix in ("AWSBatch-", "")]
     return [
         allow(["ecs:DiscoverPollEndpoint"], ["*"]),
         allow(
@@ -196,28 +196,28 @@ def _agent_statements(place: Place, stem: str) -> list[Statement]:
 
 
 def data_statements(
-    place: Place, read: Sequence[str], write: Sequence[str], kms_keys: Sequence[str]
+    account: Account, read: Sequence[str], write: Sequence[str], kms_keys: Sequence[str]
 ) -> list[Statement]:
     """Statements for ``s3://bucket/prefix`` URIs; writing includes reading what is there."""
     statements = []
     if write:
         actions = ["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"]
-        statements.append(allow(actions, [_objects(place, uri) for uri in write]))
+        statements.append(allow(actions, [_objects(account, uri) for uri in write]))
     if read:
-        statements.append(allow(["s3:GetObject"], [_objects(place, uri) for uri in read]))
+        statements.append(allow(["s3:GetObject"], [_objects(account, uri) for uri in read]))
     for bucket, prefixes in _prefixes([*read, *write]).items():
         condition = None if "*" in prefixes else {"StringLike": {"s3:prefix": prefixes}}
         statements.append(
-            allow(["s3:ListBucket"], [pulumi.Output.format("arn:{0}:s3:::{1}", place.partition, bucket)], condition)
+            allow(["s3:ListBucket"], [pulumi.Output.format("arn:{0}:s3:::{1}", account.partition, bucket)], condition)
         )
     for key in kms_keys:
         statements.extend(use_key(key))
     return statements
 
 
-def _objects(place: Place, uri: str) -> pulumi.Output[str]:
+def _objects(account: Account, uri: str) -> pulumi.Output[str]:
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-    return pulumi.Output.format("arn:{0}:s3:::{1}/{2}*", place.partition, bucket, prefix)
+    return pulumi.Output.format("arn:{0}:s3:::{1}/{2}*", account.partition, bucket, prefix)
 
 
 def _prefixes(uris: Sequence[str]) -> Mapping[str, list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Place
+from components.aws.account import Account
 from components.aws.policy import Statement, allow, document
 
 CREATE = "create"
@@ -17,7 +17,7 @@ _USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"]
 def key_arn(
     component: pulumi.Resource,
     wanted: str | None,
-    place: Place,
+    account: Account,
     tags: Mapping[str, pulumi.Input[str]] | None,
     more: Sequence[Statement] = (),
     *,
@@ -28,16 +28,16 @@ def key_arn(
     Args:
         component: whose child a new key is.
         wanted: None, ``create``, or the ARN of a key.
-        place: where the key is.
+        account: where the key is.
         tags: tags of a new key.
         more: statements of a new key's policy beside "the account's IAM policies decide".
         purge: lift the protection of a new key; what is encrypted with it cannot be read once it is gone.
     """
     if wanted != CREATE:
         return pulumi.Output.from_input(wanted) if wanted else None
-    account = {
+    decides = {
         "Effect": "Allow",
-        "Principal": {"AWS": place.arn("iam", "root", regional=False)},
+        "Principal": {"AWS": account.arn("iam", "root", regional=False)},
         "Action": "kms:*",
         "Resource": "*",
     }
@@ -47,7 +47,7 @@ def key_arn(
         description=f"Tidemill: {name}",
         enable_key_rotation=True,
         deletion_window_in_days=30,
-        policy=document([account, *more]),
+        policy=document([decides, *more]),
         tags=tags,
         opts=pulumi.ResourceOptions(parent=component, protect=not purge),
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Place
+from components.aws.account import Account
 from components.aws.key import key_arn
 from components.aws.policy import Statement, allow, grant, trust
 from components.base import as_args, token
@@ -67,12 +67,12 @@ class AwsLogs(pulumi.ComponentResource):
         args = as_args(AwsLogsArgs, args)
         super().__init__(token(AwsLogs), name, None, opts)
         check_logs(part(Logs, {"retention_days": args.retention_days, "kms_key": args.kms_key}, "logs"))
-        self._place = Place(self)
+        self._account = Account(self)
         self._child = pulumi.ResourceOptions(parent=self)
         group = aws.cloudwatch.LogGroup(
             f"{name}-group",
             retention_in_days=args.retention_days,
-            kms_key_id=key_arn(self, args.kms_key, self._place, args.tags, [self._logs_service()], purge=args.purge),
+            kms_key_id=key_arn(self, args.kms_key, self._account, args.tags, [self._logs_service()], purge=args.purge),
             tags=args.tags,
             opts=self._child,
         )
@@ -95,8 +95,8 @@ class AwsLogs(pulumi.ComponentResource):
 
         Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
         """
-        service = pulumi.Output.concat("logs.", self._place.region, ".", self._place.dns_suffix)
-        groups = self._place.arn("logs", "log-group:*")
+        service = pulumi.Output.concat("logs.", self._account.region, ".", self._account.dns_suffix)
+        groups = self._account.arn("logs", "log-group:*")
         # DescribeKey has no encryption context, so under this condition it would never be allowed.
         return {
             "Effect": "Allow",
@@ -170,7 +170,7 @@ class AwsLogs(pulumi.ComponentResource):
     def _role(self, name: str, service: str, args: AwsLogsArgs) -> aws.iam.Role:
         return aws.iam.Role(
             name,
-            assume_role_policy=trust(service, self._place.account),
+            assume_role_policy=trust(service, self._account.number),
             permissions_boundary=args.permission_boundary,
             tags=args.tags,
             opts=self._child,

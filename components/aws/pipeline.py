@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Place
+from components.aws.account import Account
 from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs, jobs_statements, submit_statement
 from components.aws.budget import AwsBudget, AwsBudgetArgs
 from components.aws.identity import AwsIdentity, AwsIdentityArgs
@@ -35,7 +35,7 @@ class AwsParts:
 
     def __init__(self, name: str, config: StackConfig, parent: pulumi.ComponentResource) -> None:
         self._config = config
-        self._place = Place(parent)
+        self._account = Account(parent)
         self._child = pulumi.ResourceOptions(parent=parent)
         self._tags = team_tags(config.team, config.environment)
         network, registry = config.network.shared, config.registry.shared
@@ -55,8 +55,8 @@ class AwsParts:
         self._grant()
         self.descriptor = describe(
             config,
-            region=self._place.region,
-            account=self._place.account,
+            region=self._account.region,
+            account=self._account.number,
             store_uri=self._store.uri,
             log_group=self._logs.group,
             queues={key: aws_queue(config.queues[key], queue) for key, queue in self._queues.items()},
@@ -220,7 +220,7 @@ class AwsParts:
         identity.grant_submitters(
             [
                 first,
-                *jobs_statements(self._place, config.team, config.environment),
+                *jobs_statements(self._account, config.team, config.environment),
                 *self._logs.read_statements(),
                 *self._store.submit_statements(),
                 *self._registry.look_statements(),

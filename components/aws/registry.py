@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Place
+from components.aws.account import Account
 from components.aws.policy import Statement, allow, grant
 from components.base import as_args, child_name, token
 from components.config import Registry, part
@@ -67,8 +67,8 @@ class AwsRegistry(pulumi.ComponentResource):
         super().__init__(token(AwsRegistry), name, None, opts)
         wanted = ("repositories", "keep_images", "expire_untagged_after_days")
         part(Registry, {key: getattr(args, key) for key in wanted}, "registry")
-        place = Place(self)
-        host = pulumi.Output.concat(place.account, ".dkr.ecr.", place.region, ".", place.dns_suffix)
+        account = Account(self)
+        host = pulumi.Output.concat(account.number, ".dkr.ecr.", account.region, ".", account.dns_suffix)
         self.url = pulumi.Output.concat(host, "/", args.namespace)
         made = {repository: self._repository(name, repository, args) for repository in args.repositories}
         self.arns = {repository: each.arn for repository, each in made.items()}

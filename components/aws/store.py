@@ -6,7 +6,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws import key
-from components.aws.account import Place
+from components.aws.account import Account
 from components.aws.policy import Statement, allow, document, grant
 from components.base import as_args, child_name, token
 from components.config import Store, part
@@ -69,7 +69,7 @@ class AwsStore(pulumi.ComponentResource):
         check_store(part(Store, {key: getattr(args, key) for key in wanted}, "store"))
         self._child = pulumi.ResourceOptions(parent=self)
         self._tags = args.tags
-        self.key_arn = key.key_arn(self, args.kms_key, Place(self), args.tags, purge=args.purge)
+        self.key_arn = key.key_arn(self, args.kms_key, Account(self), args.tags, purge=args.purge)
         bucket = aws.s3.Bucket(
             child_name(f"{name}-bucket", args.imported),
             bucket=args.imported,
@@ -201,7 +201,7 @@ class AwsStore(pulumi.ComponentResource):
         grant(self, "read", role, [*statements, *key.use_key(self.key_arn)])
 
     def grant_write(self, role: aws.iam.Role) -> None:
-        """Let a role write new objects anywhere in the store but the descriptor's place."""
+        """Let a role write new objects anywhere in the store but the descriptor's account."""
         prefixes = [self.objects(f"{prefix}/*") for prefix in ("jobs", "out", "fleet", "logs")]
         grant(self, "write", role, [allow(_PUT, prefixes), *key.use_key(self.key_arn)])
 

@@ -9,7 +9,7 @@ from components.base import as_args, token
 from components.config import Budget, part
 from components.config.checks.gcp import check_budget
 from components.gcp.member import person
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 
 SPENT = (0.5, 0.8, 1.0)
 """Shares of the budget that were spent when a notice is sent."""
@@ -84,7 +84,7 @@ class GcpBudget(pulumi.ComponentResource):
             ),
             budget_filter=gcp.billing.BudgetBudgetFilterArgs(
                 # By its number: Google answers with it, and a project's id would be a change at every preview.
-                projects=[pulumi.Output.concat("projects/", GcpPlace(self).number)],
+                projects=[pulumi.Output.concat("projects/", Project(self).number)],
                 calendar_period="MONTH",
             ),
             threshold_rules=[

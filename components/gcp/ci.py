@@ -10,7 +10,7 @@ from components.ci import ISSUER, Ci
 from components.config import part
 from components.gcp.ci_permissions import reading, writing
 from components.gcp.member import account_id, role_id
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 
 # What stacks write into their stores, and their previews read back: neither holds a secret.
 _WRITTEN = (
@@ -76,7 +76,7 @@ class GcpCi(pulumi.ComponentResource):
         ci = part(Ci, {key: getattr(args, key) for key in Ci.model_fields}, "ci")
         self._name, self._args = name, args
         self._child = pulumi.ResourceOptions(parent=self)
-        self._place = GcpPlace(self)
+        self._project = Project(self)
         self._pool = gcp.iam.WorkloadIdentityPool(
             f"{name}-pool", workload_identity_pool_id=name, display_name="Tidemill: CI", opts=self._child
         )
@@ -152,7 +152,7 @@ class GcpCi(pulumi.ComponentResource):
     ) -> None:
         gcp.projects.IAMMember(
             f"{self._name}-{what}",
-            project=self._place.project,
+            project=self._project.id,
             role=role,
             member=pulumi.Output.concat("serviceAccount:", email),
             condition=condition,

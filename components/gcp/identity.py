@@ -10,7 +10,7 @@ import pulumi_gcp as gcp
 from components.base import as_args, token
 from components.gcp.conditions import condition, objects
 from components.gcp.member import Member, account_id, person, role_id
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 
 WATCH = ("monitoring.timeSeries.list", "serviceusage.services.use")
 """What a submitter needs of the whole project: the backlog's metric (no resource of Monitoring takes a binding of its
@@ -60,7 +60,7 @@ class GcpIdentity(pulumi.ComponentResource):
         args = as_args(GcpIdentityArgs, args)
         super().__init__(token(GcpIdentity), name, None, opts)
         self._child = pulumi.ResourceOptions(parent=self)
-        self._place = GcpPlace(self)
+        self._project_id = Project(self).id
         stem = name.removesuffix("-identity")
         account = gcp.serviceaccount.Account(
             f"{name}-worker",
@@ -101,7 +101,7 @@ class GcpIdentity(pulumi.ComponentResource):
     def _project(self, what: str, role: pulumi.Input[str], member: Member) -> None:
         gcp.projects.IAMMember(
             f"{self.pulumi_resource_name}-{what}",
-            project=self._place.project,
+            project=self._project_id,
             role=role,
             member=member.principal,
             opts=self._child,

@@ -61,7 +61,7 @@ class Fleet:
 
 
 @dataclass
-class Group:
+class RungResources:
     """A rung as it was made."""
 
     market: str
@@ -69,10 +69,10 @@ class Group:
     autoscaler: gcp.compute.RegionAutoscaler
 
 
-def instance_group(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource, *, first: bool) -> Group:
+def instance_group(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource, *, first: bool) -> RungResources:
     """A rung. Only the first scales by itself; a second one is off until the reconciler opens it."""
     manager = _manager(name, _template(name, rung, fleet, parent), fleet, parent)
-    return Group(rung.market, manager, _autoscaler(name, rung, manager, fleet, parent, first=first))
+    return RungResources(rung.market, manager, _autoscaler(name, rung, manager, fleet, parent, first=first))
 
 
 def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> gcp.compute.RegionInstanceTemplate:

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.gcp.member import Member
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 
 CREATE = "create"
 _ROTATION = f"{90 * 24 * 3600}s"
@@ -17,7 +17,7 @@ _ROTATION = f"{90 * 24 * 3600}s"
 def key_name(
     component: pulumi.Resource,
     wanted: str | None,
-    place: GcpPlace,
+    project: Project,
     agent: Member,
     labels: Mapping[str, pulumi.Input[str]] | None,
     *,
@@ -28,7 +28,7 @@ def key_name(
     Args:
         component: whose child a new key is.
         wanted: None, ``create``, or the name of a key, whose policy must admit the service agent already.
-        place: where the key is.
+        project: where the key is.
         agent: the service agent that encrypts and decrypts; a new key admits it.
         labels: labels of a new key.
         purge: lift the protection of a new key; what is encrypted with it cannot be read once its versions are gone.
@@ -38,7 +38,7 @@ def key_name(
     name = component.pulumi_resource_name
     child = pulumi.ResourceOptions(parent=component)
     # A key ring can never be deleted, so a new one gets a new name.
-    ring = gcp.kms.KeyRing(f"{name}-keys", location=place.region, opts=child)
+    ring = gcp.kms.KeyRing(f"{name}-keys", location=project.region, opts=child)
     key = gcp.kms.CryptoKey(
         f"{name}-key",
         key_ring=ring.id,

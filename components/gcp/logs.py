@@ -10,7 +10,7 @@ from components.config import Logs, part
 from components.config.checks.gcp import check_logs
 from components.gcp.key import key_name
 from components.gcp.member import Member
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 
 FAILED_ITEMS = 'jsonPayload.event = "item" AND jsonPayload.status = "failed"'
 """The worker's JSON lines: one line with these fields for each item that failed for good."""
@@ -74,8 +74,8 @@ class GcpLogs(pulumi.ComponentResource):
         self._args = args
         self._child = pulumi.ResourceOptions(parent=self)
         self._kept = pulumi.ResourceOptions(parent=self, protect=not args.purge)
-        self._place = GcpPlace(self)
-        self.log = pulumi.Output.concat("projects/", self._place.project, f"/logs/tidemill-{name}")
+        self._project = Project(self)
+        self.log = pulumi.Output.concat("projects/", self._project.id, f"/logs/tidemill-{name}")
         self._filter = pulumi.Output.concat('logName = "', self.log, '"')
         self.bucket = self._bucket(name, self._exclusion(name))
         self._sink("lines", pulumi.Output.concat("logging.googleapis.com/", self.bucket))
@@ -96,15 +96,15 @@ class GcpLogs(pulumi.ComponentResource):
         cmek = None if key is None else gcp.logging.ProjectBucketConfigCmekSettingsArgs(kms_key_name=key)
         made = gcp.logging.ProjectBucketConfig(
             f"{name}-bucket",
-            project=self._place.project,
-            location=self._place.region,
+            project=self._project.id,
+            location=self._project.region,
             bucket_id=pulumi.Output.concat(name, "-", end),
             retention_days=self._args.retention_days,
             cmek_settings=cmek,
             opts=pulumi.ResourceOptions(parent=self, protect=not self._args.purge, ignore_changes=["bucketId"]),
         )
         return pulumi.Output.concat(
-            "projects/", self._place.project, "/locations/", self._place.region, "/buckets/", made.bucket_id
+            "projects/", self._project.id, "/locations/", self._project.region, "/buckets/", made.bucket_id
         )
 
     def _key(self) -> pulumi.Output[str] | None:
@@ -115,10 +115,10 @@ class GcpLogs(pulumi.ComponentResource):
         if self._args.kms_key is None:
             return None
         settings = gcp.logging.get_project_cmek_settings_output(
-            project=self._place.project, opts=pulumi.InvokeOptions(parent=self)
+            project=self._project.id, opts=pulumi.InvokeOptions(parent=self)
         )
         agent = Member("logging", pulumi.Output.concat("serviceAccount:", settings.service_account_id))
-        return key_name(self, self._args.kms_key, self._place, agent, self._args.labels, purge=self._args.purge)
+        return key_name(self, self._args.kms_key, self._project, agent, self._args.labels, purge=self._args.purge)
 
     def _sink(self, what: str, destination: pulumi.Input[str], *, partitioned: bool = False) -> gcp.logging.ProjectSink:
         """A sink of the workers' lines; into a log bucket of the same project it needs no grant.
@@ -161,7 +161,7 @@ class GcpLogs(pulumi.ComponentResource):
         """A bucket of its own: a sink cannot be told a prefix. Lines arrive once an hour."""
         archive = gcp.storage.Bucket(
             f"{name}-archive",
-            location=self._place.region,
+            location=self._project.region,
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             force_destroy=self._args.purge,
@@ -184,13 +184,13 @@ class GcpLogs(pulumi.ComponentResource):
         archive = gcp.bigquery.Dataset(
             f"{name}-archive",
             dataset_id=name.replace("-", "_"),
-            location=self._place.region,
+            location=self._project.region,
             delete_contents_on_destroy=self._args.purge,
             labels=self._args.labels,
             opts=self._kept,
         )
-        place = pulumi.Output.concat("projects/", self._place.project, "/datasets/", archive.dataset_id)
-        sink = self._sink("archive", pulumi.Output.concat("bigquery.googleapis.com/", place), partitioned=True)
+        dataset = pulumi.Output.concat("projects/", self._project.id, "/datasets/", archive.dataset_id)
+        sink = self._sink("archive", pulumi.Output.concat("bigquery.googleapis.com/", dataset), partitioned=True)
         gcp.bigquery.DatasetIamMember(
             f"{name}-archive-writer",
             dataset_id=archive.dataset_id,
@@ -208,7 +208,7 @@ class GcpLogs(pulumi.ComponentResource):
         view = pulumi.Output.concat('resource.name == "', self.bucket, f'/views/{_VIEW}"')
         gcp.projects.IAMMember(
             f"{self.pulumi_resource_name}-read-{member.name}",
-            project=self._place.project,
+            project=self._project.id,
             role="roles/logging.viewAccessor",
             member=member.principal,
             condition=gcp.projects.IAMMemberConditionArgs(title="tidemill-lines", expression=view),

@@ -7,7 +7,7 @@ import pulumi_gcp as gcp
 
 from components.base import as_args, token
 from components.config import NewNetwork, part
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 
 _ANYWHERE = "0.0.0.0/0"
 
@@ -71,7 +71,7 @@ class GcpNetwork(pulumi.ComponentResource):
         self.register_outputs({"network": self.network, "subnetwork": self.subnetwork})
 
     def _create(self, args: NewNetwork) -> None:
-        name, region = self._name_prefix, GcpPlace(self).region
+        name, region = self._name_prefix, Project(self).region
         network = gcp.compute.Network(
             f"{name}-vpc", auto_create_subnetworks=False, routing_mode="REGIONAL", opts=self._opts
         )

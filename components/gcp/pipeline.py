@@ -15,7 +15,7 @@ from components.gcp.identity import GcpIdentity, GcpIdentityArgs
 from components.gcp.logs import GcpLogs, GcpLogsArgs
 from components.gcp.member import Member
 from components.gcp.network import GcpNetwork, GcpNetworkArgs
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 from components.gcp.reconciler import GcpReconciler, GcpReconcilerArgs
 from components.gcp.registry import GcpRegistry, GcpRegistryArgs
 from components.gcp.shared import GcpSharedOutput
@@ -38,7 +38,7 @@ class GcpParts:
         self._config = config
         self._child = pulumi.ResourceOptions(parent=parent)
         self._labels = team_labels(config.team, config.environment)
-        place = GcpPlace(parent)
+        project = Project(parent)
         network, registry = config.network.shared, config.registry.shared
         self._shared_network = shared_output(name, "network", network, GcpSharedOutput, parent)
         self._shared_registry = shared_output(name, "registry", registry, GcpSharedOutput, parent)
@@ -60,8 +60,8 @@ class GcpParts:
         self._store.grant_fleet(self._reconciler.member)
         self.descriptor = describe(
             config,
-            region=place.region,
-            account=place.project,
+            region=project.region,
+            account=project.id,
             store_uri=self._store.uri,
             log_group=self._logs.bucket,
             queues={key: gcp_queue(config.queues[key], pool, self._image(key)) for key, pool in self._pools.items()},

@@ -10,7 +10,7 @@ import pulumi_gcp as gcp
 
 from components.base import child_name
 from components.gcp.member import Member
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 
 KEPT_SECONDS = 31 * 24 * 3600
 """The longest that Pub/Sub keeps a message, from its publishing on; what is older is gone without a word.
@@ -49,7 +49,7 @@ class Messages:
 def messages(
     name: str,
     parent: pulumi.Resource,
-    place: GcpPlace,
+    project: Project,
     labels: Mapping[str, pulumi.Input[str]] | None,
     *,
     purge: bool,
@@ -72,7 +72,7 @@ def messages(
     policy = gcp.pubsub.SubscriptionDeadLetterPolicyArgs(dead_letter_topic=dead.id, max_delivery_attempts=DELIVERIES)
     existing = imported.subscription if imported else None
     subscription = _subscription(f"{name}-work", topic, policy, labels, kept, existing=existing)
-    agent = Member("pubsub", place.agent("gcp-sa-pubsub"))
+    agent = Member("pubsub", project.agent("gcp-sa-pubsub"))
     # Source: https://cloud.google.com/pubsub/docs/handling-failures#grant_forwarding_permissions
     ready = [
         on_topic(parent, f"{name}-dead-{agent.name}", dead, agent, "roles/pubsub.publisher"),

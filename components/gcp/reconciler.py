@@ -10,7 +10,7 @@ import pulumi_gcp as gcp
 
 from components.base import as_args, token
 from components.gcp.member import Member, account_id, role_id
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 
 SOURCE = Path(__file__).parent / "reconciler_function"
 ENTRY = "reconcile"
@@ -87,7 +87,7 @@ class GcpReconciler(pulumi.ComponentResource):
             raise ValueError(f"{name}: period_minutes is {args.period_minutes}; allowed are 1 to 10")
         self._args = args
         self._child = pulumi.ResourceOptions(parent=self)
-        self._place = GcpPlace(self)
+        self._project = Project(self)
         self._stem = name.removesuffix("-reconciler")
         account = self._account("reconciler", "removes machines that have left")
         self._member = _member("reconciler", account)
@@ -127,7 +127,7 @@ class GcpReconciler(pulumi.ComponentResource):
     ) -> gcp.projects.IAMMember:
         return gcp.projects.IAMMember(
             f"{self.pulumi_resource_name}-{what}-grant",
-            project=self._place.project,
+            project=self._project.id,
             role=role,
             member=member.principal,
             condition=condition,
@@ -148,8 +148,8 @@ class GcpReconciler(pulumi.ComponentResource):
         repository = self._repository()
         builder, ready = self._builder(repository)
         settings = {
-            "project": self._place.project,
-            "region": self._place.region,
+            "project": self._project.id,
+            "region": self._project.region,
             "bucket": args.bucket,
             "period_seconds": args.period_minutes * 60,
             "queues": args.fleets,
@@ -157,7 +157,7 @@ class GcpReconciler(pulumi.ComponentResource):
         return gcp.cloudfunctionsv2.Function(
             # A Cloud Run service of that name is made for it, with fewer than 50 characters.
             f"{name}-run",
-            location=self._place.region,
+            location=self._project.region,
             description="Removes machines that have left, opens and closes the second rung",
             build_config=gcp.cloudfunctionsv2.FunctionBuildConfigArgs(
                 runtime=_RUNTIME,
@@ -193,7 +193,7 @@ class GcpReconciler(pulumi.ComponentResource):
         return gcp.artifactregistry.Repository(
             f"{self.pulumi_resource_name}-images",
             repository_id=f"{self._stem}-reconciler",
-            location=self._place.region,
+            location=self._project.region,
             format="DOCKER",
             description="The reconciler's image, built by Cloud Functions",
             cleanup_policies=[
@@ -227,9 +227,9 @@ class GcpReconciler(pulumi.ComponentResource):
         member = _member("builder", account)
         expression = pulumi.Output.concat(
             'resource.name.startsWith("projects/_/buckets/gcf-v2-sources-',
-            self._place.number,
+            self._project.number,
             "-",
-            self._place.region,
+            self._project.region,
             '")',
         )
         condition = gcp.projects.IAMMemberConditionArgs(title="function-sources", expression=expression)
@@ -260,7 +260,7 @@ class GcpReconciler(pulumi.ComponentResource):
         address = function.service_config.apply(lambda config: config.uri or "" if config else "")
         gcp.cloudscheduler.Job(
             f"{name}-schedule",
-            region=self._place.region,
+            region=self._project.region,
             schedule=f"*/{self._args.period_minutes} * * * *",
             time_zone="Etc/UTC",
             attempt_deadline=f"{_TIMEOUT_SECONDS + 10}s",

@@ -8,7 +8,7 @@ import pulumi_gcp as gcp
 from components.base import as_args, child_name, token
 from components.config import Registry, part
 from components.gcp.member import Member
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 
 _DAY = 24 * 3600
 
@@ -63,12 +63,12 @@ class GcpRegistry(pulumi.ComponentResource):
         super().__init__(token(GcpRegistry), name, None, opts)
         wanted = ("keep_images", "expire_untagged_after_days")
         part(Registry, {key: getattr(args, key) for key in wanted}, "registry")
-        place = GcpPlace(self)
+        project = Project(self)
         imported = args.imported.rpartition("/")[2] if args.imported else None
         made = gcp.artifactregistry.Repository(
             child_name(f"{name}-images", imported),
             repository_id=imported or args.repository,
-            location=place.region,
+            location=project.region,
             format="DOCKER",
             docker_config=gcp.artifactregistry.RepositoryDockerConfigArgs(immutable_tags=True),
             cleanup_policies=_cleanup(args.keep_images, args.expire_untagged_after_days),
@@ -84,11 +84,11 @@ class GcpRegistry(pulumi.ComponentResource):
                 retain_on_delete=args.imported is not None,
             ),
         )
-        self._location = place.region
+        self._location = project.region
         self.repository = pulumi.Output.concat(
-            "projects/", place.project, "/locations/", place.region, "/repositories/", made.repository_id
+            "projects/", project.id, "/locations/", project.region, "/repositories/", made.repository_id
         )
-        self.url = pulumi.Output.concat(place.region, "-docker.pkg.dev/", place.project, "/", made.repository_id)
+        self.url = pulumi.Output.concat(project.region, "-docker.pkg.dev/", project.id, "/", made.repository_id)
         self.register_outputs({"url": self.url, "repository": self.repository})
 
     def grant_pull(self, member: Member) -> None:

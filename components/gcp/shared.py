@@ -7,7 +7,7 @@ import pulumi
 
 from components.base import as_args, token
 from components.gcp.network import GcpNetwork, GcpNetworkArgs
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 from components.gcp.registry import GcpRegistry, GcpRegistryArgs
 from components.shared import SharedOutput
 
@@ -86,7 +86,7 @@ class GcpShared(pulumi.ComponentResource):
         )
         self.registry_url = registry.url
         content = {
-            "region": GcpPlace(self).region,
+            "region": Project(self).region,
             "egress": args.egress,
             "network": network.network,
             "subnetwork": network.subnetwork,

@@ -12,7 +12,7 @@ from components.config.checks.gcp import check_store
 from components.gcp.conditions import condition, objects
 from components.gcp.key import key_name
 from components.gcp.member import Member
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 
 DESCRIPTOR_NAME = "pipeline.json"
 
@@ -76,24 +76,24 @@ class GcpStore(pulumi.ComponentResource):
         wanted = ("expire_jobs_after_days", "kms_key", "versioning", "soft_delete_days")
         check_store(part(Store, {key: getattr(args, key) for key in wanted}, "store"))
         self._child = pulumi.ResourceOptions(parent=self)
-        place = GcpPlace(self)
+        project = Project(self)
         self.kms_key = None
         if args.kms_key is not None:
-            agent = Member("storage", place.agent("gs-project-accounts"))
-            self.kms_key = key_name(self, args.kms_key, place, agent, args.labels, purge=args.purge)
-        bucket = self._bucket(name, args, place)
+            agent = Member("storage", project.agent("gs-project-accounts"))
+            self.kms_key = key_name(self, args.kms_key, project, agent, args.labels, purge=args.purge)
+        bucket = self._bucket(name, args, project)
         self.bucket = bucket.name
         self.uri = pulumi.Output.concat("gs://", bucket.name)
         self.register_outputs({"bucket": self.bucket, "uri": self.uri})
 
-    def _bucket(self, name: str, args: GcpStoreArgs, place: GcpPlace) -> gcp.storage.Bucket:
+    def _bucket(self, name: str, args: GcpStoreArgs, project: Project) -> gcp.storage.Bucket:
         encryption = None
         if self.kms_key is not None:
             encryption = gcp.storage.BucketEncryptionArgs(default_kms_key_name=self.kms_key)
         return gcp.storage.Bucket(
             child_name(f"{name}-bucket", args.imported),
             name=args.imported,
-            location=place.region,
+            location=project.region,
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(

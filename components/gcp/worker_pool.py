@@ -10,9 +10,9 @@ from components.base import as_args, token
 from components.config import ConfigError, gcp_queue
 from components.config.errors import key_path
 from components.gcp.cloud_init import Host, cloud_config
-from components.gcp.instance_group import Fleet, Group, instance_group
+from components.gcp.instance_group import Fleet, RungResources, instance_group
 from components.gcp.member import Member
-from components.gcp.place import GcpPlace
+from components.gcp.project import Project
 from components.gcp.queue_topic import Imported, Messages, messages, on_subscription, on_topic
 
 
@@ -105,12 +105,12 @@ class GcpWorkerPool(pulumi.ComponentResource):
         args = as_args(GcpWorkerPoolArgs, args)
         super().__init__(token(GcpWorkerPool), name, None, opts)
         settings = gcp_queue(args.settings, args.queue)
-        place = GcpPlace(self)
+        project = Project(self)
         imported = None
         if args.imported_topic and args.imported_subscription:
             imported = Imported(args.imported_topic, args.imported_subscription)
-        self._messages = messages(name, self, place, args.labels, purge=args.purge, imported=imported)
-        fleet = self._fleet(args, place, self._messages)
+        self._messages = messages(name, self, project, args.labels, purge=args.purge, imported=imported)
+        fleet = self._fleet(args, project, self._messages)
         groups = [
             instance_group(f"{name}-{rung.market.replace('_', '-')}", rung, fleet, self, first=number == 0)
             for number, rung in enumerate(settings.capacity)
@@ -123,7 +123,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
             {"topic": self.topic, "subscription": self.subscription, "dead_letters": self.dead_letters}
         )
 
-    def _fleet(self, args: GcpWorkerPoolArgs, place: GcpPlace, made: Messages) -> Fleet:
+    def _fleet(self, args: GcpWorkerPoolArgs, project: Project, made: Messages) -> Fleet:
         settings = gcp_queue(args.settings, args.queue)
         item = settings.item
         types = machines.one_size(
@@ -143,7 +143,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
             bucket=args.bucket,
             subscription=made.subscription.id,
             log=args.log,
-            region=place.region,
+            region=project.region,
             machines=types,
         )
         return Fleet(
@@ -160,7 +160,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
             after=made.ready,
         )
 
-    def _described(self, queue: str, fleet: Fleet, groups: list[Group]) -> dict[str, Any]:
+    def _described(self, queue: str, fleet: Fleet, groups: list[RungResources]) -> dict[str, Any]:
         minimum = fleet.settings.gcp.min_machines
         return {
             "name": queue,

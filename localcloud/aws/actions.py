@@ -23,7 +23,7 @@ from botocore.model import ServiceModel
 
 from localcloud.aws.accounts import ACCOUNT, boundary_of
 from localcloud.aws.ec2_actions import ec2_resources
-from localcloud.aws.errors import ApiError
+from localcloud.aws.errors import AwsError
 from localcloud.aws.s3_actions import s3_checks
 from localcloud.aws.signature import Scope
 from localcloud.aws.wsgi import Environ
@@ -43,7 +43,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Call:
+class AwsCall:
     """An API call: operation and parameters as its service names them."""
 
     service: str
@@ -71,24 +71,24 @@ def protocol_of(environ: Environ, scope: Scope) -> str:
     return model.metadata["protocol"] if model else "query"
 
 
-def read_call(environ: Environ, scope: Scope) -> Call:
+def read_call(environ: Environ, scope: Scope) -> AwsCall:
     """The call that a signed request makes.
 
     Raises:
-        ApiError: AccessDenied, where no service model has such an operation.
+        AwsError: AccessDenied, where no service model has such an operation.
     """
     name = "s3control" if scope.service == "s3" and environ["PATH_INFO"].startswith("/v20180820/") else scope.service
     model = _model(name)
     operation, params = _decode(environ, model) if model else (None, {})
     if model is None or operation is None or operation not in model.operation_names:
         what = operation or f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
-        raise ApiError("AccessDenied", f"{scope.service}: {what} is not an operation that localcloud knows")
+        raise AwsError("AccessDenied", f"{scope.service}: {what} is not an operation that localcloud knows")
     if name == "s3":
         checks = [Check(*check) for check in s3_checks(operation, params, environ, scope.region)]
     else:
         prefix = PREFIXES.get(scope.service, scope.service)
         checks = list(_checks(prefix, operation, params, scope.region))
-    return Call(scope.service, operation, scope.region, params, checks)
+    return AwsCall(scope.service, operation, scope.region, params, checks)
 
 
 def _decode(environ: Environ, model: Any) -> tuple[str | None, dict[str, Any]]:

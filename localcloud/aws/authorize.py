@@ -11,7 +11,7 @@ from typing import Any
 
 from localcloud.aws import accounts
 from localcloud.aws.accounts import ACCOUNT, Principal
-from localcloud.aws.errors import ApiError
+from localcloud.aws.errors import AwsError
 from localcloud.aws.iam import ACCOUNT as BY_ACCOUNT
 from localcloud.aws.iam import DIRECT, ROLE, Context, PolicyError, Query, parse, refusal
 
@@ -33,7 +33,7 @@ def authorize(principal: Principal, action: str, resource: str, context: Context
         context: Condition keys of this call, in any case; what is known of the caller is added.
 
     Raises:
-        ApiError: AccessDenied, with AWS's sentence.
+        AwsError: AccessDenied, with AWS's sentence.
     """
     why = why_refused(principal, action, resource, context)
     with _lock:
@@ -42,7 +42,7 @@ def authorize(principal: Principal, action: str, resource: str, context: Context
             _denied.append({"principal": principal.name, "action": action, "resource": resource, "why": why})
     if why:
         sentence = f"User: {principal.arn} is not authorized to perform: {action} on resource: {resource} {why}"
-        raise ApiError("AccessDenied", sentence)
+        raise AwsError("AccessDenied", sentence)
 
 
 def why_refused(principal: Principal, action: str, resource: str, context: Context | None = None) -> str | None:
@@ -71,7 +71,7 @@ def may(role_arn: str, action: str, resource: str, region: str) -> bool:
     principal = Principal(role_arn, role_arn, "AssumedRole", role_arn.rpartition("/")[2], "AROA:localcloud")
     try:
         authorize(principal, action, resource, {"aws:requestedregion": region})
-    except ApiError:
+    except AwsError:
         return False
     return True
 

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 from localcloud.aws.wsgi import StartResponse, respond
 
 
-class ApiError(Exception):
+class AwsError(Exception):
     """A refusal that the caller sees.
 
     Args:
@@ -40,7 +40,7 @@ EC2_CODES = {
 S3_CODES = {"InvalidClientTokenId": "InvalidAccessKeyId", "MissingAuthenticationToken": "AccessDenied"}
 
 
-def answer_error(error: ApiError, protocol: str, start_response: StartResponse) -> list[bytes]:
+def answer_error(error: AwsError, protocol: str, start_response: StartResponse) -> list[bytes]:
     """Answer a refusal.
 
     Args:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from localcloud.aws import accounts
-from localcloud.aws.actions import Call, protocol_of, read_call
+from localcloud.aws.actions import AwsCall, protocol_of, read_call
 from localcloud.aws.authorize import authorize, why_refused
-from localcloud.aws.errors import ApiError, answer_error
+from localcloud.aws.errors import AwsError, answer_error
 from localcloud.aws.signature import authenticate, read_scope
 from localcloud.aws.wsgi import Environ, StartResponse, WsgiApp, respond
 
@@ -51,7 +51,7 @@ class Gateway:
         try:
             scope = read_scope(environ)
             if scope is None:
-                raise ApiError("MissingAuthenticationToken", "Request is missing Authentication Token")
+                raise AwsError("MissingAuthenticationToken", "Request is missing Authentication Token")
             protocol = protocol_of(environ, scope)
             principal = authenticate(environ, scope)
             call = read_call(environ, scope)
@@ -61,10 +61,10 @@ class Gateway:
             if call.service == "s3" and call.operation in {"GetObject", "HeadObject"}:
                 return _without_leak(service, principal, call, environ, start_response)
             return service(environ, start_response)
-        except ApiError as error:
+        except AwsError as error:
             return answer_error(error, protocol, start_response)
 
-    def _authorize(self, principal: accounts.Principal, call: Call, environ: Environ) -> None:
+    def _authorize(self, principal: accounts.Principal, call: AwsCall, environ: Environ) -> None:
         context = {
             "aws:requestedregion": call.region,
             "aws:sourceip": environ.get("REMOTE_ADDR", "127.0.0.1"),
@@ -91,7 +91,7 @@ class Gateway:
 
 
 def _without_leak(
-    service: WsgiApp, principal: accounts.Principal, call: Call, environ: Environ, start_response: StartResponse
+    service: WsgiApp, principal: accounts.Principal, call: AwsCall, environ: Environ, start_response: StartResponse
 ) -> Any:
     """Answer 403 in place of 404 to who may not list the bucket at that key.
 
@@ -103,6 +103,6 @@ def _without_leak(
     if answered[-1][0].startswith("404") and accounts.has_bucket(call.params["Bucket"]):
         bucket, key = f"arn:aws:s3:::{call.params['Bucket']}", call.params["Key"]
         if why_refused(principal, "s3:ListBucket", bucket, {"s3:prefix": key}):
-            raise ApiError("AccessDenied", "Access Denied")
+            raise AwsError("AccessDenied", "Access Denied")
     start_response(*answered[-1])
     return content

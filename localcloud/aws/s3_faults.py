@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from localcloud.aws.errors import ApiError
-from localcloud.aws.wsgi import DropConnectionError, Environ, StartResponse, WsgiApp
-from localcloud.faults import Faults
+from localcloud.aws.errors import AwsError
+from localcloud.aws.wsgi import Environ, StartResponse, WsgiApp
+from localcloud.faults import DropConnectionError, Faults
 
 ANSWERS = ("409", "500-after", "drop", "drop-after")
 WRITES = {"500-after", "drop-after"}
@@ -36,5 +36,5 @@ class S3Faults:
             raise DropConnectionError
         if fault == "409":
             message = "The conditional request cannot succeed due to a conflicting operation against this resource."
-            raise ApiError("ConditionalRequestConflict", message, 409)
-        raise ApiError("InternalError", "We encountered an internal error. Please try again.", 500)
+            raise AwsError("ConditionalRequestConflict", message, 409)
+        raise AwsError("InternalError", "We encountered an internal error. Please try again.", 500)

@@ -44,7 +44,7 @@ def _paths(text: str) -> tuple[Path, ...]:
 _KINDS: dict[str, Any] = {"int": int, "float": float, "bool": daemon.yes, "tuple[Path, ...]": _paths}
 
 
-class Daemon:
+class AwsDaemon:
     """Everything of one emulated cloud, being served.
 
     Args:
@@ -88,7 +88,7 @@ class Daemon:
 
 def main(argv: list[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
-    daemon.serve(Daemon, parse(argv))
+    daemon.serve(AwsDaemon, parse(argv))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from botocore.compat import HTTPHeaders
 from botocore.credentials import Credentials
 
 from localcloud.aws import accounts
-from localcloud.aws.errors import ApiError
+from localcloud.aws.errors import AwsError
 from localcloud.aws.wsgi import Environ
 
 AUTHORIZATION = re.compile(
@@ -54,20 +54,20 @@ def authenticate(environ: Environ, scope: Scope) -> accounts.Principal:
     """The caller, once the signature, the session token and the body's hash are right.
 
     Raises:
-        ApiError: InvalidClientTokenId, InvalidToken, ExpiredToken, SignatureDoesNotMatch or a wrong body hash.
+        AwsError: InvalidClientTokenId, InvalidToken, ExpiredToken, SignatureDoesNotMatch or a wrong body hash.
     """
     key = accounts.find_key(scope.access_key)
     token = environ.get("HTTP_X_AMZ_SECURITY_TOKEN")
     if key is None or token != key.token:
-        raise ApiError("InvalidClientTokenId", "The security token included in the request is invalid.")
+        raise AwsError("InvalidClientTokenId", "The security token included in the request is invalid.")
     if key.expires and key.expires < datetime.now(UTC):
-        raise ApiError("ExpiredToken", "The security token included in the request is expired")
+        raise AwsError("ExpiredToken", "The security token included in the request is expired")
     if not hmac.compare_digest(_expected(environ, scope, key.secret), scope.signature):
         message = "The request signature we calculated does not match the signature you provided."
-        raise ApiError("SignatureDoesNotMatch", message)
+        raise AwsError("SignatureDoesNotMatch", message)
     claimed = environ.get("HTTP_X_AMZ_CONTENT_SHA256", "")
     if HEX_DIGEST.match(claimed) and claimed != hashlib.sha256(environ["localcloud.body"]).hexdigest():
-        raise ApiError("XAmzContentSHA256Mismatch", "The provided x-amz-content-sha256 does not match the body.", 400)
+        raise AwsError("XAmzContentSHA256Mismatch", "The provided x-amz-content-sha256 does not match the body.", 400)
     return key.principal
 
 

@@ -17,6 +17,8 @@ from typing import Any
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import BaseWSGIServer, make_server
 
+from localcloud.faults import DropConnectionError
+
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 WsgiApp = Callable[[Environ, StartResponse], Iterable[bytes]]
@@ -24,11 +26,7 @@ WsgiApp = Callable[[Environ, StartResponse], Iterable[bytes]]
 BODILESS = {"204", "304"}
 
 
-class DropConnectionError(Exception):
-    """Raised by an app to close the client's connection without an answer."""
-
-
-class Handler(MotoRequestHandler):
+class KeepAliveHandler(MotoRequestHandler):
     """One connection: many requests, each answered in one write."""
 
     protocol_version = "HTTP/1.1"
@@ -94,7 +92,7 @@ class Handler(MotoRequestHandler):
         """Requests are counted by the gateway, not printed."""
 
 
-class Served:
+class ServedApp:
     """A socket that is being served.
 
     Attributes:
@@ -113,7 +111,7 @@ class Served:
         self._thread.join(timeout=2)
 
 
-def serve_socket(sock: socket.socket, app: WsgiApp) -> Served:
+def serve_socket(sock: socket.socket, app: WsgiApp) -> ServedApp:
     """Serve ``app`` on a listening TCP socket, a thread a connection.
 
     Args:
@@ -122,10 +120,10 @@ def serve_socket(sock: socket.socket, app: WsgiApp) -> Served:
         app: A WSGI app. ``environ["localcloud.body"]`` holds the request's body.
     """
     host, port = sock.getsockname()[:2]
-    server = make_server(host, port, app, threaded=True, request_handler=Handler, fd=sock.fileno())
+    server = make_server(host, port, app, threaded=True, request_handler=KeepAliveHandler, fd=sock.fileno())
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True)
     thread.start()
-    return Served(server, thread)
+    return ServedApp(server, thread)
 
 
 def respond(

@@ -36,7 +36,7 @@ def interpreter(info: language_pb2.ProgramInfo) -> str:
     return sys.executable
 
 
-class Host(language_pb2_grpc.LanguageRuntimeServicer):
+class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     """The parts of LanguageRuntime that previews, updates, destroys, policy packs and packages of components need."""
 
     def __init__(self, engine: str, executor: str) -> None:
@@ -147,7 +147,7 @@ def main(executor: str) -> None:
     ended, parent = threading.Event(), os.getppid()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
-    host = Host(next((part for part in sys.argv[1:] if not part.startswith("-")), ""), executor)
+    host = LanguageHost(next((part for part in sys.argv[1:] if not part.startswith("-")), ""), executor)
     server = grpc.server(ThreadPoolExecutor(max_workers=8))
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     port = server.add_insecure_port("127.0.0.1:0")

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import googleapiclient
 
 from localcloud.gcp import schema
-from localcloud.gcp.wire import ApiError, Request
+from localcloud.gcp.wire import Request, RestError
 
 VERSIONS = {
     "artifactregistry": ["v1"], "bigquery": ["v2"], "billingbudgets": ["v1"], "cloudfunctions": ["v2"],
@@ -172,11 +172,11 @@ def understand(request: Request) -> Call:
     """What a request calls, with checked parameters and body.
 
     Raises:
-        ApiError: 404: there is no such method; 400: a parameter or field that is unknown, missing or wrong, named.
+        RestError: 404: there is no such method; 400: a parameter or field that is unknown, missing or wrong, named.
     """
     found = route(request.api, request.method, request.path)
     if found is None:
-        raise ApiError(404, f"The requested URL {request.method} /{request.api}/{request.path} was not found.")
+        raise RestError(404, f"The requested URL {request.method} /{request.api}/{request.path} was not found.")
     known, params, name = found
     call = Call(known, name, {**params, **_query(known, request.query)})
     if "autoscaler" in call.params and call.name.endswith("/autoscalers"):  # PATCH and PUT name it in the query
@@ -184,7 +184,7 @@ def understand(request: Request) -> Call:
     if known.request:
         call.body = schema.check(known.document, known.request, request.json(), known.id, set(params))
     elif request.json():
-        raise ApiError(400, f"{known.id} takes no body.")
+        raise RestError(400, f"{known.id} takes no body.")
     return call
 
 
@@ -197,11 +197,11 @@ def _query(known: Method, query: dict[str, list[str]]) -> dict[str, Any]:
         if name not in specs:
             if name not in known.document.get("parameters", {}):
                 text = f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter.'
-                raise ApiError(400, text, field=name)
+                raise RestError(400, text, field=name)
             continue
         typed = [schema.from_text(specs[name], value, name) for value in values]
         result[name] = typed if specs[name].get("repeated") else typed[-1]
     for name, spec in specs.items():
         if spec.get("required") and name not in result:
-            raise ApiError(400, f"Required parameter: {name}", field=name)
+            raise RestError(400, f"Required parameter: {name}", field=name)
     return result

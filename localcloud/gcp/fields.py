@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from localcloud.gcp.discovery import Call
-from localcloud.gcp.wire import ApiError
+from localcloud.gcp.wire import RestError
 
 if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
@@ -32,7 +32,7 @@ def new_name(call: Call, collection: str, value: Value, number: int) -> str:
     """The full name of what a method creates: from the path, a parameter such as `topicId`, or the body.
 
     Raises:
-        ApiError: 400: it is nowhere.
+        RestError: 400: it is nowhere.
     """
     if call.method.spec["httpMethod"] == "PUT":
         return collection
@@ -46,11 +46,11 @@ def new_name(call: Call, collection: str, value: Value, number: int) -> str:
     if not own and collection.startswith(("monitoring/", "billingbudgets/")):
         own = str(10**15 + number)
     if not own:
-        raise ApiError(400, "Required field 'name' is missing.", field="name")
+        raise RestError(400, "Required field 'name' is missing.", field="name")
     if collection == "storage/projects/_/buckets" or "/" not in own:
         return f"{collection}/{own}"
     if f"{collection.partition('/')[2]}/" != own[: own.rindex("/") + 1]:
-        raise ApiError(400, f"The name {own!r} does not lie in {collection.partition('/')[2]}.", field="name")
+        raise RestError(400, f"The name {own!r} does not lie in {collection.partition('/')[2]}.", field="name")
     return f"{collection}/{own.rpartition('/')[2]}"
 
 

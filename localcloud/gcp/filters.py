@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from localcloud.gcp.wire import ApiError
+from localcloud.gcp.wire import RestError
 
 TERM = re.compile(
     r"""\s*(?P<not>NOT\s+|-)?(?P<path>[\w]+(?:\.(?:[\w-]+|"[^"]+"))*)\s*(?P<op>!=|>=|<=|=~|!~|=|:|<|>)\s*"""
@@ -80,7 +80,7 @@ def parse(text: str) -> tuple[Term, ...]:
     """The comparisons of a filter, none for an empty one.
 
     Raises:
-        ApiError: 400: it is not understood.
+        RestError: 400: it is not understood.
     """
     terms, at = [], 0
     while text[at:].strip():
@@ -88,7 +88,9 @@ def parse(text: str) -> tuple[Term, ...]:
             at = joined.end()
         found = TERM.match(text, at)
         if not found:
-            raise ApiError(400, f"Unparseable filter, or more than localcloud knows, at {text[at:]!r}.", field="filter")
+            raise RestError(
+                400, f"Unparseable filter, or more than localcloud knows, at {text[at:]!r}.", field="filter"
+            )
         value = found["value"]
         value = json.loads(value) if value.startswith('"') else value
         path = tuple(part.strip('"') for part in re.findall(r'"[^"]+"|[^.]+', found["path"]))

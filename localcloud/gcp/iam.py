@@ -19,7 +19,7 @@ import yaml
 from localcloud.gcp.clock import Clock
 from localcloud.gcp.condition import ConditionError, compiled
 from localcloud.gcp.resources import Resources
-from localcloud.gcp.wire import ApiError
+from localcloud.gcp.wire import RestError
 
 Attributes = Mapping[str, str]
 TYPES = {"topics": "Topic", "subscriptions": "Subscription", "buckets": "Bucket", "objects": "Object",
@@ -72,7 +72,7 @@ class Policy:
         """Let a call pass or refuse it, and count it.
 
         Raises:
-            ApiError: 403 with the permission and the resource named; 401 without a principal.
+            RestError: 403 with the permission and the resource named; 401 without a principal.
         """
         allowed = self.allows(principal, permission, resource, attributes)
         with self._lock:
@@ -82,8 +82,10 @@ class Policy:
         if allowed:
             return
         if not principal:
-            raise ApiError(401, "Request is missing required authentication credential. Expected OAuth 2 access token.")
-        raise ApiError(403, f"Permission '{permission}' denied on resource '{resource}' (or it may not exist).")
+            raise RestError(
+                401, "Request is missing required authentication credential. Expected OAuth 2 access token."
+            )
+        raise RestError(403, f"Permission '{permission}' denied on resource '{resource}' (or it may not exist).")
 
     def permissions(self, role: str) -> frozenset[str]:
         """The permissions of a predefined or custom role; none for one that does not exist."""
@@ -96,20 +98,20 @@ class Policy:
         """Refuse a policy that could not be evaluated.
 
         Raises:
-            ApiError: 400: a role, a member or a condition that is not known.
+            RestError: 400: a role, a member or a condition that is not known.
         """
         for index, binding in enumerate(policy.get("bindings", [])):
             role, at = binding.get("role", ""), f"policy.bindings[{index}]"
             known = role in roles() if role.startswith("roles/") else bool(self._resources.get(f"iam/{role}"))
             if not known:
-                raise ApiError(400, f"Role {role} is not supported for this resource.", field=f"{at}.role")
+                raise RestError(400, f"Role {role} is not supported for this resource.", field=f"{at}.role")
             for member in binding.get("members", []):
                 self._check_member(member, f"{at}.members")
             if "condition" in binding:
                 try:
                     compiled(binding["condition"].get("expression", ""))
                 except ConditionError as error:
-                    raise ApiError(400, f"Condition expression: {error}", field=f"{at}.condition") from None
+                    raise RestError(400, f"Condition expression: {error}", field=f"{at}.condition") from None
 
     def _check_member(self, member: str, field: str) -> None:
         kind, _, name = member.partition(":")
@@ -117,10 +119,10 @@ class Policy:
             return
         if kind not in ("user", "serviceAccount", "group", "domain", "projectOwner", "projectEditor", "projectViewer",
                         "principal", "principalSet"):  # fmt: skip
-            raise ApiError(400, f"Invalid member {member!r}.", field=field)
+            raise RestError(400, f"Invalid member {member!r}.", field=field)
         own = kind == "serviceAccount" and name.endswith(f"@{self._project}.iam.gserviceaccount.com")
         if own and not self._resources.get(f"iam/projects/{self._project}/serviceAccounts/{name}"):
-            raise ApiError(400, f"Service account {name} does not exist.", field=field)
+            raise RestError(400, f"Service account {name} does not exist.", field=field)
 
     def _levels(self, resource: str) -> list[str]:
         """The resource and everything above it that has a policy of its own; the project last."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localcloud.gcp.compute.api import Compute
-from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.gcp.wire import Request, Response, RestError
 from localcloud.machines.images import PullError
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ class Images:
             return None
         repository, _, image = request.call.name.partition("/dockerImages/")
         if not self._site.resources.get(self._site.full_name("artifactregistry", repository)):
-            raise ApiError(404, "Requested entity was not found.")
+            raise RestError(404, "Requested entity was not found.")
         _, project, _, location, _, name = repository.split("/")
         uri = f"{location}-docker.pkg.dev/{project}/{name}/{image}"
         compute = next(plugin for plugin in self._site.plugins if isinstance(plugin, Compute))
         try:
             compute.host.registry.pinned(uri)
         except PullError as error:
-            raise ApiError(404, str(error)) from None
+            raise RestError(404, str(error)) from None
         return Response.of({"name": request.call.name, "uri": uri})

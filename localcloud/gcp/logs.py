@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from localcloud.gcp.filters import matches, parse
-from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.gcp.wire import Request, Response, RestError
 
 if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
@@ -114,11 +114,11 @@ class Logs:
         if labels := {**body.get("labels", {}), **entry.get("labels", {})}:
             entry["labels"] = labels
         if not LOG.fullmatch(entry.get("logName", "")):
-            raise ApiError(400, f"Invalid log name {entry.get('logName', '')!r}.", field="logName")
+            raise RestError(400, f"Invalid log name {entry.get('logName', '')!r}.", field="logName")
         if "type" not in entry.get("resource", {}):
-            raise ApiError(400, "A monitored resource is required.", field="resource")
+            raise RestError(400, "A monitored resource is required.", field="resource")
         if sum(kind in entry for kind in ("textPayload", "jsonPayload", "protoPayload")) > 1:
-            raise ApiError(400, "An entry has at most one payload.", field="entries")
+            raise RestError(400, "An entry has at most one payload.", field="entries")
         _epoch(entry["timestamp"])
         return {**entry, "receiveTimestamp": _iso(now)}
 
@@ -150,15 +150,15 @@ class Logs:
         body = request.call.body
         order, wanted = body.get("orderBy") or "timestamp asc", body.get("filter", "")
         if order not in ("timestamp asc", "timestamp desc"):
-            raise ApiError(400, f"orderBy {order!r} is neither 'timestamp asc' nor 'timestamp desc'.", field="orderBy")
+            raise RestError(400, f"orderBy {order!r} is neither 'timestamp asc' nor 'timestamp desc'.", field="orderBy")
         size = int(body.get("pageSize") or DEFAULT_PAGE)
         if size <= 0:
-            raise ApiError(400, "pageSize is negative.", field="pageSize")
+            raise RestError(400, "pageSize is negative.", field="pageSize")
         parse(wanted)
         after = tuple(json.loads(base64.urlsafe_b64decode(body["pageToken"]))) if body.get("pageToken") else None
         views = [view for name in body.get("resourceNames", []) for view in self._views(request, name)]
         if not views:
-            raise ApiError(400, "resourceNames is empty.", field="resourceNames")
+            raise RestError(400, "resourceNames is empty.", field="resourceNames")
         with self._lock:
             found = self._found(views, wanted, after, order.endswith("desc"))
             page = list(itertools.islice(found, min(size, PAGE) + 1))
@@ -173,10 +173,10 @@ class Logs:
             self._site.policy.check(request.principal, "logging.views.access", f"logging/{name}")
             view = self._site.resources.get(f"logging/{name}") or {}
             if not self._exists(found[1]) or (found[2] not in EVERY_BUCKETS and not view):
-                raise ApiError(404, f"{name} does not exist")
+                raise RestError(404, f"{name} does not exist")
             return [(found[1], view.get("filter", ""))]
         if not re.fullmatch(r"projects/[^/]+", name):
-            raise ApiError(501, f"localcloud reads entries of projects and of views, not of {name!r}")
+            raise RestError(501, f"localcloud reads entries of projects and of views, not of {name!r}")
         self._site.policy.check(request.principal, "logging.logEntries.list", f"cloudresourcemanager/{name}")
         with self._lock:
             return [(bucket, "") for bucket in self._buckets if bucket.startswith(f"{name}/")]
@@ -216,4 +216,4 @@ def _epoch(text: str) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
-        raise ApiError(400, f"{text!r} is no time.", field="timestamp") from None
+        raise RestError(400, f"{text!r} is no time.", field="timestamp") from None

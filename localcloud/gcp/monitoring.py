@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from localcloud.gcp import filters
-from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.gcp.wire import Request, Response, RestError
 
 if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
@@ -52,11 +52,11 @@ class Samples:
         """The series that a filter names with their points, oldest first.
 
         Raises:
-            ApiError: 400: the filter compares with another operator than `=`, or is not understood.
+            RestError: 400: the filter compares with another operator than `=`, or is not understood.
         """
         terms = filters.parse(wanted)
         if any(term.op != "=" or term.negated for term in terms):
-            raise ApiError(400, "localcloud's Monitoring knows filters of `=` and AND alone.", field="filter")
+            raise RestError(400, "localcloud's Monitoring knows filters of `=` and AND alone.", field="filter")
         with self._lock:
             held = [(key, list(points)) for key, points in self._series.items()]
         for (metric, project, subscription), points in held:
@@ -133,12 +133,12 @@ class Monitoring:
         params = request.call.params
         wanted = params["filter"]
         if not any(term.path == ("metric", "type") for term in filters.parse(wanted)):
-            raise ApiError(400, "The filter must name a single metric type.", field="filter")
+            raise RestError(400, "The filter must name a single metric type.", field="filter")
         left_out = [name for name in params if name.startswith(("aggregation", "secondaryAggregation"))]
         if left_out:
-            raise ApiError(501, f"localcloud's Monitoring does not know {', '.join(sorted(left_out))}")
+            raise RestError(501, f"localcloud's Monitoring does not know {', '.join(sorted(left_out))}")
         if "interval.endTime" not in params:
-            raise ApiError(400, "The interval has no end.", field="interval.endTime")
+            raise RestError(400, "The interval has no end.", field="interval.endTime")
         end = _epoch(params["interval.endTime"])
         start = _epoch(params.get("interval.startTime", params["interval.endTime"]))
         found, skip = [], int(params.get("pageToken") or 0)
@@ -165,4 +165,4 @@ def _epoch(text: str) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
-        raise ApiError(400, f"{text!r} is no time.", field="interval") from None
+        raise RestError(400, f"{text!r} is no time.", field="interval") from None

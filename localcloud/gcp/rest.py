@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from localcloud.gcp import discovery, fields, seed
 from localcloud.gcp.discovery import Call
 from localcloud.gcp.schema import read_only
-from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.gcp.wire import Request, Response, RestError
 
 if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
@@ -34,7 +34,7 @@ class Rest:
         verb = VERBS.get(call.method.verb, call.method.verb)
         action = getattr(self, f"do_{verb}", None)
         if action is None:
-            raise ApiError(501, f"localcloud does not have {call.id}.")
+            raise RestError(501, f"localcloud does not have {call.id}.")
         with self._site.resources.lock:
             return Response.of(action(request, call, self._site.full_name(request.api, call.name)))
 
@@ -49,7 +49,7 @@ class Rest:
         if wanted := call.params.get("filter"):
             match = re.fullmatch(r"""\(?\s*(\w+)\s*(?:=|eq|:)\s*["']?([^"'()]+)["']?\s*\)?""", wanted)
             if not match:
-                raise ApiError(400, f"localcloud does not know the filter {wanted!r}.", field="filter")
+                raise RestError(400, f"localcloud does not know the filter {wanted!r}.", field="filter")
             found = [value for value in found if str(value.get(match[1])) == match[2]]
         start = int(call.params.get("pageToken") or 0)
         size = int(call.params.get("maxResults") or call.params.get("pageSize") or 500) or 500
@@ -64,7 +64,7 @@ class Rest:
         old = self._site.resources.get(name)
         if old:
             text = "is in a deleted state" if old.get("deleted") else "already exists"
-            raise ApiError(409, f"The resource '{name.partition('/')[2]}' {text}.")
+            raise RestError(409, f"The resource '{name.partition('/')[2]}' {text}.")
         self._site.resources.put(name, fields.born(self._site, request.principal, name, value, _resource_schema(call)))
         if call.id.endswith(".cryptoKeys.create") and call.params.get("skipInitialVersionCreation") != "true":
             version = f"{name}/cryptoKeyVersions/1"
@@ -104,7 +104,7 @@ class Rest:
 
     def do_undelete(self, request: Request, call: Call, name: str) -> Value:
         if not self._existing(name).pop("deleted", False):
-            raise ApiError(400, f"The resource '{name.partition('/')[2]}' is not deleted.", "FAILED_PRECONDITION")
+            raise RestError(400, f"The resource '{name.partition('/')[2]}' is not deleted.", "FAILED_PRECONDITION")
         self._site.resources.change(name, lambda value: value.pop("deleted"))
         return self._existing(name)
 
@@ -117,13 +117,13 @@ class Rest:
         self._existing(name)
         policy = _bare((call.body or {}).get("policy", call.body) or {})
         if policy.get("etag") and policy["etag"] != self._site.resources.policy(name)["etag"]:
-            raise ApiError(
+            raise RestError(
                 409, "There were concurrent policy changes. Please retry the whole read-modify-write.", "ABORTED"
             )
         self._site.policy.check_policy(policy)
         conditional = any("condition" in binding for binding in policy.get("bindings", []))
         if conditional and policy.get("version") != 3:
-            raise ApiError(400, "A policy with conditions must have version 3.", field="policy.version")
+            raise RestError(400, "A policy with conditions must have version 3.", field="policy.version")
         bindings = [binding for binding in policy.get("bindings", []) if binding.get("members")]
         stored = {"version": 3 if conditional else 1, "etag": secrets.token_urlsafe(8), "bindings": bindings}
         self._site.resources.set_policy(name, stored)
@@ -149,7 +149,7 @@ class Rest:
         service = name.rpartition("/")[2]
         email = seed.agent(service)
         if not email:
-            raise ApiError(400, f"Service {service} has no identity.")
+            raise RestError(400, f"Service {service} has no identity.")
         operation = {"name": f"operations/identity-{next(self._numbers)}", "done": True}
         return {**operation, "response": {"email": email, "uniqueId": str(next(self._numbers))}}
 
@@ -167,7 +167,7 @@ class Rest:
     def _existing(self, name: str) -> Value:
         value = self._site.resources.get(name)
         if value is None:
-            raise ApiError(404, f"The resource '{name.partition('/')[2]}' was not found.")
+            raise RestError(404, f"The resource '{name.partition('/')[2]}' was not found.")
         return value
 
     def _refuse_if_used(self, name: str) -> None:
@@ -177,7 +177,7 @@ class Rest:
             value = self._site.resources.get(other) or {}
             if other != name and not value.get("operationType") and _names(value, link):
                 text = f"The resource '{name.partition('/')[2]}' is already being used by '{other.partition('/')[2]}'"
-                raise ApiError(400, text, "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE")
+                raise RestError(400, text, "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE")
 
     def answer(self, call: Call, name: str, what: str) -> Value:
         """The resource itself, nothing, or the finished operation, whichever the method answers."""

@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from localcloud.gcp.wire import ApiError
+from localcloud.gcp.wire import RestError
 
 Spec = dict[str, Any]
 LIMITS = {"int32": 2**31, "uint32": 2**32, "int64": 2**63, "uint64": 2**64}
@@ -35,7 +35,7 @@ def check(document: Spec, name: str, value: Any, method: str, given: set[str]) -
         given: Path parameters, which need not be in the body too.
 
     Raises:
-        ApiError: 400 that names the field.
+        RestError: 400 that names the field.
     """
     return _Checker(document["schemas"], method).check({"$ref": name}, value, "", given)
 
@@ -74,23 +74,23 @@ class _Checker:
             elif spec.get("format") != "google.protobuf.Any":
                 where = f" at '{path}'" if path else ""
                 text = f'Invalid JSON payload received. Unknown name "{key}"{where}: Cannot find field.'
-                raise ApiError(400, text, field=at)
+                raise RestError(400, text, field=at)
         for key, part in known.items():
             if key not in value and key not in given and required(part, self._method, self._creates):
-                raise ApiError(400, f"Required field '{path}.{key}' is missing.".replace("'.", "'"), field=key)
+                raise RestError(400, f"Required field '{path}.{key}' is missing.".replace("'.", "'"), field=key)
         return result
 
 
-def invalid(path: str, text: str) -> ApiError:
+def invalid(path: str, text: str) -> RestError:
     """The error of a value that does not fit."""
-    return ApiError(400, f"Invalid value at '{path}': {text}", field=path)
+    return RestError(400, f"Invalid value at '{path}': {text}", field=path)
 
 
 def scalar(spec: Spec, value: Any, path: str) -> Any:
     """A text, number or boolean, checked for its type, format, pattern and enum.
 
     Raises:
-        ApiError: 400 that names the field.
+        RestError: 400 that names the field.
     """
     kind, form = spec["type"], spec.get("format", "")
     if form in LIMITS:  # both 5 and "5" are taken (https://protobuf.dev/programming-guides/json)

@@ -7,7 +7,7 @@ import binascii
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.gcp.wire import Request, Response, RestError
 
 if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
@@ -30,12 +30,12 @@ class Secrets:
     def _add(self, request: Request) -> dict[str, Any]:
         name = self._site.full_name("secretmanager", request.call.name)
         if self._site.resources.get(name) is None:
-            raise ApiError(404, f"Secret [{request.call.name}] not found.")
+            raise RestError(404, f"Secret [{request.call.name}] not found.")
         data = request.call.body["payload"].get("data", "")
         try:
             base64.b64decode(data, validate=True)
         except binascii.Error as error:
-            raise ApiError(400, f"Invalid value at 'payload.data': {error}", field="payload.data") from None
+            raise RestError(400, f"Invalid value at 'payload.data': {error}", field="payload.data") from None
         version = f"{name}/versions/{len(self._site.resources.list(f'{name}/versions')) + 1}"
         made = datetime.fromtimestamp(self._site.clock.now(), UTC).isoformat()
         value = {"name": version.partition("/")[2], "createTime": made, "state": "ENABLED"}
@@ -52,8 +52,8 @@ class Secrets:
             version = f"{secret}/{max(numbers, default=0)}"
         found = self._site.resources.get(version)
         if found is None:
-            raise ApiError(404, f"Secret Version [{request.call.name}] not found.")
+            raise RestError(404, f"Secret Version [{request.call.name}] not found.")
         if found["state"] != "ENABLED":
             text = f"Secret Version [{found['name']}] is in {found['state']} state."
-            raise ApiError(400, text, "FAILED_PRECONDITION")
+            raise RestError(400, text, "FAILED_PRECONDITION")
         return {"name": found["name"], "payload": {"data": self._data[version]}}

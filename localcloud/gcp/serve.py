@@ -32,7 +32,7 @@ from localcloud.gcp.iam import Policy
 from localcloud.gcp.resources import Resources
 from localcloud.gcp.rest import Rest
 from localcloud.gcp.tokens import Tokens
-from localcloud.gcp.wire import ApiError, Request, Response, Served, listen
+from localcloud.gcp.wire import Request, Response, RestError, ServedApi, listen
 
 PLUGINS: tuple[str, ...] = (
     "localcloud.gcp.storage:Storage",
@@ -44,7 +44,7 @@ PLUGINS: tuple[str, ...] = (
     "localcloud.gcp.compute.api:Compute",
     "localcloud.gcp.functions.plugin:Functions",
     "localcloud.gcp.functions.plugin:Invocations",
-    "localcloud.gcp.functions.scheduler:Scheduler",
+    "localcloud.gcp.functions.scheduler:CloudScheduler",
 )
 """`module:Class` of every service that behaves, in the order in which they are asked and started."""
 STOP_SECONDS = 8.0
@@ -111,7 +111,7 @@ class Site:
         found = self.resources.get(f"serviceusage/projects/{self.project}/services/{service}") or {}
         if found.get("state") != "ENABLED":
             text = f"{service} has not been used in project {self.project} before or it is disabled."
-            raise ApiError(403, f"{text} Enable it and retry.")
+            raise RestError(403, f"{text} Enable it and retry.")
 
     def default(self, request: Request) -> Response:
         """What the generic server answers to a request that was understood and permitted."""
@@ -126,7 +126,7 @@ class Site:
         """Make a call from within, as a principal, and answer its JSON.
 
         Raises:
-            ApiError: as a client would be told.
+            RestError: as a client would be told.
         """
         content = b"" if body is None else json.dumps(body).encode()
         path, _, query = path.partition("?")
@@ -139,7 +139,7 @@ class Site:
         return self.resources.get(f"iam/projects/{self.project}/serviceAccounts/{email}") is not None
 
 
-class Daemon:
+class GcpDaemon:
     """Everything of one emulated project, being served."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -162,7 +162,7 @@ class Daemon:
                 plugin = getattr(importlib.import_module(module), name)(self.site)
                 self.site.plugins.append(plugin)
                 self.controls |= getattr(plugin, "controls", {})
-            self._served = Served(listening, self._handle, self.site.clock.now)
+            self._served = ServedApi(listening, self._handle, self.site.clock.now)
 
     @property
     def port(self) -> int:
@@ -173,11 +173,11 @@ class Daemon:
         if request.api != "_localcloud":
             return self.site.handle(request)
         if request.path not in self.controls:
-            raise ApiError(404, f"no control {request.path!r}; there are {', '.join(sorted(self.controls))}")
+            raise RestError(404, f"no control {request.path!r}; there are {', '.join(sorted(self.controls))}")
         try:
             return Response.of(self.controls[request.path](request.json()))
         except (KeyError, ValueError, TypeError) as error:
-            raise ApiError(400, f"{request.path}: {error!r}") from None
+            raise RestError(400, f"{request.path}: {error!r}") from None
 
     def _health(self) -> dict[str, Any]:
         parts = [getattr(plugin, "health", dict)() for plugin in self.site.plugins]
@@ -226,7 +226,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
-    daemon.serve(Daemon, parse(argv))
+    daemon.serve(GcpDaemon, parse(argv))
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
-from localcloud.faults import Faults
+from localcloud.faults import DropConnectionError, Faults
 from localcloud.gcp.objects import ConditionNotMetError, Content, Objects, Stored
-from localcloud.gcp.wire import ApiError, DropConnectionError, Request, Response
+from localcloud.gcp.wire import Request, Response, RestError
 
 if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
@@ -81,7 +81,7 @@ class Storage:
         bucket, name = unquote(found[1]), unquote(found[2] or "")
         try:
             return self._with_faults(request, name, lambda: self._xml(request, bucket, name))
-        except ApiError as error:
+        except RestError as error:
             code = "NoSuchBucket" if error.code == 404 and not name else XML_CODES.get(error.code, "InternalError")
             body = f"<Error><Code>{code}</Code><Message>{escape(error.message)}</Message></Error>"
             return _document(body, error.code)
@@ -89,30 +89,30 @@ class Storage:
     def _with_faults(self, request: Request, name: str, answer: Callable[[], Response]) -> Response:
         asked = [key for key in (*request.headers, *request.query) if key.startswith(("if", "x-goog-if-"))]
         if others := set(asked) - CONDITIONS:
-            raise ApiError(501, f"localcloud does not know the condition {', '.join(sorted(others))}")
+            raise RestError(501, f"localcloud does not know the condition {', '.join(sorted(others))}")
         fault = self._faults.take(request.method, name)
         if fault is None:
             try:
                 return answer()
             except ConditionNotMetError:
-                raise ApiError(412, "At least one of the pre-conditions you specified did not hold.") from None
+                raise RestError(412, "At least one of the pre-conditions you specified did not hold.") from None
         if fault.endswith("-after"):
             answer()
         if fault.startswith("drop"):
             raise DropConnectionError
-        raise ApiError(int(fault[:3]), FAULTS[fault])
+        raise RestError(int(fault[:3]), FAULTS[fault])
 
     def _bucket(self, request: Request, bucket: str) -> Response | None:
         """Only an empty bucket is deleted."""
         if request.method == "DELETE" and self.objects.list(bucket, limit=1).objects:
             self._site.policy.check(request.principal, "storage.buckets.delete", f"storage/projects/_/buckets/{bucket}")
-            raise ApiError(409, "The bucket you tried to delete is not empty.")
+            raise RestError(409, "The bucket you tried to delete is not empty.")
         return None
 
     def _check(self, request: Request, verb: str, bucket: str, name: str = "", prefix: str = "") -> None:
         place = f"storage/projects/_/buckets/{bucket}"
         if not self._site.resources.get(place):
-            raise ApiError(404, "The specified bucket does not exist.")
+            raise RestError(404, "The specified bucket does not exist.")
         asked = f"{place}/objects/{name}" if name else place
         listed = {"storage.googleapis.com/objectListPrefix": prefix} if verb == "list" else None
         self._site.policy.check(request.principal, f"storage.objects.{verb}", asked, listed)
@@ -124,7 +124,7 @@ class Storage:
             stored = None
         if stored is None:  # who may not list is not told that there is none
             self._check(request, "list", bucket)
-            raise ApiError(404, f"No such object: {bucket}/{name}")
+            raise RestError(404, f"No such object: {bucket}/{name}")
         return stored
 
     def _write(self, request: Request, bucket: str, name: str, content: Content) -> Stored:
@@ -144,20 +144,20 @@ class Storage:
         # Each write fills a pail that loses one a second.
         self._pails = {held: pail for held, pail in self._pails.items() if pail > now}
         if self._pails.get(key, now) > now + BURST:
-            raise ApiError(429, FAULTS["429"])
+            raise RestError(429, FAULTS["429"])
         self._pails[key] = self._pails.get(key, now) + 1
 
     def _remove(self, request: Request, bucket: str, name: str) -> Response:
         self._existing(request, bucket, name, "delete")
         if not self.objects.delete(bucket, name, _demanded(request)):
-            raise ApiError(404, f"No such object: {bucket}/{name}")
+            raise RestError(404, f"No such object: {bucket}/{name}")
         return Response(204)
 
     def _xml(self, request: Request, bucket: str, name: str) -> Response:
         method, query = request.method, request.query
         if not name:
             if method != "GET":
-                raise ApiError(501, f"localcloud has no {method} of a bucket in the XML API")
+                raise RestError(501, f"localcloud has no {method} of a bucket in the XML API")
             return self._xml_list(request, bucket)
         if method in ("GET", "HEAD"):
             return _content(request, self._existing(request, bucket, name))
@@ -166,7 +166,7 @@ class Storage:
         if method == "DELETE":
             return self._remove(request, bucket, name)
         if method != "PUT":
-            raise ApiError(501, f"localcloud has no {method} of an object in the XML API")
+            raise RestError(501, f"localcloud has no {method} of an object in the XML API")
         content = Content(request.body, request.headers.get("content-type", ""), _metadata(request))
         if source := request.headers.get("x-goog-copy-source"):
             origin, _, key = unquote(source).lstrip("/").partition("/")
@@ -191,11 +191,11 @@ class Storage:
         if request.method == "PUT":
             number = int(request.query["partNumber"][0])
             if not self.objects.part(upload, number, request.body):
-                raise ApiError(404, "The requested upload was not found.")
+                raise RestError(404, "The requested upload was not found.")
             return Response(200, b"", {"ETag": f'"{number}"'})
         body = self.objects.end(upload)
         if body is None:
-            raise ApiError(404, "The requested upload was not found.")
+            raise RestError(404, "The requested upload was not found.")
         if request.method == "DELETE":
             return Response(204)
         stored = self._write(request, bucket, name, Content(body, request.headers.get("content-type", "")))
@@ -231,7 +231,7 @@ class Storage:
         if name and request.method == "DELETE":
             return self._remove(request, bucket, name)
         if not name or request.method != "GET":
-            raise ApiError(501, f"localcloud has no {request.method} {request.path}")
+            raise RestError(501, f"localcloud has no {request.method} {request.path}")
         stored = self._existing(request, bucket, name)
         if request.query.get("alt") == ["media"]:
             return _content(request, stored)
@@ -257,7 +257,7 @@ class Storage:
 def _asked(request: Request, known: set[str]) -> dict[str, str]:
     """The query's parameters, all of which must be known."""
     if others := request.query.keys() - known:
-        raise ApiError(501, f"localcloud does not know {', '.join(sorted(others))} in a listing")
+        raise RestError(501, f"localcloud does not know {', '.join(sorted(others))} in a listing")
     return {key: values[0] for key, values in request.query.items()}
 
 
@@ -294,7 +294,7 @@ def _content(request: Request, stored: Stored) -> Response:
         start = int(found[1]) if found[1] else max(0, stored.size - int(found[2]))
         end = min(int(found[2]) + 1, stored.size) if found[1] and found[2] else stored.size
         if start >= stored.size or start >= end:
-            raise ApiError(416, "The requested range cannot be satisfied.")
+            raise RestError(416, "The requested range cannot be satisfied.")
         status, headers["Content-Range"] = 206, f"bytes {start}-{end - 1}/{stored.size}"
     if request.method == "HEAD":
         return Response(status, b"", {**headers, "Content-Length": str(end - start)})
@@ -307,10 +307,10 @@ def _uploaded(request: Request) -> tuple[bytes, dict[str, Any]]:
     if request.query.get("uploadType") == ["media"]:
         return request.body, {"contentType": kind}
     if request.query.get("uploadType") != ["multipart"]:
-        raise ApiError(501, "localcloud takes uploads of the types media and multipart")
+        raise RestError(501, "localcloud takes uploads of the types media and multipart")
     parts = email.message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + request.body).get_payload()
     if not isinstance(parts, list) or len(parts) != 2:
-        raise ApiError(400, "a multipart upload has a description and a content")
+        raise RestError(400, "a multipart upload has a description and a content")
     # the library that read the parts may have changed line ends within the content: it is cut out of the body itself
     description: dict[str, Any] = json.loads(parts[0].get_payload(decode=True))  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
     boundary = b"--" + re.findall(r'boundary="?([^";]+)', kind)[0].encode()

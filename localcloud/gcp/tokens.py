@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from google.auth import jwt
 
-from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.gcp.wire import Request, Response, RestError
 
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 """https://developers.google.com/identity/protocols/oauth2/service-account#httprest"""
@@ -47,7 +47,7 @@ class Tokens:
         """The principal of a request, empty without `Authorization`.
 
         Raises:
-            ApiError: 401 for a token that is not known or has expired.
+            RestError: 401 for a token that is not known or has expired.
         """
         header = request.headers.get("authorization", "")
         if not header:
@@ -55,7 +55,7 @@ class Tokens:
         kind, _, token = header.partition(" ")
         principal = self.principal(token) if kind.lower() == "bearer" else ""
         if not principal:
-            raise ApiError(401, "Request had invalid authentication credentials. Expected OAuth 2 access token.")
+            raise RestError(401, "Request had invalid authentication credentials. Expected OAuth 2 access token.")
         return principal
 
     @functools.cached_property

@@ -14,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from localcloud.faults import DropConnectionError
+
 STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
           409: "ALREADY_EXISTS", 412: "FAILED_PRECONDITION", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL",
           501: "UNIMPLEMENTED", 503: "UNAVAILABLE"}  # fmt: skip
@@ -21,11 +23,7 @@ STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENI
 REASON = {400: "invalid", 401: "authError", 403: "forbidden", 404: "notFound", 409: "alreadyExists"}
 
 
-class DropConnectionError(Exception):
-    """Raised by a handler to close the client's connection without an answer."""
-
-
-class ApiError(Exception):
+class RestError(Exception):
     """An error in Google's JSON shape; `field` names the part of the request that is at fault."""
 
     def __init__(self, code: int, message: str, status: str = "", field: str = "") -> None:
@@ -90,7 +88,7 @@ class Request:
         try:
             return json.loads(self.body or b"{}")
         except ValueError as error:
-            raise ApiError(400, f"Invalid JSON payload received. {error}") from None
+            raise RestError(400, f"Invalid JSON payload received. {error}") from None
 
 
 Handle = Callable[[Request], Response]
@@ -99,7 +97,7 @@ Handle = Callable[[Request], Response]
 def handler(handle: Handle, now: Callable[[], float]) -> type[BaseHTTPRequestHandler]:
     """The handler class that calls `handle` with `api` the first part of the path; `now` is the Date header's time."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class ApiHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
         wbufsize = -1
@@ -112,7 +110,7 @@ def handler(handle: Handle, now: Callable[[], float]) -> type[BaseHTTPRequestHan
             request = Request(api, self.command, path, parse_qs(parts.query, True), headers, body)
             try:
                 response = handle(request)
-            except ApiError as error:
+            except RestError as error:
                 response = error.response()
             except DropConnectionError:
                 self.close_connection = True
@@ -120,7 +118,7 @@ def handler(handle: Handle, now: Callable[[], float]) -> type[BaseHTTPRequestHan
                 return
             except Exception as error:
                 traceback.print_exc(file=sys.stderr)
-                response = ApiError(500, f"localcloud failed: {error!r}").response()
+                response = RestError(500, f"localcloud failed: {error!r}").response()
             self._answer(response)
 
         def _sized(self, headers: Mapping[str, str]) -> bytes:
@@ -153,11 +151,11 @@ def handler(handle: Handle, now: Callable[[], float]) -> type[BaseHTTPRequestHan
             """Calls are counted, not printed."""
 
     for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"):
-        setattr(Handler, f"do_{method}", Handler._serve)
-    return Handler
+        setattr(ApiHandler, f"do_{method}", ApiHandler._serve)
+    return ApiHandler
 
 
-class Served:
+class ServedApi:
     """A listening socket that is being served, a thread a connection; it may come from any network namespace."""
 
     def __init__(self, listening: socket.socket, handle: Handle, now: Callable[[], float] = time.time) -> None:

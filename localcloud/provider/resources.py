@@ -26,7 +26,7 @@ class HalfMadeError(Exception):
         self.resource_id, self.outputs, self.inputs = resource_id, outputs, inputs
 
 
-class Clients(Protocol):
+class CloudClient(Protocol):
     """How a provider calls its cloud, once it is configured."""
 
     region: str
@@ -141,10 +141,10 @@ def diff(this: Row, old: Props, new: Props, ignored: list[str] | None = None) ->
     return found
 
 
-class Resource:
+class ProviderResource:
     """One resource of a type, on the clients of a provider."""
 
-    def __init__(self, this: Row, clients: Clients, region: str | None = None) -> None:
+    def __init__(self, this: Row, clients: CloudClient, region: str | None = None) -> None:
         self.row = this
         self._clients = clients
         self._region = region or clients.region

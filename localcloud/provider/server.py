@@ -218,12 +218,12 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         self._resource(request, state).delete(request.id, state, request.timeout)
         return empty_pb2.Empty()
 
-    def _resource(self, request: Any, inputs: dict[str, Any]) -> resources.Resource:
+    def _resource(self, request: Any, inputs: dict[str, Any]) -> resources.ProviderResource:
         region = inputs.get("region")
         this = self.provider.kind.row(_token(request))
         return self.resource(this, self.clients, None if has_unknown(region) else region)
 
-    resource = resources.Resource
+    resource = resources.ProviderResource
 
 
 def _token(request: Any) -> str:

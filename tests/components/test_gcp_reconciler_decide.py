@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from components.gcp.reconciler_function import decide as module
-from components.gcp.reconciler_function.decide import Decision, Group, Machine, Queue, Sample, decide, is_stockout, warm
+from components.gcp.reconciler_function.decide import (
+    Decision,
+    Group,
+    Machine,
+    QueueState,
+    Sample,
+    decide,
+    is_stockout,
+    warm,
+)
 
 NOW = 1_000_000.0
 
@@ -42,7 +51,7 @@ def rung(*machines: Machine, is_open: bool = False, **more) -> Group:
 
 
 def decisions(*groups: Group, backlog: list[Sample] | None = EMPTY) -> list[Decision]:
-    return decide(Queue("cpu", groups, backlog), NOW)
+    return decide(QueueState("cpu", groups, backlog), NOW)
 
 
 def removed(*groups: Group, backlog: list[Sample] | None = EMPTY) -> list[str]:
@@ -263,16 +272,16 @@ def test_an_hour_without_the_reconciler_is_made_good_in_one_run():
 
 
 def test_the_newest_sample_is_the_backlog():
-    queue = Queue("cpu", [spot()], list(reversed(samples(7, 8, 9, 10))))
+    queue = QueueState("cpu", [spot()], list(reversed(samples(7, 8, 9, 10))))
     assert module.backlog(queue, NOW) == 7
-    assert module.backlog(Queue("cpu", [spot()], None), NOW) is None
+    assert module.backlog(QueueState("cpu", [spot()], None), NOW) is None
     assert module.backlog(queue, NOW + 300) is None
 
 
 def test_machines_that_stay_warm_are_the_first_that_are_up():
     group = spot(off("a"), running("d"), running("c"), wanted("b"), running("e"), minimum=2)
-    assert warm(Queue("cpu", [group, rung(running("aa"))], EMPTY)) == ("c", "d")
-    assert warm(Queue("cpu", [spot(running("a"))], EMPTY)) == ()
+    assert warm(QueueState("cpu", [group, rung(running("aa"))], EMPTY)) == ("c", "d")
+    assert warm(QueueState("cpu", [spot(running("a"))], EMPTY)) == ()
 
 
 @pytest.mark.parametrize(

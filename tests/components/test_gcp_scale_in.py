@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from components.gcp.reconciler_function import decide
-from components.gcp.reconciler_function.decide import Group, Machine, Queue, Sample
+from components.gcp.reconciler_function.decide import Group, Machine, QueueState, Sample
 from tests.mutants import running_is_idle, wanted_for_ever
 
 TICK = 10
@@ -97,7 +97,7 @@ class Fleet:
             for vm in self.machines.values()
         ]
         group = Group("spot", shown, self.target)
-        for decision in decide.decide(Queue("cpu", [group], self._visible()), self.now):
+        for decision in decide.decide(QueueState("cpu", [group], self._visible()), self.now):
             for name in decision.machines:
                 vm = self.machines.pop(name)
                 self.running_removed += vm.status == "RUNNING"

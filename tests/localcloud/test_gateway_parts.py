@@ -16,7 +16,8 @@ from botocore.exceptions import ClientError
 from localcloud.aws import accounts, gaps
 from localcloud.aws.authorize import may
 from localcloud.aws.gateway import Gateway
-from localcloud.aws.wsgi import DropConnectionError, Environ, StartResponse, serve_socket
+from localcloud.aws.wsgi import Environ, StartResponse, serve_socket
+from localcloud.faults import DropConnectionError
 
 REGION = "us-west-2"
 

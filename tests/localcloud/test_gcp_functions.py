@@ -17,8 +17,8 @@ import pytest
 
 from localcloud.gcp import seed, serve
 from localcloud.gcp.functions.cron import Cron
-from localcloud.gcp.functions.scheduler import Scheduler
-from localcloud.gcp.wire import ApiError, Request
+from localcloud.gcp.functions.scheduler import CloudScheduler
+from localcloud.gcp.wire import Request, RestError
 from tests.localcloud.harness import until
 
 PROJECT = f"projects/{seed.PROJECT}"
@@ -59,7 +59,7 @@ class Made:
     """A daemon with accounts and a bucket for sources. An hour of the cloud is three seconds here."""
 
     def __init__(self, state: Path) -> None:
-        self.daemon = serve.Daemon(serve.parse(["--state", str(state), "--time-factor", "1200"]))
+        self.daemon = serve.GcpDaemon(serve.parse(["--state", str(state), "--time-factor", "1200"]))
         self.site = self.daemon.site
         bindings = self.site.resources.policy(f"cloudresourcemanager/{PROJECT}")["bindings"]
         self.owner = next(each["members"][0] for each in bindings if each["role"] == "roles/owner")
@@ -184,9 +184,9 @@ def test_a_function_that_raises_answers_500_and_goes_on(made: Made, uri: str) ->
      (zipped(main_py="x = 1"), "nobody")],
 )  # fmt: skip
 def test_a_source_that_cannot_be_built_is_not_deployed(made: Made, archive: bytes, account: str) -> None:
-    with pytest.raises(ApiError, match="Could not build or deploy"):
+    with pytest.raises(RestError, match="Could not build or deploy"):
         made.deploy("broken", archive, account)
-    with pytest.raises(ApiError, match="not found"):
+    with pytest.raises(RestError, match="not found"):
         made.call("cloudfunctions", "GET", f"v2/{PLACE}/functions/broken")
 
 
@@ -213,7 +213,7 @@ def test_a_new_source_replaces_the_process_and_a_deletion_ends_it(made: Made) ->
 def test_a_job_is_called_at_its_minutes_and_not_while_the_scheduler_is_stopped(made: Made) -> None:
     uri = made.deploy("scheduled", zipped(main_py=SOURCE))
     job = made.job("often", uri)
-    scheduler = next(each for each in made.site.plugins if isinstance(each, Scheduler))
+    scheduler = next(each for each in made.site.plugins if isinstance(each, CloudScheduler))
     until(lambda: len(made.printed("scheduled")) >= 3, 60)
     state = made.call("cloudscheduler", "GET", job)
     assert (state["state"], state.get("status", {})) == ("ENABLED", {})
@@ -252,7 +252,7 @@ def test_a_job_says_how_its_last_call_ended(made: Made, uri: str) -> None:
     "more", [{"schedule": "every day"}, {"timeZone": "Europe/Vienna"}, {"retryConfig": {"retryCount": 2}}]
 )
 def test_a_job_that_is_not_known_is_refused(made: Made, uri: str, more: dict[str, Any]) -> None:
-    with pytest.raises(ApiError):
+    with pytest.raises(RestError):
         made.job("wrong", uri, **more)
 
 

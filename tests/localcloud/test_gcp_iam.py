@@ -12,7 +12,7 @@ from localcloud.gcp.clock import Clock
 from localcloud.gcp.condition import ConditionError, compiled
 from localcloud.gcp.iam import Policy
 from localcloud.gcp.resources import Resources
-from localcloud.gcp.wire import ApiError
+from localcloud.gcp.wire import RestError
 
 WHO = "serviceAccount:worker@p.iam.gserviceaccount.com"
 PROJECT = "cloudresourcemanager/projects/p"
@@ -129,11 +129,11 @@ def test_calls_and_refusals_are_counted() -> None:
     policy, _ = policy_of(TOPIC, "roles/pubsub.publisher")
     policy.check(WHO, "pubsub.topics.publish", TOPIC)
     with pytest.raises(
-        ApiError, match=r"'pubsub.topics.get' denied on resource 'pubsub/projects/p/topics/t'"
+        RestError, match=r"'pubsub.topics.get' denied on resource 'pubsub/projects/p/topics/t'"
     ) as refused:
         policy.check(WHO, "pubsub.topics.get", TOPIC)
     assert (refused.value.code, refused.value.status) == (403, "PERMISSION_DENIED")
-    with pytest.raises(ApiError) as unknown:
+    with pytest.raises(RestError) as unknown:
         policy.check("", "pubsub.topics.get", TOPIC)
     assert unknown.value.code == 401
     counted = {(call["principal"], call["permission"], call["allowed"]): call["count"] for call in policy.calls({})}
@@ -157,7 +157,7 @@ def test_calls_and_refusals_are_counted() -> None:
 )
 def test_a_policy_that_could_not_be_evaluated_is_refused(binding: dict[str, Any], field: str) -> None:
     policy, _ = policy_of(PROJECT, "roles/owner")
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(RestError) as refused:
         policy.check_policy({"bindings": [binding]})
     assert refused.value.field == f"policy.bindings[0].{field}"
 

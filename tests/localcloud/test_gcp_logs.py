@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from localcloud.gcp.filters import matches
-from localcloud.gcp.serve import Daemon, Site, parse
-from localcloud.gcp.wire import ApiError
+from localcloud.gcp.serve import GcpDaemon, Site, parse
+from localcloud.gcp.wire import RestError
 
 OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
 BASE = "projects/localcloud-project"
@@ -24,7 +24,7 @@ ENTRY = {"logName": LOG, "severity": "ERROR", "timestamp": "2026-11-21T13:00:00.
 
 @pytest.fixture
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    daemon = Daemon(parse(["--state", str(tmp_path_factory.mktemp("gcp"))]))
+    daemon = GcpDaemon(parse(["--state", str(tmp_path_factory.mktemp("gcp"))]))
     site = daemon.site
     place = f"v2/{BASE}/locations/us-central1/buckets?bucketId=lines"
     site.call(OWNER, "logging", "POST", place, {"retentionDays": 14})
@@ -87,7 +87,7 @@ def test_a_filter_lets_entries_pass_as_the_query_language_says(text: str, passes
 
 @pytest.mark.parametrize("text", ["(", 'a="b" OR c="d"', 'a=("b" OR "c")', "word", "AND", 'a="b" AND', 'a="b'])
 def test_what_is_not_understood_is_refused(text: str) -> None:
-    with pytest.raises(ApiError) as error:
+    with pytest.raises(RestError) as error:
         matches(text, ENTRY)
     assert error.value.code == 400
 
@@ -130,7 +130,7 @@ def test_entries_are_paged_in_both_directions(site: Site) -> None:
     within = 'timestamp>="2026-11-21T13:00:01Z" AND timestamp<="2026-11-21T13:00:03Z"'
     assert numbers(read(site, within)) == [1, 2, 3]
     assert numbers(read(site, 'timestamp>"2027-01-01T00:00:00Z"')) == []
-    with pytest.raises(ApiError, match="orderBy"):
+    with pytest.raises(RestError, match="orderBy"):
         read(site, orderBy="severity asc")
 
 
@@ -145,10 +145,10 @@ def test_an_entry_goes_when_its_retention_is_over(site: Site, monkeypatch: pytes
 
 def test_who_writes_and_reads_needs_the_permission_for_it(site: Site) -> None:
     reader, member = "user:reader@example.com", {"role": "roles/logging.viewAccessor"}
-    with pytest.raises(ApiError, match=r"logging\.logEntries\.create"):
+    with pytest.raises(RestError, match=r"logging\.logEntries\.create"):
         write(site, {"n": 1}, principal=reader)
     write(site, {"n": 1})
-    with pytest.raises(ApiError, match=r"logging\.views\.access"):
+    with pytest.raises(RestError, match=r"logging\.views\.access"):
         read(site, principal=reader)
     here = f'resource.name == "{BUCKET}/views/_AllLogs"'
     binding = {**member, "members": [reader], "condition": {"title": "lines", "expression": here}}
@@ -157,10 +157,10 @@ def test_who_writes_and_reads_needs_the_permission_for_it(site: Site) -> None:
     site.resources.set_policy(f"cloudresourcemanager/{BASE}", policy)
     assert numbers(read(site, principal=reader)) == [1]
     for elsewhere in (f"{DEFAULT}/views/_AllLogs", BASE):
-        with pytest.raises(ApiError) as error:
+        with pytest.raises(RestError) as error:
             read(site, view=elsewhere, principal=reader)
         assert error.value.code == 403
-    with pytest.raises(ApiError, match="does not exist"):
+    with pytest.raises(RestError, match="does not exist"):
         read(site, view=f"{BASE}/locations/us-central1/buckets/none/views/_AllLogs")
 
 
@@ -168,7 +168,7 @@ def test_what_is_wrong_is_refused(site: Site) -> None:
     both = {"textPayload": "x", "jsonPayload": {"a": 1}}
     wrongs: list[dict[str, Any]] = [{"logName": "lines"}, {"resource": {}}, {"timestamp": "noon"}, both]
     for wrong in wrongs:
-        with pytest.raises(ApiError) as error:
+        with pytest.raises(RestError) as error:
             write(site, {"n": 1}, **wrong)
         assert error.value.code == 400
     assert numbers(read(site)) == []
@@ -176,5 +176,5 @@ def test_what_is_wrong_is_refused(site: Site) -> None:
         lambda: read(site, "("),
         lambda: site.call(OWNER, "logging", "POST", f"v2/{BASE}/metrics", {"name": "m", "filter": "("}),
     ):
-        with pytest.raises(ApiError, match="filter"):
+        with pytest.raises(RestError, match="filter"):
             action()

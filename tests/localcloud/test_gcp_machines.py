@@ -18,7 +18,7 @@ import pytest
 
 from localcloud.gcp import seed, serve
 from localcloud.gcp.compute.api import Compute
-from localcloud.gcp.wire import ApiError
+from localcloud.gcp.wire import RestError
 from tests.localcloud.harness import until
 from tests.localcloud.test_children import sleeping
 from tests.localcloud.test_gcp_vm import UNIT, cloud_config
@@ -52,7 +52,7 @@ class Made:
     def __init__(self, state: Path) -> None:
         # A minute of the cloud is a second here; a guest gets half a minute to stop.
         options = ["--state", str(state), "--time-factor", "60", "--spot-off-seconds", "1800", "--boot-seconds", "1"]
-        self.daemon = serve.Daemon(serve.parse(options))
+        self.daemon = serve.GcpDaemon(serve.parse(options))
         self.site = self.daemon.site
         self.metric = Metric()
         self.site.plugins.insert(0, self.metric)
@@ -178,7 +178,7 @@ def test_from_a_backlog_to_machines_and_back_to_zero(made: Made) -> None:
     assert (operation["status"], operation["operationType"]) == ("DONE", "deleteInstances")
     until(lambda: not made.listed(group), 60)
     assert made.call("compute", "GET", group)["targetSize"] == 0
-    with pytest.raises(ApiError, match="already being used"):
+    with pytest.raises(RestError, match="already being used"):
         made.call("compute", "DELETE", group)
     made.call("compute", "DELETE", scaler)
     made.gone(group)
@@ -245,7 +245,7 @@ def test_pages_only_where_the_group_says_so(made: Made) -> None:
 def test_instances_that_are_none_fail_the_call(made: Made, link: str, skip: bool) -> None:
     group = made.group()
     body = {"instances": [link], "skipInstancesOnValidationError": skip}
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(RestError) as refused:
         made.call("compute", "POST", f"{group}/deleteInstances", body)
     assert refused.value.code == 400
     made.gone(group)
@@ -261,7 +261,7 @@ def test_instances_that_are_none_fail_the_call(made: Made, link: str, skip: bool
     ],
 )
 def test_a_group_that_is_not_emulated_is_refused(made: Made, fields: dict[str, Any]) -> None:
-    with pytest.raises(ApiError, match="does not emulate"):
+    with pytest.raises(RestError, match="does not emulate"):
         made.group(**fields)
 
 
@@ -279,24 +279,24 @@ def test_a_template_that_a_group_does_not_take_is_refused(made: Made, scheduling
     name = f"t-{text[:3].lower()}"
     body = {"name": name, "properties": {"machineType": "n2-standard-4", "scheduling": scheduling}}
     made.call("compute", "POST", f"{REGION}/instanceTemplates", body)
-    with pytest.raises(ApiError, match=text):
+    with pytest.raises(RestError, match=text):
         made.group(template=f"{REGION}/instanceTemplates/{name}")
 
 
 def test_an_autoscaler_that_is_not_emulated_is_refused(made: Made) -> None:
     group = made.group()
-    with pytest.raises(ApiError, match="cpuUtilization"):
+    with pytest.raises(RestError, match="cpuUtilization"):
         made.autoscaler(group, cpuUtilization={"utilizationTarget": 0.5})
     made.gone(group)
 
 
 def test_what_names_something_that_is_not_there_is_refused_and_not_kept(made: Made) -> None:
-    with pytest.raises(ApiError, match="no such instance template"):
+    with pytest.raises(RestError, match="no such instance template"):
         made.group(template=f"{REGION}/instanceTemplates/none")
     group = made.group()
-    with pytest.raises(ApiError, match="no such instance template"):
+    with pytest.raises(RestError, match="no such instance template"):
         made.call("compute", "PATCH", group, {"versions": [{"instanceTemplate": f"{REGION}/instanceTemplates/none"}]})
-    with pytest.raises(ApiError, match="does not exist"):
+    with pytest.raises(RestError, match="does not exist"):
         made.autoscaler(f"{REGION}/instanceGroupManagers/none")
     kept = [name for name in made.site.resources.names("compute/") if name.endswith("/none")]
     assert kept == []

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from localcloud.gcp.monitoring import Monitoring, Samples
-from localcloud.gcp.serve import Daemon, parse
-from localcloud.gcp.wire import ApiError
+from localcloud.gcp.serve import GcpDaemon, parse
+from localcloud.gcp.wire import RestError
 
 OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
 BASE = "projects/localcloud-project"
@@ -54,14 +54,14 @@ def test_series_that_match_are_added_up_and_names_are_exact() -> None:
     ],
 )
 def test_what_the_filter_language_knows_beyond_equality_is_refused(text: str) -> None:
-    with pytest.raises(ApiError) as error:
+    with pytest.raises(RestError) as error:
         Samples(0.0).newest(METRIC, text, 0.0)
     assert error.value.code == 400
 
 
 def test_the_daemon_samples_the_backlog_and_shows_it_late_with_gaps(tmp_path: Path) -> None:
     factor = 600.0  # a sample each tenth of a second, seen a fifth later
-    daemon = Daemon(parse(["--state", str(tmp_path), "--time-factor", str(factor)]))
+    daemon = GcpDaemon(parse(["--state", str(tmp_path), "--time-factor", str(factor)]))
     site = daemon.site
 
     def points(metric: str = METRIC) -> list[tuple[float, int]]:
@@ -94,7 +94,7 @@ def test_the_daemon_samples_the_backlog_and_shows_it_late_with_gaps(tmp_path: Pa
             time.sleep(0.05)
         assert [at for at, _ in points() if until - 900 < at < until] == []
         assert max(at for at, _ in points()) > until
-        with pytest.raises(ApiError, match="interval"):
+        with pytest.raises(RestError, match="interval"):
             site.call(OWNER, "monitoring", "GET", f'v3/{BASE}/timeSeries?filter=metric.type="x"')
     finally:
         daemon.stop()

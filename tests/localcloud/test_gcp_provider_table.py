@@ -67,7 +67,7 @@ def test_row_speaks_of_properties_that_the_sdk_has(token: str) -> None:
 @pytest.mark.parametrize("token", sorted(GCP.rows))
 def test_no_property_of_a_row_is_deaf_to_a_change(token: str) -> None:
     this = GCP.row(token)
-    resource = gcp.Resource(this, Calls("p", "r"))
+    resource = gcp.GcpResource(this, Calls("p", "r"))
     heard = {name for step in this.update + this.set for name in resource._roots(step)}
     heard |= {rule.split(".")[0] for rule in this.replace} | set(this.own) | {"labels", "effectiveLabels", "project"}
     assert set(this.properties) - heard == set()
@@ -204,7 +204,7 @@ def test_the_mode_that_another_writes_is_no_change() -> None:
 
 
 def test_what_google_fills_in_is_unknown_in_a_preview() -> None:
-    function = gcp.Resource(GCP.row("gcp:cloudfunctionsv2/function:Function"), Calls("p", "r"))
+    function = gcp.GcpResource(GCP.row("gcp:cloudfunctionsv2/function:Function"), Calls("p", "r"))
     previewed = function.preview({"serviceConfig": {"timeoutSeconds": 60}})
     assert previewed["serviceConfig"] == {"timeoutSeconds": 60, "uri": UNKNOWN, "service": UNKNOWN}
     found = {"serviceConfig": {"uri": "u", "timeoutSeconds": 60}}

@@ -11,7 +11,7 @@ from localcloud.cloud import GcpCloud
 from localcloud.gcp.provider import invokes
 from localcloud.gcp.provider.calls import Calls, GoogleError
 from localcloud.gcp.provider.kind import GCP
-from localcloud.gcp.provider.resources import Resource
+from localcloud.gcp.provider.resources import GcpResource
 from localcloud.provider import resources
 
 pytestmark = pytest.mark.xdist_group("localcloud-gcp-provider")
@@ -36,7 +36,7 @@ class Life:
 
     def __init__(self, calls: Calls, token: str, called: str, /, **inputs: Any) -> None:
         self.row = GCP.row(token)
-        self.resource = Resource(self.row, calls, inputs.get("region"))
+        self.resource = GcpResource(self.row, calls, inputs.get("region"))
         self.inputs = self.checked(called, inputs, {})
         self.id, self.outputs = self.resource.create(self.inputs, 30)
 

@@ -20,8 +20,8 @@ from localcloud.gcp import seed
 from localcloud.gcp.clock import Clock
 from localcloud.gcp.pubsub import PubSub
 from localcloud.gcp.pubsub.plugin import PubSubPlugin
-from localcloud.gcp.serve import Daemon, parse
-from localcloud.gcp.wire import ApiError
+from localcloud.gcp.serve import GcpDaemon, parse
+from localcloud.gcp.wire import RestError
 
 OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
 PROJECT = "v1/projects/p"
@@ -332,7 +332,7 @@ def test_the_stock_client_speaks_to_the_same_messages_over_grpc(slow: PubSub) ->
 
 
 def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_agents_grants(tmp_path: Path) -> None:
-    daemon = Daemon(parse(["--state", str(tmp_path)]))
+    daemon = GcpDaemon(parse(["--state", str(tmp_path)]))
     site, base = daemon.site, "projects/localcloud-project"
     topic, dead, sub, dead_sub = (f"{base}/{name}" for name in
                                   ("topics/t", "topics/dead", "subscriptions/s", "subscriptions/dead"))  # fmt: skip
@@ -360,7 +360,7 @@ def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_
         change = {"subscription": {"ackDeadlineSeconds": 600}, "updateMask": "ackDeadlineSeconds"}
         assert call("PATCH", sub, change)["ackDeadlineSeconds"] == 600
         assert call("GET", sub)["ackDeadlineSeconds"] == 600
-        with pytest.raises(ApiError, match=r"pubsub\.topics\.publish"):
+        with pytest.raises(RestError, match=r"pubsub\.topics\.publish"):
             call("POST", f"{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]}, "user:nobody@example.com")
         call("POST", f"{topic}:publish", {"messages": [{"attributes": {"a": "b"}}]})
         plugin = next(plugin for plugin in site.plugins if isinstance(plugin, PubSubPlugin))
@@ -375,14 +375,14 @@ def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_
         assert attempt() == 0
         assert {name: state["unacked"] for name, state in plugin.backlog().items()} == {sub: 0, dead_sub: 1}
         call("DELETE", sub)
-        with pytest.raises(ApiError, match="not found"):
+        with pytest.raises(RestError, match="not found"):
             call("POST", f"{sub}:pull", {"maxMessages": 1})
     finally:
         daemon.stop()
 
 
 def test_a_client_that_leaves_takes_the_next_message_with_it_until_the_deadline(tmp_path: Path) -> None:
-    daemon = Daemon(parse(["--state", str(tmp_path), "--time-factor", "20"]))
+    daemon = GcpDaemon(parse(["--state", str(tmp_path), "--time-factor", "20"]))
     site, sub = daemon.site, "projects/localcloud-project/subscriptions/s"
     topic, before = "projects/localcloud-project/topics/t", site.clock.now()
 

@@ -14,7 +14,7 @@ import pytest
 from obstore.store import GCSStore
 
 from localcloud.gcp.objects import Content, Objects
-from localcloud.gcp.serve import Daemon, parse
+from localcloud.gcp.serve import GcpDaemon, parse
 from localcloud.gcp.storage import Storage
 from tidemill.errors import StoreError
 from tidemill.ledger import attempts
@@ -29,8 +29,8 @@ PLACE = "storage/projects/_/buckets/bucket"
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    running = Daemon(parse(["--state", str(tmp_path_factory.mktemp("gcp"))]))
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpDaemon]:
+    running = GcpDaemon(parse(["--state", str(tmp_path_factory.mktemp("gcp"))]))
     site = running.site
     site.call(OWNER, "storage", "POST", "storage/v1/b?project=localcloud-project", {"name": "bucket"})
     account = {"accountId": "worker", "serviceAccount": {}}
@@ -39,15 +39,15 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     running.stop()
 
 
-def storage_of(daemon: Daemon) -> Storage:
+def storage_of(daemon: GcpDaemon) -> Storage:
     return next(plugin for plugin in daemon.site.plugins if isinstance(plugin, Storage))
 
 
-def token(daemon: Daemon, principal: str = OWNER) -> str:
+def token(daemon: GcpDaemon, principal: str = OWNER) -> str:
     return daemon.site.tokens.issue(principal)["access_token"]
 
 
-def store(daemon: Daemon, principal: str = OWNER, prefix: str = "") -> GCSStore:
+def store(daemon: GcpDaemon, principal: str = OWNER, prefix: str = "") -> GCSStore:
     bearer = token(daemon, principal)
     return GCSStore(
         "bucket",
@@ -59,7 +59,7 @@ def store(daemon: Daemon, principal: str = OWNER, prefix: str = "") -> GCSStore:
 
 
 def call(
-    daemon: Daemon, method: str, path: str, body: bytes | None = None, kind: str = "text/plain"
+    daemon: GcpDaemon, method: str, path: str, body: bytes | None = None, kind: str = "text/plain"
 ) -> tuple[int, bytes]:
     headers = {"Authorization": f"Bearer {token(daemon)}", "Content-Type": kind}
     request = urllib.request.Request(f"{daemon.site.url}/storage/{path}", body, headers, method=method)
@@ -71,7 +71,7 @@ def call(
 
 
 @pytest.mark.parametrize("name", ["plain", "a/b c/ü~#?%&<'\".json", "deep/" * 30 + "x"])
-def test_what_is_written_is_read(daemon: Daemon, name: str) -> None:
+def test_what_is_written_is_read(daemon: GcpDaemon, name: str) -> None:
     gcs = store(daemon)
     put = obstore.put(gcs, name, b"0123456789", attributes={"Content-Type": "text/plain", "note": "1"})
     found = obstore.get(gcs, name)
@@ -87,7 +87,7 @@ def test_what_is_written_is_read(daemon: Daemon, name: str) -> None:
         obstore.head(gcs, name)
 
 
-def test_a_create_is_won_once_and_an_update_needs_the_generation(daemon: Daemon) -> None:
+def test_a_create_is_won_once_and_an_update_needs_the_generation(daemon: GcpDaemon) -> None:
     gcs = store(daemon, prefix="create")
     first = obstore.put(gcs, "x", b"1", mode="create")
     with pytest.raises(obstore.exceptions.AlreadyExistsError):
@@ -103,7 +103,7 @@ def test_a_create_is_won_once_and_an_update_needs_the_generation(daemon: Daemon)
     assert [meta["path"] for meta in obstore.list(gcs).collect()] == ["y"]
 
 
-def test_a_large_object_goes_in_parts_and_is_read_by_ranges(daemon: Daemon) -> None:
+def test_a_large_object_goes_in_parts_and_is_read_by_ranges(daemon: GcpDaemon) -> None:
     gcs, body = store(daemon, prefix="large"), bytes(range(256)) * (11 << 12)
     obstore.put(gcs, "x", body, use_multipart=True)
     assert bytes(obstore.get(gcs, "x").bytes()) == body
@@ -111,7 +111,7 @@ def test_a_large_object_goes_in_parts_and_is_read_by_ranges(daemon: Daemon) -> N
     assert [bytes(part) for part in parts] == [body[5:8], body[9_000_000:9_000_003]]
 
 
-def test_ten_thousand_names_are_listed_in_pages(tmp_path: Path, daemon: Daemon) -> None:
+def test_ten_thousand_names_are_listed_in_pages(tmp_path: Path, daemon: GcpDaemon) -> None:
     objects = storage_of(daemon).objects
     names = [f"many/{number % 100:02}/{number:05}" for number in range(10_000)]
     for name in names:
@@ -143,7 +143,7 @@ def test_a_page_of_folders_goes_on_behind_its_last_folder(tmp_path: Path) -> Non
     assert pages == [["a", "b/"], ["d", "c/"]]
 
 
-def test_the_json_api_uploads_describes_lists_and_deletes(daemon: Daemon) -> None:
+def test_the_json_api_uploads_describes_lists_and_deletes(daemon: GcpDaemon) -> None:
     name = quote("json/a b.json", safe="")
     status, body = call(daemon, "POST", f"upload/storage/v1/b/bucket/o?uploadType=media&name={name}", b"{}")
     described = json.loads(body)
@@ -186,7 +186,7 @@ def test_the_json_api_uploads_describes_lists_and_deletes(daemon: Daemon) -> Non
     assert call(daemon, "GET", "storage/v1/b/bucket")[0] == 200
 
 
-def test_a_grant_with_a_condition_holds_for_the_names_it_says(daemon: Daemon) -> None:
+def test_a_grant_with_a_condition_holds_for_the_names_it_says(daemon: GcpDaemon) -> None:
     begins = 'resource.name.startsWith("projects/_/buckets/bucket/objects/mine/")'
     role = "projects/localcloud-project/roles/writer"
     permissions = ["storage.objects.create", "storage.objects.get"]
@@ -213,7 +213,7 @@ def test_a_grant_with_a_condition_holds_for_the_names_it_says(daemon: Daemon) ->
     assert bytes(obstore.get(worker, "mine/x").bytes()) == b"1"
 
 
-def test_without_a_token_or_a_bucket_nothing_is_to_be_had(daemon: Daemon) -> None:
+def test_without_a_token_or_a_bucket_nothing_is_to_be_had(daemon: GcpDaemon) -> None:
     unknown: Any = lambda: {"token": "ya29.unknown", "expires_at": None}  # noqa: E731
     url = f"{daemon.site.url}/storage"
     stranger = GCSStore("bucket", base_url=url, credential_provider=unknown, retry_config=QUICK)
@@ -224,7 +224,7 @@ def test_without_a_token_or_a_bucket_nothing_is_to_be_had(daemon: Daemon) -> Non
     assert call(daemon, "PUT", "none-such/x", b"1")[0] == 404
 
 
-def test_calls_fail_as_asked_with_or_without_having_written(daemon: Daemon) -> None:
+def test_calls_fail_as_asked_with_or_without_having_written(daemon: GcpDaemon) -> None:
     storage, gcs = storage_of(daemon), store(daemon, prefix="faults")
     fault = {"match": r"PUT faults/done/", "times": 1}
     written = {"409": False, "412": False, "429": False, "drop": False, "500-after": True, "drop-after": True}
@@ -241,7 +241,7 @@ def test_calls_fail_as_asked_with_or_without_having_written(daemon: Daemon) -> N
         storage.controls["faults"]({**fault, "answer": "418"})
 
 
-def test_a_name_takes_one_write_a_second(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_takes_one_write_a_second(daemon: GcpDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a short burst. What a careful attempt writes keeps that pace by names of its own."""
     monkeypatch.setattr("tidemill.store._PAUSES", ())
     held = Store(store(daemon), "gs://bucket")

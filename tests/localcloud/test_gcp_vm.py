@@ -22,7 +22,7 @@ from localcloud.gcp.compute import cloud_init
 from localcloud.gcp.compute.docker import DockerError, read
 from localcloud.gcp.compute.metadata import CLOUD_PLATFORM
 from localcloud.gcp.compute.unit_files import UnitError, UnitFile
-from localcloud.gcp.compute.vm import REGISTRIES, Host, Vm
+from localcloud.gcp.compute.vm import REGISTRIES, Vm, VmHost
 from localcloud.gcp.wire import Request, Response
 from localcloud.machines.images import Registry
 from tests.localcloud.harness import until
@@ -65,7 +65,7 @@ class Site:
         self.off: list[str] = []
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
-        self.host = Host(
+        self.host = VmHost(
             state / "compute", Clock(), port, self._serve, Registry(state / "images", REGISTRIES),
             lambda _, permission, __: permission not in self.denied,
             lambda principal: {"access_token": f"of {principal}", "expires_in": 60, "token_type": "Bearer"},

@@ -21,7 +21,7 @@ from pathlib import Path
 import boto3
 
 from localcloud.engine.go import build
-from localcloud.gcp.serve import Daemon, parse
+from localcloud.gcp.serve import GcpDaemon, parse
 from tests.store.xml_api import XmlApi
 
 HERE = Path(__file__).parent
@@ -146,7 +146,7 @@ def localcloud_aws(folder: Path) -> Iterator[Server]:
 @contextmanager
 def localcloud_gcp(folder: Path) -> Iterator[Server]:
     """Our Cloud Storage."""
-    daemon = Daemon(parse(["--state", str(folder)]))
+    daemon = GcpDaemon(parse(["--state", str(folder)]))
     try:
         path = "storage/v1/b?project=localcloud-project"
         daemon.site.call(OWNER, "storage", "POST", path, {"name": BUCKET})

@@ -23,7 +23,7 @@ from google.oauth2.credentials import Credentials
 from requests.adapters import BaseAdapter
 
 from localcloud.gcp import discovery
-from localcloud.gcp.wire import ApiError, Request
+from localcloud.gcp.wire import Request, RestError
 from tests.unit.client_fakes import descriptor, queue
 from tidemill.backends.gcp import session as gcp_session
 from tidemill.backends.gcp.session import GoogleSession
@@ -141,12 +141,12 @@ class FakeGoogle(BaseAdapter):
         try:
             call = discovery.understand(asked)
             return 200, getattr(self, "_" + call.id.replace(".", "_").lower())(call.name, call.params, body)
-        except ApiError as error:
+        except RestError as error:
             return error.code, {"error": {"code": error.code, "message": error.message, "status": error.status}}
 
     def _resource(self, name: str) -> dict[str, Any]:
         if name not in self.resources:
-            raise ApiError(404, f"Resource not found (resource={name.rpartition('/')[2]}).")
+            raise RestError(404, f"Resource not found (resource={name.rpartition('/')[2]}).")
         return self.resources[name]
 
     # ---- Pub/Sub ------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class FakeGoogle(BaseAdapter):
     def _pubsub_projects_topics_publish(self, name: str, params: Any, body: Any) -> dict[str, Any]:
         self._resource(name)
         if len(body["messages"]) > 1000 or len(json.dumps(body)) > 4 << 20:
-            raise ApiError(400, "Request payload size exceeds the limit")
+            raise RestError(400, "Request payload size exceeds the limit")
         self.published.append(len(body["messages"]))
         readers = [sub for sub, made in self.resources.items() if made.get("topic") == name]
         for message in body["messages"]:

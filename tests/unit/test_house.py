@@ -34,10 +34,6 @@ LARGE_CLASSES = {
     "Worker",
 }
 AMBIGUOUS = {
-    "components Fleet",
-    "components Group",
-    "components Queue",
-    "ops Preview",
     "tidemill Contexts",
     "tidemill Wanted",
     "tidemill _Lines",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from obstore.store import GCSStore
 
-from localcloud.gcp.serve import Daemon, parse
+from localcloud.gcp.serve import GcpDaemon, parse
 from tests.worker.containers import Team
 from tests.worker.gce import Gce
 from tests.worker_image.roots import Root
@@ -25,7 +25,7 @@ TOPIC, SUBSCRIPTION = f"{PROJECT}/topics/cpu", f"{PROJECT}/subscriptions/cpu"
 class Gcp(Team):
     """A team with a bucket and a subscription."""
 
-    daemon: Daemon
+    daemon: GcpDaemon
 
     @property
     def store(self) -> Store:
@@ -46,7 +46,7 @@ class Gcp(Team):
 @pytest.fixture
 def gcp(tmp_path: Path) -> Iterator[Gcp]:
     # A held pull is bounded on the cloud's clock, which is fast here.
-    daemon = Daemon(parse(["--state", str(tmp_path / "gcp"), "--time-factor", "20"]))
+    daemon = GcpDaemon(parse(["--state", str(tmp_path / "gcp"), "--time-factor", "20"]))
     root = tmp_path / "data"
     (root / "scratch").mkdir(parents=True)
     team = Gcp(root)

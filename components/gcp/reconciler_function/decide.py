@@ -12,7 +12,7 @@ Example:
     ```python
     spot = Group("spot", target=2, per_machine=1, machines=[Machine("a", "TERMINATED"), Machine("b", "RUNNING")])
     empty = [Sample(at, 0) for at in (580, 520, 460, 400, 340)]
-    decide(Queue("cpu", [spot], empty), now=600)  # [Decision("remove", "spot", ("a",), "powered off")]
+    decide(QueueState("cpu", [spot], empty), now=600)  # [Decision("remove", "spot", ("a",), "powered off")]
     ```
 """
 
@@ -138,7 +138,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueState:
     """A queue: its first rung, perhaps a second one that only the reconciler opens, and its backlog."""
 
     name: str
@@ -158,7 +158,7 @@ class Decision:
     why: str
 
 
-def decide(queue: Queue, now: float) -> list[Decision]:
+def decide(queue: QueueState, now: float) -> list[Decision]:
     """What to do about a queue; an empty list where nothing is.
 
     Args:
@@ -179,13 +179,13 @@ def decide(queue: Queue, now: float) -> list[Decision]:
     return found
 
 
-def backlog(queue: Queue, now: float) -> float | None:
+def backlog(queue: QueueState, now: float) -> float | None:
     """The newest sample; None where the backlog is not known."""
     window = _window(queue.backlog, now)
     return window[0].value if window else None
 
 
-def warm(queue: Queue) -> tuple[str, ...]:
+def warm(queue: QueueState) -> tuple[str, ...]:
     """Names of the machines that stay although they are idle: the first `minimum` of the first rung that are up.
 
     A worker that is idle leaves unless it is named here; so the machines of a large fleet that finish last are not

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import cloud as google
 from .cloud import CallError, Cloud, Notes, Reading, iso
-from .decide import FRESH_READ_SECONDS, Decision, Queue, Sample, backlog, decide, warm
+from .decide import FRESH_READ_SECONDS, Decision, QueueState, Sample, backlog, decide, warm
 
 REPORT = "fleet/reconciler.json"
 OPEN = "ONLY_SCALE_OUT"
@@ -95,7 +95,7 @@ def _queue(
         samples = cloud.backlog(wanted["subscription"])
     except _UNREADABLE as error:
         failures.append(_failed(f"{name}: backlog", error))
-    queue = Queue(name, [each.group for each in read], samples)
+    queue = QueueState(name, [each.group for each in read], samples)
     now = cloud.now()
     done = []
     for decision in decide(queue, now):
@@ -141,7 +141,7 @@ def _still_safe(decision: Decision, read: Reading, now: float) -> list[str]:
     return [name for name in decision.machines if name in gone]
 
 
-def _name_warm(queue: Queue, cloud: Cloud) -> list[str]:
+def _name_warm(queue: QueueState, cloud: Cloud) -> list[str]:
     """Tell machines which of them stay without work."""
     if not queue.groups[0].minimum:
         return []

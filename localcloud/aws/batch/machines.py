@@ -24,7 +24,7 @@ from localcloud.aws.batch.catalog import Environment, template_version
 from localcloud.aws.batch.core import Core, Json, WsgiApp, log
 from localcloud.aws.batch.instance_types import InstanceType
 from localcloud.aws.batch.metadata import InstanceMetadata, TaskCredentials, stamp
-from localcloud.aws.wsgi import Served, serve_socket
+from localcloud.aws.wsgi import ServedApp, serve_socket
 from localcloud.machines import namespaces
 from localcloud.machines.namespaces import SYSTEM, Holder, start_container
 
@@ -83,7 +83,7 @@ class Machine:
         self._subnet = subnet
         self._holder: Holder | None = None
         self._apart: Holder | None = None
-        self._served: list[Served] = []
+        self._served: list[ServedApp] = []
         self._running: list[subprocess.Popen[bytes]] = []
 
     @property

@@ -76,7 +76,7 @@ class Clients:
         return bool(GONE.search(details.get("Code", "")) or GONE.search(details.get("Message", "")))
 
 
-class Resource(resources.Resource):
+class Resource(resources.ProviderResource):
     """One resource of a type, on the clients of a provider."""
 
     def __init__(self, token: str, clients: Clients, region: str | None = None) -> None:

@@ -18,8 +18,8 @@ from localcloud.gcp.compute.group import Group, GroupError
 from localcloud.gcp.compute.managed import URL, Managed, Timing, listed
 from localcloud.gcp.compute.refused import left_out as left_out_of_group
 from localcloud.gcp.compute.refused import wrong_scheduling, wrong_update_policy
-from localcloud.gcp.compute.vm import REGISTRIES, Host, Vm
-from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.gcp.compute.vm import REGISTRIES, Vm, VmHost
+from localcloud.gcp.wire import Request, Response, RestError
 from localcloud.machines import namespaces
 from localcloud.machines.images import Registry
 
@@ -53,7 +53,7 @@ class Compute:
             given.boot_seconds, given.retry_seconds, given.spot_off_seconds, given.standard_off_seconds
         )
         self.capacity = Capacity()
-        self.host = Host(
+        self.host = VmHost(
             site.state / "compute", site.clock, site.port, self._serve, Registry(site.state / "images", REGISTRIES),
             site.policy.allows, site.tokens.issue,
         )  # fmt: skip
@@ -76,7 +76,7 @@ class Compute:
     def _serve(self, request: Request) -> Response:
         """What a VM is answered: APIs, and none of localcloud's controls."""
         if request.api == "_localcloud":
-            raise ApiError(404, "there is no such service")
+            raise RestError(404, "there is no such service")
         return self._site.handle(request)
 
     # The API
@@ -103,7 +103,7 @@ class Compute:
         answer = self._site.default(request)
         try:
             self._reload()
-        except ApiError:
+        except RestError:
             self._site.resources.put(name, before) if before else self._site.resources.delete(name)
             self._reload()
             raise
@@ -118,17 +118,17 @@ class Compute:
             names, field = left_out_of_group(body), ""
             zones = body.get("distributionPolicy", {}).get("zones", [])
             if wrong := wrong_update_policy(body, len(zones) or ZONES):
-                raise ApiError(400, f"Invalid value for field 'resource.updatePolicy': {wrong}", field="updatePolicy")
+                raise RestError(400, f"Invalid value for field 'resource.updatePolicy': {wrong}", field="updatePolicy")
         else:
             policy, field = body.get("autoscalingPolicy", {}), "autoscalingPolicy"
             names = left_out_of_autoscaler(policy) if verb != "patch" or "customMetricUtilizations" in policy else ""
         if names:
-            raise ApiError(501, f"localcloud does not emulate {names} of {kind}", field=field)
+            raise RestError(501, f"localcloud does not emulate {names} of {kind}", field=field)
 
     def _group(self, request: Request) -> tuple[str, Group]:
         name = self._site.full_name("compute", request.call.name)
         if name not in self.groups:
-            raise ApiError(404, f"The resource '{name.partition('/')[2]}' was not found.")
+            raise RestError(404, f"The resource '{name.partition('/')[2]}' was not found.")
         return name, self.groups[name]
 
     def _described(self, request: Request, kind: str, answer: Json) -> Response:
@@ -152,7 +152,7 @@ class Compute:
     def _do_listManagedInstances(self, request: Request, name: str, group: Group) -> Response:  # noqa: N802
         """Pages only where the group says PAGINATED."""
         if request.call.params.get("filter"):
-            raise ApiError(501, "localcloud does not emulate the filter of listManagedInstances")
+            raise RestError(501, "localcloud does not emulate the filter of listManagedInstances")
         with self._lock:
             found = [listed(vm, self._site.project) for vm in group.instances()]
         if self._fields[name].get("listManagedInstancesResults") != "PAGINATED":
@@ -195,7 +195,7 @@ class Compute:
         found = [INSTANCE.fullmatch(link) for link in links]
         wrong = [link for link, match in zip(links, found, strict=True) if not match or match[1] not in group.zones]
         if wrong:
-            raise ApiError(400, f"Invalid value for field 'instances': {wrong[0]!r}", field="instances")
+            raise RestError(400, f"Invalid value for field 'instances': {wrong[0]!r}", field="instances")
         return [match[2] for match in found if match]
 
     # Groups and autoscalers as the resources say
@@ -228,7 +228,7 @@ class Compute:
     def _new_autoscaler(self, name: str) -> None:
         target = f"compute/{self._fields[name]['target'].partition('/compute/v1/')[2]}"
         if target not in self.groups:
-            raise ApiError(400, f"The target {target} of the autoscaler does not exist", field="target")
+            raise RestError(400, f"The target {target} of the autoscaler does not exist", field="target")
         policy: Callable[[], Json] = lambda: self._fields[name]["autoscalingPolicy"]  # noqa: E731
         self.autoscalers[name] = Autoscaler(policy, self.groups[target], self._metric)
 
@@ -258,7 +258,7 @@ class Compute:
             with self._lock:
                 yield
         except GroupError as error:
-            raise ApiError(400, str(error)) from None
+            raise RestError(400, str(error)) from None
         finally:
             self._wake.set()
 
@@ -319,7 +319,7 @@ class Compute:
             ]
             chosen = [each for each in running if wanted.get("instance") in (None, each[1].name)]
             if not chosen:
-                raise ApiError(400, f"no running Spot machine {wanted.get('instance') or ''}")
+                raise RestError(400, f"no running Spot machine {wanted.get('instance') or ''}")
             name, vm = random.choice(chosen)
             self.groups[name].preempt(vm.name, self._site.clock.now())
         return {"instance": vm.name}

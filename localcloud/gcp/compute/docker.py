@@ -36,7 +36,7 @@ class DockerError(Exception):
         self.code = code
 
 
-class Machine(Protocol):
+class ContainerHost(Protocol):
     """Where the containers are."""
 
     root: Path
@@ -93,7 +93,7 @@ def read(verb: str, argv: list[str]) -> Options:
 class Docker:
     """The daemon of one machine."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: ContainerHost) -> None:
         self._machine = machine
         self._lock = threading.Lock()
         self.containers: dict[str, Container] = {}

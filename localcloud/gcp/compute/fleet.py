@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from localcloud.gcp.compute.managed import Managed
-from localcloud.gcp.compute.vm import Host, Vm
+from localcloud.gcp.compute.vm import Vm, VmHost
 
 if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
@@ -22,7 +22,7 @@ class Fleet:
         off: Called with the name of a VM that has powered itself off.
     """
 
-    def __init__(self, site: Site, host: Host, off: Callable[[str], None]) -> None:
+    def __init__(self, site: Site, host: VmHost, off: Callable[[str], None]) -> None:
         self._site, self._host, self._off = site, host, off
         self._closing: list[threading.Thread] = []
         self.vms: dict[str, Vm] = {}

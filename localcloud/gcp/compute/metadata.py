@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.gcp.wire import Request, Response, RestError
 
 FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
 LONGEST_WAIT = 3600.0
@@ -69,7 +69,7 @@ class Metadata:
             return Response(404, b"", dict(FLAVOR))
         try:
             return Response(200, json.dumps(self._token()).encode(), {**FLAVOR, "Content-Type": "application/json"})
-        except ApiError as error:
+        except RestError as error:
             return Response(error.code, error.message.encode(), dict(FLAVOR))
 
     def _read(self, path: list[str], recursive: bool) -> str | None:

@@ -25,7 +25,7 @@ from localcloud.gcp.compute.metadata import CLOUD_PLATFORM, Metadata
 from localcloud.gcp.compute.programs import STOOD_FOR, Programs, standing_in
 from localcloud.gcp.compute.unit_files import UnitError
 from localcloud.gcp.compute.units import Units
-from localcloud.gcp.wire import ApiError, Handle, Served
+from localcloud.gcp.wire import Handle, RestError, ServedApi
 from localcloud.machines.images import Image, PullError, Registry
 from localcloud.machines.namespaces import SYSTEM, Holder, image_root, start_container
 
@@ -40,7 +40,7 @@ ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alterna
 
 
 @dataclass
-class Host:
+class VmHost:
     """What all VMs share.
 
     Attributes:
@@ -98,7 +98,7 @@ class Vm:
         preempted: The notice was given.
     """
 
-    def __init__(self, host: Host, name: str, facts: Json, user_data: str, off: Callable[[], None]) -> None:
+    def __init__(self, host: VmHost, name: str, facts: Json, user_data: str, off: Callable[[], None]) -> None:
         self._host, self._facts, self._user_data, self._off = host, facts, user_data, off
         self.name, self.root = name, host.state / "disks" / name
         self.problem, self.preempted, self.gone = "", False, False
@@ -108,7 +108,7 @@ class Vm:
         self.programs = Programs(self.docker, self.units, self.power_off)
         self._lock = threading.RLock()
         self._holder: Holder | None = None
-        self._served: list[Served] = []
+        self._served: list[ServedApi] = []
         self._processes: set[Process] = set()
         self._ending = False
         journal = host.state / "journals" / f"{name}.log"
@@ -132,7 +132,7 @@ class Vm:
                 for listening, handle in zip(
                     self._holder.sockets, (self.metadata.handle, self._host.serve), strict=True
                 ):
-                    self._served.append(Served(listening, handle))
+                    self._served.append(ServedApi(listening, handle))
                     listening.close()
                 self.programs.listen(self.root / "run")
             self._run_cloud_init()
@@ -197,7 +197,7 @@ class Vm:
     def _token(self) -> Json:
         scopes = self._facts["instance"]["service-accounts"]["default"]["scopes"].split()
         if CLOUD_PLATFORM not in scopes:
-            raise ApiError(403, f"localcloud gives tokens of the scope {CLOUD_PLATFORM} only")
+            raise RestError(403, f"localcloud gives tokens of the scope {CLOUD_PLATFORM} only")
         return self._host.token(f"serviceAccount:{self.account}")
 
     # Cloud-init

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from localcloud.gcp.compute.metadata import CLOUD_PLATFORM, Metadata
 from localcloud.gcp.functions.process import BuildError, Process
-from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.gcp.wire import Request, Response, RestError
 
 if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
@@ -50,9 +50,9 @@ class Functions:
         answer = self._site.default(request)
         try:
             self._build(name)
-        except (BuildError, ApiError, KeyError) as error:
+        except (BuildError, RestError, KeyError) as error:
             self._site.resources.delete(name) if before is None else self._site.resources.put(name, before)
-            raise ApiError(400, f"Could not build or deploy the function: {error}") from None
+            raise RestError(400, f"Could not build or deploy the function: {error}") from None
         operation = answer.json()
         operation["response"] = {**operation.get("response", {}), **(self._site.resources.get(name) or {})}
         return Response.of(operation)
@@ -63,7 +63,7 @@ class Functions:
         build, service = function["buildConfig"], function.get("serviceConfig", {})
         account = service.get("serviceAccountEmail", "")
         if not self._site.account_exists(account):
-            raise ApiError(400, f"service account {account!r} does not exist")
+            raise RestError(400, f"service account {account!r} does not exist")
         source = build["source"]["storageSource"]
         path = f"b/{quote(source['bucket'], safe='')}/o/{quote(source['object'], safe='')}"
         archive = self._site.serve(Request("storage", "GET", path, {"alt": ["media"]}, {}, b"", self._owner()))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.gcp.compute.metadata import Metadata
-from localcloud.gcp.wire import Response, Served, listen
+from localcloud.gcp.wire import Response, ServedApi, listen
 
 START_SECONDS = 60.0
 
@@ -59,7 +59,7 @@ class Process:
         self._log = folder.parent / f"{folder.name}.log"
         self._read = self._log.stat().st_size if self._log.exists() else 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._served: Served | None = None
+        self._served: ServedApi | None = None
         self._port = 0
 
     def call(self, method: str, body: bytes, seconds: float, spawn: Callable[..., Any]) -> Response:
@@ -89,7 +89,7 @@ class Process:
         """Start it and wait until it listens. It fails as a container that does not listen on its port."""
         if self._served is None:
             with listen() as own:
-                self._served = Served(own, self._metadata.handle)
+                self._served = ServedApi(own, self._metadata.handle)
         with listen() as probe:
             self._port = probe.getsockname()[1]
         environment = {

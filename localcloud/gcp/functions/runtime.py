@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 
-class Request:
+class FunctionRequest:
     """What an entry point is given."""
 
     def __init__(self, method: str, headers: dict[str, str], data: bytes) -> None:
@@ -43,11 +43,11 @@ def main() -> None:
     sys.path.insert(0, os.getcwd())
     entry = getattr(importlib.import_module("main"), sys.argv[2])
 
-    class Handler(BaseHTTPRequestHandler):
+    class FunctionHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             try:
-                body, status, headers = answer(entry(Request(self.command, dict(self.headers.items()), data)))
+                body, status, headers = answer(entry(FunctionRequest(self.command, dict(self.headers.items()), data)))
             except Exception:
                 traceback.print_exc()
                 body, status, headers = b"Internal Server Error", 500, {}
@@ -63,7 +63,7 @@ def main() -> None:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the base class has it so
             """Calls are the caller's to log."""
 
-    HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+    HTTPServer(("127.0.0.1", int(sys.argv[1])), FunctionHandler).serve_forever()
 
 
 main()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from localcloud.gcp.compute.managed import stamp
 from localcloud.gcp.functions.cron import Cron
-from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.gcp.wire import Request, Response, RestError
 
 if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
@@ -24,7 +24,7 @@ CODES = {401: 16, 403: 7, 404: 5, 429: 8, 500: 13, 503: 14, 504: 4}
 """google.rpc.Code of an answer's status."""
 
 
-class Scheduler:
+class CloudScheduler:
     """The plug-in."""
 
     apis = ("cloudscheduler",)
@@ -51,7 +51,7 @@ class Scheduler:
             return None
         name = self._site.full_name("cloudscheduler", request.call.name)
         if self._site.resources.get(name) is None:
-            raise ApiError(404, f"Job {name} was not found.")
+            raise RestError(404, f"Job {name} was not found.")
         self._pool.submit(self._attempt, name)
         return Response.of(self._site.resources.get(name))
 
@@ -61,15 +61,15 @@ class Scheduler:
             if "schedule" in job:
                 Cron(job["schedule"])
         except ValueError as error:
-            raise ApiError(400, f"Schedule or time zone is invalid: {error}", field="schedule") from None
+            raise RestError(400, f"Schedule or time zone is invalid: {error}", field="schedule") from None
         if job.get("timeZone", "") not in UTC_NAMES:
-            raise ApiError(501, f"localcloud's clock is UTC, not {job['timeZone']}", field="timeZone")
+            raise RestError(501, f"localcloud's clock is UTC, not {job['timeZone']}", field="timeZone")
         if (
             "pubsubTarget" in job
             or "appEngineHttpTarget" in job
             or int(job.get("retryConfig", {}).get("retryCount", 0))
         ):
-            raise ApiError(501, "localcloud's scheduler knows HTTP targets without retries")
+            raise RestError(501, "localcloud's scheduler knows HTTP targets without retries")
 
     def _loop(self) -> None:
         while not self._stopped.wait(LOOK_SECONDS):

@@ -16,7 +16,7 @@ from localcloud.provider.table import fill, lookup, references
 FULL = re.compile(r"^projects/[\w.:-]+/[a-z]+/(?=projects/[\w.:-]+/)")
 
 
-class Resource(resources.Resource):
+class GcpResource(resources.ProviderResource):
     """One resource of a type."""
 
     def _context(self, inputs: Props, out: Props, resource_id: str) -> dict[str, Any]:

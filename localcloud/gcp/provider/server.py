@@ -10,7 +10,7 @@ from localcloud.provider.server import Servicer, serve
 from . import invokes
 from .calls import Calls
 from .kind import GCP
-from .resources import Resource
+from .resources import GcpResource
 
 
 class GcpProvider:
@@ -46,7 +46,7 @@ class GcpProvider:
 class GcpServicer(Servicer):
     """The shared server with Google's resources."""
 
-    resource = Resource
+    resource = GcpResource
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from localcloud.gcp.pubsub import PubSub
-from localcloud.gcp.wire import ApiError, Request, Response
+from localcloud.gcp.wire import Request, Response, RestError
 
 if TYPE_CHECKING:
     from localcloud.gcp.serve import Site
@@ -74,7 +74,7 @@ class PubSubPlugin:
         status, body = self.process.call(request.method, request.path, request.body, headers)
         if status >= 400:
             error = json.loads(body)["error"]
-            raise ApiError(status, error["message"], error["status"])
+            raise RestError(status, error["message"], error["status"])
         return Response(status, body, {"Content-Type": "application/json; charset=UTF-8"})
 
     def _may_forward(self, request: Request) -> bool:

@@ -12,7 +12,7 @@ _PREFIX = re.compile(r"invoking \S+: (\d+ errors? occurred: \* )?")
 """What comes before the reason in an error of the provider's functions."""
 
 
-class GcpPlace:
+class Project:
     """Project and region of the provider that a component's children get; no resources.
 
     Args:
@@ -22,7 +22,7 @@ class GcpPlace:
     def __init__(self, parent: pulumi.Resource) -> None:
         self._opts = pulumi.InvokeOptions(parent=parent)
         client = gcp.organizations.get_client_config_output(opts=self._opts)
-        self.project: pulumi.Output[str] = client.project
+        self.id: pulumi.Output[str] = client.project
         self.region: pulumi.Output[str] = client.region
 
     @cached_property
