@@ -152,7 +152,7 @@ def _checked(folder: str | Path) -> Path:
     root = Path(os.path.realpath(folder))
     if not root.is_dir():
         what = "is a file" if root.exists() else "does not exist"
-        raise CallerError(f"code: {folder} {what}. {fix}")
+        raise CallerError(f"code: {folder} {what}.", fix, what="code")
     return root
 
 
@@ -178,11 +178,13 @@ def _entries(root: Path) -> tuple[list[_Entry], int]:
         size += entry.size
         largest = max(largest, entry, key=lambda one: one.size)
         if len(found) > MAX_FILES:
-            raise CallerError(f"code: {root} has more than {MAX_FILES} files. {_LIMIT_FIX}")
+            raise CallerError(f"code: {root} has more than {MAX_FILES} files.", _LIMIT_FIX, what="code")
         if size > MAX_BYTES:
             raise CallerError(
                 f"code: {root} has more than {MAX_BYTES >> 20} MiB; its largest file so far is {largest.name} with "
-                f"{largest.size >> 20} MiB. {_LIMIT_FIX}"
+                f"{largest.size >> 20} MiB.",
+                _LIMIT_FIX,
+                what="code",
             )
     return sorted(found, key=lambda entry: os.fsencode(entry.name)), left_out
 
@@ -206,13 +208,15 @@ def _entry(root: Path, path: Path) -> _Entry:
         name.encode()
         status = path.lstat()
     except UnicodeEncodeError:
-        raise CallerError(f"code: the name {name!r} is not UTF-8. Rename the file.") from None
+        raise CallerError(f"code: the name {name!r} is not UTF-8.", "Rename the file.", what="code") from None
     except OSError as error:
         raise _unreadable(name, error) from None
     if stat.S_ISLNK(status.st_mode):
         return _Entry(name, path, 0, False, _link(root, path, name))
     if not stat.S_ISREG(status.st_mode):
-        raise CallerError(f"code: {name} is {_kind(status.st_mode)}. Move it elsewhere, or add it to .gitignore.")
+        raise CallerError(
+            f"code: {name} is {_kind(status.st_mode)}.", "Move it elsewhere, or add it to .gitignore.", what="code"
+        )
     if not os.access(path, os.R_OK):
         raise _unreadable(name, PermissionError("permission denied"))
     return _Entry(name, path, status.st_size, bool(status.st_mode & stat.S_IXUSR), None)
@@ -225,8 +229,9 @@ def _link(root: Path, path: Path, name: str) -> str:
     inside = lexical.is_relative_to(root) and Path(os.path.realpath(path)).is_relative_to(root)
     if os.path.isabs(target) or not inside:
         raise CallerError(
-            f"code: the link {name} leads to {target}; a link must lead to a file in the folder, by a relative path. "
-            "Copy the file, or add the link to .gitignore."
+            f"code: the link {name} leads to {target}; a link must lead to a file in the folder, by a relative path.",
+            "Copy the file, or add the link to .gitignore.",
+            what="code",
         )
     return target
 
@@ -246,7 +251,9 @@ def _relative(root: Path, path: Path) -> str:
 
 def _unreadable(name: str, error: OSError) -> CallerError:
     why = error.strerror or str(error)
-    return CallerError(f"code: {name} cannot be read: {why}. Correct its mode, or add it to .gitignore.")
+    return CallerError(
+        f"code: {name} cannot be read: {why}.", "Correct its mode, or add it to .gitignore.", what="code"
+    )
 
 
 class _Ignored:
@@ -317,4 +324,4 @@ def _add(tar: tarfile.TarFile, entry: _Entry) -> None:
             raise _unreadable(entry.name, error) from None
         grown = True
     if grown:
-        raise CallerError(f"code: {entry.name} changed while it was packed. Try again.")
+        raise CallerError(f"code: {entry.name} changed while it was packed.", "Try again.", what="code")

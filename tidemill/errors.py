@@ -1,6 +1,7 @@
-"""Errors that a caller sees, and the exit code of each.
+"""Errors that a caller sees, with their fields and the exit code of each.
 
-A message is one line: what is wrong with which value, what is allowed, what to do.
+A message is one line: what is wrong with which value, what is allowed, what to do. This module is a leaf of the
+standard library alone: components use it too.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 VALUE_SHOWN = 80
 
@@ -25,50 +27,101 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 class TidemillError(Exception):
-    """Base of every error that the command line prints without a traceback."""
+    """Base of every error that the command line prints without a traceback.
+
+    Its fields are what `doctor`, `--json` and tests read; ``str()`` renders them for people.
+
+    Args:
+        problem: What is wrong, as a sentence.
+        fix: What to do, as a sentence.
+        what: The key, option, argument or thing that is wrong.
+        value: What was given, as shown.
+        allowed: What is allowed, as a phrase.
+        command: One command that fixes the problem, or shows what must be fixed.
+        owner: Whether the stack's owner runs that command.
+    """
 
     exit_code = 1
 
+    def __init__(
+        self,
+        problem: str,
+        fix: str = "",
+        *,
+        what: str = "",
+        value: str = "",
+        allowed: str = "",
+        command: str = "",
+        owner: bool = False,
+    ) -> None:
+        super().__init__(problem, fix)
+        self.problem = problem
+        self.fix = fix
+        self.what = what
+        self.value = value
+        self.allowed = allowed
+        self.command = command
+        self.owner = owner
+
+    def __str__(self) -> str:
+        """One line: the problem, then the fix."""
+        fix = self.fix or (f"Run `{self.command}`." if self.command else "")
+        return f"{self.problem} {fix}".rstrip()
+
+    def to_json(self) -> dict[str, Any]:
+        """Stable keys; null for a field that this error does not have."""
+        fields = {name: getattr(self, name) or None for name in ("what", "value", "allowed", "fix", "command")}
+        return {"message": str(self), **fields}
+
 
 class CallerError(TidemillError):
-    """The caller's mistake; exit code 2. One line: what is wrong with which value, what is allowed, what to do."""
+    """The caller's mistake; exit code 2."""
 
     exit_code = 2
 
     @classmethod
-    def about(cls, key: str, value: object, allowed: str, fix: str) -> CallerError:
+    def about(cls, what: str, value: object, allowed: str, fix: str) -> CallerError:
         """An error about one value.
 
         Args:
-            key: The key, option or argument that is wrong.
+            what: The key, option or argument that is wrong.
             value: What was given.
             allowed: What is allowed, as a phrase that follows "it must be".
             fix: What to do, as a sentence.
         """
-        return cls(f"{key} is {shown(value)}; it must be {allowed}. {fix}")
+        problem = f"{what} is {shown(value)}; it must be {allowed}."
+        return cls(problem, fix, what=what, value=shown(value), allowed=allowed)
 
     @classmethod
     def unknown(cls, kind: str, name: str, place: str, known: Iterable[str]) -> CallerError:
-        """An error about a name that nothing has.
+        """An error about a name that does not exist.
 
         Args:
-            kind: What the name would be of, such as `queue`.
+            kind: The kind of thing that the name should be, such as `queue`.
             name: What was given.
             place: Where it was looked for, such as `this pipeline`.
-            known: The names that there are.
+            known: The names that exist.
         """
-        names = sorted(known)
-        return cls(f"There is no {kind} {shown(name)} in {place}, which has: {', '.join(names)}.{nearest(name, names)}")
+        names = ", ".join(sorted(known))
+        problem = f"There is no {kind} {shown(name)} in {place}, which has: {names}."
+        return cls(problem, nearest(name, names.split(", ")).strip(), what=kind, value=shown(name), allowed=names)
 
 
 class CloudError(TidemillError):
-    """The cloud refused or did not answer; exit code 3."""
+    """The cloud refused or did not answer; exit code 3.
+
+    Args:
+        problem: What is wrong, as a sentence.
+        fix: What to do, as a sentence.
+        code: The cloud's own name of the refusal, such as `AccessDenied`.
+        fields: The other fields of every error.
+    """
 
     exit_code = 3
 
-    def __init__(self, message: str, fix: str = "") -> None:
-        self.fix = fix
-        super().__init__(f"{message} {fix}".rstrip())
+    def __init__(self, problem: str, fix: str = "", *, code: str = "", **fields: Any) -> None:
+        super().__init__(problem, fix, **fields)
+        self.code = code
 
 
 class StoreError(CloudError):

@@ -219,19 +219,23 @@ def _check_env(env: Any) -> None:
         if not isinstance(name, str) or not _ENV_NAME.match(name) or not isinstance(value, str) or "\0" in value:
             raise CallerError.about(f"env.{name}", value, allowed, fix)
         if name.startswith(("TIDEMILL_", "AWS_BATCH_")):
-            raise CallerError(f"env.{name}: names that begin with TIDEMILL_ or AWS_BATCH_ are reserved. Rename it.")
+            raise CallerError(
+                f"env.{name}: names that begin with TIDEMILL_ or AWS_BATCH_ are reserved.",
+                "Rename it.",
+                what=f"env.{name}",
+            )
         if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value):
             raise CallerError(
-                f"env.{name} looks like a secret, and a job's environment is stored in clear text. Ask the stack's "
-                "owner to declare it under tidemill:queues.<queue>.secrets."
+                f"env.{name} looks like a secret, and a job's environment is stored in clear text.",
+                "Ask the stack's owner to declare it under tidemill:queues.<queue>.secrets.",
             )
 
 
 def _check_index(address: Any) -> None:
     if isinstance(address, str) and "@" in address.partition("://")[2].partition("/")[0]:
         raise CallerError(
-            "pip_index holds a login, and a job's settings are stored in clear text. Use an index that needs none, or "
-            "a wheelhouse in the store."
+            "pip_index holds a login, and a job's settings are stored in clear text.",
+            "Use an index that needs none, or a wheelhouse in the store.",
         )
 
 

@@ -35,6 +35,10 @@ T = TypeVar("T")
 PAGE = 1000
 """Names in an answer to a listing: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html."""
 GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+NO_LOGIN = "NoLogin"
+"""Code of an error: there is no login at all."""
+OTHER_REGION = "PermanentRedirect"
+"""Code of an error: the bucket is in another region, as S3 names it."""
 STREAM_BYTES = 8 * 1024 * 1024
 PART_BYTES = 5 * 1024 * 1024
 """The smallest part of an upload in parts; a smaller file is sent in one request."""
@@ -441,7 +445,7 @@ def _s3(uri: str, region: str | None, user_login: bool) -> S3Store:
             options["credential_provider"] = Boto3CredentialProvider()
         except ValueError as error:
             raise StoreDeniedError(
-                f"{uri}: no AWS login was found ({error}).", "Log in, e.g. `aws sso login`."
+                f"{uri}: no AWS login was found ({error}).", "Log in, e.g. `aws sso login`.", code=NO_LOGIN
             ) from None
     return S3Store.from_url(uri, **options)
 
@@ -465,12 +469,16 @@ def _google_login(uri: str) -> Any:
         from google.auth.exceptions import GoogleAuthError
         from obstore.auth.google import GoogleCredentialProvider
     except ImportError:
-        raise CallerError(f"{uri} is on Google's cloud: pip install 'tidemill[gcp]'") from None
+        raise CallerError(
+            f"{uri} is on GCP, and google-auth is missing.", command="pip install 'tidemill[gcp]'"
+        ) from None
     try:
         return GoogleCredentialProvider(google.auth.default(scopes=[GOOGLE_SCOPE])[0])
     except GoogleAuthError as error:
         advice = "Log in: gcloud auth application-default login."
-        raise StoreDeniedError(f"{uri}: no Google login was found ({_first_line(error)}).", advice) from None
+        raise StoreDeniedError(
+            f"{uri}: no Google login was found ({_first_line(error)}).", advice, code=NO_LOGIN
+        ) from None
 
 
 def _translated(error: Exception, verb: str, uri: str) -> Exception:
@@ -481,7 +489,7 @@ def _translated(error: Exception, verb: str, uri: str) -> Exception:
     # Of a listing, obstore tells a refusal by its text only.
     refused = isinstance(error, (PermissionDeniedError, UnauthenticatedError, PermissionError))
     if refused or any(status in str(error) for status in ("status code: 401 Un", "status code: 403 Forbidden")):
-        return StoreDeniedError(f"{verb} of {uri} was refused: {_answer(error)}")
+        return StoreDeniedError(f"{verb} of {uri} was refused: {_answer(error)}", code=_code(error))
     if isinstance(error, NotSupportedError) or "<Code>NotImplemented</Code>" in str(error):
         return CallerError.about(
             "store", uri, "a store with conditional create", "Use one that supports If-None-Match."
@@ -491,7 +499,7 @@ def _translated(error: Exception, verb: str, uri: str) -> Exception:
     full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
     if full or isinstance(error, (InterruptedError, StoreError, CallerError)):
         return error
-    return StoreError(f"{verb} of {uri} failed: {_answer(error)}")
+    return StoreError(f"{verb} of {uri} failed: {_answer(error)}", code=_code(error))
 
 
 def _unreadable(uri: str, error: Exception) -> CallerError:
@@ -499,8 +507,19 @@ def _unreadable(uri: str, error: Exception) -> CallerError:
     named = re.search(r'Path "(.*?)"[ :]', str(error), re.DOTALL)
     return CallerError(
         f"{uri}: the name {(named[1] if named else uri)!r} has an empty, `.` or `..` part or a control character, and "
-        "cannot be read. Rename the object, or list only the others. A program can still read it by its {uri}."
+        "cannot be read.",
+        "Rename the object, or list only the others. A program can still read it by its {uri}.",
     )
+
+
+def _code(error: Exception) -> str:
+    """The store's own name of a refusal. obstore tells a bucket of another region and a missing login by text only."""
+    text = str(error)
+    if code := re.search(r"<Code>(\w+)</Code>", text):
+        return code[1]
+    if "Received redirect" in text:
+        return OTHER_REGION
+    return NO_LOGIN if "Received None" in text else ""
 
 
 def _answer(error: Exception) -> str:

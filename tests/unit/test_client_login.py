@@ -10,7 +10,7 @@ from tidemill.backends.gcp import session as gcp_session
 from tidemill.client import Pipeline
 from tidemill.client import pipeline as pipeline_module
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
-from tidemill.store import Store
+from tidemill.store import Store, _translated
 
 PROFILES = {
     "keys": "aws_access_key_id = AKID\naws_secret_access_key = key\n",
@@ -89,7 +89,8 @@ class Refusing:
 
 
 def denied(text: str) -> StoreDeniedError:
-    error = StoreDeniedError("GET of s3://bucket/pipeline.json was refused: a long story")
+    error = _translated(PermissionError(text), "GET", "s3://bucket/pipeline.json")
+    assert isinstance(error, StoreDeniedError)
     error.__cause__ = PermissionError(text)
     return error
 
@@ -117,7 +118,11 @@ def denied(text: str) -> StoreDeniedError:
             CloudError,
             "SSOTokenLoadError: no token.",
         ),
-        (StoreError("Received redirect without LOCATION"), CallerError, "is in another region. Set AWS_REGION"),
+        (
+            _translated(OSError("Received redirect without LOCATION"), "GET", "s3://bucket"),
+            CallerError,
+            "is in another region. Set AWS_REGION",
+        ),
         (StoreError("GET failed: no route"), StoreError, "no route"),
     ],
 )

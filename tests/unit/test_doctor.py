@@ -1,6 +1,7 @@
 """What doctor finds and what it says to type. What this cannot prove: that AWS answers so."""
 
 import json
+import sys
 import time
 
 import boto3
@@ -15,8 +16,8 @@ from tidemill.cli import run
 from tidemill.client import checks, fleet
 from tidemill.client import pipeline as pipeline_module
 from tidemill.descriptor import Image, Machine, Rung
-from tidemill.errors import CallerError, StoreDeniedError, StoreError
-from tidemill.store import Entry, Store
+from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError, StoreMissingError
+from tidemill.store import OTHER_REGION, Entry, Store, _translated
 
 DIGEST = "sha256:" + "a" * 64
 ECR = f"123456789012.dkr.ecr.us-west-2.amazonaws.com/vision-dev/preprocess@{DIGEST}"
@@ -263,18 +264,11 @@ def test_a_login_that_fails_says_how_to_log_in(aws, monkeypatch, tmp_path, profi
     assert "the AWS login is not valid" in found.detail
 
 
-@pytest.mark.parametrize(
-    ("text", "command"),
-    [
-        ("boto3 is not installed: pip install 'tidemill[aws]'", "pip install 'tidemill[aws]'"),
-        ("AWS_PROFILE: no such profile", "unset AWS_PROFILE"),
-    ],
-)
-def test_no_session_at_all(monkeypatch, text, command):
-    def refused(uri, region=None):
-        raise CallerError(text)
-
-    monkeypatch.setattr(checks, "open_checks", refused)
+@pytest.mark.parametrize(("module", "command"), [("boto3", "pip install 'tidemill[aws]'"), (None, "unset AWS_PROFILE")])
+def test_no_session_at_all(monkeypatch, module, command):
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    if module:
+        monkeypatch.setitem(sys.modules, module, None)
     (found,) = checks.check_pipeline("s3://bucket/pipeline.json")
     assert (found.check, found.command) == ("login", command)
 
@@ -295,26 +289,39 @@ def test_a_login_in_another_account(aws, monkeypatch, tmp_path):
 # ---- descriptor ------------------------------------------------------------------------------------------------------
 
 
-def skewed():
-    error = StoreDeniedError("GET was refused")
-    error.__cause__ = PermissionError("403 <Code>RequestTimeTooSkewed</Code>")
-    return error
+def answered(text):
+    """What becomes of a store's answer."""
+    return _translated(PermissionError(text), "GET", "s3://bucket/pipeline.json")
+
+
+class Answering:
+    def __init__(self, answer):
+        self._answer = answer
+
+    def get(self, name):
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
 
 
 @pytest.mark.parametrize(
-    ("error", "command"),
+    ("answer", "command", "owner"),
     [
-        (CallerError("pipeline: has schema_version 2; tidemill reads 1."), "pip install --upgrade tidemill"),
-        (CallerError("is in another region. Set AWS_REGION to"), "export AWS_REGION="),
-        (CallerError("x is no descriptor (no JSON object)."), "pulumi up"),
-        (CallerError("pipeline is 'x', which is not allowed"), "pulumi stack output pipeline_uri"),
-        (StoreDeniedError("may not be read: AccessDenied."), "pulumi stack output submitter_policy_arn"),
-        (skewed(), "sudo timedatectl set-ntp true"),
+        (b'{"schema_version": 2}', "pip install --upgrade tidemill", False),
+        (StoreError("GET failed", code=OTHER_REGION), "export AWS_REGION=", False),
+        (b"[]", "pulumi up", True),
+        (b"{}", "pulumi up", True),
+        (StoreMissingError("it does not exist"), "pulumi stack output pipeline_uri", True),
+        (answered("403 <Code>AccessDenied</Code>"), "pulumi stack output submitter_policy_arn", True),
+        (answered("403 <Code>RequestTimeTooSkewed</Code>"), "sudo timedatectl set-ntp true", False),
     ],
 )
-def test_a_descriptor_that_cannot_be_read(error, command):
-    found = checks._descriptor_fault(error, "s3://bucket/pipeline.json")
-    assert (found.check, found.verdict) == ("descriptor", "fault")
+def test_a_descriptor_that_cannot_be_read(monkeypatch, answer, command, owner):
+    monkeypatch.setattr(pipeline_module, "_open", lambda uri, region=None: Answering(answer))
+    with pytest.raises((CallerError, CloudError)) as caught:
+        pipeline_module.Pipeline.load("s3://bucket/pipeline.json")
+    found = checks._descriptor_fault(caught.value)
+    assert (found.check, found.verdict, found.owner) == ("descriptor", "fault", owner)
     assert found.command.startswith(command)
 
 
@@ -359,7 +366,7 @@ class Broken(Store):
         ("no create", "store is s3://bucket", "pulumi up"),
         (StoreDeniedError("AccessDenied"), "may not be written", "pulumi stack output submitter_policy_arn"),
         (StoreError("no answer"), "no answer", "tidemill doctor"),
-        (StoreError("RequestTimeTooSkewed"), "clock is wrong", "sudo timedatectl set-ntp true"),
+        (answered("<Code>RequestTimeTooSkewed</Code>"), "clock is wrong", "sudo timedatectl set-ntp true"),
     ],
 )
 def test_a_store_that_cannot_hold_jobs(how, words, command):

@@ -154,7 +154,7 @@ def test_the_login_is_named(google, monkeypatch):
     ("error", "command"),
     [
         (CloudError("no Google login was found (x)."), "gcloud auth application-default login"),
-        (CallerError("google-auth is missing: pip install 'tidemill[gcp]'"), "pip install 'tidemill[gcp]'"),
+        (CallerError("It is missing.", command="pip install 'tidemill[gcp]'"), "pip install 'tidemill[gcp]'"),
     ],
 )
 def test_no_login(monkeypatch, error, command):

@@ -253,9 +253,9 @@ OTHERS = {
 }
 
 DESCRIPTORS = {
-    "no JSON": ("tiles", "is no descriptor (no JSON object)"),
-    "no object": ("[]", "is no descriptor (no JSON object)"),
-    "a newer schema": ('{"schema_version": 2}', "has schema_version 2; tidemill 0.1.0 reads 1. Update it: pip install"),
+    "no JSON": ("tiles", "is not a pipeline descriptor"),
+    "no object": ("[]", "is not a pipeline descriptor"),
+    "a newer schema": ('{"schema_version": 2}', "has schema_version 2; tidemill 0.1.0 reads 1. Run `pip install"),
     "an incomplete one": ('{"schema_version": 1}', "team: Field required. Ask the stack's owner to run `pulumi up`."),
 }
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from tidemill.errors import CallerError
 
+UP = "pulumi up"
 Verdict = Literal["ok", "warning", "fault", "unknown"]
 
 
@@ -35,9 +36,7 @@ class Finding:
 
 def login_fault(error: CallerError) -> Finding:
     """That not even a session can be opened."""
-    text = str(error)
-    install = text.rpartition(": ")[2] if "pip install" in text else ""
-    return Finding("login", "fault", text, install or "unset AWS_PROFILE")
+    return Finding("login", "fault", str(error), error.command)
 
 
 def access_command(uri: str) -> str:

@@ -37,7 +37,7 @@ class Contexts:
             if self.pipelines:
                 raise CallerError.unknown("context", name, "your config", self.pipelines)
             make = "Give the pipeline's URI once: tidemill use s3://.../pipeline.json."
-            raise CallerError(f"There is no context {name!r}, and none has been made yet. {make}")
+            raise CallerError(f"There is no context {name!r}, and none has been made yet.", make)
         return self.pipelines[name]
 
 
@@ -60,11 +60,13 @@ def read() -> Contexts:
     except FileNotFoundError:
         return Contexts()
     except OSError as error:
-        raise CallerError(f"{path()} cannot be read: {error.strerror}. Give --pipeline, or make it readable.") from None
+        raise CallerError(
+            f"{path()} cannot be read: {error.strerror}.", "Give --pipeline, or make it readable."
+        ) from None
     except (ValueError, AttributeError, KeyError, TypeError):
         pass
     raise CallerError(
-        f"{path()} is damaged. Remove it, then give a pipeline's URI: tidemill use s3://.../pipeline.json."
+        f"{path()} is damaged.", "Remove it, then give a pipeline's URI: tidemill use s3://.../pipeline.json."
     )
 
 
@@ -81,7 +83,7 @@ def write(contexts: Contexts) -> None:
             file.write(json.dumps(asdict(contexts), indent=2) + "\n")
         os.replace(file.name, target)
     except OSError as error:
-        raise CallerError(f"{target} cannot be written: {error.strerror}. Use TIDEMILL_PIPELINE instead.") from None
+        raise CallerError(f"{target} cannot be written: {error.strerror}.", "Use TIDEMILL_PIPELINE instead.") from None
 
 
 def names() -> list[str]:

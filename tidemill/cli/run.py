@@ -89,7 +89,7 @@ def command(
         pipeline = local_pipeline(store, capacity, workers, is_there=bool(job))
         found = pipeline.job(job) if job else pipeline.submit(**asked)
         if job and found.cancelled:
-            raise CallerError(f"{found.id} is cancelled. `tidemill resume {found.id}` enqueues what is left of it.")
+            raise CallerError(f"{found.id} is cancelled.", f"`tidemill resume {found.id}` enqueues what is left of it.")
         wanted = workers or capacity.slots(found.spec.resources)
         origin = origin_of(pipeline, found, go_on=bool(job), interpreter=interpreter, workers=wanted)
         status, interrupted = run(pipeline, found, keeper, workers=wanted, reclaim_seconds=reclaim_every, origin=origin)
@@ -263,7 +263,9 @@ def locked(desk: Desk, job: str) -> IO[bytes]:
     """The job's lock."""
     lock = desk.lock(LOCK_SECONDS)
     if lock is None:
-        raise CallerError(f"{job} is worked on by another `tidemill run`. Wait for its end, or choose another --name.")
+        raise CallerError(
+            f"{job} is worked on by another `tidemill run`.", "Wait for its end, or choose another --name."
+        )
     return lock
 
 

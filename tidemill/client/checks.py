@@ -20,6 +20,7 @@ from tidemill.store import Store
 PROBE = "jobs/doctor"
 """One object that every check overwrites: submitters may not delete. It expires with the jobs."""
 SHOWN = 3
+_SKEWED = "this machine's clock is wrong: the store refuses its requests"
 _CLOCK = "sudo timedatectl set-ntp true"
 
 
@@ -46,7 +47,7 @@ def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
     try:
         pipeline = Pipeline.load(uri)
     except (CallerError, CloudError) as error:
-        yield _descriptor_fault(error, uri)
+        yield _descriptor_fault(error)
         return
     yield _descriptor(pipeline, account)
     yield from store_findings(pipeline.store)
@@ -76,30 +77,16 @@ def _descriptor(pipeline: Pipeline, account: str | None) -> Finding:
     return Finding("descriptor", "ok", f"{place}, account {descriptor.account}, queues: {queues}")
 
 
-def _descriptor_fault(error: CallerError | CloudError, uri: str) -> Finding:
-    text = str(error)
-    if "schema_version" in text:
-        return Finding("descriptor", "fault", text, "pip install --upgrade tidemill")
-    if "AWS_REGION" in text:
-        return Finding(
-            "descriptor", "fault", text, "export AWS_REGION=$(pulumi stack output --json pipeline | jq -r .region)"
-        )
+def _descriptor_fault(error: CallerError | CloudError) -> Finding:
     if _skewed(error):
-        return Finding("descriptor", "fault", "this machine's clock is wrong: the store refuses its requests", _CLOCK)
-    if isinstance(error, StoreDeniedError):
-        return Finding("descriptor", "fault", text, access_command(uri), owner=True)
-    if "is no descriptor" in text or "Ask the stack's owner" in text:
-        return Finding("descriptor", "fault", text, "pulumi up", owner=True)
-    return Finding("descriptor", "fault", text, "pulumi stack output pipeline_uri", owner=True)
+        return Finding("descriptor", "fault", _SKEWED, _CLOCK)
+    command = error.command or "pulumi stack output pipeline_uri"
+    return Finding("descriptor", "fault", str(error), command, owner=error.owner or not error.command)
 
 
-def _skewed(error: BaseException | None) -> bool:
+def _skewed(error: CallerError | CloudError) -> bool:
     """Whether the store says that our clock is wrong."""
-    while error is not None:
-        if "RequestTimeTooSkewed" in str(error):
-            return True
-        error = error.__cause__
-    return False
+    return isinstance(error, CloudError) and error.code == "RequestTimeTooSkewed"
 
 
 # ---- store ---------------------------------------------------------------------------------------------------------
@@ -119,13 +106,14 @@ def store_findings(store: Store) -> Iterator[Finding]:
             yield Finding("store", "fault", f"{store.uri} has no conditional create; {advice}", "pulumi up", owner=True)
         else:
             yield Finding("store", "ok", f"{store.uri}: written, read, and a second create refused")
-    except StoreDeniedError as error:
-        said = f"{store.uri_of('jobs/')} may not be written: {error}"
-        yield Finding("store", "fault", said, access_command(store.uri), owner=True)
     except StoreError as error:
-        clock = "this machine's clock is wrong: the store refuses its requests"
-        skewed = _skewed(error)
-        yield Finding("store", "fault", clock if skewed else str(error), _CLOCK if skewed else "tidemill doctor")
+        if _skewed(error):
+            yield Finding("store", "fault", _SKEWED, _CLOCK)
+        elif isinstance(error, StoreDeniedError):
+            denied = f"{store.uri_of('jobs/')} may not be written: {error}"
+            yield Finding("store", "fault", denied, access_command(store.uri), owner=True)
+        else:
+            yield Finding("store", "fault", str(error), "tidemill doctor")
     except CallerError as error:
         yield Finding("store", "fault", str(error), "pulumi up", owner=True)
 

@@ -59,7 +59,8 @@ def queue_of(pipeline: Pipeline, spec: JobSpec) -> Queue:
     if queue is None or spec.image not in queue.images:
         raise CallerError(
             f"{spec.job} was sent to queue {spec.queue!r} with image {spec.image!r}, which this pipeline does not have "
-            "any more. Submit it again to another."
+            "any more.",
+            "Submit it again to another.",
         )
     return queue
 

@@ -144,11 +144,17 @@ def _seconds(pipeline: Pipeline, given: float | None, like: Job | None) -> float
             raise CallerError.about("item_seconds", given, "more than 0", "State how long an item takes.")
         return given
     if like is None:
-        raise CallerError("item_seconds is not given. State how long an item takes, or name a job to learn it from.")
+        raise CallerError(
+            "item_seconds is not given.",
+            "State how long an item takes, or name a job to learn it from.",
+            what="item_seconds",
+        )
     ledger = Ledger(pipeline.store, like.id)
     ran, _ = read_sample(ledger, ledger.snapshot())
     if not ran:
-        raise CallerError(f"like is {like.id!r}, of which no item has run yet. Wait for one, or state item_seconds.")
+        raise CallerError(
+            f"like is {like.id!r}, of which no item has run yet.", "Wait for one, or state item_seconds.", what="like"
+        )
     return sum(outcome.wall_seconds for outcome in ran) / len(ran)
 
 
@@ -156,7 +162,7 @@ def _count(pipeline: Pipeline, wanted: Wanted, like: Job | None) -> int:
     items = wanted.items
     if items is None:
         if like is None:
-            raise CallerError("items is not given. Give a number of items, or the items themselves.")
+            raise CallerError("items is not given.", "Give a number of items, or the items themselves.", what="items")
         return like.spec.items_total
     if not isinstance(items, int):
         stores = Stores(pipeline.store, pipeline.descriptor.region, user_login=True)

@@ -54,7 +54,7 @@ def export(outcomes: Iterable[Outcome], path: str | Path, form: str | None = Non
         return _jsonl(outcomes, path) if form == "jsonl" else _parquet(outcomes, path)
     except OSError as error:
         advice = "Name a file in a folder that can be written."
-        raise CallerError(f"{path} cannot be written: {error.strerror}. {advice}") from None
+        raise CallerError(f"{path} cannot be written: {error.strerror}.", advice) from None
 
 
 def _jsonl(outcomes: Iterable[Outcome], path: Path) -> int:

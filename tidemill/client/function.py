@@ -23,7 +23,9 @@ def function_remarks(function: str, code: Path | None, local: bool) -> Iterator[
     module, _, name = function.partition(":")
     if module.endswith(".py"):
         right = f"{module.removesuffix('.py')}:{name}"
-        raise CallerError(f"function is {function!r}; a module is named without .py: --function {right}")
+        raise CallerError(
+            f"function is {function!r}; a module is named without .py: --function {right}", what="function"
+        )
     folder = code or (Path.cwd() if local else None)
     if folder is None:
         if _file(Path.cwd(), module):
@@ -35,7 +37,10 @@ def function_remarks(function: str, code: Path | None, local: bool) -> Iterator[
         return
     first = module.partition(".")[0]
     if first != module and _file(folder, first):
-        raise CallerError(f"function is {function!r}, and {folder / first} has no module {module.partition('.')[2]!r}.")
+        raise CallerError(
+            f"function is {function!r}, and {folder / first} has no module {module.partition('.')[2]!r}.",
+            what="function",
+        )
     if first in sys.stdlib_module_names or (local and importlib.util.find_spec(first)):
         return
     near = nearest(first, [path.stem for path in folder.glob("*.py")])

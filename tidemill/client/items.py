@@ -98,9 +98,15 @@ def _checked(items: Any) -> Iterable[str | Item]:
     """Refuse what yields something else than items when it is iterated."""
     kind = type(items).__name__
     if hasattr(items, "columns"):
-        raise CallerError(f"items is a {kind}. Give the column that holds the items, or a list of tidemill.Item.")
+        raise CallerError(
+            f"items is a {kind}.", "Give the column that holds the items, or a list of tidemill.Item.", what="items"
+        )
     if isinstance(items, (Mapping, bytes)) or not isinstance(items, Iterable):
-        raise CallerError(f"items is a {kind}. Give a list of URIs or tidemill.Item, or the path of a list or folder.")
+        raise CallerError(
+            f"items is a {kind}.",
+            "Give a list of URIs or tidemill.Item, or the path of a list or folder.",
+            what="items",
+        )
     return items
 
 
@@ -108,16 +114,18 @@ def _opened(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise CallerError(f"{path} does not exist. {_SOURCES}") from None
+        raise CallerError(f"{path} does not exist.", _SOURCES) from None
     except OSError as error:
-        raise CallerError(f"{path} cannot be read: {error.strerror}. {_SOURCES}") from None
+        raise CallerError(f"{path} cannot be read: {error.strerror}.", _SOURCES) from None
 
 
 def _lines(stream: BinaryIO, label: str, name: str, form: str | None, column: str | None) -> ItemSource:
     form = form or _SUFFIXES.get(Path(name).suffix.lower(), "csv" if column else "text")
     if column is not None and form != "csv":
         raise CallerError(
-            f"items_column is {column!r}, but {label} is read as {form}, and only CSV has columns. Leave it out."
+            f"items_column is {column!r}, but {label} is read as {form}, and only CSV has columns.",
+            "Leave it out.",
+            what="items_column",
         )
     if form == "csv":
         return CsvTable(stream, label, column)
@@ -139,7 +147,7 @@ def _from_store(uri: str, form: str | None, column: str | None, stores: Stores) 
     try:
         store.download(name, Path(spool.name))
     except StoreMissingError:
-        raise CallerError(f"{uri} does not exist. {_SOURCES}") from None
+        raise CallerError(f"{uri} does not exist.", _SOURCES) from None
     return _lines(cast(BinaryIO, spool), f"items file {uri}", uri, form, column)
 
 
@@ -195,7 +203,7 @@ class _Lines:
 
     def _without_mark(self, data: bytes) -> bytes:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise CallerError(f"{self.label} is UTF-16. Save the list as UTF-8 text, one URI or path a line.")
+            raise CallerError(f"{self.label} is UTF-16.", "Save the list as UTF-8 text, one URI or path a line.")
         return data.removeprefix(b"\xef\xbb\xbf")
 
     def _decoded(self, lines: list[bytes], first: int) -> tuple[list[str], Sequence[int]]:
@@ -214,7 +222,7 @@ class _Lines:
         return [texts[n] for n in kept], [first + n for n in kept]
 
     def _too_long(self, place: int) -> CallerError:
-        return CallerError(f"{self.where(place)} is longer than {LINE_BYTES} bytes. Give one item a line.")
+        return CallerError(f"{self.where(place)} is longer than {LINE_BYTES} bytes.", "Give one item a line.")
 
     def _not_utf8(self, lines: list[bytes], first: int) -> CallerError:
         for place, line in enumerate(lines, start=first):
@@ -222,8 +230,8 @@ class _Lines:
                 line.decode()
             except UnicodeDecodeError as error:
                 return CallerError(
-                    f"{self.where(place)} is not UTF-8 (byte {line[error.start]:#04x} at column {error.start + 1}). "
-                    "Save the list as UTF-8 text, one URI or path a line."
+                    f"{self.where(place)} is not UTF-8 (byte {line[error.start]:#04x} at column {error.start + 1}).",
+                    "Save the list as UTF-8 text, one URI or path a line.",
                 )
         raise AssertionError("unreachable")
 
@@ -248,7 +256,7 @@ class JsonLines(_Lines):
         try:
             value = json.loads(text, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
-            raise CallerError(f"{self.where(place)} is not JSON ({error}). Give one JSON value a line.") from None
+            raise CallerError(f"{self.where(place)} is not JSON ({error}).", "Give one JSON value a line.") from None
         if isinstance(value, str):
             return value, None
         if not isinstance(value, dict) or not isinstance(value.get("uri"), str):
@@ -288,9 +296,9 @@ class CsvTable:
                 yield self._block(batch, header, at)
         except UnicodeDecodeError as error:
             where = self.where(rows.line_num + 1)
-            raise CallerError(f"{where} or later is not UTF-8 ({error.reason}). Save the list as UTF-8.") from None
+            raise CallerError(f"{where} or later is not UTF-8 ({error.reason}).", "Save the list as UTF-8.") from None
         except csv.Error as error:
-            raise CallerError(f"{self.where(rows.line_num)} is not CSV ({error}). Mend the list.") from None
+            raise CallerError(f"{self.where(rows.line_num)} is not CSV ({error}).", "Mend the list.") from None
 
     def _rows(self, rows: Any, header: list[str]) -> Iterator[tuple[int, list[str]]]:
         for row in rows:
@@ -298,7 +306,8 @@ class CsvTable:
                 continue
             if len(row) != len(header):
                 raise CallerError(
-                    f"{self.where(rows.line_num)} has {len(row)} fields; the header has {len(header)}. Mend the list."
+                    f"{self.where(rows.line_num)} has {len(row)} fields; the header has {len(header)}.",
+                    "Mend the list.",
                 )
             yield rows.line_num, row
 
@@ -307,7 +316,7 @@ class CsvTable:
         column = self._column or ("uri" if "uri" in header else header[0] if len(header) == 1 else None)
         if column is None or column not in header:
             problem = f"{self.label} has no column {column!r}" if column else f"{self.label}: which column is the item?"
-            raise CallerError(f"{problem} Its columns: {names or 'none'}. Name one with --items-column.")
+            raise CallerError(f"{problem} Its columns: {names or 'none'}.", "Name one with --items-column.")
         return header.index(column)
 
     def _block(self, batch: list[tuple[int, list[str]]], header: list[str], at: int) -> Block:
@@ -338,7 +347,7 @@ class ItemFolder:
         return True
 
     def _refuse(self, error: OSError) -> None:
-        raise CallerError(f"{self.label}: {error.filename} cannot be read ({error.strerror}). Mend its permissions.")
+        raise CallerError(f"{self.label}: {error.filename} cannot be read ({error.strerror}).", "Mend its permissions.")
 
     def where(self, place: int) -> str:
         """`items folder photos, file 3`."""

@@ -74,7 +74,7 @@ class Job:
         spec = cls.known_spec(pipeline, job) if is_id else next(newest_specs(pipeline.store, job), None)
         if spec is None:
             advice = "Check the name with `tidemill jobs`, or give --pipeline."
-            raise CallerError(f"There is no job {job!r} in {pipeline.store.uri}/jobs. {advice}")
+            raise CallerError(f"There is no job {job!r} in {pipeline.store.uri}/jobs.", advice)
         return cls(pipeline, spec.job, spec)
 
     @staticmethod

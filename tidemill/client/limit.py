@@ -104,8 +104,9 @@ def _price(pipeline: Pipeline, place: Place, say: Callable[[str], None]) -> floa
         usd = hourly[rung.market]
         if usd is None:
             raise CallerError(
-                f"max_usd needs a price, and none is known of queue {place.queue_name!r} in {descriptor.region}. Say "
-                "what an hour of an item's share of a machine costs: --usd-per-item-hour."
+                f"max_usd needs a price, and none is known of queue {place.queue_name!r} in {descriptor.region}.",
+                "Say what an hour of an item's share of a machine costs: --usd-per-item-hour.",
+                what="max_usd",
             )
         total += rung.max_cpus * usd
     return total / sum(rung.max_cpus for rung in queue.capacity)
@@ -148,7 +149,9 @@ def check_left(ledger: Ledger, spec: JobSpec, max_usd: float | None, verb: str) 
     spent = spent_of(ledger, spec, rounds)
     if spent is None:
         if max_usd is not None:
-            raise CallerError(f"max_usd is {max_usd:g}, and {spec.job} was sent without a limit; leave it out.")
+            raise CallerError(
+                f"max_usd is {max_usd:g}, and {spec.job} was sent without a limit; leave it out.", what="max_usd"
+            )
         return None
     if max_usd is not None:
         check_usd("max_usd", max_usd)
@@ -156,6 +159,7 @@ def check_left(ledger: Ledger, spec: JobSpec, max_usd: float | None, verb: str) 
     if spent.usd >= limit:
         more = f"`tidemill {verb} --max-usd {max(2 * spent.max_usd, math.ceil(spent.usd) + 1):g}`"
         raise CallerError(
-            f"max_usd is {limit:g}, and about {spent.usd:.2f} USD of it are spent already; give more, such as {more}."
+            f"max_usd is {limit:g}, and about {spent.usd:.2f} USD of it are spent already; give more, such as {more}.",
+            what="max_usd",
         )
     return max_usd if max_usd is not None else rounds[-1].max_usd if rounds else None

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from tidemill.backends import Backend, QueueState
 from tidemill.backends.clouds import open_backend
+from tidemill.backends.findings import UP, access_command
 from tidemill.client.job import Job, quiet
 from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
@@ -25,7 +26,7 @@ from tidemill.descriptor import DESCRIPTOR_NAME, SCHEMA_VERSION, Descriptor, Que
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.job import Item
 from tidemill.ledger import Ledger
-from tidemill.store import Store
+from tidemill.store import NO_LOGIN, OTHER_REGION, Store
 from tidemill.version import __version__
 
 if TYPE_CHECKING:
@@ -74,13 +75,29 @@ class Pipeline:
             data = _open(folder).get(DESCRIPTOR_NAME)
         except StoreMissingError:
             advice = "Give the stack's output pipeline_uri (`pulumi stack output pipeline_uri`)."
-            raise CallerError(f"pipeline: {uri} does not exist. {advice}") from None
+            command = "pulumi stack output pipeline_uri"
+            raise CallerError(
+                f"pipeline: {uri} does not exist.", advice, what="pipeline", command=command, owner=True
+            ) from None
         except StoreDeniedError as error:
-            raise StoreDeniedError(f"pipeline: {uri} cannot be read: {denial(error)}.", _login_advice(error)) from error
+            raise StoreDeniedError(
+                f"pipeline: {uri} cannot be read: {denial(error)}.",
+                _login_advice(error),
+                code=error.code,
+                what="pipeline",
+                command=access_command(uri),
+                owner=True,
+            ) from error
         except StoreError as error:
-            if "redirect" not in str(error):
+            if error.code != OTHER_REGION:
                 raise
-            raise CallerError(f"pipeline: {uri} is in another region. Set AWS_REGION to the stack's region.") from error
+            command = "export AWS_REGION=$(pulumi stack output --json pipeline | jq -r .region)"
+            raise CallerError(
+                f"pipeline: {uri} is in another region.",
+                "Set AWS_REGION to the stack's region.",
+                what="pipeline",
+                command=command,
+            ) from error
         descriptor = parse_descriptor(data, uri)
         return cls(descriptor, _open(descriptor.store, descriptor.region))
 
@@ -347,12 +364,21 @@ def parse_descriptor(data: bytes, uri: str) -> Descriptor:
     except ValueError:
         values = None
     if not isinstance(values, dict):
-        raise CallerError(f"pipeline: {uri} is no descriptor (no JSON object). Give the output pipeline_uri.")
+        raise CallerError(
+            f"pipeline: {uri} is not a pipeline descriptor (expected a JSON object).",
+            "Give the output pipeline_uri.",
+            what="pipeline",
+            command=UP,
+            owner=True,
+        )
     version = values.get("schema_version", SCHEMA_VERSION)
     if version != SCHEMA_VERSION:
         raise CallerError(
-            f"pipeline: {uri} has schema_version {version!r}; tidemill {__version__} reads {SCHEMA_VERSION}. "
-            "Update it: pip install --upgrade tidemill."
+            f"pipeline: {uri} has schema_version {version!r}; tidemill {__version__} reads {SCHEMA_VERSION}.",
+            what="pipeline",
+            value=repr(version),
+            allowed=str(SCHEMA_VERSION),
+            command="pip install --upgrade tidemill",
         )
     try:
         return Descriptor.model_validate(values)
@@ -360,31 +386,32 @@ def parse_descriptor(data: bytes, uri: str) -> Descriptor:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise CallerError(
-            f"pipeline: {uri}: {where}: {first['msg']}. Ask the stack's owner to run `pulumi up`."
+            f"pipeline: {uri}: {where}: {first['msg']}.",
+            "Ask the stack's owner to run `pulumi up`.",
+            what="pipeline",
+            command=UP,
+            owner=True,
         ) from None
 
 
 def denial(error: StoreDeniedError) -> str:
-    """Why a store refused, in few words: S3's error code, or what the login's provider said."""
-    text = str(error.__cause__ or error)
-    if code := re.search(r"<Code>(\w+)</Code>", text):
-        return code[1]
-    if "Received None" in text:
-        return "no AWS login was found"
-    return text.strip().splitlines()[0].rpartition("credential provider: ")[2].rstrip(".")
+    """Why a store refused, in few words: its own name of the refusal, or what the login's provider said."""
+    if error.code and error.code != NO_LOGIN:
+        return error.code
+    if error.code:
+        return "no AWS login was found" if error.__cause__ else error.problem.rstrip(".")
+    return (
+        str(error.__cause__ or error.problem).strip().splitlines()[0].rpartition("credential provider: ")[2].rstrip(".")
+    )
 
 
-_NO_LOGIN = re.compile(r"no (AWS|Google) login|Received None")
 _BAD_LOGIN = re.compile(r"InvalidAccessKeyId|Expired|InvalidClientTokenId|InvalidToken|SignatureDoesNotMatch")
 
 
 def _login_advice(error: StoreDeniedError) -> str:
-    text = f"{error} {error.__cause__}"
-    if error.fix and _NO_LOGIN.search(text):
-        return error.fix
-    if _NO_LOGIN.search(text):
-        return "Log in, e.g. `aws sso login`."
-    if _BAD_LOGIN.search(text):
+    if error.code == NO_LOGIN:
+        return error.fix or "Log in, e.g. `aws sso login`."
+    if _BAD_LOGIN.match(error.code):
         return "Your login's key is unknown or has expired: log in again, e.g. `aws sso login`, or set AWS_PROFILE."
     return "Log in as somebody who may use this stack, or ask its owner to let you submit (tidemill:access.submitters)."
 

@@ -71,7 +71,7 @@ def choose_queue(descriptor: Descriptor, queue: str | None) -> str:
     if queue is None:
         if len(descriptor.queues) != 1:
             names = ", ".join(sorted(descriptor.queues))
-            raise CallerError(f"queue is not given; this pipeline has: {names}. Choose one.")
+            raise CallerError(f"queue is not given; this pipeline has: {names}.", "Choose one.", what="queue")
         return next(iter(descriptor.queues))
     if queue not in descriptor.queues:
         raise CallerError.unknown("queue", queue, "this pipeline", descriptor.queues)
@@ -97,7 +97,9 @@ def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None],
         raise CallerError.about("cpus", resources.cpus, "a whole number on AWS Batch", advice)
     if resources.gpus and not any(machine.gpus for machine in queue.machines):
         advice = "Leave it out, or choose a queue whose machines have GPUs (`tidemill queues`)."
-        raise CallerError(f"gpus is {resources.gpus}, but queue {name!r} has no machine with a GPU. {advice}")
+        raise CallerError(
+            f"gpus is {resources.gpus}, but queue {name!r} has no machine with a GPU.", advice, what="gpus"
+        )
     return resources
 
 
@@ -110,14 +112,16 @@ def _check_fit(name: str, queue: Queue, item: Resources, slots: int) -> None:
     if not fitting:
         raise CallerError(
             f"cpus, memory_mib and gpus: {container} needs {given}; no machine of queue {name!r} is large enough"
-            f"{_largest(queue)}. Ask for less, or choose another queue."
+            f"{_largest(queue)}.",
+            "Ask for less, or choose another queue.",
         )
     most = max((rung.max_cpus for rung in queue.capacity), default=0)
     smallest = min(machine.cpus for machine in fitting)
     if smallest > most:
         raise CallerError(
             f"cpus: {container} needs {given}, so a machine of {smallest} CPUs; queue {name!r} may start {most} CPUs "
-            "(max_cpus). Ask for less, or ask the stack's owner to raise max_cpus."
+            "(max_cpus).",
+            "Ask for less, or ask the stack's owner to raise max_cpus.",
         )
 
 

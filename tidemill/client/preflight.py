@@ -32,7 +32,9 @@ def check_packages(pipeline: Pipeline, spec: JobSpec, packed: Packed | None) -> 
     """
     for key, value in (("pip_index", spec.pip_index), ("wheelhouse", spec.wheelhouse)):
         if value and (packed is None or not packed.requirements):
-            raise CallerError(f"{key} is {value!r}, but no code with a {REQUIREMENTS} is given. Give both, or neither.")
+            raise CallerError(
+                f"{key} is {value!r}, but no code with a {REQUIREMENTS} is given.", "Give both, or neither."
+            )
     if spec.wheelhouse:
         store, prefix = Stores(pipeline.store, pipeline.descriptor.region, user_login=True).locate(spec.wheelhouse)
         try:
@@ -65,8 +67,8 @@ def check_store(store: Store) -> None:
         raise StoreDeniedError(f"{store.uri} may not be written ({error}).", advice) from error
     if keeps_nothing:
         raise CallerError(
-            f"The store {store.uri} has no conditional create (If-None-Match): a second create overwrites the first. "
-            "Use a store that has it."
+            f"The store {store.uri} has no conditional create (If-None-Match): a second create overwrites the first.",
+            "Use a store that has it.",
         )
 
 

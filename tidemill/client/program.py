@@ -83,8 +83,9 @@ def _check_one_word(command: Sequence[str]) -> None:
     first = command[0].split()
     if len(first) > 1 and ("/" not in first[0] or _ITEM.search(command[0])) and not isfile(command[0]):
         raise CallerError(
-            f"command[0] is {command[0]!r}, a whole command line in one word. Leave the quotes out, so that each "
-            "argument is a word of its own, or let a shell read it: --shell."
+            f"command[0] is {command[0]!r}, a whole command line in one word.",
+            "Leave the quotes out, so that each argument is a word of its own, or let a shell read it: --shell.",
+            what="command",
         )
 
 
@@ -111,11 +112,11 @@ def _unknown(program: Program) -> Iterator[str]:
     for word in unknown_placeholders(plain):
         if word == CODE.strip("{}"):
             if program.code is None:
-                raise CallerError(f"The command holds {CODE}, and no code is sent. Give the folder: --code DIR.")
+                raise CallerError(f"The command holds {CODE}, and no code is sent.", "Give the folder: --code DIR.")
         elif near := nearest(word, PLACEHOLDERS):
             raise CallerError(
-                f"{{{word}}} in the command is not a placeholder.{near} The placeholders are: {_named()}. Put braces "
-                "that the program itself needs into a script or a variable."
+                f"{{{word}}} in the command is not a placeholder.{near} The placeholders are: {_named()}.",
+                "Put braces that the program itself needs into a script or a variable.",
             )
         else:
             yield f"{{{word}}} in the command is not a placeholder; the program gets it as it is."
@@ -178,13 +179,17 @@ def _check_executable(file: Path, word: str) -> None:
         return
     head, name = _head(file), file.name
     if not file.stat().st_mode & 0o100:
-        raise CallerError(f"{word} cannot be executed. Run `chmod +x {name}`, or name its interpreter: python3 {name}")
+        raise CallerError(
+            f"{word} cannot be executed.", f"Run `chmod +x {name}`, or name its interpreter: python3 {name}"
+        )
     line = head.partition(b"\n")[0]
     if line.startswith(b"#!") and line.endswith(b"\r"):
         fix = f"Convert it: sed -i 's/\\r$//' {name}"
-        raise CallerError(f"{word} has Windows line ends (CRLF), so its interpreter is not found. {fix}")
+        raise CallerError(f"{word} has Windows line ends (CRLF), so its interpreter is not found.", fix)
     if not line.startswith((b"#!", b"\x7fELF")) and b"\0" not in head:
-        raise CallerError(f"{word} has no `#!` line, so it cannot be executed. Add one, such as #!/usr/bin/env python3")
+        raise CallerError(
+            f"{word} has no `#!` line, so it cannot be executed.", "Add one, such as #!/usr/bin/env python3"
+        )
 
 
 def _head(file: Path) -> bytes:

@@ -195,7 +195,7 @@ def _plan_retry(
     underway = [chunk for chunk in chunks if chunk in snapshot.waiting]
     if wanted and underway and not snapshot.counts.cancelled:
         first = wanted[underway[0]][0]
-        raise CallerError(f"Item {first} has no outcome yet: it still runs. `tidemill wait {spec.job}` first.")
+        raise CallerError(f"Item {first} has no outcome yet: it still runs.", f"`tidemill wait {spec.job}` first.")
     plan = _plan(ledger, snapshot, [chunk for chunk in chunks if chunk not in snapshot.waiting], wanted)
     state = "were cancelled while they ran again: resume" if snapshot.counts.cancelled else "run again already"
     return plan, f"failed items of {len(underway)} chunks {state}" if underway else None
@@ -231,7 +231,7 @@ def _by_chunk(ledger: Ledger, spec: JobSpec, items: Collection[int]) -> dict[int
             raise CallerError.about("items", item, f"from 0 to {spec.items_total - 1}", "Give indexes of items.")
         found.setdefault(index.chunk_of(item), []).append(item)
     if not found:
-        raise CallerError("items is empty. Give an index, or leave it out for every item that failed.")
+        raise CallerError("items is empty.", "Give an index, or leave it out for every item that failed.", what="items")
     return found
 
 

@@ -66,7 +66,7 @@ class Spool:
             place = tempfile.gettempdir()
             raise CallerError(f"{source.label} cannot be read, or {place} not be written: {error.strerror}.") from None
         if not self.count:
-            raise CallerError(f"There are no items in {source.label}. Give URIs, or a file with one per line.")
+            raise CallerError(f"There are no items in {source.label}.", "Give URIs, or a file with one per line.")
         self._seen = bytearray()
         return self
 
@@ -105,13 +105,13 @@ class Spool:
         if not isinstance(uri, str):
             raise CallerError(f"{where} is {shown(uri)}; an item is a string (a URI or a path) or a tidemill.Item.")
         if "\0" in uri or "\n" in uri:
-            raise CallerError(f"{where} is {shown(uri)}, which holds a NUL or a line break. Rename it.")
+            raise CallerError(f"{where} is {shown(uri)}, which holds a NUL or a line break.", "Rename it.")
         if not encodable(uri):
-            raise CallerError(f"{where} is {uri!r}, which is not UTF-8. Give an item whose name is UTF-8 text.")
+            raise CallerError(f"{where} is {uri!r}, which is not UTF-8.", "Give an item whose name is UTF-8 text.")
         if not uri.strip():
-            raise CallerError(f"{where} is empty; an item is a URI or a path. Leave it out.")
+            raise CallerError(f"{where} is empty; an item is a URI or a path.", "Leave it out.")
         if len(uri.encode()) > LINE_BYTES:
-            raise CallerError(f"{where} is longer than {LINE_BYTES} bytes. Give one item a line.")
+            raise CallerError(f"{where} is longer than {LINE_BYTES} bytes.", "Give one item a line.")
         if self._fetched and (problem := self._fetched.problem(uri)):
             raise CallerError(f"{where} is {shown(uri)}, {problem}")
 

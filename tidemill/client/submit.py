@@ -104,8 +104,8 @@ def _check_version(pipeline: Pipeline, draft: JobSpec) -> None:
     if newest < draft.spec_version:
         without = "leave --max-usd out" if draft.limit else "use an older tidemill"
         raise CallerError(
-            f"this pipeline's workers read job specs up to version {newest}, this one is of {draft.spec_version}. "
-            f"Ask the stack's owner to run `pulumi up` with a newer worker, or {without}."
+            f"this pipeline's workers read job specs up to version {newest}, this one is of {draft.spec_version}.",
+            f"Ask the stack's owner to run `pulumi up` with a newer worker, or {without}.",
         )
 
 
@@ -159,14 +159,16 @@ def _send(
     elif _max_usd(known) != _max_usd(spec):
         raise CallerError(
             f"max_usd is {_max_usd(spec)}, and with this name and these items it is the job {spec.job}, sent with "
-            f"{_max_usd(known)}. Give the same; `tidemill resume {spec.job} --max-usd USD` changes a limit."
+            f"{_max_usd(known)}.",
+            f"Give the same; `tidemill resume {spec.job} --max-usd USD` changes a limit.",
+            what="max_usd",
         )
     elif note := ledger.cancellation():
         more = " --max-usd USD" if "max_usd" in note else ""
         raise CallerError(
             f"name is {spec.name!r}, and with these items it is the job {spec.job}, which is cancelled"
-            f"{' at its limit' if more else ''}. `tidemill resume {spec.job}{more}` runs what is left; or choose "
-            "another name."
+            f"{' at its limit' if more else ''}.",
+            f"`tidemill resume {spec.job}{more}` runs what is left; or choose another name.",
         )
     spec = known or ledger.spec()
     arrays = arrays_of(spec.job, 0, range(spec.chunks_total), pipeline.backend.array_chunks)
@@ -209,7 +211,8 @@ def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
     if not command and asked.fields.get("function") is None:
         raise CallerError(
             "command is empty; give the program that runs for each item after `--`: "
-            "tidemill submit ... -- python3 program.py {input} {output}"
+            "tidemill submit ... -- python3 program.py {input} {output}",
+            what="command",
         )
     for key, text in [*((f"command[{n}]", w) for n, w in enumerate(command)), *_texts(asked.fields["env"])]:
         if isinstance(text, str) and not encodable(text):
@@ -234,8 +237,9 @@ def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
     for number, word in enumerate(command):
         if len(word.encode()) >= ARGUMENT_BYTES:
             raise CallerError(
-                f"command[{number}] has {len(word.encode())} bytes; Linux accepts {ARGUMENT_BYTES - 1} in an argument. "
-                "Put it into a file of the image."
+                f"command[{number}] has {len(word.encode())} bytes; Linux accepts {ARGUMENT_BYTES - 1} in an argument.",
+                "Put it into a file of the image.",
+                what="command",
             )
     return spec
 

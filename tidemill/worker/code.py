@@ -300,4 +300,4 @@ def _own(folder: Path) -> None:
     """Programs run what is in here: it must be ours alone to write."""
     status = folder.stat()
     if status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise StoreError(f"{folder} can be written by others; the job's code is not unpacked there. Remove it.")
+        raise StoreError(f"{folder} can be written by others; the job's code is not unpacked there.", "Remove it.")

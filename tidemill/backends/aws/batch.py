@@ -159,7 +159,9 @@ class AwsBatch:
 
     def _filter(self, descriptor: Descriptor, **arguments: Any) -> Iterator[LogLine]:
         if not descriptor.log_group:
-            raise CallerError("the pipeline's descriptor names no log_group. Ask the stack's owner to run `pulumi up`.")
+            raise CallerError(
+                "the pipeline's descriptor names no log_group.", "Ask the stack's owner to run `pulumi up`."
+            )
         logs = client("logs", descriptor.region, self._session)
         with translated("logs:FilterLogEvents", absent=("ResourceNotFoundException",)):
             paginator = logs.get_paginator("filter_log_events")
@@ -219,14 +221,14 @@ def _overrides(queue: Queue, container: dict[str, Any]) -> dict[str, Any]:
 
 def _queue_arn(queue: Queue) -> str:
     if queue.aws is None:
-        raise CloudError(f"the descriptor names no AWS job queue for this queue. {_ASK_OWNER}")
+        raise CloudError("the descriptor names no AWS job queue for this queue.", _ASK_OWNER)
     return queue.aws.job_queue
 
 
 def _definition_arn(shape: Shape) -> str:
     arn = shape.queue.images[shape.image].job_definition
     if arn is None:
-        raise CloudError(f"the descriptor names no job definition of image {shape.image!r}. {_ASK_OWNER}")
+        raise CloudError(f"the descriptor names no job definition of image {shape.image!r}.", _ASK_OWNER)
     return arn
 
 

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tidemill.backends.aws.session import client, default_session, translated
-from tidemill.backends.findings import Finding
+from tidemill.backends.findings import UP, Finding
 from tidemill.descriptor import Descriptor, Image, Queue
 from tidemill.errors import CloudError
 
 if TYPE_CHECKING:
     import boto3
 
-UP = "pulumi up"
 _ECR = re.compile(
     r"(?P<registry>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/"
     r"(?P<repository>[^@:]+)(?:@(?P<digest>sha256:[0-9a-f]{64})|:(?P<tag>[^@:]+))"

@@ -17,7 +17,7 @@ ATTEMPTS = 6
 
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError")
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException")
-_LOGIN = "Log in (`aws sso login`, `aws configure`, or AWS_PROFILE) and try again"
+_LOGIN = "Log in (`aws sso login`, `aws configure`, or AWS_PROFILE) and try again."
 
 
 def default_session() -> boto3.Session:
@@ -30,11 +30,18 @@ def default_session() -> boto3.Session:
         import boto3
         import botocore.exceptions
     except ImportError:
-        raise CallerError("this pipeline is on AWS and boto3 is not installed: pip install 'tidemill[aws]'") from None
+        raise CallerError(
+            "This pipeline is on AWS, and boto3 is missing.", command="pip install 'tidemill[aws]'"
+        ) from None
     try:
         return boto3.Session()
     except botocore.exceptions.ProfileNotFound as error:
-        raise CallerError(f"AWS_PROFILE: {error}. Use a profile that `aws configure list-profiles` shows.") from None
+        raise CallerError(
+            f"AWS_PROFILE: {error}.",
+            "Use a profile that `aws configure list-profiles` shows.",
+            what="AWS_PROFILE",
+            command="unset AWS_PROFILE",
+        ) from None
 
 
 def client(service: str, region: str, session: boto3.Session) -> Any:
@@ -74,11 +81,11 @@ def translated(action: str, absent: tuple[str, ...] = ()) -> Iterator[None]:
         code, text = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
         if code in absent:
             return
-        raise CloudError(_refusal(action, code, text)) from error
+        raise CloudError(*_refusal(action, code, text), code=code) from error
     except no_login as error:
-        raise CloudError(f"{action}: no AWS login ({one_line(error)}). {_LOGIN}.") from error
+        raise CloudError(f"{action}: no AWS login ({one_line(error)}).", _LOGIN) from error
     except BotoCoreError as error:
-        raise CloudError(f"{action}: AWS could not be asked ({one_line(error)}). Check the network.") from error
+        raise CloudError(f"{action}: AWS could not be asked ({one_line(error)}).", "Check the network.") from error
 
 
 def one_line(error: Exception) -> str:
@@ -86,9 +93,9 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".:")
 
 
-def _refusal(action: str, code: str, text: str) -> str:
+def _refusal(action: str, code: str, text: str) -> tuple[str, str]:
     if code in _DENIED:
-        return f"{action} is denied ({text}). Ask the stack's owner for its submitter policy or role."
+        return f"{action} is denied ({text}).", "Ask the stack's owner for its submitter policy or role."
     if code in _EXPIRED:
-        return f"{action}: the AWS login is not valid ({text}). {_LOGIN}."
-    return f"{action} was refused: {code}: {text}".rstrip(": ")
+        return f"{action}: the AWS login is not valid ({text}).", _LOGIN
+    return f"{action} was refused: {code}: {text}".rstrip(": "), ""

@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
-from tidemill.backends.findings import Finding, access_command, login_fault
+from tidemill.backends.findings import UP, Finding, access_command, login_fault
 from tidemill.backends.gcp import dead_letters
 from tidemill.backends.gcp.backlog import backlog
 from tidemill.backends.gcp.logs import entries, query
 from tidemill.backends.gcp.session import (
     LOGIN,
-    ApiOffError,
     DeniedError,
     GoogleSession,
     MissingError,
@@ -21,7 +20,6 @@ from tidemill.backends.gcp.session import (
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Queue
 from tidemill.errors import CallerError, CloudError
 
-UP = "pulumi up"
 _ACCESS = access_command("gs://")
 _REGISTRY = re.compile(
     r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/(?P<image>[^@:]+)"
@@ -82,11 +80,8 @@ class GcpChecks:
         """A look, or why Google did not let us."""
         try:
             return look()
-        except ApiOffError as error:
-            return Finding(check, "fault", str(error), error.fix.partition(": ")[2].rstrip("."), owner=True)
         except DeniedError as error:
-            mend = error.fix.partition("Type: ")[2].rstrip(".")
-            return Finding(check, "fault", str(error), mend or _ACCESS, owner=not mend)
+            return Finding(check, "fault", str(error), error.command or _ACCESS, owner=error.owner or not error.command)
         except CloudError as error:
             return Finding(check, "fault", str(error), "tidemill doctor")
 

@@ -36,7 +36,7 @@ def entries(session: GoogleSession, bucket: str | None, wanted: str) -> Iterator
         CallerError: The stack's descriptor names no bucket.
     """
     if not bucket:
-        raise CallerError("the pipeline's descriptor names no log_group. Ask the stack's owner to run `pulumi up`.")
+        raise CallerError("the pipeline's descriptor names no log_group.", "Ask the stack's owner to run `pulumi up`.")
     body: dict[str, Any] = {
         "resourceNames": [f"{bucket}/views/_AllLogs"],
         "filter": wanted,

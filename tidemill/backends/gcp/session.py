@@ -49,10 +49,6 @@ class DeniedError(CloudError):
     """The login in use may not do this."""
 
 
-class ApiOffError(DeniedError):
-    """The API is not enabled in the project."""
-
-
 def default_credentials() -> Credentials:
     """The application default credentials.
 
@@ -65,7 +61,9 @@ def default_credentials() -> Credentials:
         from google.auth.exceptions import GoogleAuthError
         from google.auth.transport import requests as _  # noqa: F401 it needs requests
     except ImportError:
-        raise CallerError("this pipeline is on GCP and google-auth is missing: pip install 'tidemill[gcp]'") from None
+        raise CallerError(
+            "This pipeline is on GCP, and google-auth is missing.", command="pip install 'tidemill[gcp]'"
+        ) from None
     try:
         return google.auth.default(scopes=[SCOPE])[0]
     except GoogleAuthError as error:
@@ -135,7 +133,7 @@ class GoogleSession:
 
         Raises:
             MissingError: Something of the path is not there.
-            DeniedError: The login may not do it, or (`ApiOffError`) the API is off.
+            DeniedError: The login may not do it, or the API is off.
             CloudError: No login, or no good answer within the bounds.
         """
         base, login = endpoint(api)
@@ -231,14 +229,16 @@ def refusal(status: int, text: str, action: str, api: str, project: str) -> tupl
     if status == 401:
         return CloudError(f"{action}: the Google login is not valid ({said}).", f"Log in: {LOGIN}."), False
     if "quota project" in said:
-        mend = f"Type: gcloud auth application-default set-quota-project {project}."
-        return DeniedError(f"{action}: the login names no quota project ({said}).", mend), False
+        command = f"gcloud auth application-default set-quota-project {project}"
+        return DeniedError(f"{action}: the login names no quota project ({said}).", command=command), False
     if reason == "SERVICE_DISABLED":
-        mend = f"The stack's owner types: gcloud services enable {_SERVICES[api]} --project {project}."
-        return ApiOffError(f"{action}: {_SERVICES[api]} is off in project {project}.", mend), False
+        command = f"gcloud services enable {_SERVICES[api]} --project {project}"
+        fix = f"Ask the stack's owner to run `{command}`."
+        off = f"{action}: {_SERVICES[api]} is off in project {project}."
+        return DeniedError(off, fix, command=command, owner=True), False
     if status == 403:
-        mend = "Ask the stack's owner to name you in tidemill:access.submitters."
-        return DeniedError(f"{action} is denied ({said or 'no reason given'}).", mend), False
+        fix = "Ask the stack's owner to name you in tidemill:access.submitters."
+        return DeniedError(f"{action} is denied ({said or 'no reason given'}).", fix), False
     if status == 404:
         return MissingError(f"{action}: {said or 'not found'}."), False
     return CloudError(f"{action} was refused: {status}: {said}".rstrip(": ") + "."), status in RETRIED
@@ -252,7 +252,7 @@ def translated(error: Exception, action: str) -> CloudError:
         return error
     if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
         return CloudError(f"{action}: the Google login is not valid ({one_line(error)}).", f"Log in: {LOGIN}.")
-    return CloudError(f"{action}: Google could not be asked ({one_line(error)}). Check the network.")
+    return CloudError(f"{action}: Google could not be asked ({one_line(error)}).", "Check the network.")
 
 
 def may_pass(error: Exception) -> bool:
