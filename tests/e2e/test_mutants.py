@@ -9,15 +9,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from localcloud.aws.batch.core import Settings
 from localcloud.cloud import Cloud
 from tests.e2e.team import Team, await_that, client, team_up
 from tests.stored import write_manifest, write_round, write_spec
 from tidemill.job import Item, build_spec
-from tidemill.ledger import Ledger
+from tidemill.ledger import Ledger, names
 from tidemill.ledger.rounds import Round, RoundArray, array_name
 from tidemill.store import Store
 
@@ -28,6 +30,9 @@ no_draining.apply()
 runpy.run_path("ordinary.py", run_name="__main__")
 """
 BUCKET = "job-store"
+CPUS = 8
+"""Of the demo stack's queue; an item takes one."""
+NOTICE_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -37,35 +42,53 @@ def without_draining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]
         yield team_up(cloud, tmp_path_factory.mktemp("demo-aws"), WITHOUT_DRAINING)
 
 
-def doomed_placements(team: Team, folder: Path) -> int:
-    """Children that were started on a machine with a notice, while a job loses one of its machines."""
-    items, _ = team.put_items("doomed", 60, folder)
-    job = team.submit("doomed", items, "sh", "-c", "sleep 0.3", chunk_size=2)
-    instance = team.cloud.control("batch/reclaim", instance=running_machine(team, job))["instance"]
-    team.tidemill("wait", job)
-    placements = team.cloud.control("batch/placements")["placements"]
-    return sum(placement["doomed"] for placement in placements if placement["instance"] == instance)
+@contextmanager
+def doomed_machine(team: Team, folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """A machine that gets its notice while chunks run on it and more wait than all machines hold, and these chunks.
+
+    Each worker is at work by then: one that finds the notice when it starts holds its place until the machine is gone.
+    The machine stays for longer than its workers, which leave after an eighth of the notice.
+    """
+    items, _ = team.put_items("doomed", 3 * CPUS, folder)
+    team.cloud.control("batch/settings", reclaim_seconds=NOTICE_SECONDS)
+    job = team.submit("doomed", items, "sleep", "600", chunk_size=1)
+    attempts = names.of_round(job, 0, "attempts")
+    try:
+        await_that(lambda: len(team.names(attempts)) == CPUS, "every machine is full of chunks at work")
+        reclaimed = team.cloud.control("batch/reclaim")
+        yield reclaimed["instance"], reclaimed["children"]
+    finally:
+        team.tidemill("cancel", job)
+        await_that(lambda: not children(team), "no chunk of the job is left")
+        team.cloud.control("batch/settings", reclaim_seconds=Settings.reclaim_seconds)
 
 
-def running_machine(team: Team, job: str) -> str:
-    """A machine that runs a child, once the first chunk of the job is done."""
-    await_that(lambda: team.status(job)["succeeded"], "a chunk is done")
+def children(team: Team) -> dict[str, str | None]:
+    """The machine of each chunk that waits, starts or runs."""
+    every = team.cloud.control("batch/children")["children"]
+    active = ("RUNNABLE", "STARTING", "RUNNING")
+    return {child["id"]: child.get("instance") for child in every if child["status"] in active}
 
-    def machine() -> str | None:
-        children = team.cloud.control("batch/children")["children"]
-        return next((child["instance"] for child in children if child["status"] == "RUNNING"), None)
 
-    return await_that(machine, "a child runs")
+def placements(team: Team, instance: str) -> tuple[int, int]:
+    """How many chunks were started on a machine after its notice, and how many anywhere."""
+    every = team.cloud.control("batch/placements")["placements"]
+    return sum(each["doomed"] for each in every if each["instance"] == instance), len(every)
 
 
 def test_nothing_is_placed_on_a_machine_with_a_notice(team: Team, tmp_path: Path) -> None:
-    assert doomed_placements(team, tmp_path) == 0
+    with doomed_machine(team, tmp_path) as (instance, chunks):
+        await_that(lambda: any(children(team).get(each) != instance for each in chunks), "the machine has room")
+        _, before = placements(team, instance)
+        await_that(lambda: placements(team, instance)[1] > before, "a chunk that waited is started")
+        assert placements(team, instance)[0] == 0
 
 
 def test_without_the_draining_line_released_chunks_come_back_to_the_doomed_machine(
     without_draining: Team, tmp_path: Path
 ) -> None:
-    assert doomed_placements(without_draining, tmp_path) > 0
+    with doomed_machine(without_draining, tmp_path) as (instance, _):
+        await_that(lambda: placements(without_draining, instance)[0], "a chunk is started on the doomed machine")
 
 
 @pytest.fixture(scope="module")
