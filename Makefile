@@ -12,13 +12,17 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 PYTHON ?= python3
+# Downloads and figures, without a line for each package.
+BRIEFLY := 2>&1 | awk '!/^ [-+~] / { print; fflush() }'
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 JOBS ?= 2
 STACK ?= vision-dev
 CLOUD ?= aws
 BASE ?= main
-# What is taken where nothing was said, is told.
+# The cloud of the stack, by its file.
+OF_STACK = $(if $(shell grep -s '^ *tidemill:cloud: *gcp' stacks/Pulumi.$(STACK).yaml),gcp,aws)
+# A default that was used is shown.
 SAY_STACK = $(if $(filter file,$(origin STACK)),@echo "STACK=$(STACK) (STACK=NAME takes another one)" >&2)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -30,11 +34,21 @@ unexport VIRTUAL_ENV PYTHONPATH
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
-$(INSTALLED): requirements.txt pyproject.toml
+.venv/bin/uv:
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet 'uv>=0.5,<1'
-	@echo "Installing the locked dependencies into .venv"
-	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.txt
+	@$(BIN)/python -m pip install --quiet 'uv>=0.5,<1'
+
+# Everything, for tests, benchmarks and releases.
+$(INSTALLED): requirements.txt pyproject.toml | .venv/bin/uv
+	@echo "Installing everything that is locked into .venv"
+	@$(BIN)/uv pip sync --compile-bytecode --python $(BIN)/python --require-hashes requirements.txt $(BRIEFLY)
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@ .venv/.aws .venv/.gcp
+
+# The part of it that one cloud's demo and stacks need: a quarter of its size.
+.venv/.aws .venv/.gcp: .venv/.%: requirements-%.txt pyproject.toml | .venv/bin/uv
+	@echo "Installing what $* stacks need into .venv"
+	@$(BIN)/uv pip install --no-deps --python $(BIN)/python --require-hashes --requirements $< $(BRIEFLY)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
@@ -42,7 +56,8 @@ $(INSTALLED): requirements.txt pyproject.toml
 engine: $(INSTALLED)
 	@$(BIN)/python -m localcloud engine
 
-demo: engine
+demo: .venv/.$(CLOUD)
+	@$(BIN)/python -m localcloud engine --cloud $(CLOUD)
 	@$(BIN)/python -m examples.photo_tiles.demo --cloud $(CLOUD) $(if $(KEEP),--keep)
 
 # What takes the whole machine runs after the others, so that it does not make them wait beyond their limits.
@@ -59,7 +74,7 @@ test-images: $(INSTALLED)
 	@$(BIN)/python -m pytest tests/images
 
 # The worker as a tree of its own: in every image, beside whatever is there. Without Docker.
-worker: $(INSTALLED)
+worker: .venv/.$(CLOUD)
 	@$(BIN)/python -m worker_image build
 	@$(if $(PUSH),$(BIN)/python -m worker_image push "$(PUSH)")
 
@@ -81,26 +96,32 @@ lines:
 	echo "lines: product $$product, localcloud $$scaffold"; \
 	test $$scaffold -lt $$product || { echo "localcloud must have fewer lines than the product" >&2; exit 1; }
 
-# Writes requirements.txt anew: hashed, without index addresses; and of it what the package of components needs, which
-# the engine installs where a program of another language uses it.
+# Writes requirements.txt anew: hashed, without index addresses; and two parts of it: what one cloud's stacks need, and
+# what the package of components needs, which the engine installs where a program of another language uses it. Of
+# scikit-image the demo takes the photographs alone.
+LOCK = $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+PHOTOGRAPHS = $(addprefix --no-emit-package ,imageio lazy-loader networkx numpy scipy tifffile)
 lock: $(INSTALLED)
-	@$(BIN)/uv pip compile --quiet --extra aws --extra gcp --extra parquet --group dev --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-header --output-file requirements.txt pyproject.toml
-	@$(BIN)/uv pip compile --quiet --python-version 3.11 --constraints requirements.txt --generate-hashes \
-	  --no-emit-index-url --no-header --output-file plugin/requirements.txt plugin/requirements.in
+	@$(LOCK) --extra aws --extra gcp --extra parquet --group dev --output-file requirements.txt pyproject.toml
+	@for cloud in aws gcp; do \
+	  $(LOCK) --constraints requirements.txt --extra $$cloud --group $$cloud $(PHOTOGRAPHS) \
+	    --output-file requirements-$$cloud.txt pyproject.toml; done
+	@$(LOCK) --constraints requirements.txt --output-file plugin/requirements.txt plugin/requirements.in
 
-stack: $(INSTALLED)
+stack: .venv/.$(CLOUD)
 	@$(BIN)/python -m ops stack --team "$(TEAM)" --env "$(ENV)" --cloud $(CLOUD)
 
-queue: $(INSTALLED)
+queue: .venv/.$(OF_STACK)
 	@$(BIN)/python -m ops queue $(DO) --stack $(STACK) $(NAME) $(SET)
 
-preview: engine
+preview: .venv/.$(OF_STACK)
 	$(SAY_STACK)
+	@$(BIN)/python -m localcloud engine --cloud $(OF_STACK)
 	@$(BIN)/python -m ops preview --stack $(STACK)
 
-review: engine
+review: .venv/.$(OF_STACK)
 	$(SAY_STACK)
+	@$(BIN)/python -m localcloud engine --cloud $(OF_STACK)
 	@$(BIN)/python -m ops review --stack $(STACK) --base $(BASE)
 
 bench: engine

@@ -11,6 +11,7 @@ from pathlib import Path
 from localcloud import engine
 from localcloud.cloud import Cloud, CloudError, GcpCloud, running
 from localcloud.gcp import pubsub
+from worker_image import tools
 
 NEXT = """localcloud runs at {url}, its state is in {state}.
   eval "$(python -m localcloud env{option})"     then: pulumi preview --stack …{more}
@@ -33,7 +34,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if options.verb == "engine":
             engine.ensure()
-            pubsub.binary()
+            tools.crane()
+            if wanted != "aws":
+                pubsub.binary()
         elif options.verb == "up":
             cloud.start()
             option = "" if options.state == Path(".localcloud") else f" --state {shlex.quote(str(options.state))}"
@@ -42,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
             print(cloud.exports())
         else:
             cloud.stop()
-    except (CloudError, engine.EngineError) as error:
+    except (CloudError, engine.EngineError, tools.BuildError) as error:
         print(f"localcloud: {error}", file=sys.stderr)
         return 2
     return 0

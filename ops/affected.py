@@ -49,6 +49,9 @@ RULES = (
     ("Makefile", NONE),
     ("ops/", NONE),
     ("README.md", NONE),
+    # Parts of requirements.txt for a first try; CI installs the whole.
+    ("requirements-aws.txt", NONE),
+    ("requirements-gcp.txt", NONE),
     ("tests/", NONE),
     ("worker_image/", NONE),
 )

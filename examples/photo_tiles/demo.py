@@ -6,6 +6,7 @@ Every step is a command that a user would type; the demo prints it before it run
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import shlex
 import subprocess
@@ -14,20 +15,33 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from examples.photo_tiles.features import features
-from examples.photo_tiles.on_aws import Aws
-from examples.photo_tiles.on_gcp import Gcp
 from examples.photo_tiles.shell import ROOT, DemoError, Pulumi, run, say
 from examples.photo_tiles.tiles import cut_all
 
+if TYPE_CHECKING:
+    from examples.photo_tiles.on_aws import Aws
+    from examples.photo_tiles.on_gcp import Gcp
+
 PROGRAM = Path(__file__).with_name("features.py")
-CLOUDS = {"aws": Aws, "gcp": Gcp}
+CLOUDS = {"aws": "Aws", "gcp": "Gcp"}
 
 
-def provision(pulumi: Pulumi) -> dict:
+def push_worker(cloud: Aws | Gcp, scratch: Path) -> str:
+    """Builds the worker's image and pushes it where the stack will look for it; returns its reference in the stack."""
+    name, folder = cloud.cloud.name, ("--folder", str(scratch / "worker"))
+    run(cloud.cloud.env, sys.executable, "-m", "worker_image", "build", "--cloud", name, *folder, show=False)
+    push = ("push", "--cloud", name, *folder, f"{cloud.registry()}/tidemill-worker")
+    pushed = run(cloud.cloud.env, sys.executable, "-m", "worker_image", *push, show=False)
+    return f"registry://tidemill-worker@{pushed.split()[0].partition('@')[2]}"
+
+
+def provision(pulumi: Pulumi, worker: str) -> dict:
     """Brings the stack up and returns its outputs."""
     pulumi("stack", "init", show=False)
+    pulumi("config", "set", "tidemill:worker_image", worker)
     pulumi.up()
     return json.loads(pulumi("stack", "output", "--json", show=False))
 
@@ -86,11 +100,13 @@ def tear_down(cloud: Aws | Gcp, pulumi: Pulumi) -> None:
 
 def demo(keep: bool, cloud: Aws | Gcp, scratch: Path) -> None:
     cloud.prepare()
-    say(f"{cloud.title} on this machine is up. The platform team provisions the pipeline of team `demo`.")
+    say(f"{cloud.title} is up on this machine. `make worker` builds the worker's image and pushes it.")
+    worker = push_worker(cloud, scratch)
+    say("The platform team provisions the pipeline of team `demo`.")
     pulumi = Pulumi(cloud.cloud.env, scratch / "project", cloud.stack)
-    outputs = provision(pulumi)
+    outputs = provision(pulumi, worker)
 
-    say(f"A person with data: the photographs, cut into tiles, lie in {cloud.photos}. Submitting one item a tile.")
+    say(f"A person with data submits a job: photographs, cut into tiles in {cloud.photos}, one item per tile.")
     tiles = cut_all(scratch / "tiles")
     cloud.upload(tiles)
     items = scratch / "items.txt"
@@ -98,23 +114,29 @@ def demo(keep: bool, cloud: Aws | Gcp, scratch: Path) -> None:
     person = cloud.submitter(outputs) | {"TIDEMILL_PIPELINE": outputs["pipeline_uri"]}
     job, instance = submit_and_wait(cloud, person, items, len(tiles))
 
-    say(f"Spot machine {instance} was reclaimed on the way. Checking every output against this machine's own.")
+    say(f"Spot machine {instance} was taken away while the job ran. Checking every output.")
     check_outputs(cloud, person, job, tiles)
-    print(f"{len(tiles)} of {len(tiles)} outputs are right.")
-    say("What such a job costs on the cloud itself, at list prices of the day that is said:")
+    print(f"{len(tiles)} of {len(tiles)} outputs are correct.")
+    say("What this job would cost on the real cloud, at list prices:")
     run(person, "tidemill", "estimate", "--like", "tiles")
     if keep:
-        say("Left up. What to type next:")
-        print(NEXT.format(uri=outputs["pipeline_uri"], job=job, stack=cloud.stack))
+        say("Everything is still up. Try next:")
+        print(UP.format(uri=outputs["pipeline_uri"], job=job, stack=cloud.stack))
         return
     if rest := cloud.rest(outputs):
         say(rest)
     say("Tearing everything down.")
     tear_down(cloud, pulumi)
-    say("Nothing is left.")
+    say("Nothing is left. Try next:")
+    print(NEXT.format(cloud=cloud.cloud.name))
 
 
 NEXT = """\
+  .venv/bin/tidemill run --items docs --shell -- 'wc -w < "$TIDEMILL_INPUT" > "$TIDEMILL_OUTPUT/words.txt"'
+  make preview STACK=demo-{cloud}
+  make demo CLOUD={cloud} KEEP=1"""
+"""A program over files of this machine, what the stack is made of, and this demo again to look around in."""
+UP = """\
   eval "$(.venv/bin/python -m localcloud env)"
   export TIDEMILL_PIPELINE={uri}
   tidemill queues
@@ -132,7 +154,9 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tidemill-demo-") as folder:
         scratch = Path(folder)
-        cloud = CLOUDS[options.cloud](ROOT / ".localcloud" if options.keep else scratch / "state")
+        # Each cloud's SDK is installed with its own requirements.
+        kind = getattr(importlib.import_module(f"examples.photo_tiles.on_{options.cloud}"), CLOUDS[options.cloud])
+        cloud = kind(ROOT / ".localcloud" if options.keep else scratch / "state")
         if cloud.cloud.pid:
             print("localcloud already runs here; end it first: .venv/bin/python -m localcloud down", file=sys.stderr)
             return 2

@@ -28,6 +28,10 @@ class Aws:
     def prepare(self) -> None:
         """Nothing beside what every account has."""
 
+    def registry(self) -> str:
+        """Where the images of the stack are pushed."""
+        return f"{self.cloud.control('batch/registry')['address']}/demo-local"
+
     def upload(self, tiles: list[Path]) -> None:
         """The team's own bucket of raw data, which the stack may read."""
         env = self.cloud.env

@@ -59,6 +59,10 @@ class Gcp:
         # Who may read a bucket is said in the bucket: it is there before the stack.
         self._call("POST", "storage/storage/v1/b", params={"project": project}, json={"name": PHOTOS})
 
+    def registry(self) -> str:
+        """Where the images of the stack are pushed."""
+        return f"{self.cloud.control('compute/registry')['address']}/{self.cloud.project}/demo-local"
+
     def upload(self, tiles: list[Path]) -> None:
         """Put the raw data into the bucket, which the stack may read."""
         for tile in tiles:

@@ -1,7 +1,7 @@
 """Cuts the photographs that scikit-image ships into tiles."""
 
 from collections.abc import Iterator
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from PIL import Image
@@ -34,5 +34,9 @@ def cut(photograph: Path, folder: Path) -> Iterator[Path]:
 def cut_all(folder: Path) -> list[Path]:
     """Cuts every photograph into `folder` and returns the tiles in a stable order."""
     folder.mkdir(parents=True, exist_ok=True)
-    data = files("skimage") / "data"
-    return [tile for name in PHOTOGRAPHS for tile in cut(Path(str(data / name)), folder)]
+    # The package itself is not imported: what it computes with is not installed for the demo.
+    package = find_spec("skimage")
+    assert package is not None
+    assert package.origin is not None
+    data = Path(package.origin).with_name("data")
+    return [tile for name in PHOTOGRAPHS for tile in cut(data / name, folder)]

@@ -69,6 +69,7 @@ class Compute:
             "compute/stockout": self._limit,
             "compute/kill": self._kill,
             "compute/settings": self._settings,
+            "compute/registry": lambda _: {"address": self.host.registry.address()},
         }
         self._thread = threading.Thread(target=self._run, name="compute", daemon=True)
         self._thread.start()
