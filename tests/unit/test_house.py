@@ -23,7 +23,6 @@ LONG_FILES = {
     "tidemill/worker/chunk.py",
     "tidemill/worker/local.py",
     "tidemill/worker/loop.py",
-    "tidemill/worker/process.py",
 }
 LARGE_CLASSES = {
     "GcpPubSub",

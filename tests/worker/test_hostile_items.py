@@ -20,10 +20,10 @@ from tidemill.descriptor import WorkerExit
 from tidemill.store import Store, Stores
 from tidemill.worker import outputs
 from tidemill.worker.faults import ItemError
-from tidemill.worker.process import Limits, timed_out
 from tidemill.worker.scratch import Scratch, remove
 from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop
+from tidemill.worker.supervisor import Limits, timed_out
 
 GOOD = 'echo fine > "$O/fine"'
 DEEP = 'cd "$O"; n=$(printf %0200d 0); for i in $(seq 25); do mkdir $n; cd $n; done; echo x > f'

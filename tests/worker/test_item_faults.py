@@ -17,7 +17,7 @@ from tidemill.ledger import Outcome
 from tidemill.store import Store, Stores
 from tidemill.worker import function, run_item, staging
 from tidemill.worker.output import ItemOutput
-from tidemill.worker.process import Programs
+from tidemill.worker.programs import Programs
 from tidemill.worker.run_item import Task
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch

@@ -26,9 +26,11 @@ from tidemill.job import JobSpec
 from tidemill.ledger.ledger import TamperedError
 from tidemill.store import Store, Stores
 from tidemill.worker.output import ItemOutput, log
-from tidemill.worker.process import Limits, Pipes, Programs
+from tidemill.worker.process import Pipes, run_program
+from tidemill.worker.programs import Programs
 from tidemill.worker.scratch import remove
 from tidemill.worker.stop import Stop
+from tidemill.worker.supervisor import Limits
 
 INSTALL_SECONDS = 1800.0
 LOCK_LOOK_SECONDS = 0.1
@@ -189,8 +191,14 @@ class CodeCache:
         """Tells Pythons apart: images that share a machine share a package folder only when they share those."""
         pipes, heard = Pipes(), _Heard({"job": spec.job, "step": "install"})
         try:
-            ended = self._programs.run(
-                [self._python, "-c", _IDENTITY], cwd=self._root, env=env, limits=Limits(60), output=heard, pipes=pipes
+            ended = run_program(
+                self._programs,
+                [self._python, "-c", _IDENTITY],
+                cwd=self._root,
+                env=env,
+                limits=Limits(60),
+                output=heard,
+                pipes=pipes,
             )
         finally:
             pipes.close()
@@ -215,8 +223,14 @@ class CodeCache:
         log("installing requirements.txt", job=job)
         pipes, output = Pipes(), ItemOutput({"job": job, "step": "install"})
         try:
-            ended = self._programs.run(
-                command, cwd=code.folder, env={**env, **own}, limits=Limits(INSTALL_SECONDS), output=output, pipes=pipes
+            ended = run_program(
+                self._programs,
+                command,
+                cwd=code.folder,
+                env={**env, **own},
+                limits=Limits(INSTALL_SECONDS),
+                output=output,
+                pipes=pipes,
             )
         finally:
             pipes.close()

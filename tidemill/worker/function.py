@@ -7,7 +7,6 @@ itself, so it is always known which item runs and since when: its time limit, it
 from __future__ import annotations
 
 import json
-import signal
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -19,17 +18,14 @@ from typing import Any, NamedTuple
 from tidemill.ledger import Outcome
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.output import ItemOutput
-from tidemill.worker.process import (
-    Programs,
-    signal_name,
-    timed_out,
-)
+from tidemill.worker.programs import Programs
 from tidemill.worker.run_item import Task, limits_of, measure_gpus, pause_before
 from tidemill.worker.scratch import remove
-from tidemill.worker.shim_process import POLL_SECONDS, Answer, Broken, ShimProcess
+from tidemill.worker.shim_process import POLL_SECONDS, Answer, ShimProcess
 from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop
+from tidemill.worker.supervisor import Verdict
 
 COALESCE_SECONDS = 0.002
 """Answers of fast items are read together: a look at the pipe costs more than such an item."""
@@ -87,7 +83,7 @@ class FunctionRunner:
     def close(self) -> None:
         """End the shim."""
         if self._shim:
-            self._shim.end(signal.SIGKILL, 0)
+            self._shim.end()
             self._shim = None
 
     def _serve(self, batch: list[_Try], slot: Slot, done: Done) -> tuple[list[_Try], list[_Try]]:
@@ -108,7 +104,7 @@ class FunctionRunner:
             self._shim = None
         return serving.failed, left
 
-    def _start(self, task: Task, slot: Slot) -> Broken | None:
+    def _start(self, task: Task, slot: Slot) -> Verdict | None:
         """Have a shim that serves the task's function."""
         job = (task.job, task.base_env)
         if self._shim is not None and self._job == job:
@@ -123,7 +119,7 @@ class FunctionRunner:
             with item_step("start", f"{self._python} did not start"):
                 broken = shim.start(self._python, env, {"function": task.spec.function, "path": path}, self._stop)
         except ItemError:
-            shim.end(signal.SIGKILL, 0)
+            shim.end()
             raise
         if broken is None:
             self._shim = shim
@@ -181,34 +177,32 @@ class _Serving:
         if broken is None:
             return [], True
         if not waiting:
-            self._shim.end(signal.SIGKILL, 0)
+            self._shim.end()
             return [], False
         self._break(waiting.popleft(), broken)
         return list(waiting), False
 
-    def _follow(self, waiting: deque[_Try], message: str) -> Broken | None:
+    def _follow(self, waiting: deque[_Try], message: str) -> Verdict | None:
         """Have the shim run items, and take each from the queue when it is settled; what ended the shim, if anything
         did."""
         shim = self._shim
         shim.tell(message)
-        since = time.monotonic()
-        shim.open_window()
+        shim.supervisor.begin()
         while waiting:
             self._slot.current = waiting[0].task.item.index
             # What was written by now is this item's, if no answer of it comes in this look.
             sizes = shim.sizes()
-            if self._settle_all(
-                waiting, shim.answers(min(POLL_SECONDS, since + shim.limits.seconds - time.monotonic()))
-            ):
-                since = time.monotonic()
+            if self._settle_all(waiting, shim.answers(POLL_SECONDS)):
                 if waiting:
                     time.sleep(COALESCE_SECONDS)
                 continue
             self._hear(waiting[0], *sizes)
-            broken = self._look(since)
-            if broken is not None and not (broken.reason == "exit" and self._settle_all(waiting, shim.answers(0))):
-                return broken
-        shim.close_window()
+            if not self._stop and shim.supervisor.exited():
+                if not self._settle_all(waiting, shim.answers(0)):
+                    return Verdict("exit", "")
+            elif reason := shim.supervisor.check(self._stop):
+                return Verdict(reason, "")
+        shim.supervisor.gpu_use()
         return None
 
     def _settle_all(self, waiting: deque[_Try], answers: list[Any]) -> bool:
@@ -239,7 +233,7 @@ class _Serving:
             return json.dumps(values)
 
     def _settle(self, one: _Try, answer: Answer) -> None:
-        gpu = self._shim.close_window()
+        gpu = self._shim.supervisor.gpu_use()
         self._hear(one, answer.out, answer.err)
         self._end_output()
         item = one.task.item
@@ -251,12 +245,12 @@ class _Serving:
             attempts=one.attempt,
             wall_seconds=round(answer.wall, 3),
             cpu_seconds=round(answer.cpu, 3),
-            peak_memory_mib=round(max(answer.peak_kib / 1024, self._shim.peak_mib), 1),
+            peak_memory_mib=round(max(answer.peak_kib / 1024, self._shim.supervisor.meter.peak_mib()), 1),
             value=answer.value,
         )
         measure_gpus(outcome, gpu)
         # The next item of the message runs already.
-        self._shim.open_window()
+        self._shim.supervisor.begin()
         if answer.error is not None:
             outcome.status, outcome.error = "failed", answer.error
             outcome.reason = "exception" if answer.code == 1 else "exit"
@@ -275,20 +269,6 @@ class _Serving:
                 return
         self._done(outcome)
 
-    def _look(self, since: float) -> Broken | None:
-        """What ends the item that runs, if anything does."""
-        shim, limits = self._shim, self._shim.limits
-        if self._stop:
-            return Broken("stopped", "")
-        if shim.exited():
-            return Broken("exit", "")
-        if time.monotonic() - since > limits.seconds:
-            return Broken("timeout", timed_out(limits, shim.peak_mib))
-        used = shim.over_memory()
-        if used is not None:
-            return Broken("memory", f"killed: it held {used:.0f} MiB, its limit is {limits.memory_mib:.0f} MiB")
-        return None
-
     def _hear(self, one: _Try, out: int, err: int) -> None:
         """Pass on what an item has written, up to these offsets of its stdout and stderr."""
         for name, data in (("stdout", self._shim.written(1, out)), ("stderr", self._shim.written(2, err))):
@@ -304,28 +284,25 @@ class _Serving:
             self._output.close()
             self._output = None
 
-    def _break(self, one: _Try, broken: Broken) -> None:
+    def _break(self, one: _Try, broken: Verdict) -> None:
         """The shim is gone, or has to go, while an item runs."""
-        gentle = broken.reason in ("timeout", "stopped")
-        tail = ""
+        tail, shim = "", self._shim
         with suppress(ItemError), item_step("exit", "what it said cannot be read"):
-            self._shim.close_window()
-            self._hear(one, *self._shim.sizes())
+            self._hear(one, *shim.sizes())
             self._end_output()
-            tail = self._shim.tail()
-        code = self._shim.end(signal.SIGTERM if gentle else signal.SIGKILL, self._shim.limits.grace_seconds)
+            tail = shim.tail()
+        code = shim.end()
         if broken.reason == "stopped" or self._stop:
             return
-        if broken.reason == "exit" and not broken.error:
-            if code == -signal.SIGKILL and self._shim.programs.killed_by_kernel():
-                broken = Broken("memory", "killed by the kernel: the container was out of memory")
-            elif code < 0:
-                broken = Broken("signal", tail or f"killed by {signal_name(-code)}")
-            else:
-                broken = Broken("exit", tail or f"its process ended with exit code {code}")
+        if not broken.error:
+            broken = shim.supervisor.verdict(shim.reaped) or Verdict("exit", "exit code 0")
+            if broken.reason == "exit":
+                broken = broken._replace(error=tail or f"its process ended with {broken.error}")
+            elif broken.reason == "signal":
+                broken = broken._replace(error=tail or broken.error)
         self.fail(one, broken._replace(exit_code=code))
 
-    def fail(self, one: _Try, broken: Broken) -> None:
+    def fail(self, one: _Try, broken: Verdict) -> None:
         """An attempt failed: the item is tried again, unless that is useless or was the last."""
         item = one.task.item
         outcome = Outcome(
@@ -346,5 +323,5 @@ class _Serving:
             self._done(outcome)
 
 
-def _broken(error: ItemError) -> Broken:
-    return Broken(error.reason, str(error), final=error.final)
+def _broken(error: ItemError) -> Verdict:
+    return Verdict(error.reason, str(error), final=error.final)

@@ -34,7 +34,7 @@ from tidemill.store import Store, Stores
 from tidemill.worker.leases.local import LocalLeases, receive, send
 from tidemill.worker.loop import ERROR_CHARACTERS, Worker
 from tidemill.worker.output import also_to, log, write_to
-from tidemill.worker.process import GRACE_SECONDS
+from tidemill.worker.programs import GRACE_SECONDS
 from tidemill.worker.runners import PYTHON, Runners
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.settings import child_environment

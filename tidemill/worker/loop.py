@@ -34,7 +34,7 @@ from tidemill.worker.chunk import HEARTBEAT_SECONDS, ChunkRun, LeasedJob
 from tidemill.worker.jobs import JobCache
 from tidemill.worker.leases import Lease, LeaseSource
 from tidemill.worker.output import log
-from tidemill.worker.process import GRACE_SECONDS
+from tidemill.worker.programs import GRACE_SECONDS
 from tidemill.worker.run_item import WORKER_MIB, Task
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch

@@ -16,11 +16,13 @@ from tidemill.ledger import Outcome
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.gpus import GpuUse
 from tidemill.worker.output import ItemOutput
-from tidemill.worker.process import Ended, Limits, Pipes, Programs
+from tidemill.worker.process import Ended, Pipes, run_program
+from tidemill.worker.programs import Programs
 from tidemill.worker.scratch import Scratch, remove
 from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop
+from tidemill.worker.supervisor import Limits
 
 WORKER_MIB = 96
 """The worker's own share of an item's memory."""
@@ -164,7 +166,8 @@ class CommandRunner:
         left_something = True
         try:
             with item_step("exit", f"{command[0]} cannot be followed"):
-                ended = self._programs.run(
+                ended = run_program(
+                    self._programs,
                     command,
                     cwd=work,
                     env=env,

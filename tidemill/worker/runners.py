@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tidemill.ledger import Outcome
 from tidemill.store import Store
 from tidemill.worker.function import FunctionRunner
-from tidemill.worker.process import Programs
+from tidemill.worker.programs import Programs
 from tidemill.worker.run_item import CommandRunner, Task
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
-import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidemill.worker.faults import ItemError, item_step
-from tidemill.worker.gpus import GpuUse, Window
-from tidemill.worker.process import SAMPLE_SECONDS, Limits, Programs, exit_descriptor, exited
+from tidemill.worker.programs import Programs, Reaped
 from tidemill.worker.shim import is_deep
 from tidemill.worker.slots import Slot
 from tidemill.worker.stop import Stop
-from tidemill.worker.usage import UsageMeter, prefer_at_oom
+from tidemill.worker.supervisor import Limits, Supervisor, Verdict
 
 POLL_SECONDS = 0.2
 _READ_BYTES = 1 << 18
@@ -29,15 +27,6 @@ _LONG_FILE = 16 << 20
 _LONG_ANSWER = 1 << 20
 _END_SECONDS = 1.0
 """From the end of its answers to that of the process."""
-
-
-class Broken(NamedTuple):
-    """Why an item failed that its process did not answer for."""
-
-    reason: str
-    error: str
-    exit_code: int | None = None
-    final: bool = False
 
 
 class Answer(NamedTuple):
@@ -78,21 +67,22 @@ def _source() -> str:
 class ShimProcess:
     """A shim's process and its pipes."""
 
+    supervisor: Supervisor
+    """Once it is started."""
+    reaped: Reaped
+    """Once it has ended."""
+
     def __init__(self, programs: Programs, slot: Slot, limits: Limits) -> None:
-        self.programs, self._slot, self.limits = programs, slot, limits
+        self._programs, self._slot, self._limits = programs, slot, limits
         self.wants: list[str] = []
-        self._child: subprocess.Popen[bytes] | None = None
-        self._consumption: UsageMeter | None = None
-        self._exit: int | None = None
+        self._started = False
         self._files: dict[int, int] = {}
         self._descriptors: list[int] = []
         self._buffer = b""
         self._read_to = {1: 0, 2: 0}
         self._hole = {1: 0, 2: 0}
-        self._look_at = time.monotonic() + SAMPLE_SECONDS
-        self._window: Window | None = None
 
-    def start(self, python: str, env: Mapping[str, str], told: dict[str, Any], stop: Stop) -> Broken | None:
+    def start(self, python: str, env: Mapping[str, str], told: dict[str, Any], stop: Stop) -> Verdict | None:
         """Start it and let it import the module; what went wrong with that, or None.
 
         Whatever this raises, `end` has to be called.
@@ -104,7 +94,7 @@ class ShimProcess:
         for n in (1, 2):
             self._files[n] = os.open(self._slot.folder / f"out{n}", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             self._descriptors.append(self._files[n])
-        self._child = child = self.programs.start(
+        child = self._programs.start(
             [python, "-c", _source(), str(theirs_in), str(theirs_out)],
             cwd=work,
             env=env,
@@ -116,28 +106,26 @@ class ShimProcess:
         for theirs in (theirs_in, theirs_out):
             self._descriptors.remove(theirs)
             os.close(theirs)
-        self._env = env
-        self._exit = exit_descriptor(child.pid)
-        self._descriptors += [] if self._exit is None else [self._exit]
-        self._consumption = UsageMeter(child.pid, self.programs.table)
-        prefer_at_oom(child.pid)
+        # The memory of the import is the first item's to answer for.
+        importing = replace(self._limits, memory_mib=None)
+        self.supervisor = Supervisor(self._programs, child, importing, env, time.monotonic())
+        self._started = True
         self.tell(json.dumps(told))
-        deadline = time.monotonic() + self.limits.seconds
-        while not stop and time.monotonic() < deadline:
+        while True:
             for answer in self.answers(POLL_SECONDS):
                 if answer[0] == "ready":
-                    self.wants = answer[1]
+                    self.wants, self.supervisor.limits = answer[1], self._limits
                     return None
-                self.end(signal.SIGKILL, 0)
-                return Broken("start", answer[1], final=True)
-            if self.exited():
-                said = self.tail()
-                code = self.end(signal.SIGKILL, 0)
+                self.end()
+                return Verdict("start", answer[1], final=True)
+            if self.supervisor.exited():
+                said, code = self.tail(), self.end()
                 said = said or f"the Python of the function ended with {code} while importing it"
-                return Broken("start", said, code, final=True)
-        self.end(signal.SIGTERM, self.limits.grace_seconds)
-        slow = f"killed: its import took more than {self.limits.seconds:g} s"
-        return None if stop else Broken("timeout", slow, final=True)
+                return Verdict("start", said, code, final=True)
+            if self.supervisor.check(stop):
+                self.end()
+                slow = f"killed: its import took more than {self._limits.seconds:g} s"
+                return None if stop else Verdict("timeout", slow, final=True)
 
     def _pipe(self) -> tuple[int, int]:
         both = os.pipe()
@@ -147,7 +135,7 @@ class ShimProcess:
     def tell(self, message: str) -> None:
         """Send a line; a shim that has ended, or does not listen, is noticed elsewhere."""
         data = f"{message}\n".encode()
-        deadline = time.monotonic() + self.limits.seconds
+        deadline = time.monotonic() + self._limits.seconds
         with suppress(BrokenPipeError):
             while data and select.select([], [self._requests], [], max(0.0, deadline - time.monotonic()))[1]:
                 with suppress(BlockingIOError):
@@ -159,8 +147,9 @@ class ShimProcess:
         Raises:
             ItemError: The function has written to the pipe of the answers, or closed it.
         """
-        listened = [self._answers] if self._exit is None else [self._answers, self._exit]
-        if self._answers not in select.select(listened, [], [], max(0.0, seconds))[0]:
+        exit_ = self.supervisor.exit_
+        listened = [self._answers] if exit_ is None else [self._answers, exit_]
+        if self._answers not in select.select(listened, [], [], min(seconds, self.supervisor.pause()))[0]:
             return []
         read = os.read(self._answers, _READ_BYTES)
         *lines, self._buffer = (self._buffer + read).split(b"\n")
@@ -172,39 +161,9 @@ class ShimProcess:
     def _ends_soon(self) -> bool:
         """Whether the process ends, now that nobody holds the pipe of its answers."""
         deadline = time.monotonic() + _END_SECONDS
-        while not self.exited() and time.monotonic() < deadline:
+        while not self.supervisor.exited() and time.monotonic() < deadline:
             time.sleep(0.01)
-        return self.exited()
-
-    def exited(self) -> bool:
-        """Whether the process has ended; it is not reaped yet."""
-        return self._child is None or exited(self._child.pid)
-
-    def over_memory(self) -> float | None:
-        """Its memory in MiB when that is over the limit; looked at twice a second."""
-        if time.monotonic() < self._look_at:
-            return None
-        self._look_at = time.monotonic() + SAMPLE_SECONDS
-        if self._consumption is not None:
-            self._consumption.sample()
-        used = self.peak_mib
-        limit = self.limits.memory_mib
-        return used if limit is not None and used > limit else None
-
-    def open_window(self) -> None:
-        """An item begins: look at its GPUs, where it has any."""
-        if self.programs.gpus is not None:
-            self._window = self.programs.gpus.open(self._env, self.limits.gpus > 0)
-
-    def close_window(self) -> GpuUse | None:
-        """An item has ended, or none runs."""
-        window, self._window = self._window, None
-        return self.programs.gpus.close(window) if self.programs.gpus is not None else None
-
-    @property
-    def peak_mib(self) -> float:
-        """Of the process and its children, as far as it was looked at."""
-        return 0.0 if self._consumption is None else self._consumption.peak_mib()
+        return self.supervisor.exited()
 
     def sizes(self) -> tuple[int, int]:
         """Bytes of stdout and stderr so far."""
@@ -231,14 +190,13 @@ class ShimProcess:
         start = max(0, size - 4096)
         return os.pread(self._files[2], size - start, start).decode("utf-8", "replace").strip()
 
-    def end(self, first: signal.Signals, grace_seconds: float) -> int:
-        """End it and everything it started; returns its exit code, 0 when it never started."""
-        child, self._child = self._child, None
-        if child is not None:
-            self.programs.stop_program(child, first, grace_seconds)
-            code = self.programs.reap(child, self._consumption or UsageMeter(child.pid, self.programs.table)).exit_code
-        else:
-            code = 0
+    def end(self) -> int:
+        """End it and everything it started; returns its exit code, 0 when it never started or has been ended."""
+        code = 0
+        if self._started:
+            self._started = False
+            self.reaped = self.supervisor.end()
+            code = self.reaped.exit_code
         while self._descriptors:
             os.close(self._descriptors.pop())
         return code

@@ -1,0 +1,206 @@
+"""Programs: each started in a session of its own, and reaped with everything that it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tidemill.worker.gpus import GpuWatch
+from tidemill.worker.stop import Stop
+from tidemill.worker.usage import ProcessTable, UsageMeter, adopted_children, environment_of, oom_kills
+
+GRACE_SECONDS = 10.0
+"""Between SIGTERM and SIGKILL."""
+
+
+class Programs:
+    """Starts programs and reaps them; shared by the slots of a worker.
+
+    Args:
+        stop: Ends every run.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+        self.table = ProcessTable()
+        self._leaders: dict[int, bytes] = {}
+        """Programs that run, each with what marks its environment."""
+        self._helpers: set[int] = set()
+        self._owners: dict[int, set[int]] = {}
+        """Orphans whose environment tells nothing, each with the programs that may have left it."""
+        self.gpus = GpuWatch.find(self.ask)
+        # Whoever looks for orphans must not take a program for one that starts at this moment.
+        self._starting = threading.Lock()
+        self._kernel_kills = oom_kills()
+
+    def start(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdout: int,
+        stderr: int,
+        pass_fds: Sequence[int] = (),
+        home: Path | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a program in a session of its own. Its caller reaps it.
+
+        Args:
+            command: The program and its arguments; no shell.
+            cwd: Where it runs.
+            env: Its whole environment.
+            stdout: Descriptor that it writes to.
+            stderr: Another.
+            pass_fds: What else of ours it inherits.
+            home: The folder of its slot, which `env` names: by that, what it leaves behind is told from what other
+                programs have started.
+        """
+        with self._starting:
+            child = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+                # What we open is not inherited; asking the kernel what is open costs as much as a short program.
+                close_fds=bool(pass_fds),
+                pass_fds=pass_fds,
+            )
+            self._leaders[child.pid] = b"" if home is None else os.fsencode(f"={home}/")
+            return child
+
+    def ask(self, command: Sequence[str], env: Mapping[str, str], seconds: float) -> str:
+        """Run a small program of the worker's own beside the items', and return what it prints.
+
+        Raises:
+            OSError: It does not start.
+            subprocess.SubprocessError: It fails, or takes longer than this.
+        """
+        with self._starting:
+            child = subprocess.Popen(
+                command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            self._helpers.add(child.pid)
+        try:
+            said = child.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+            raise
+        finally:
+            with self._starting:
+                self._helpers.discard(child.pid)
+        if child.returncode:
+            raise subprocess.CalledProcessError(child.returncode, list(command))
+        return said.decode("utf-8", "replace")
+
+    def reap(self, child: subprocess.Popen[bytes], consumption: UsageMeter) -> Reaped:
+        """Take a program in that has ended or was killed, with everything that it started."""
+        # Before it is reaped its number cannot be another's.
+        with self._starting:
+            orphans = self._orphans()
+        left = consumption.sample(fresh=True) if orphans else []
+        signal_group(child.pid, signal.SIGKILL)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        cpu = used.ru_utime + used.ru_stime
+        for process in left:
+            if process.pid != child.pid:
+                cpu += process.cpu_seconds
+                _kill_and_reap(process.pid)
+        found = self._end_orphans(child.pid)
+        return Reaped(child.returncode, cpu, consumption.peak_mib(used), found or len(left) > 1)
+
+    def _orphans(self) -> set[int]:
+        """Children of ours that we did not start."""
+        return adopted_children() - self._leaders.keys() - self._helpers
+
+    def _end_orphans(self, leader: int) -> bool:
+        """End what a program that has ended left behind; says whether there was anything.
+
+        A process that lost its parent and left its session is told by its environment, which names the slot. One that
+        has cleared its environment may be of any program that runs when it is first seen: it ends after the last.
+        """
+        with self._starting:
+            mark = self._leaders.pop(leader)
+            for owners in self._owners.values():
+                owners.discard(leader)
+            seen: set[int] = set()
+            deadline = time.monotonic() + GRACE_SECONDS
+            # What is ended leaves children of its own to us.
+            while time.monotonic() < deadline:
+                left = [pid for pid in self._orphans() - seen if self._is_left(pid, mark)]
+                if not left:
+                    break
+                seen.update(left)
+                for pid in left:
+                    _kill_and_reap(pid)
+            if self._owners:
+                self._owners = {pid: self._owners[pid] for pid in self._owners.keys() & self._orphans()}
+            return bool(seen)
+
+    def _is_left(self, pid: int, mark: bytes) -> bool:
+        """Whether an orphan is of no program that runs."""
+        environment = environment_of(pid)
+        if mark and mark in environment:
+            return True
+        if any(other and other in environment for other in self._leaders.values()):
+            return False
+        return not self._owners.setdefault(pid, set(self._leaders))
+
+    def killed_by_kernel(self) -> bool:
+        """Whether the kernel has ended a process of this container, for want of memory, since this was last asked."""
+        before, self._kernel_kills = self._kernel_kills, oom_kills()
+        return self._kernel_kills > before
+
+
+class Reaped(NamedTuple):
+    """A program that is gone, with everything it started."""
+
+    exit_code: int
+    cpu_seconds: float
+    peak_memory_mib: float
+    left_something: bool
+    """Whether it left processes behind, which may have held its pipes."""
+
+
+def signal_group(leader: int, number: signal.Signals) -> None:
+    """Send a signal to a program's whole group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def exit_descriptor(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process exits (Linux), or None."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def exited(pid: int) -> bool:
+    """Whether a child has ended; it is not reaped."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _kill_and_reap(pid: int) -> None:
+    wait_for_it = 0
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        # It runs as another user (sudo): it is ended with the container.
+        wait_for_it = os.WNOHANG
+    with suppress(ChildProcessError):
+        os.waitpid(pid, wait_for_it)
