@@ -63,21 +63,18 @@ def as_text(descriptor: pulumi.Output[dict[str, Any]]) -> pulumi.Output[str]:
 
 def aws_queue(settings: Queue, queue: BatchQueue) -> dict[str, Any]:
     """A queue on AWS, as the descriptor has it."""
-    cpus = settings.machines.cpus
     images = {
         name: {"ref": reference, "job_definition": queue.job_definitions[name]}
         for name, reference in settings.images.items()
     }
-    types = machines.select(settings.machines.families, cpus.min, cpus.max)
-    return {**_queue(settings, images, types), "aws": {"job_queue": queue.arn, "properties": "container"}}
+    batch = {"job_queue": queue.arn, "properties": "container"}
+    return {**_queue(settings, images, settings.types("aws")), "aws": batch}
 
 
 def gcp_queue(settings: Queue, pool: WorkerPool, image: pulumi.Input[str]) -> dict[str, Any]:
     """A queue on GCP, as the descriptor has it; ``image`` is what its machines pull."""
-    item, wanted = settings.item, settings.machines
-    types = machines.one_size(wanted.families, wanted.size, item.cpus, item.memory_mib, item.gpus)
     names = {"topic": pool.topic, "subscription": pool.subscription, "dead_letters": pool.dead_letters}
-    return {**_queue(settings, {"default": {"ref": image}}, types), "gcp": names}
+    return {**_queue(settings, {"default": {"ref": image}}, settings.types("gcp")), "gcp": names}
 
 
 def _queue(settings: Queue, images: Mapping[str, Any], types: Sequence[machines.MachineType]) -> dict[str, Any]:

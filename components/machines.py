@@ -1,4 +1,4 @@
-"""The dated tables of machine types, one a cloud, and what of a machine an item can use."""
+"""The dated tables of machine types, one per cloud, and which of them a queue may start."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from tidemill.capacity import Amounts, slots
 
 TABLE = Path(__file__).parent / "machines.json"
 """What EC2 has."""
@@ -35,24 +37,6 @@ class MachineType:
         """``c7i`` of c7i.large, ``n2`` of n2-standard-8, ``n1-t4`` of n1-standard-8 with an attached Tesla T4."""
         series = self.type.split(".")[0] if "." in self.type else self.type.split("-")[0]
         return f"{series}-{self.attach.rpartition('-')[2]}" if self.attach else series
-
-    @property
-    def usable_memory_mib(self) -> int:
-        """What containers can get: kernel, agent and page tables take about 2 % and 350 MiB (measured on no cloud).
-
-        Batch schedules by what the ECS agent registers, which is less than the type's memory.
-        Source: https://docs.aws.amazon.com/batch/latest/userguide/memory-management.html
-        """
-        return int(self.memory_mib * 0.98) - 350
-
-    def fits(self, cpus: int, memory_mib: int, gpus: int) -> bool:
-        """Whether one item of that size can be placed on an empty machine of this type."""
-        return cpus <= self.cpus and memory_mib <= self.usable_memory_mib and gpus <= self.gpus
-
-    def slots(self, cpus: int, memory_mib: int, gpus: int) -> int:
-        """How many items of that size run side by side on a machine of this type."""
-        by_memory = max(0, self.usable_memory_mib) // memory_mib
-        return min(self.cpus // cpus, by_memory, *([self.gpus // gpus] if gpus else []))
 
 
 @cache
@@ -84,8 +68,8 @@ def select(wanted: Sequence[str], min_cpus: int, max_cpus: int, cloud: str = "aw
     return [m for m in _rows(cloud) if m.family in wanted and min_cpus <= m.cpus <= max_cpus]
 
 
-def one_size(wanted: Sequence[str], size: int, cpus: int, memory_mib: int, gpus: int) -> list[MachineType]:
-    """The Compute Engine types of a GCP queue: at most one a family, in the order of ``wanted``.
+def one_size(wanted: Sequence[str], size: int, item: Amounts) -> list[MachineType]:
+    """The Compute Engine types of a GCP queue: at most one per family, in the order of ``wanted``.
 
     Of the types of a family with ``size`` vCPUs it is the one with the least memory among those that run the most
     items side by side: more memory would be paid for and left idle. Families without such a type are left out.
@@ -93,13 +77,11 @@ def one_size(wanted: Sequence[str], size: int, cpus: int, memory_mib: int, gpus:
     Args:
         wanted: families, the preferred one first.
         size: vCPUs of each machine.
-        cpus: vCPUs of an item.
-        memory_mib: memory of an item in MiB.
-        gpus: GPUs of an item.
+        item: what one item needs.
     """
     found = []
     for family in wanted:
-        fitting = [m for m in select([family], size, size, "gcp") if m.fits(cpus, memory_mib, gpus)]
-        if fitting:
-            found.append(min(fitting, key=lambda m: (-m.slots(cpus, memory_mib, gpus), m.memory_mib)))
+        counts = {each: slots("gcp", each, item) for each in select([family], size, size, "gcp")}
+        if any(counts.values()):
+            found.append(min(counts, key=lambda each: (-counts[each], each.memory_mib)))
     return found

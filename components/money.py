@@ -8,16 +8,18 @@ lists what is billed beside it.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from components import machines
 from components.config import NewNetwork, Queue, StackConfig
 from components.config.shared_models import SharedConfig
 from components.machines import SYSTEM_GIB, MachineType
 from tidemill import prices
+from tidemill.capacity import fleet_usd, machine_usd, most_machines
 
 _MARKETS = {"spot": "Spot", "on_demand": "On-Demand"}
+_MACHINES = " machines"
 _ENDPOINTS = 6
 """Interface endpoints of a network without internet; what the queues' secrets come from adds to them."""
 
@@ -83,8 +85,13 @@ class StackEstimate:
 
     @property
     def burn(self) -> Total:
-        """Of the dearest hour."""
+        """Of the most expensive hour."""
         return total(self.burn_hour)
+
+    @property
+    def machines(self) -> Total:
+        """Of the machines in that hour alone, as a review and the policy pack's cap count them."""
+        return total(line for line in self.burn_hour if line.what.endswith(_MACHINES))
 
 
 def total(lines: Iterable[Line]) -> Total:
@@ -112,7 +119,7 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
             idle += fleet.lines(f"queue {name}", market, lambda _, staying=staying: staying, prices.HOURS_A_MONTH)
         for number, rung in enumerate(queue.capacity, start=1):
             where = f"queue {name}" if len(queue.capacity) == 1 else f"queue {name}, rung {number}"
-            burn += fleet.lines(where, rung.market, lambda machine, rung=rung: max(1, rung.max_cpus // machine.cpus))
+            burn += fleet.lines(where, rung.market, partial(most_machines, config.cloud, rung.max_cpus))
     if config.cloud == "gcp":
         idle.append(book.line("reconciler: Cloud Scheduler job", 1, "scheduler_job_month"))
     return StackEstimate(config.cloud, region, idle, burn, min(book.dates, default=None))
@@ -125,8 +132,8 @@ def note(config: StackConfig, region: str) -> str | None:
         return None
     idle = f"{usd(found.idle)} per month" if found.idle_month else "none"
     return (
-        f"Idle cost: {idle}. At full capacity: {usd(found.burn)} per hour. List prices, the oldest of {found.as_of}; "
-        "`python -m ops estimate` has the lines."
+        f"Idle cost: {idle}. At full capacity: {usd(found.machines)} per hour for machines, {usd(found.burn)} with "
+        f"disks and network. List prices, the oldest of {found.as_of}; `python -m ops estimate` has the lines."
     )
 
 
@@ -172,14 +179,12 @@ class _Book:
         why = f"{price.usd:g} USD ({name}, {price.as_of})"
         return Line(what, quantity, low * times * price.usd, quantity * times * price.usd, why)
 
-    def machine(self, machine: MachineType, market: str) -> tuple[float, float] | None:
-        """What a machine costs an hour, low and high; None is unknown."""
+    def machine(self, machine: MachineType, market: str) -> prices.MachinePrice | None:
+        """The price of a machine; None where nothing is known of it."""
         price = prices.machine(self._cloud, self._region, machine.type, gpus=machine.gpus)
-        found = price and (price.spot if market == "spot" else price.on_demand)
-        if price is None or found is None:
-            return None
-        self.dates.add(price.as_of)
-        return (found.low, found.high) if isinstance(found, prices.SpotRange) else (found, found)
+        if price is not None and machine_usd(price, market):
+            self.dates.add(price.as_of)
+        return price
 
 
 @dataclass(frozen=True)
@@ -190,16 +195,16 @@ class _Fleet:
     queue: Queue
     book: _Book
 
-    def lines(self, where: str, market: str, count: Callable[[MachineType], int], hours: float = 1) -> Iterator[Line]:
-        """Machines, disks and addresses for some hours, all of them of one type: the cheapest or the dearest.
+    def lines(self, where: str, market: str, count: Callable[[int], int], hours: float = 1) -> Iterator[Line]:
+        """Machines, disks and addresses for some hours, all of them of one type: the cheapest or the most expensive.
 
         Args:
             where: The queue, and the rung where it has several.
             market: `spot` or `on_demand`.
-            count: How many, where they are of a type.
+            count: How many there are, by the vCPUs of one.
             hours: For how long.
         """
-        counts = {machine: count(machine) for machine in self._types}
+        counts = {machine: count(machine.cpus) for machine in self.queue.types(self.config.cloud)}
         most, least = max(counts.values()), min(counts.values())
         yield self._machines(where, market, counts, hours)
         gib = SYSTEM_GIB + self.queue.scratch_gib + (self.queue.gcp.extra_disk_gib or 0)
@@ -211,24 +216,16 @@ class _Fleet:
             yield self.book.line(f"{where}: public addresses", most, name, hours, least)
 
     def _machines(self, where: str, market: str, counts: Mapping[MachineType, int], hours: float) -> Line:
-        what = f"{where}: {_MARKETS[market]} machines"
-        priced = {machine: usd for machine in counts if (usd := self.book.machine(machine, market))}
-        unknown = [machine.type for machine in counts if machine not in priced]
-        why = f"{len(priced)} types" if len(priced) > 1 else "".join(machine.type for machine in priced)
-        if unknown:
-            no_price = f"no {_MARKETS[market]} price of {', '.join(unknown[:3])}"
+        what = f"{where}: {_MARKETS[market]}{_MACHINES}"
+        known = {machine.type: self.book.machine(machine, market) for machine in counts}
+        usd = fleet_usd({machine.type: n for machine, n in counts.items()}, market, known.get)
+        priced = [kind for kind in known if kind not in usd.unknown]
+        why = f"{len(priced)} types" if len(priced) > 1 else "".join(priced)
+        if unknown := [kind for kind, price in known.items() if getattr(price, market, None) is None]:
             more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
-            why = "; ".join(filter(None, [why, f"{no_price}{more}"]))
-        low = min((counts[machine] * usd[0] * hours for machine, usd in priced.items()), default=None)
-        high = max((counts[machine] * usd[1] * hours for machine, usd in priced.items()), default=None)
-        return Line(what, max(counts.values()), low, high, why, complete=not unknown)
-
-    @property
-    def _types(self) -> Sequence[MachineType]:
-        wanted, item = self.queue.machines, self.queue.item
-        if self.config.cloud == "gcp":
-            return machines.one_size(wanted.families, wanted.size, item.cpus, item.memory_mib, item.gpus)
-        return machines.select(wanted.families, wanted.cpus.min, wanted.cpus.max)
+            why = "; ".join(filter(None, [why, f"no {_MARKETS[market]} price of {', '.join(unknown[:3])}{more}"]))
+        low, high = (each and each * hours for each in (usd.low, usd.high))
+        return Line(what, max(counts.values()), low, high, why, complete=not usd.unknown)
 
 
 def _public(config: StackConfig) -> bool:

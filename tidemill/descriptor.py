@@ -21,9 +21,6 @@ LIMIT_VERSION = 2
 """Of the spec of a job with a limit of its cost."""
 MIN_WORKER = "0.1.0"
 """The oldest worker whose exit codes fit the retry rules of today's stacks."""
-USABLE_MEMORY = 0.9
-"""What containers can have of a machine's memory; the kernel and the ECS agent keep the rest
-(https://docs.aws.amazon.com/batch/latest/userguide/memory-management.html)."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}[a-z0-9]$|^[a-z]$")]
 
@@ -69,24 +66,6 @@ class Machine(_Model):
     cpus: int = Field(description="vCPUs.")
     memory_mib: int = Field(description="Memory in MiB as the cloud states it.")
     gpus: int = 0
-
-    @property
-    def usable_memory_mib(self) -> int:
-        """Memory that containers can have, in MiB."""
-        return int(self.memory_mib * USABLE_MEMORY)
-
-    def slots(self, item: Resources, container: int = 1) -> int:
-        """How many items run side by side on the machine.
-
-        Args:
-            item: What one needs.
-            container: AWS: items that share a container; a machine takes whole containers only.
-        """
-        fits = [self.cpus / (item.cpus * container), self.usable_memory_mib / (item.memory_mib * container)]
-        if item.gpus:
-            fits.append(self.gpus / (item.gpus * container))
-        # 2.9999 is three: tenths of a CPU have no exact number.
-        return int(min(fits) + 1e-6) * container
 
 
 class Rung(_Model):

@@ -9,12 +9,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from tidemill import prices
+from tidemill import capacity, prices
 from tidemill.descriptor import Machine, Queue, Resources
-
-Market = Literal["spot", "on_demand"]
 
 
 @dataclass(frozen=True)
@@ -23,8 +20,9 @@ class MarketCost:
 
     Attributes:
         low: On the machine that is cheapest for it; None where the price of no machine is known.
-        high: On the machine that is dearest for it.
-        unknown: Machine types that could run it too and whose price is unknown; low and high leave them out.
+        high: On the machine that is most expensive for it.
+        unknown: Machine types that could run it too and whose price there is unknown. On Spot low and high take them at
+            their On-Demand price, which Spot never exceeds; what has no price at all is left out.
     """
 
     low: float | None
@@ -74,30 +72,22 @@ def job_cost(
     able = [
         _Able(machine, slots, prices.machine(cloud, region, machine.type, gpus=machine.gpus))
         for machine in queue.machines
-        if (slots := machine.slots(item or queue.item, container))
+        if (slots := capacity.slots(cloud, machine, item or queue.item, container))
     ]
     disk = prices.service(cloud, region, "disk_gib_month")
     disk_hour = queue.scratch_gib * disk.usd / prices.HOURS_A_MONTH if disk else 0.0
     known = [each.price for each in able if each.price]
     dates = [price.as_of for price in known] + ([disk.as_of] if disk and known else [])
     return CostRange(
-        _spot(able, item_seconds / 3600, disk_hour),
-        _on_demand(able, item_seconds / 3600, disk_hour),
+        _on("spot", able, item_seconds / 3600, disk_hour),
+        _on("on_demand", able, item_seconds / 3600, disk_hour),
         min(dates, default=None),
         list(dict.fromkeys(price.source for price in known)),
     )
 
 
-def _spot(able: Sequence[_Able], hours: float, disk_hour: float) -> MarketCost:
-    known = [(each, each.price.spot) for each in able if each.price and each.price.spot]
-    low = [(spot.low + disk_hour) / each.slots * hours for each, spot in known]
-    high = [(spot.high + disk_hour) / each.slots * hours for each, spot in known]
-    unknown = [each.machine.type for each in able if not (each.price and each.price.spot)]
+def _on(market: str, able: Sequence[_Able], hours: float, disk_hour: float) -> MarketCost:
+    usd = [(each.slots, found) for each in able if (found := capacity.machine_usd(each.price, market))]
+    low, high = ([(found[side] + disk_hour) / slots * hours for slots, found in usd] for side in (0, 1))
+    unknown = [each.machine.type for each in able if getattr(each.price, market, None) is None]
     return MarketCost(min(low, default=None), max(high, default=None), unknown)
-
-
-def _on_demand(able: Sequence[_Able], hours: float, disk_hour: float) -> MarketCost:
-    known = [(each, each.price.on_demand) for each in able if each.price and each.price.on_demand is not None]
-    usd = [(hourly + disk_hour) / each.slots * hours for each, hourly in known]
-    unknown = [each.machine.type for each in able if not (each.price and each.price.on_demand is not None)]
-    return MarketCost(min(usd, default=None), max(usd, default=None), unknown)

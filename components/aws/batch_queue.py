@@ -7,7 +7,6 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components import machines
 from components.aws.account import Account
 from components.aws.compute_environment import ComputeSettings, compute_environment
 from components.aws.job_definition import Surroundings, job_definition
@@ -140,8 +139,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
 
     def _rungs(self, name: str, settings: Queue) -> list[aws.batch.ComputeEnvironment]:
         """The environments that the queue uses. One that drains is made too, and is no longer the queue's."""
-        args, cpus = self._args, settings.machines.cpus
-        types = machines.select(settings.machines.families, cpus.min, cpus.max)
+        args, types = self._args, settings.types("aws")
         check_offered(args.queue, types, self)
         fleet = ComputeSettings(
             instance_types=[machine.type for machine in types],

@@ -6,6 +6,7 @@ from components import machines
 from components.config.errors import key_path
 from components.config.models import StackConfig
 from components.config.queue_models import Queue
+from tidemill.capacity import most_machines
 
 
 def notes(config: StackConfig) -> list[str]:
@@ -21,8 +22,7 @@ def notes(config: StackConfig) -> list[str]:
 
 def _left_out(path: tuple[str, ...], queue: Queue) -> list[str]:
     """Families that have no machine of the queue's size that an item fits."""
-    item, wanted = queue.item, queue.machines
-    kept = {m.family for m in machines.one_size(wanted.families, wanted.size, item.cpus, item.memory_mib, item.gpus)}
+    wanted, kept = queue.machines, {machine.family for machine in queue.types("gcp")}
     known = machines.families("gcp")
     return [
         f"{key_path([*path, 'machines', 'families', index])}: {family} is left out, it has no machine of {wanted.size} "
@@ -41,7 +41,7 @@ def _uneven(path: tuple[str, ...], queue: Queue) -> list[str]:
     size = queue.machines.size
     return [
         f"{key_path([*path, 'capacity', index, 'max_cpus'])}: {rung.max_cpus} is no multiple of machines.cpus "
-        f"({size}); {rung.max_cpus // size} machines, {rung.max_cpus // size * size} vCPUs, are the most."
+        f"({size}); {most} machines, {most * size} vCPUs, are the most."
         for index, rung in enumerate(queue.capacity)
-        if rung.max_cpus % size
+        if (most := most_machines("gcp", rung.max_cpus, size)) * size != rung.max_cpus
     ]

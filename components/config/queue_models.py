@@ -21,6 +21,7 @@ from components.config.types import (
     matching,
     unique,
 )
+from components.machines import MachineType, one_size, select
 
 MOST_CPUS = 416
 """vCPUs of the largest machines of the tables, and some room."""
@@ -270,6 +271,13 @@ class Queue(Model):
         default=AwsQueueOptions(), description="What only AWS has.", examples=[{"placement_group": "spread"}]
     )
     gcp: GcpQueueOptions = Field(default=GcpQueueOptions(), description="What only GCP has.")
+
+    def types(self, cloud: str) -> list[MachineType]:
+        """The machine types that the queue may start: on GCP at most one per family, the preferred one first."""
+        wanted = self.machines
+        if cloud == "gcp":
+            return one_size(wanted.families, wanted.size, self.item)
+        return select(wanted.families, wanted.cpus.min, wanted.cpus.max)
 
     @property
     def open_rungs(self) -> list[Rung]:

@@ -11,6 +11,7 @@ import pulumi_gcp as gcp
 
 from components.config import Queue, Rung
 from components.machines import SYSTEM_GIB, MachineType
+from tidemill.capacity import most_machines, slots
 
 IMAGE = "projects/cos-cloud/global/images/family/cos-stable"
 """Source: https://cloud.google.com/container-optimized-os/docs/concepts/versioning"""
@@ -56,8 +57,7 @@ class Fleet:
     @property
     def slots(self) -> int:
         """Items that run side by side on each machine, whichever type it is."""
-        item = self.settings.item
-        return max(1, min(machine.slots(item.cpus, item.memory_mib, item.gpus) for machine in self.machines))
+        return min(slots("gcp", machine, self.settings.item) for machine in self.machines)
 
 
 @dataclass
@@ -255,7 +255,7 @@ def _autoscaler(
     policy = gcp.compute.RegionAutoscalerAutoscalingPolicyArgs(
         mode=scaling if first else "OFF",
         min_replicas=wanted.min_machines if first else 0,
-        max_replicas=max(1, rung.max_cpus // fleet.settings.machines.size),
+        max_replicas=most_machines("gcp", rung.max_cpus, fleet.settings.machines.size),
         cooldown_period=BOOT_SECONDS,
         stabilization_period=DEFAULT_STABILIZATION_SECONDS if by_itself else STABILIZATION_SECONDS,
         metrics=[metric],

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components import machines
 from components.config import Queue, Rung, StackConfig
-from components.machines import SYSTEM_GIB, MachineType
+from components.machines import SYSTEM_GIB
+from tidemill.capacity import most_machines
 
 _OWN_QUOTA = {"n2": "N2_CPUS", "n2d": "N2D_CPUS", "c3": "C3_CPUS", "c3d": "C3D_CPUS"}
 """Families that have a quota of their own; vCPUs of the others count as CPUS.
@@ -38,21 +38,19 @@ def needed(config: StackConfig) -> dict[str, int]:
     found: dict[str, int] = {}
     public = config.network.create is None or config.network.create.egress == "public"
     for queue in config.queues.values():
-        item = queue.item
-        types = machines.one_size(queue.machines.families, queue.machines.size, item.cpus, item.memory_mib, item.gpus)
         for rung in queue.capacity:
-            for metric, amount in _of_rung(queue, rung, types, public and config.network.existing is None).items():
+            for metric, amount in _of_rung(queue, rung, public and config.network.existing is None).items():
                 found[metric] = found.get(metric, 0) + amount
     return found
 
 
-def _of_rung(queue: Queue, rung: Rung, types: Iterable[MachineType], public: bool) -> dict[str, int]:
-    count = max(1, rung.max_cpus // queue.machines.size)
+def _of_rung(queue: Queue, rung: Rung, public: bool) -> dict[str, int]:
+    count = most_machines("gcp", rung.max_cpus, queue.machines.size)
     disks = SYSTEM_GIB + queue.scratch_gib + (queue.gcp.extra_disk_gib or 0)
     found = {"INSTANCES": count, "SSD_TOTAL_GB": count * disks}
     if public:
         found["IN_USE_ADDRESSES"] = count
-    for machine in types:
+    for machine in queue.types("gcp"):
         spot = rung.market == "spot"
         cpus = "PREEMPTIBLE_CPUS" if spot else _OWN_QUOTA.get(machine.family, "CPUS")
         found[cpus] = max(found.get(cpus, 0), count * machine.cpus)

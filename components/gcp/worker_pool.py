@@ -5,7 +5,6 @@ from typing import Any
 
 import pulumi
 
-from components import machines
 from components.base import as_args, token
 from components.config import ConfigError, gcp_queue
 from components.config.errors import key_path
@@ -125,10 +124,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
 
     def _fleet(self, args: GcpWorkerPoolArgs, project: Project, made: Messages) -> Fleet:
         settings = gcp_queue(args.settings, args.queue)
-        item = settings.item
-        types = machines.one_size(
-            settings.machines.families, settings.machines.size, item.cpus, item.memory_mib, item.gpus
-        )
+        types = settings.types("gcp")
         if not types:
             raise ConfigError(
                 key_path(["queues", args.queue, "machines"]),

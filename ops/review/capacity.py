@@ -12,6 +12,8 @@ from ops.review.diffs import at
 from ops.review.document import State, Step
 from ops.review.models import Finding, Fleet, Idle, Money
 from ops.review.values import is_unknown, objects, texts
+from tidemill.capacity import fleet_usd, most_machines
+from tidemill.prices import HOURS_A_MONTH
 
 
 class Prices(Protocol):
@@ -28,7 +30,6 @@ _FAMILIES = {"aws": machines.families("aws"), "gcp": machines.families("gcp")}
 _CPUS = {cloud: {m.type: m.cpus for found in known.values() for m in found} for cloud, known in _FAMILIES.items()}
 
 # What stands and is billed by the hour or month: type to (what it is, its price's name, how many a resource is).
-_HOURLY = 730
 _STANDING: dict[str, tuple[str, str]] = {
     "aws:ec2/natGateway:NatGateway": ("NAT gateway", "nat_gateway_hour"),
     "aws:ec2/vpcEndpoint:VpcEndpoint": ("interface endpoint in a zone", "interface_endpoint_hour"),
@@ -79,7 +80,7 @@ def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> t
     rows = []
     for what, name in sorted({**counts[0], **counts[1]}):
         price = prices.service(cloud, region, name) if region else None
-        each = price.usd * (_HOURLY if name.endswith("_hour") else 1) if price else None
+        each = price.usd * (HOURS_A_MONTH if name.endswith("_hour") else 1) if price else None
         before, after = (side[(what, name)] for side in counts)
         if before or after:
             rows.append(Idle(what, before, after, each))
@@ -95,11 +96,15 @@ def _size(kind: str, inputs: dict[str, Any]) -> int:
 class _Machines:
     """What one fleet may start."""
 
-    def __init__(self, market: Any, cpus: int | None, types: list[str], gpus: int = 0) -> None:
+    def __init__(
+        self, market: Any, cpus: int | None, types: list[str], gpus: int = 0, machines: int | None = None
+    ) -> None:
         self.market = market
         self.cpus = cpus
         self.types = types
         self.gpus = gpus
+        self.machines = machines
+        """How many, whatever their type; None where `cpus` limits them."""
 
 
 class _Side:
@@ -142,7 +147,7 @@ class _Side:
         market = "spot" if at(template, ("scheduling", "provisioningModel")) == "SPOT" else "on_demand"
         gpus = sum(_whole(each.get("count")) or 0 for each in objects(template.get("guestAccelerators")))
         cpus = most * size if most is not None and size else None
-        return _Machines(market if template else None, cpus, types, gpus)
+        return _Machines(market if template else None, cpus, types, gpus, most)
 
     @staticmethod
     def _needs(state: State, key: str) -> list[str]:
@@ -154,18 +159,17 @@ class _Side:
 def _usd(fleet: _Machines, cloud: str, region: str | None, prices: Prices) -> Money | None:
     if fleet.cpus is None:
         return None
-    lows, highs, unknown = [], [], []
-    for kind in sorted(set(fleet.types)):
-        price = prices.machine(cloud, region, kind, gpus=fleet.gpus) if region else None
-        found = price and {"spot": price.spot, "on_demand": price.on_demand}.get(fleet.market)
-        size = _CPUS[cloud].get(kind)
-        if found is None or not size:
-            unknown.append(kind)
-            continue
-        each = (found, found) if isinstance(found, float | int) else (found.low, found.high)
-        lows.append(fleet.cpus // size * each[0])
-        highs.append(fleet.cpus // size * each[1])
-    return Money(min(lows, default=None), max(highs, default=None), tuple(unknown))
+    sizes = {kind: _CPUS[cloud].get(kind) for kind in sorted(set(fleet.types))}
+    counts = {
+        kind: (most_machines(cloud, fleet.cpus, size) if fleet.machines is None else fleet.machines) if size else 0
+        for kind, size in sizes.items()
+    }
+
+    def price(kind: str) -> Any:
+        return prices.machine(cloud, region, kind, gpus=fleet.gpus) if region and sizes[kind] else None
+
+    found = fleet_usd(counts, fleet.market, price)
+    return Money(found.low, found.high, found.unknown)
 
 
 def _whole(value: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""The stack's compute environments stay below an amount of money an hour together."""
+"""The stack's compute environments stay below an amount of money per hour together."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from .common.settings import settings
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield that the environments may cost too much an hour, with the URN of the dearest."""
+    """Yield that the environments may together cost too much per hour, with the URN of the most expensive one."""
     yield from over_usd("aws", settings().region("aws"), fleets(args.resources), parameter(args, "maxUsdPerHour"))
 
 

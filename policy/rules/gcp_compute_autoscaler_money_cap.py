@@ -1,4 +1,4 @@
-"""The stack's instance groups stay below an amount of money an hour together."""
+"""The stack's instance groups stay below an amount of money per hour together."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from .common.settings import settings
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield that the groups may cost too much an hour, with the URN of the dearest's autoscaler."""
+    """Yield that the groups may together cost too much per hour, with the URN of the largest's autoscaler."""
     yield from over_usd("gcp", settings().region("gcp"), fleets(args.resources), parameter(args, "maxUsdPerHour"))
 
 

@@ -18,7 +18,6 @@ import pytest
 from components.config import gcp_queue
 from components.gcp import cloud_init
 from components.gcp.cloud_init import SCRIPT, Host, cloud_config
-from components.machines import one_size
 from tests.components.recording import run
 from tests.components.stacks import IMAGE
 
@@ -58,8 +57,7 @@ def settings(**more: Any) -> Any:
 
 
 def host(queue: Any, worker_image: str | None = WORKER, image: str = IMAGE) -> Host:
-    item = queue.item
-    types = one_size(queue.machines.families, queue.machines.size, item.cpus, item.memory_mib, item.gpus)
+    types = queue.types("gcp")
     subscription = "projects/p/subscriptions/work"
     return Host("cpu", image, worker_image, "store", subscription, "projects/p/logs/l", "us-west1", types)
 

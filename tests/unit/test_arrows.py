@@ -13,8 +13,9 @@ PULUMI = ["pulumi", "pulumi_aws", "pulumi_gcp", "pulumi_policy"]
 FORBIDDEN = {
     "tidemill": ["components", "localcloud", "ops", "plugin", "policy", *PULUMI],
     "tidemill.descriptor": ["tidemill"],
-    # A leaf that everybody may import.
+    # Leaves that everybody may import.
     "tidemill.prices": ["tidemill"],
+    "tidemill.capacity": ["tidemill"],
     "tidemill.store": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
     "tidemill.manifest": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
     "tidemill.ledger": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends"],
@@ -33,14 +34,15 @@ FORBIDDEN = {
     "ops.first_account": ["plugin", "policy"],
     "localcloud": ["components", "ops", "plugin", "policy", "tidemill", "pulumi_aws", "pulumi_gcp"],
 }
-# The one contract that both halves share, and the price table.
+# The one contract that both halves share, the price table, and the arithmetic of capacity.
 ALLOWED = {
-    "components": ["tidemill.descriptor", "tidemill.prices"],
-    "ops": ["tidemill.prices"],
+    "components": ["tidemill.capacity", "tidemill.descriptor", "tidemill.prices"],
+    "ops": ["tidemill.capacity", "tidemill.prices"],
     # It does on an account what the pipeline's users do.
     "ops.first_account": ["tidemill"],
-    "policy": ["tidemill.prices"],
+    "policy": ["tidemill.capacity", "tidemill.prices"],
     "tidemill.prices": ["tidemill.prices"],
+    "tidemill.capacity": ["tidemill.prices"],
 }
 
 

@@ -10,7 +10,9 @@ import pytest
 from components import machines
 from components.config import ConfigError, gcp_queue, parse
 from components.config.notes import notes
+from components.config.queue_models import Item
 from components.gcp import refresh_machines
+from tidemill.capacity import slots
 
 IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
 
@@ -76,7 +78,7 @@ def test_the_number_of_a_types_name_is_its_vcpus():
 
 
 @pytest.mark.parametrize(
-    ("families", "size", "item", "types", "slots"),
+    ("families", "size", "item", "types", "count"),
     [
         # 16 items of 2 GiB do not fit the 16 GiB of n2-highcpu-16; c3d-highcpu-16 has 32, less what the system takes.
         (["n2", "c3d"], 16, (1, 2048, 0), ["n2-standard-16", "c3d-standard-16"], 16),
@@ -90,10 +92,11 @@ def test_the_number_of_a_types_name_is_its_vcpus():
         (["n2"], 2, (2, 900_000, 0), [], 0),
     ],
 )
-def test_each_family_gives_its_cheapest_type_that_runs_the_most(families, size, item, types, slots):
-    found = machines.one_size(families, size, *item)
+def test_each_family_gives_its_cheapest_type_that_runs_the_most(families, size, item, types, count):
+    needs = Item(cpus=item[0], memory_mib=item[1], gpus=item[2])
+    found = machines.one_size(families, size, needs)
     assert [machine.type for machine in found] == types
-    assert min((machine.slots(*item) for machine in found), default=0) == slots
+    assert min((slots("gcp", machine, needs) for machine in found), default=0) == count
 
 
 def test_what_is_left_out_is_said():

@@ -193,15 +193,6 @@ def test_families_and_sizes_become_types(families: list[str], low: int, high: in
     assert [machine.type for machine in machines.select(families, low, high)] == types
 
 
-def test_no_machine_gives_all_its_memory_to_items():
-    large = machines.table()["c6i.large"]
-    assert not large.fits(1, large.memory_mib, 0)
-    assert large.fits(2, large.usable_memory_mib, 0)
-    assert not large.fits(3, 64, 0)
-    assert not large.fits(1, 64, 1)
-    assert machines.table()["g5.xlarge"].fits(1, 64, 1)
-
-
 @pytest.mark.parametrize("until", [2, 20])
 @pytest.mark.parametrize("form", ["{}", "{} 00:00:00 +0000 UTC"])
 def test_a_waivers_day_is_read_as_a_stack_file_and_as_the_engine_writes_it(until, form):

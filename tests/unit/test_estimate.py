@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, gpu_machine, outcome, queue, uris
 from tidemill import prices
+from tidemill.capacity import slots
 from tidemill.cli import run
 from tidemill.client import Pipeline
 from tidemill.client import pipeline as pipeline_module
@@ -17,7 +18,7 @@ from tidemill.money import job_cost
 DAY = datetime.date(2026, 1, 2)
 OLDER = datetime.date(2025, 12, 31)
 C7I = Machine(type="c7i.2xlarge", cpus=8, memory_mib=16384)
-"""Seven items of the queue fit: a tenth of the memory is the system's."""
+"""Seven items of the queue fit: the system keeps memory back."""
 M7I = Machine(type="m7i.2xlarge", cpus=8, memory_mib=32768)
 LADDER = [Rung(market="spot", max_cpus=64), Rung(market="on_demand", max_cpus=32)]
 
@@ -63,7 +64,7 @@ def test_containers_of_several_slots_leave_a_rest_unused(monkeypatch):
 
 def test_tenths_of_a_cpu_lose_no_slot_to_rounding():
     machine = Machine(type="custom-3", cpus=3, memory_mib=16384)
-    assert machine.slots(Resources(cpus=0.1, memory_mib=64), container=3) == 30
+    assert slots("aws", machine, Resources(cpus=0.1, memory_mib=64), container=3) == 30
 
 
 def test_the_scratch_is_billed_with_the_machine(monkeypatch):

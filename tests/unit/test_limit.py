@@ -11,14 +11,15 @@ import pytest
 
 from tests.unit.client_fakes import FakeBackend, pipeline, queue, uris
 from tests.unit.test_client_rounds import COMMAND
-from tidemill.client import Job, Pipeline, deliveries, limit
+from tidemill import prices
+from tidemill.client import Job, Pipeline, deliveries
 from tidemill.client.limit import Spent
 from tidemill.descriptor import SPEC_VERSION, Rung
 from tidemill.errors import CallerError
 from tidemill.ledger import Ledger
 from tidemill.ledger.names import ChunkKey
 from tidemill.ledger.spent import write_spent
-from tidemill.money import CostRange, MarketCost, job_cost
+from tidemill.money import job_cost
 
 HOURLY = 3600.0
 """USD an hour of an item: then a second is a dollar."""
@@ -85,10 +86,9 @@ def test_the_price_is_that_of_the_dearest_machine_on_the_rungs_as_large_as_they_
 
 
 def test_without_a_spot_price_the_on_demand_price_is_taken_and_said(monkeypatch: pytest.MonkeyPatch):
-    def no_spot(*args: Any, **more: Any) -> CostRange:
-        return replace(job_cost(*args, **more), spot=MarketCost(None, None, ["c7i.2xlarge"]))
-
-    monkeypatch.setattr(limit, "job_cost", no_spot)
+    known = prices.machine("aws", "us-east-1", "c7i.2xlarge")
+    assert known is not None
+    monkeypatch.setattr(prices, "machine", lambda *_, **__: replace(known, spot=None))
     usd, said, cost = price_of(SPOT, cloud="aws", region="us-east-1", machines=queue().machines)
     assert usd == cost.on_demand.high
     assert any("no Spot price is known" in text for text in said)

@@ -186,8 +186,8 @@ def test_a_preview_says_it_in_one_line():
     network = {"create": {"egress": "nat"}}
     told = money.note(config(network=network, queue={"capacity": [{"market": "spot", "max_cpus": 64}]}), "here")
     assert told == (
-        "Idle cost: 80.30 USD per month. At full capacity: 1.32 to 3.36 USD per hour. List prices, the oldest of "
-        "2026-01-02; `python -m ops estimate` has the lines."
+        "Idle cost: 80.30 USD per month. At full capacity: 1.28 to 3.20 USD per hour for machines, 1.32 to 3.36 USD "
+        "with disks and network. List prices, the oldest of 2026-01-02; `python -m ops estimate` has the lines."
     )
     assert money.note(config(), "elsewhere") is None
 

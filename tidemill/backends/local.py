@@ -21,6 +21,7 @@ from typing import IO
 from urllib.parse import unquote, urlsplit
 
 from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
+from tidemill.capacity import usable_memory_mib
 from tidemill.descriptor import DESCRIPTOR_NAME, SPEC_VERSION, Descriptor, Image, Machine, Queue, Resources, Rung
 from tidemill.errors import CallerError
 from tidemill.ledger.rounds import RoundArray
@@ -45,8 +46,8 @@ def describe_machine(store: str, cpus: int, memory_mib: int, gpus: int, workers:
         gpus: GPUs there are.
         workers: Items side by side.
     """
-    item = Resources(cpus=1, memory_mib=max(64, int(memory_mib * 0.9 / cpus)), gpus=0)
     machine = Machine(type=platform.node() or "localhost", cpus=cpus, memory_mib=memory_mib, gpus=gpus)
+    item = Resources(cpus=1, memory_mib=max(64, usable_memory_mib("local", machine) // cpus), gpus=0)
     queue = Queue(
         item=item,
         images={"default": Image(ref="this machine")},

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tidemill import capacity
 from tidemill.client.consumption import read_sample
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
@@ -111,15 +112,13 @@ def at_once(cloud: str, place: Place) -> tuple[int, int]:
 
     On AWS a later rung is overflow, so all of them count. On GCP it opens when the first has run dry: the first counts.
     """
-    item, container = place.resources, place.slots
-    machines = [(machine.cpus, slots) for machine in place.queue.machines if (slots := machine.slots(item, container))]
-    if cloud == "local":
-        return min(slots for _, slots in machines), max(slots for _, slots in machines)
     rungs = place.queue.capacity if cloud == "aws" else place.queue.capacity[:1]
-    found = [sum(rung.max_cpus // cpus for rung in rungs) * slots for cpus, slots in machines]
-    # A type that is larger than every rung is never started.
-    started = [count for count in found if count] or [min(slots for _, slots in machines)]
-    return min(started), max(started)
+    found = [
+        slots * sum(capacity.most_machines(cloud, rung.max_cpus, machine.cpus) for rung in rungs)
+        for machine in place.queue.machines
+        if (slots := capacity.slots(cloud, machine, place.resources, place.slots))
+    ]
+    return min(found), max(found)
 
 
 def _place(descriptor: Descriptor, wanted: Wanted, like: Job | None, whole_cpus: bool) -> Place:

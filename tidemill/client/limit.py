@@ -84,21 +84,18 @@ def check_usd(key: str, usd: float) -> None:
 
 
 def _price(pipeline: Pipeline, place: Place, say: Callable[[str], None]) -> float:
-    """USD for an hour of an item: on the queue's dearest machine, its rungs filled as far as they go.
-
-    Where no Spot price is known, Spot is taken for as dear as On-Demand, which it never passes: without a price of the
-    queue's own that is the most that it pays. Source:
-    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/how-spot-instances-work.html
+    """USD per hour of an item on the queue's most expensive machine, with all rungs at their `max_cpus`.
 
     Raises:
         CallerError: A rung has no known price.
     """
     descriptor, queue = pipeline.descriptor, place.queue
     cost = job_cost(queue, descriptor.cloud, descriptor.region, _HOUR, item=place.resources, container=place.slots)
-    spot, on_demand = cost.spot.high, cost.on_demand.high
-    if spot is None and on_demand is not None and any(rung.market == "spot" for rung in queue.capacity):
-        say("no Spot price is known here; the limit is reckoned by the On-Demand price, so the job may end early.")
-    hourly = {"spot": on_demand if spot is None else spot, "on_demand": on_demand}
+    replaced = [kind for kind in cost.spot.unknown if kind not in cost.on_demand.unknown]
+    if replaced and any(rung.market == "spot" for rung in queue.capacity):
+        kinds = ", ".join(replaced)
+        say(f"no Spot price is known of {kinds}; the limit counts the On-Demand price, so the job may end early.")
+    hourly = {"spot": cost.spot.high, "on_demand": cost.on_demand.high}
     total = 0.0
     for rung in queue.capacity:
         usd = hourly[rung.market]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tidemill import capacity
 from tidemill.descriptor import Descriptor, Queue, Resources
 from tidemill.errors import CallerError
 
@@ -58,7 +59,7 @@ def find_place(
         # A machine runs as many items side by side as fit, whatever a job asks for.
         slots = 1
     resources = _resources(name, found, needs, whole_cpus)
-    _check_fit(name, found, resources, slots)
+    _check_fit(descriptor.cloud, name, found, resources, slots)
     return Place(name, found, image, resources, slots)
 
 
@@ -103,16 +104,16 @@ def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None],
     return resources
 
 
-def _check_fit(name: str, queue: Queue, item: Resources, slots: int) -> None:
+def _check_fit(cloud: str, name: str, queue: Queue, item: Resources, slots: int) -> None:
     """A container fits a machine of the queue, and the queue may start such a machine."""
     cpus, memory, gpus = item.cpus * slots, item.memory_mib * slots, item.gpus * slots
     container = "an item" if slots == 1 else f"a container of {slots} slots"
     given = f"{cpus:g} CPUs, {memory} MiB" + (f", {gpus} GPUs" if gpus else "")
-    fitting = [machine for machine in queue.machines if machine.slots(item, slots)]
+    fitting = [machine for machine in queue.machines if capacity.slots(cloud, machine, item, slots)]
     if not fitting:
         raise CallerError(
             f"cpus, memory_mib and gpus: {container} needs {given}; no machine of queue {name!r} is large enough"
-            f"{_largest(queue)}.",
+            f"{_largest(cloud, queue)}.",
             "Ask for less, or choose another queue.",
         )
     most = max((rung.max_cpus for rung in queue.capacity), default=0)
@@ -125,8 +126,9 @@ def _check_fit(name: str, queue: Queue, item: Resources, slots: int) -> None:
         )
 
 
-def _largest(queue: Queue) -> str:
+def _largest(cloud: str, queue: Queue) -> str:
     if not queue.machines:
         return ""
     machine = max(queue.machines, key=lambda m: (m.gpus, m.memory_mib, m.cpus))
-    return f" (the largest, {machine.type}: {machine.cpus} CPUs, {machine.usable_memory_mib} MiB for containers)"
+    usable = capacity.usable_memory_mib(cloud, machine)
+    return f" (the largest, {machine.type}: {machine.cpus} CPUs, {usable} MiB for items)"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidemill.capacity import fitting
 from tidemill.descriptor import Resources
 
 _UNLIMITED = 1 << 60
@@ -42,11 +43,7 @@ class Capacity:
             item: What one needs.
             worker_mib: Memory that the worker itself takes.
         """
-        fits = [self.cpus / item.cpus, (self.memory_mib - worker_mib) / item.memory_mib]
-        if item.gpus:
-            fits.append(len(self.gpus) / item.gpus)
-        # 1.999 CPUs are two: a quota is rounded by whoever set it.
-        return max(1, int(min(fits) + 0.01))
+        return max(1, fitting(self.cpus, self.memory_mib - worker_mib, len(self.gpus), item))
 
 
 def _cpus(root: Path) -> float:

@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 
+from tidemill.capacity import WORKER_MIB
 from tidemill.descriptor import Resources, WorkerExit
 from tidemill.errors import CallerError, DamagedError, StoreError, StoreMissingError, TidemillError, decoding
 from tidemill.job import Item
@@ -35,7 +36,7 @@ from tidemill.worker.jobs import JobCache
 from tidemill.worker.leases import Lease, LeaseSource
 from tidemill.worker.output import log
 from tidemill.worker.programs import GRACE_SECONDS
-from tidemill.worker.run_item import WORKER_MIB, Task
+from tidemill.worker.run_item import Task
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot, SlotPool

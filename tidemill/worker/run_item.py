@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from tidemill.capacity import WORKER_MIB
 from tidemill.job import Item, JobSpec, child_variables, fill
 from tidemill.ledger import Outcome
 from tidemill.worker.faults import ItemError, item_step
@@ -24,8 +25,6 @@ from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop
 from tidemill.worker.supervisor import Limits
 
-WORKER_MIB = 96
-"""The worker's own share of an item's memory."""
 _LAST_PAUSE = 10.0
 _NOT_AGAIN = ("start", "input")
 """Reasons that another attempt does not change."""

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tidemill.capacity import fitting
 from tidemill.descriptor import Resources
 from tidemill.worker.capacity import Capacity
 from tidemill.worker.scratch import remove
@@ -95,13 +96,12 @@ class SlotPool:
         if not self._busy:
             return self.count(item)
         used = self._busy.values()
-        fits = [
-            (self._of.cpus - sum(r.cpus for r in used)) / item.cpus,
-            (self._of.memory_mib - self._worker_mib - sum(r.memory_mib for r in used)) / item.memory_mib,
-        ]
-        if item.gpus:
-            fits.append((len(self._of.gpus) - sum(r.gpus for r in used)) / item.gpus)
-        return max(0, int(min(fits) + 0.01))
+        return fitting(
+            self._of.cpus - sum(r.cpus for r in used),
+            self._of.memory_mib - self._worker_mib - sum(r.memory_mib for r in used),
+            len(self._of.gpus) - sum(r.gpus for r in used),
+            item,
+        )
 
     def take(self, job: object, item: Resources) -> Slot | None:
         """A slot for an item of a job, one that the job has used before if there is any; None when there is no room.

@@ -26,6 +26,7 @@ from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.queue_models import Queue
 from components.config.types import AWS_KEY, AWS_PRINCIPAL
+from tidemill.capacity import slots
 
 LONGEST_NAME = 36
 """Team, hyphen and environment: what is left of IAM's 64 for a role's suffix and auto-naming.
@@ -93,9 +94,7 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     """Rules of a queue on AWS."""
     refuse(path, queue, "gcp", _ON_GCP, "Remove it; aws has what only AWS has")
     check_images(config, path, queue)
-    selected = _machines(path, queue)
-    item = queue.item
-    smallest = min(m.cpus for m in selected if m.fits(item.cpus, item.memory_mib, item.gpus))
+    smallest = min(machine.cpus for machine in _machines(path, queue) if slots("aws", machine, queue.item))
     check_rungs(path, queue, smallest, "lower machines.cpus.min")
     check_secrets(
         path,
@@ -252,7 +251,7 @@ def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
             key_path([*here, "min"]), str(cpus.min), f"max ({cpus.max}) or less", "Lower min or raise max"
         )
     check_kinds(path, queue, "aws")
-    selected = machines.select(wanted.families, cpus.min, cpus.max)
+    selected = queue.types("aws")
     if not selected:
         known = machines.families()
         sizes = sorted({m.cpus for family in wanted.families for m in known[family]})
@@ -262,5 +261,5 @@ def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
             f"a range that holds one of {', '.join(map(str, sizes))}, the sizes of {', '.join(wanted.families)}",
             "Widen the range or add a family",
         )
-    check_fit(path, queue, selected, "raise machines.cpus.max")
+    check_fit(path, queue, "aws", selected, "raise machines.cpus.max")
     return selected

@@ -13,6 +13,7 @@ from components.config.checks.images import check_worker
 from components.config.errors import ConfigError, key_path, missing, nearest, shown
 from components.config.models import StackConfig
 from components.config.queue_models import Queue
+from tidemill import capacity
 
 Path = tuple[str, ...]
 
@@ -154,12 +155,13 @@ def check_kinds(path: Path, queue: Queue, cloud: str) -> None:
         )
 
 
-def check_fit(path: Path, queue: Queue, selected: Sequence[machines.MachineType], remedy: str) -> None:
+def check_fit(path: Path, queue: Queue, cloud: str, selected: Sequence[machines.MachineType], remedy: str) -> None:
     """One item fits one machine of the queue."""
     item = queue.item
-    if any(m.fits(item.cpus, item.memory_mib, item.gpus) for m in selected):
+    if any(capacity.slots(cloud, machine, item) for machine in selected):
         return
-    most = (max(m.cpus for m in selected), max(m.usable_memory_mib for m in selected), max(m.gpus for m in selected))
+    memory = max(capacity.usable_memory_mib(cloud, machine) for machine in selected)
+    most = (max(m.cpus for m in selected), memory, max(m.gpus for m in selected))
     raise ConfigError(
         key_path([*path, "item"]),
         f"an item of {item.cpus} vCPUs, {item.memory_mib} MiB and {item.gpus} GPUs",

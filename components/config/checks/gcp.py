@@ -27,6 +27,7 @@ from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.queue_models import Queue
 from components.config.types import GCP_KEY, GCP_PRINCIPAL
+from tidemill.capacity import most_machines
 
 LONGEST_QUEUE = 40
 """Team, environment and queue with their hyphens: what is left of Compute Engine's 63 for a suffix and auto-naming.
@@ -235,7 +236,7 @@ def _machines(path: Path, queue: Queue) -> None:
         known = machines.families("gcp")
         sizes = "; ".join(f"{family}: {_sizes(known[family])}" for family in wanted.families)
         raise ConfigError(key_path(here), str(cpus.max), f"a size of the families ({sizes})", "Take one of the sizes")
-    check_fit(path, queue, selected, "raise machines.cpus")
+    check_fit(path, queue, "gcp", selected, "raise machines.cpus")
 
 
 def _accelerators(path: Path, queue: Queue) -> None:
@@ -268,20 +269,20 @@ def _ladder(path: Path, queue: Queue) -> None:
 
 def _counts(path: Path, queue: Queue) -> None:
     size = queue.machines.size
+    counts = [most_machines("gcp", rung.max_cpus, size) for rung in queue.capacity]
     for index, rung in enumerate(queue.capacity):
-        if rung.max_cpus // size > MOST_MACHINES:
+        if counts[index] > MOST_MACHINES:
             raise ConfigError(
                 key_path([*path, "capacity", index, "max_cpus"]),
                 str(rung.max_cpus),
                 f"{MOST_MACHINES * size} or less, {MOST_MACHINES} machines of {size} vCPUs are the most of a group",
                 "Lower max_cpus, raise machines.cpus, or make a second queue",
             )
-    most = queue.capacity[0].max_cpus // size
-    if queue.gcp.min_machines > most:
+    if queue.gcp.min_machines > counts[0]:
         raise ConfigError(
             key_path([*path, "gcp", "min_machines"]),
             str(queue.gcp.min_machines),
-            f"{most} or less, the first rung's max_cpus ({queue.capacity[0].max_cpus}) by machines of {size} vCPUs",
+            f"{counts[0]} or less, as machines of {size} vCPUs fit into the first rung's {queue.capacity[0].max_cpus}",
             "Lower min_machines or raise max_cpus",
         )
 

@@ -1,9 +1,12 @@
-"""Caps on what a stack may start: vCPUs, and USD an hour by the dated price table of the package."""
+"""Caps on what a stack may start: vCPUs, and USD per hour by the dated price table of the package."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidemill.capacity import UsdRange
 
 CPUS = {
     "maxCpus": {
@@ -19,12 +22,14 @@ USD = {
         "type": "number",
         "exclusiveMinimum": 0,
         "default": 1_000,
-        "description": "USD an hour that all machines of the stack together may cost, at the dearest of their types.",
+        "description": "USD per hour that all machines of the stack together may cost, of their most expensive type.",
     }
 }
 """The parameter of the rules on money."""
 # Families whose sizes mean something else are left out: they are unknown, not wrong.
-_EC2_SIZE = re.compile(r"(?!hpc|u-|mac|c1\.|c4\.|d2\.|m2\.)[a-z0-9-]+\.(?:(?P<large>large)|(?P<times>\d*)xlarge)")
+_EC2_SIZE = re.compile(
+    r"(?!hpc|u-|mac|c1\.|c4\.|d2\.|m2\.)[a-z0-9-]+\.(?:(?P<small>medium)|(?P<large>large)|(?P<times>\d*)xlarge)"
+)
 _GCE_SIZE = re.compile(r"[a-z0-9]+-(?:standard|highcpu|highmem|megamem|ultramem|hypermem|custom)-(?P<cpus>\d+)\b.*")
 
 
@@ -40,6 +45,8 @@ class Fleet:
     cpus: int
     types: tuple[str, ...]
     spot: bool
+    machines: int | None = None
+    """How many, whatever their type; None where `cpus` limits them."""
     gpus: int = 0
     """GPUs that are attached to each machine, where they are not part of its type."""
 
@@ -52,7 +59,9 @@ def ec2_cpus(machine: str) -> int | None:
     found = _EC2_SIZE.fullmatch(machine)
     if not found:
         return None
-    return 2 if found["large"] else 4 * int(found["times"] or 1)
+    if found["small"] or found["large"]:
+        return 2 if found["large"] or machine.startswith("t") else 1
+    return 4 * int(found["times"] or 1)
 
 
 def gce_cpus(machine: str) -> int | None:
@@ -78,35 +87,37 @@ def over_cpus(fleets: list[Fleet], most: int) -> Iterator[tuple[str, str]]:
         )
 
 
-def cpu_prices(cloud: str, region: str | None, fleet: Fleet) -> dict[str, float | None]:
-    """The most that a vCPU of each type of a fleet costs in USD an hour; None is unknown.
-
-    A Spot machine never costs more than its On-Demand price, which stands in where no Spot price is known.
-    """
+def hourly(cloud: str, region: str | None, fleet: Fleet) -> "UsdRange":
+    """What the machines of a fleet cost per hour when all of them run."""
     # Only a pack that meets a fleet needs the table.
     from tidemill import prices  # noqa: PLC0415
+    from tidemill.capacity import fleet_usd, most_machines  # noqa: PLC0415
 
-    cpus = ec2_cpus if cloud == "aws" else gce_cpus
-    found: dict[str, float | None] = {}
-    for kind in fleet.types:
-        price, size = prices.machine(cloud, region, kind, gpus=fleet.gpus) if region else None, cpus(kind)
-        usd = (price.spot.high if fleet.spot and price.spot else price.on_demand) if price else None
-        found[kind] = usd / size if usd is not None and size else None
-    return found
+    size_of = ec2_cpus if cloud == "aws" else gce_cpus
+    sizes = {kind: size_of(kind) for kind in fleet.types}
+    counts = {kind: most_machines(cloud, fleet.cpus, size) if size else 0 for kind, size in sizes.items()}
+    if fleet.machines is not None:
+        counts = dict.fromkeys(counts, fleet.machines)
+
+    def price(kind: str) -> prices.MachinePrice | None:
+        counted = fleet.machines is not None or sizes[kind]
+        return prices.machine(cloud, region, kind, gpus=fleet.gpus) if region and counted else None
+
+    return fleet_usd(counts, "spot" if fleet.spot else "on_demand", price)
 
 
 def over_usd(cloud: str, region: str | None, fleets: Iterable[Fleet], most: float) -> Iterator[tuple[str, str]]:
-    """Yield that the fleets of a stack may cost too much an hour together, at the dearest of them.
+    """Yield that the fleets of a stack together may cost too much per hour, at the most expensive of them.
 
     Types without a known price count as nothing here; the rules on known prices name them.
     """
-    dearest = {fleet.urn: _dearest(cloud, region, fleet) for fleet in fleets}
-    total = sum(dearest.values())
+    highest = {fleet.urn: hourly(cloud, region, fleet).high or 0.0 for fleet in fleets}
+    total = sum(highest.values())
     if total > most:
-        urn = max(dearest, key=lambda key: dearest[key])
+        urn = max(highest, key=lambda key: highest[key])
         yield (
             (
-                f"the stack's machines may cost ${total:,.2f} an hour together, this fleet's ${dearest[urn]:,.2f}; "
+                f"the stack's machines may cost ${total:,.2f} per hour together, this fleet's ${highest[urn]:,.2f}; "
                 f"maxUsdPerHour is {most:g}. Lower max_cpus of the queues' capacity or take cheaper machines, or have "
                 "the policy pack's config raised."
             ),
@@ -114,21 +125,16 @@ def over_usd(cloud: str, region: str | None, fleets: Iterable[Fleet], most: floa
         )
 
 
-def _dearest(cloud: str, region: str | None, fleet: Fleet) -> float:
-    return fleet.cpus * max((usd for usd in cpu_prices(cloud, region, fleet).values() if usd), default=0.0)
-
-
 def unpriced(cloud: str, region: str | None, fleets: Sequence[Fleet]) -> Iterator[tuple[str, str]]:
     """Yield which types of a stack's fleets have no known price, once, so that no cap on money holds for them."""
-    prices = [cpu_prices(cloud, region, fleet) for fleet in fleets]
-    unknown = sorted({kind for found in prices for kind, usd in found.items() if usd is None})
+    unknown = sorted({kind for fleet in fleets for kind in hourly(cloud, region, fleet).unknown})
     if unknown:
         place = region or "a region that the stack does not name"
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         yield (
             (
-                f"no price of a vCPU is known in {place} for {', '.join(unknown[:_NAMED])}{more}: the cap on money "
-                "an hour does not count them. Refresh the table: python -m ops prices refresh."
+                f"no price is known in {place} for {', '.join(unknown[:_NAMED])}{more}: the cap on money "
+                "per hour does not count them. Refresh the table: python -m ops prices refresh."
             ),
             min(fleet.urn for fleet in fleets),
         )

@@ -62,7 +62,7 @@ def fleets(resources: Sequence[PolicyResource]) -> Iterator[Fleet]:
         sizes = [size for size in map(gce_cpus, types) if size]
         if sizes:
             spot = bool(template and is_spot(template))
-            yield Fleet(autoscaler.urn, most * max(sizes), types, spot, _attached(template))
+            yield Fleet(autoscaler.urn, most * max(sizes), types, spot, most, _attached(template))
 
 
 def _attached(template: PolicyResource | None) -> int:

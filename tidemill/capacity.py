@@ -1,0 +1,145 @@
+"""The one arithmetic of capacity: what a machine holds, how many machines a rung may start, what they cost per hour.
+
+The stack's checks and resources, the client, the worker, the policy pack and reviews all ask here, so that none of them
+accepts what another refuses. Everything is pure: sizes and prices in, numbers out. Memory is in MiB, money in USD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tidemill.prices import MachinePrice
+
+WORKER_MIB = 96
+"""Memory of the worker itself. On AWS it is part of what a container asks for; on GCP the machine keeps it back."""
+_CPU_TOLERANCE = 0.01
+"""Tenths of a CPU have no exact number, and whoever sets a quota of a container rounds it."""
+
+
+KEPT_BACK = {
+    # The ECS agent registers what the kernel calls total, less 32 MiB. AWS advises to leave 5 % to the agent and the
+    # system; 256 MiB more, because a kernel's fixed part weighs most on small machines.
+    # Source: https://docs.aws.amazon.com/batch/latest/userguide/ecs-reserved-memory.html
+    "aws": (5, 256),
+    # The kernel describes each page of 4 KiB in 64 bytes, 1.6 %; Container-Optimized OS and the worker take the rest.
+    # Source: https://docs.kernel.org/mm/vmemmap_dedup.html
+    "gcp": (2, 254 + WORKER_MIB),
+    # Its owner runs other programs too.
+    "local": (10, 0),
+}
+"""Memory of a machine that no item gets, by cloud: a percentage, and MiB on top. Rather too much than too little: an
+item that fits here must find a machine there (docs/cloud-facts.md, ADR 38)."""
+
+
+class Amounts(Protocol):
+    """CPUs, memory and GPUs: of a machine type, or those that an item needs."""
+
+    @property
+    def cpus(self) -> float:
+        """Those of a machine are vCPUs, in whole numbers."""
+        ...
+
+    @property
+    def memory_mib(self) -> int:
+        """Of a machine: as its cloud states it."""
+        ...
+
+    @property
+    def gpus(self) -> int:
+        """Whole ones."""
+        ...
+
+
+def usable_memory_mib(cloud: str, machine: Amounts) -> int:
+    """Memory of a machine that items can have, in MiB; 0 where none is left."""
+    percent, mib = KEPT_BACK[cloud]
+    return max(0, machine.memory_mib * (100 - percent) // 100 - mib)
+
+
+def slots(cloud: str, machine: Amounts, item: Amounts, container: int = 1) -> int:
+    """How many items run side by side on an empty machine; 0 where none fits.
+
+    Args:
+        cloud: `aws`, `gcp` or `local`.
+        machine: Its type.
+        item: What one item needs.
+        container: AWS: items that share a container; a machine takes whole containers only.
+    """
+    return fitting(machine.cpus, usable_memory_mib(cloud, machine), machine.gpus, item, container)
+
+
+def fitting(cpus: float, memory_mib: float, gpus: int, item: Amounts, container: int = 1) -> int:
+    """How many items fit into so many CPUs, GPUs and MiB of usable memory."""
+    fits = [(cpus + _CPU_TOLERANCE) / item.cpus, memory_mib / item.memory_mib]
+    if item.gpus:
+        fits.append(gpus / item.gpus)
+    return max(0, int(min(fits)) // container * container)
+
+
+def most_machines(cloud: str, max_cpus: int, cpus: int) -> int:
+    """How many machines of one size a rung may start.
+
+    Batch starts machines while it is below `maxvCpus`, so the last one may exceed it. A group on GCP is given a number
+    of machines, and no more vCPUs than `max_cpus` as long as one machine has no more.
+    Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html
+
+    Args:
+        cloud: `aws`, `gcp` or `local`.
+        max_cpus: vCPUs that the rung may reach.
+        cpus: vCPUs of a machine.
+    """
+    if cloud == "local":
+        return 1
+    return -(-max_cpus // cpus) if cloud == "aws" else max(1, max_cpus // cpus)
+
+
+@dataclass(frozen=True)
+class UsdRange:
+    """What machines cost per hour, from their cheapest type to their most expensive one.
+
+    Attributes:
+        low: With all of them of the cheapest type; None where no price is known.
+        high: With all of them of the most expensive type.
+        unknown: Types whose price is unknown; low and high leave them out.
+    """
+
+    low: float | None
+    high: float | None
+    unknown: tuple[str, ...]
+
+
+def machine_usd(price: MachinePrice | None, market: str | None) -> tuple[float, float] | None:
+    """What a machine costs per hour, low and high; None where that is unknown.
+
+    A Spot machine without a known Spot price counts as an On-Demand one, whose price it never exceeds.
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/how-spot-instances-work.html
+
+    Args:
+        price: Of its type.
+        market: `spot` or `on_demand`; with any other the price is unknown.
+    """
+    if price is None or market not in ("spot", "on_demand"):
+        return None
+    if market == "spot" and price.spot is not None:
+        return price.spot.low, price.spot.high
+    return None if price.on_demand is None else (price.on_demand, price.on_demand)
+
+
+def fleet_usd(counts: Mapping[str, int], market: str | None, price: Callable[[str], MachinePrice | None]) -> UsdRange:
+    """What a fleet costs per hour when all its machines run and are of one type.
+
+    Args:
+        counts: How many there are of a type when all are of that type.
+        market: `spot` or `on_demand`.
+        price: Of a type; None where it is unknown.
+    """
+    usd = {kind: machine_usd(price(kind), market) for kind in counts}
+    known = [(counts[kind] * each[0], counts[kind] * each[1]) for kind, each in usd.items() if each]
+    return UsdRange(
+        min((low for low, _ in known), default=None),
+        max((high for _, high in known), default=None),
+        tuple(kind for kind, each in usd.items() if each is None),
+    )
