@@ -51,7 +51,7 @@ def rendered(view, width=100):
     return out.getvalue()
 
 
-def test_the_view_shows_bar_count_speed_rest_failures_reclaims_and_workers(monkeypatch):
+def test_the_view_shows_bar_count_speed_rest_failures_reclaims_and_chunks(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(live.time, "monotonic", clock)
     view = live.View("tiles-0a1b2c3d")
@@ -63,7 +63,7 @@ def test_the_view_shows_bar_count_speed_rest_failures_reclaims_and_workers(monke
     bar, figures = rendered(view).splitlines()
     assert bar.startswith("tiles-0a1b2c3d  ━━━")
     assert bar.rstrip().endswith("105/500 items  21 %  0:20")
-    assert figures.strip() == "5 failed, 2 reclaims, 8 workers, 30 chunks waiting, 5.25 items/s, 75 s left"
+    assert figures.strip() == "5 failed, 2 reclaims, 8 chunks running, 30 waiting, 5.25 items/s, 75 s left"
 
 
 def test_the_view_fits_a_narrow_terminal():
@@ -90,8 +90,8 @@ def test_lines_say_a_new_state_at_once_and_figures_now_and_then(capsys):
     lines(status(30, 1, running=1))
     lines(status(499, 1, state="finished"))
     assert capsys.readouterr().err.splitlines() == [
-        "tiles: 10/500 items, 4 workers",
-        "tiles: 31/500 items, 1 failed, 1 worker, 1.5 items/s, 5 min left",
+        "tiles: 10/500 items, 4 chunks running",
+        "tiles: 31/500 items, 1 failed, 1 chunk running, 1.5 items/s, 5 min left",
         "tiles: 500/500 items, 1 failed",
     ]
 
@@ -112,7 +112,7 @@ def test_a_retry_is_counted_by_itself_and_its_old_failures_are_not(monkeypatch, 
             assert "3/5 items again  60 %" in rendered(view)
     assert capsys.readouterr().err.splitlines() == [
         "tiles: 0/5 items again, running",
-        "tiles: 3/5 items again, 1 failed, 2 workers, 0.3 items/s, 6.7 s left",
+        "tiles: 3/5 items again, 1 failed, 2 chunks running, 0.3 items/s, 6.7 s left",
         "tiles: 500/500 items, 1 failed",
     ]
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.unit.client_fakes import pipeline, uris
+from tests.unit.client_fakes import outcome, pipeline, uris
 from tidemill.backends import LogLine, QueueState
 from tidemill.client import deliveries, rounds
 from tidemill.errors import CallerError, CloudError
@@ -39,6 +39,20 @@ def test_counts_come_from_the_store_and_states_from_the_queue():
     assert (status.state, status.succeeded, status.failed, status.remaining) == ("running", 5, 1, 4)
     assert (status.chunks.done, status.chunks.running) == (2, 2)
     assert status.exit_code == 1
+
+
+def test_items_of_running_chunks_are_counted_where_that_is_asked_for():
+    """A chunk that is done counts by its record alone, and an item that two attempts have finished counts once."""
+    target, backend, job = submitted()
+    backend.arrays[0].children[2:] = ["running", "running"]
+    backend.run(target, job.id, fail_items=[1])
+    ledger = Ledger(target.store, job.id)
+    for chunk, attempt, items in ((0, "a", (1, 2)), (2, "a", (6, 7)), (2, "b", (7, 8))):
+        ledger.write_progress(0, chunk, attempt, 0, [outcome(n, f"s3://raw/{n}.jpg", failed=n == 7) for n in items])
+    for _ in range(2):
+        assert job.status().progress == (6, 10)
+        status = job.status(running=True)
+        assert (status.succeeded, status.failed, status.remaining, status.progress) == (7, 2, 1, (9, 10))
 
 
 def test_a_finished_job_stays_finished_when_the_queue_has_forgotten_it(grown_up):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tidemill.client import Status
 
 WINDOW_SECONDS = 120.0
-"""The speed is that of the last two minutes: chunks are committed whole, so a shorter look jumps."""
+"""The speed is that of the last two minutes: workers report progress once a minute, so a shorter window jumps."""
 LINE_SECONDS = 10.0
 """Where there is no terminal, figures are printed at most this often; a new state of the job is printed at once."""
 
@@ -153,8 +153,9 @@ def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
     words += [(counted(status.reclaims, "reclaim"), "yellow")] if status.reclaims and not status.run_command else []
     words += [(f"{len(chunks.lost)} lost", "yellow")] if chunks.lost and not status.run_command else []
     if not status.ended:
-        words += [(counted(chunks.running, "worker"), "")] if chunks.running else []
-        words += [(f"{counted(chunks.waiting, 'chunk')} waiting", "")] if chunks.waiting else []
+        words += [(f"{counted(chunks.running, 'chunk')} running", "")] if chunks.running else []
+        waiting = str(chunks.waiting) if chunks.running else counted(chunks.waiting, "chunk")
+        words += [(f"{waiting} waiting", "")] if chunks.waiting else []
         rate, left = speed.items_a_second, speed.seconds_left
         words += [(f"{rate:.3g} items/s", "")] if rate else []
         words += [(f"{seconds(left)} left", "")] if left else []
@@ -166,7 +167,7 @@ def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
 
 
 def counted(number: int, word: str) -> str:
-    """`1 worker`, `8 workers`."""
+    """`1 reclaim`, `8 reclaims`."""
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,7 +20,6 @@ from tidemill.errors import CallerError
 if TYPE_CHECKING:
     from tidemill.backends.local import Desk, Origin
     from tidemill.client import Job, Pipeline, Status
-    from tidemill.ledger import Ledger
     from tidemill.worker.capacity import Capacity
     from tidemill.worker.local import Keeper
 
@@ -160,6 +157,7 @@ def run(
     """Work on a job until it ends, or Ctrl-C stops it; returns its last status, and whether it was stopped."""
     from tidemill.backends.local import Desk
     from tidemill.cli.live import following
+    from tidemill.client.running import RunningItems
     from tidemill.ledger import Ledger
     from tidemill.worker.local import Run, deaths_of, forgive, open_chunks
 
@@ -188,48 +186,18 @@ def run(
         )
         keeper.start(plan, lock.fileno())
         with following(job.id) as on_status:
-            interrupted = watch(keeper, job, ended_too := ended_so_far(ledger), on_status)
+            interrupted = watch(keeper, job, on_status)
         tell(keeper)
         # Its last process holds the lock, by which a job that runs is told from one that does not.
         keeper.close()
     status = job.status()
     if interrupted and status.remaining:
-        ended, items = ended_too(status).progress
+        ended, items = RunningItems(ledger).added(status, ledger.snapshot().waiting).progress
         click.echo(f"{ended} of {items} items are done and kept.", err=True)
     return status, interrupted
 
 
-def ended_so_far(ledger: Ledger) -> Callable[[Status], Status]:
-    """Adds to a status what has ended in chunks that are not done, from their progress: with few chunks nothing would
-    seem to happen for long. An object of progress is read once."""
-    from tidemill.ledger import names
-
-    store, outcomes = ledger.store, dict[str, list[tuple[int, bool]]]()
-
-    def add(status: Status) -> Status:
-        if status.again or not status.remaining:
-            return status
-        number = status.rounds - 1
-        done = ledger.done_chunks(number)
-        found: dict[int, bool] = {}
-        for name in store.list(names.of_round(ledger.job, number, "progress")):
-            if int(name.split("/")[-2]) not in done:
-                if name not in outcomes:
-                    lines = map(json.loads, (store.find(name) or b"").splitlines())
-                    outcomes[name] = [(line["index"], line["status"] == "failed") for line in lines]
-                found |= outcomes[name]
-        ended, failed = min(len(found), status.remaining), sum(found.values())
-        return replace(
-            status,
-            succeeded=status.succeeded + ended - failed,
-            failed=status.failed + failed,
-            remaining=status.remaining - ended,
-        )
-
-    return add
-
-
-def watch(keeper: Keeper, job: Job, ended_too: Callable[[Status], Status], on_status: Callable[[Status], None]) -> bool:
+def watch(keeper: Keeper, job: Job, on_status: Callable[[Status], None]) -> bool:
     """Show how it goes until the keeper says that it is over. Ctrl-C drains; twice, ends it at once.
 
     Returns:
@@ -238,7 +206,7 @@ def watch(keeper: Keeper, job: Job, ended_too: Callable[[Status], Status], on_st
     try:
         while not keeper.wait(LOOK_SECONDS):
             tell(keeper)
-            on_status(ended_too(job.status()))
+            on_status(job.status(running=True))
         return False
     except KeyboardInterrupt:
         click.echo("stopping: what is finished is kept, and the same command continues the job.", err=True)

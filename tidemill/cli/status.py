@@ -14,7 +14,7 @@ from tidemill.cli.show import show_facts, show_json, shown_place
 def command(job: str, pipeline: str | None, as_json: bool) -> int:
     """Show a job's progress. Exits with 1 when items have failed."""
     handle = load_job(pipeline, job)
-    status = handle.status()
+    status = handle.status(running=True)
     if as_json:
         show_json(status.to_json())
     else:

@@ -18,6 +18,7 @@ from tidemill.client.journal import newest_specs
 from tidemill.client.limit import spent_of
 from tidemill.client.lines import Wanted, follow_lines
 from tidemill.client.rounds import Sent, resume, retry, retry_dead, send_again
+from tidemill.client.running import RunningItems
 from tidemill.client.status import Chunks, State, Status, Summary, items_a_second, summarise
 from tidemill.code import pack, upload
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreMissingError
@@ -59,6 +60,7 @@ class Job:
         """Arrays that this submit handed to the cloud."""
         self._pipeline = pipeline
         self._ledger = Ledger(pipeline.store, job, spec.manifest)
+        self._running = RunningItems(self._ledger)
 
     @classmethod
     def find(cls, pipeline: Pipeline, job: str) -> Job:
@@ -125,12 +127,14 @@ class Job:
         """
         return self._ledger.counts()
 
-    def status(self, consumption: bool = True) -> Status:
+    def status(self, consumption: bool = True, *, running: bool = False) -> Status:
         """What became of the items so far, from names in the store and the queue's own figures.
 
         Args:
             consumption: Whether to read a few records for what items take of CPUs and memory, and what machines have
                 reported.
+            running: Whether to count items that have ended in running chunks, too: workers write them down once a
+                minute. Otherwise a chunk's items count when it is done.
 
         Raises:
             CloudError: The store or the queue cannot be asked.
@@ -155,7 +159,8 @@ class Job:
             state = "cancelled"
         elif not deliveries.outstanding and deliveries.lost:
             state = "lost"
-        return self._status(snapshot, deliveries, state, taken, fleet=consumption)
+        status = self._status(snapshot, deliveries, state, taken, fleet=consumption)
+        return self._running.added(status, snapshot.waiting) if running and not status.ended else status
 
     def _known(self) -> list[ArrayState]:
         """What the queue still knows of the job's arrays."""
@@ -261,7 +266,7 @@ class Job:
             repair: Enqueue lost deliveries again. Otherwise the job ends as `lost` when only they are left.
             poll_seconds: Seconds between looks at first, up to 15 while nothing changes. By default 2, and more for a
                 job of many chunks, because each look is a listing that costs money.
-            on_status: Called with every status.
+            on_status: Called with every status, which counts items of running chunks.
             say: Told, in words, what was repaired.
 
         Returns:
@@ -299,7 +304,7 @@ class Job:
         """A status, through outages of the network that pass."""
         for outage in range(1, OUTAGES + 1):
             try:
-                return self.status(consumption=False)
+                return self.status(consumption=False, running=True)
             except StoreDeniedError:
                 raise
             except CloudError as error:
