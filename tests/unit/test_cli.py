@@ -157,7 +157,7 @@ def test_wait_ends_with_a_table(stack, capsys):
     assert (facts["state"], facts["succeeded"]) == ("failed", "2")
     assert facts["outputs"].endswith(f"/store/out/{job} (2 of 3 items)")
     assert facts["attempts"] == "5"
-    assert facts["CPU time"] == "0.8 s"
+    assert facts["CPU time"] == "0.75 s"
     assert facts["peak memory"] == "102 MiB"
     assert facts["failures"] == f"tidemill failures {job}; `tidemill retry {job} --failed` runs them again"
     assert [line.split() for line in failures.splitlines()] == [

@@ -91,7 +91,7 @@ def test_lines_say_a_new_state_at_once_and_figures_now_and_then(capsys):
     lines(status(499, 1, state="finished"))
     assert capsys.readouterr().err.splitlines() == [
         "tiles: 10/500 items, 4 chunks running",
-        "tiles: 31/500 items, 1 failed, 1 chunk running, 1.5 items/s, 5 min left",
+        "tiles: 31/500 items, 1 failed, 1 chunk running, 1.5 items/s, 5.2 min left",
         "tiles: 500/500 items, 1 failed",
     ]
 

@@ -153,7 +153,7 @@ def test_learnt_from_an_earlier_job(stack, capsys):
 def test_a_table_for_people(stack, capsys):
     assert run(["estimate", "--queue", "cpu", "--count", "250000", "--item-time", "7.2m"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["items", "250,000", "of", "432", "s,", "1", "CPU", "each"]
+    assert lines[0].split() == ["items", "250,000", "of", "7.2", "min,", "1", "CPU", "each"]
     assert lines[1].split() == ["core", "hours", "30,000"]
     assert lines[5].split() == ["spot", "yes", "600.00", "1200.00", "none"]
     assert lines[-1].startswith("Prices as of 2025-12-31")

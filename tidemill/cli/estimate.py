@@ -10,7 +10,8 @@ import click
 
 from tidemill.cli.kinds import Duration, Size
 from tidemill.cli.options import common, load
-from tidemill.cli.show import seconds, show_facts, show_json, show_table
+from tidemill.cli.show import show_facts, show_json, show_table
+from tidemill.figures import duration
 
 if TYPE_CHECKING:
     from tidemill.client.estimate import JobEstimate
@@ -91,11 +92,11 @@ def _show(found: JobEstimate) -> None:
     learnt = f", as in {found.learnt_from}" if found.learnt_from else ""
     show_facts(
         {
-            "items": f"{found.items:,} of {found.item_seconds:g} s{learnt}, {found.cpus:g} CPU each",
+            "items": f"{found.items:,} of {duration(found.item_seconds)}{learnt}, {found.cpus:g} CPU each",
             "core hours": f"{found.core_hours:,.0f}" if found.core_hours >= 10 else f"{found.core_hours:.2f}",
             "at once": _span(f"{found.at_once_low:,}", f"{found.at_once_high:,}")
             + f" in queue {found.queue}, when full",
-            "wall time": _span(seconds(found.hours_low * 3600), seconds(found.hours_high * 3600)),
+            "wall time": _span(duration(found.hours_low * 3600), duration(found.hours_high * 3600)),
         }
     )
     rows = [_row(found, "spot", found.spot), _row(found, "on_demand", found.on_demand)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidemill.cli.show import seconds
+from tidemill.figures import duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -158,7 +158,7 @@ def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
         words += [(f"{waiting} waiting", "")] if chunks.waiting else []
         rate, left = speed.items_a_second, speed.seconds_left
         words += [(f"{rate:.3g} items/s", "")] if rate else []
-        words += [(f"{seconds(left)} left", "")] if left else []
+        words += [(f"{duration(left)} left", "")] if left else []
     if status.spent and not status.ended:
         words.append((status.spent.words(), ""))
     if status.note and status.state in ("waiting", "lost"):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tidemill.cli.options import common, job_argument, load_job
-from tidemill.cli.show import mebibytes, seconds, show_table
+from tidemill.cli.show import mebibytes, show_table
+from tidemill.figures import duration
 
 if TYPE_CHECKING:
     from tidemill.ledger import Outcome
@@ -67,8 +68,8 @@ def row(outcome: Outcome) -> tuple[object, ...]:
         outcome.index,
         outcome.status,
         outcome.attempts,
-        seconds(outcome.wall_seconds),
-        seconds(outcome.cpu_seconds),
+        duration(outcome.wall_seconds),
+        duration(outcome.cpu_seconds),
         mebibytes(outcome.peak_memory_mib),
         outcome.uri,
         said or "",

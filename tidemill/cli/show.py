@@ -48,17 +48,6 @@ def color() -> bool:
     return not os.environ.get("NO_COLOR")
 
 
-def seconds(value: float) -> str:
-    """`0.4 s`, `73 s`, `12 min`, `3.2 h`."""
-    if value < 10:
-        return f"{value:.1f} s"
-    if value < 120:
-        return f"{value:.0f} s"
-    if value < 7200:
-        return f"{value / 60:.0f} min"
-    return f"{value / 3600:.1f} h"
-
-
 def mebibytes(value: float) -> str:
     """`512 MiB`, `2.5 GiB`."""
     return f"{value:.0f} MiB" if value < 10240 else f"{value / 1024:.1f} GiB"

@@ -9,7 +9,8 @@ import click
 from tidemill.cli.kinds import Duration
 from tidemill.cli.live import following
 from tidemill.cli.options import common, job_argument, load_job
-from tidemill.cli.show import mebibytes, seconds, show_facts, show_json, shown_place
+from tidemill.cli.show import mebibytes, show_facts, show_json, shown_place
+from tidemill.figures import duration
 
 if TYPE_CHECKING:
     from tidemill.client import Status, Summary
@@ -69,8 +70,8 @@ def facts(status: Status, summary: Summary, output: str, where: str = "") -> dic
     table |= {
         "attempts": summary.attempts,
         **({} if status.run_command else {"reclaims": summary.reclaims}),
-        "CPU time": seconds(summary.cpu_seconds),
-        "wall time": seconds(summary.wall_seconds),
+        "CPU time": duration(summary.cpu_seconds),
+        "wall time": duration(summary.wall_seconds),
         "peak memory": mebibytes(summary.peak_memory_mib),
     }
     if status.spent:

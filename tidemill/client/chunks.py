@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, pairwise, repeat
 
 from tidemill.errors import CallerError
+from tidemill.figures import duration
 from tidemill.job import MAX_CHUNKS
 from tidemill.ledger.rounds import RoundArray, array_name
 
@@ -80,7 +81,11 @@ def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked:
     size = choose_chunk_size(items, fleet_slots, item_seconds, asked)
     if asked is not None:
         return Plan(items, size)
-    seconds = f"{item_seconds:g} s per item" if item_seconds else f"{ITEM_SECONDS} s per item (set --item-seconds)"
+    seconds = (
+        f"{duration(item_seconds)} per item"
+        if item_seconds
+        else f"{duration(ITEM_SECONDS)} per item (set --item-seconds)"
+    )
     plan = Plan(items, size, (), f"assuming {seconds}")
     learning = Plan(items, size, (max(1, size // SMALLER),) * LEARNING_CHUNKS, plan.why)
     worth_it = item_seconds is None and size >= SMALLER and plan.chunks >= 2 * LEARNING_CHUNKS

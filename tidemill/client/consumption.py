@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tidemill.descriptor import Resources
+from tidemill.figures import duration
 from tidemill.ledger import Ledger, Outcome, Snapshot
 
 SAMPLED_CHUNKS = 8
@@ -69,13 +70,14 @@ class Consumption:
 
     def facts(self) -> dict[str, object]:
         """One fact a line, for people."""
+        time, sampled = self.seconds, f"{self.items} item{'' if self.items == 1 else 's'} sampled"
         table: dict[str, object] = {
-            "seconds": f"{_words(self.seconds)} an item ({self.items} items looked at)",
+            "item time": f"p50 {duration(time.p50)}, p95 {duration(time.p95)}, max {duration(time.max)} ({sampled})",
             **({"CPUs": f"{_words(self.cpus)} of {self.asked_cpus:g}"} if self.long else {}),
             "memory": f"{_words(self.memory_mib)} of {self.asked_memory_mib} MiB",
         }
         if self.gpu_percent:
-            table["GPUs"] = f"{_words(self.gpu_percent)} % busy ({self.asked_gpus} an item)"
+            table["GPUs"] = f"{_words(self.gpu_percent)} % busy ({self.asked_gpus} per item)"
         if self.gpu_memory_mib:
             table["GPU memory"] = f"{_words(self.gpu_memory_mib)} MiB"
         return table

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from tidemill.client.consumption import Consumption
 from tidemill.client.limit import Spent
+from tidemill.figures import duration
 from tidemill.job import JobSpec
 from tidemill.ledger import Again, Ledger, Snapshot
 from tidemill.manifest import ManifestIndex
@@ -127,8 +128,8 @@ class Status:
         if self.spent:
             table["cost"] = self.spent.words()
         if self.items_a_second:
-            left = f", about {_duration(self.seconds_left)} left" if self.seconds_left else ""
-            table["speed"] = f"{self.items_a_second:.3g} items a second{left}"
+            left = f", about {duration(self.seconds_left)} left" if self.seconds_left else ""
+            table["speed"] = f"{self.items_a_second:.3g} items/s{left}"
         if self.consumption:
             table |= self.consumption.facts()
         if self.suggestion:
@@ -175,12 +176,6 @@ def items_a_second(snapshot: Snapshot, index: ManifestIndex) -> float | None:
     since = now - SPEED_SECONDS if first == 0 else (recent[0][0] if recent else now)
     items = sum(size for _, size in recent[first:])
     return items / max(now - since, 0.001) if items else None
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 @dataclass(frozen=True)
