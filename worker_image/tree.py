@@ -28,7 +28,7 @@ _IMPORTED = ("certifi", "obstore", "pydantic", "zstandard")
 WHEELS = {"aws": _IMPORTED, "gcp": _IMPORTED}
 """By cloud: what a worker imports. What these need comes with them. Either cloud's worker asks its APIs by itself, so
 that the trees are the same to the last byte."""
-NOT_OURS = ("backends", "cli", "client", "money.py", "prices")
+NOT_OURS = ("backends", "cli", "client", "figures.py", "money.py", "prices")
 """Parts of `tidemill` that a worker never imports. New prices therefore make no new image."""
 NO_STDLIB = (
     "__pycache__", "_pydecimal.py", "config-*", "dbm", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages",
