@@ -81,10 +81,8 @@ def _misnamed(path: Path, config: StackConfig) -> str | None:
     stack = path.stem.removeprefix("Pulumi.")
     if stack == config.team or stack.startswith(f"{config.team}-"):
         return None
-    return (
-        f'tidemill:team: "{config.team}" is refused. Allowed: the team that the file\'s name begins with. Rename the '
-        f"file to Pulumi.{config.team}-{config.environment}.yaml, or correct the team."
-    )
+    fix = f"Rename the file to Pulumi.{config.team}-{config.environment}.yaml, or correct the team"
+    return str(ConfigError("tidemill:team", f'"{config.team}"', "the team that the file's name begins with", fix))
 
 
 def _unknown_rule(config: StackConfig) -> str | None:
@@ -94,7 +92,7 @@ def _unknown_rule(config: StackConfig) -> str | None:
             guess = nearest(waiver.rule, rules)
             hint = f"Did you mean {guess}?" if guess else "Remove the waiver."
             key = f"tidemill:waivers[{index}].rule"
-            return f'{key}: "{waiver.rule}" is refused. Allowed: a rule of docs/policies.md. {hint}'
+            return str(ConfigError(key, f'"{waiver.rule}"', "a rule of docs/policies.md", hint))
     return None
 
 
@@ -135,10 +133,9 @@ def _crossing(path: Path, environments: set[str]) -> str | None:
     for key, name in named.items():
         for other in sorted(environments - {config.environment}):
             if f"-{other}-" in name:
-                return (
-                    f'tidemill:{key}: "{name.strip("-")}" is refused. Allowed: a name without -{other}-, an '
-                    f"environment of these stacks: the permissions of {other} are for names that contain it. Rename it."
-                )
+                why = f"an environment of these stacks: the permissions of {other} are for names that contain it"
+                shown = f'"{name.strip("-")}"'
+                return str(ConfigError(f"tidemill:{key}", shown, f"a name without -{other}-, {why}", "Rename it"))
     return None
 
 

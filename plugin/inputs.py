@@ -65,7 +65,7 @@ def _a(kind: type, value: Any, path: str) -> Any:
     """The value, when it is of a kind."""
     if not isinstance(value, kind):
         wanted = "an object" if kind is dict else "a list"
-        raise InputPropertyError(path, f"{shown(value)} is refused. Allowed: {wanted}.")
+        raise InputPropertyError(path, f"{shown(value)} is not allowed. Allowed: {wanted}.")
     return value
 
 

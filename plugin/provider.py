@@ -48,8 +48,11 @@ class TidemillProvider(Provider):
             return Package([component]).construct(name, resource_type, dict(inputs), options)
         except ComponentInitError as error:
             # What is wrong in a config is one line; what is wrong in the component keeps its traceback.
-            if isinstance(error.inner, (ConfigError, pulumi.RunError)):
-                key, _, reason = str(error.inner).partition(": ")
+            inner = error.inner
+            if isinstance(inner, ConfigError):
+                raise InputPropertyError(inner.what, str(inner).removeprefix(inner.what).lstrip(": ")) from None
+            if isinstance(inner, pulumi.RunError):
+                key, _, reason = str(inner).partition(": ")
                 raise InputPropertyError(key, reason) from None
             raise
 

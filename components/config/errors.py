@@ -1,4 +1,4 @@
-"""One error for a wrong stack config: which key, its value, what is allowed, what to do."""
+"""The error of a wrong stack config, and what pydantic finds as such an error."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+
+from tidemill.errors import CallerError
 
 _LONGEST_VALUE = 80
 
@@ -27,30 +29,38 @@ _TYPES = {
 }
 
 
-class ConfigError(ValueError):
+class ConfigError(CallerError):
     """A stack's config is wrong. ``str()`` is one line that a person can act on.
 
     Args:
-        key: path of the key as a stack file has it, ``tidemill:queues.cpu.capacity[0].max_cpus``.
-        value: what stands there, as shown; secrets are never shown.
-        allowed: what may stand there.
-        hint: what to do.
-        sentence: what is wrong with the key, where "VALUE is refused. Allowed: ..." does not say it.
+        what: Path of the key as a stack file has it, ``tidemill:queues.cpu.capacity[0].max_cpus``.
+        value: The key's value, as shown; secrets are never shown.
+        allowed: Which values are allowed.
+        fix: What to do.
+        sentence: What is wrong with the key, where "VALUE is not allowed. Allowed: ..." does not say it.
     """
 
-    def __init__(self, key: str, value: str, allowed: str, hint: str, *, sentence: str | None = None) -> None:
-        self.key = key
-        self.value = value
-        self.allowed = allowed
-        self.hint = hint
-        self.sentence = sentence or f": {value} is refused. Allowed: {allowed.rstrip('.')}"
-        end = "" if hint.endswith(("?", ".")) else "."
-        super().__init__(f"{key}{self.sentence}. {hint}{end}")
+    def __init__(self, what: str, value: str, allowed: str, fix: str, *, sentence: str | None = None) -> None:
+        self.sentence = sentence
+        problem = sentence or f": {value} is not allowed. Allowed: {allowed.rstrip('.')}"
+        end = "" if fix.endswith(("?", ".")) else "."
+        super().__init__(f"{what}{problem}.", f"{fix}{end}", what=what, value=value, allowed=allowed)
 
 
-def missing(key: str, hint: str) -> ConfigError:
-    """The error of a key that has no default and is not there."""
-    return ConfigError(key, "nothing", "a value", hint, sentence=" is missing; it is required")
+def missing(key: str, fix: str) -> ConfigError:
+    """The error of a required key that is missing."""
+    return ConfigError(key, "nothing", "a value", fix, sentence=" is missing; it is required")
+
+
+def unknown(key: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The error of a key that does not exist."""
+    names = list(known)
+    guess = nearest(name, names)
+    allowed = f"the keys {', '.join(names)}"
+    sentence, fix = " is not a known key", f"Did you mean {guess!r}?"
+    if not guess:
+        sentence, fix = f"{sentence}. Allowed: {allowed}", "Remove the key"
+    return ConfigError(key, repr(name), allowed, fix, sentence=sentence)
 
 
 def shown(value: Any) -> str:
@@ -101,11 +111,7 @@ def from_pydantic(error: ValidationError, model: type[BaseModel], at: Sequence[s
 def _unknown_key(path: Sequence[str | int], model: type[BaseModel], at: Sequence[str | int]) -> ConfigError:
     parent = _model_at(model, path[:-1])
     known = list(parent.model_fields) if parent else []
-    guess = nearest(str(path[-1]), known)
-    hint = f"Did you mean {guess!r}?" if guess else "Remove the key"
-    return ConfigError(
-        key_path([*at, *path]), f"the unknown key {str(path[-1])!r}", f"the keys {', '.join(known)}", hint
-    )
+    return unknown(key_path([*at, *path]), str(path[-1]), known)
 
 
 def _allowed(problem: Any) -> str:

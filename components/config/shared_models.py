@@ -74,5 +74,5 @@ def _check_cloud(config: SharedConfig) -> None:
 
 def _renamed(error: ConfigError) -> ConfigError:
     """The error with the key as the shared stack's file has it."""
-    key = error.key.replace("tidemill:", f"{PROJECT}:", 1)
-    return ConfigError(key, error.value, error.allowed, error.hint, sentence=error.sentence)
+    key = error.what.replace("tidemill:", f"{PROJECT}:", 1)
+    return ConfigError(key, error.value, error.allowed, error.fix, sentence=error.sentence)

@@ -7,6 +7,7 @@ from components.gcp.ci import GcpCi, GcpCiArgs
 from components.gcp.ci_permissions import reading, writing
 from localcloud.gcp.condition import compiled
 from tests.components.recording import Recorder, run
+from tests.fields import about
 
 POOL = "principal://iam.googleapis.com/t-pool-1a2b3c4/subject/"
 
@@ -101,5 +102,5 @@ def test_accounts_of_long_environments_keep_names_of_their_own():
 
 
 def test_a_wrong_setting_is_told():
-    with pytest.raises(ConfigError, match=r'tidemill:ci.repository: "example" is refused'):
+    with pytest.raises(ConfigError, check=about("tidemill:ci.repository", '"example"')):
         ci(repository="example")

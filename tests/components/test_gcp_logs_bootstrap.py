@@ -13,6 +13,7 @@ from components.gcp.logs import GcpLogs, GcpLogsArgs
 from components.gcp.member import Member
 from tests.components.recording import GCP_REGION, PROJECT, PROJECT_NUMBER, Recorder, run
 from tests.components.stacks import ROOT
+from tests.fields import about
 
 BUCKET = f"projects/{PROJECT}/locations/{GCP_REGION}/buckets/v-logs-1a2b3c4"
 LOG = f"projects/{PROJECT}/logs/tidemill-v-logs"
@@ -118,15 +119,11 @@ def test_a_key_admits_the_account_that_logging_has_for_keys():
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"retention_days": 0}, "tidemill:logs.retention_days: 0 is refused"),
-        ({"archive": "tape"}, 'tidemill:logs.archive: "tape" is refused'),
-        ({"kms_key": "arn:aws:kms:us-west-2:123456789012:key/1"}, "tidemill:logs.kms_key: .* is refused"),
-    ],
+    "settings", [{"retention_days": 0}, {"archive": "tape"}, {"kms_key": "arn:aws:kms:us-west-2:123456789012:key/1"}]
 )
-def test_logs_alone_refuse_what_a_stack_would(settings, words):
-    with pytest.raises(ConfigError, match=words):
+def test_logs_alone_refuse_what_a_stack_would(settings):
+    ((key, value),) = settings.items()
+    with pytest.raises(ConfigError, check=about(f"tidemill:logs.{key}", str(value))):
         logs(**settings)
 
 

@@ -253,7 +253,7 @@ def test_a_stack_without_a_place_is_refused_before_anything_is_asked(key: str, m
 )
 def test_a_place_of_another_form_is_refused_before_anything_is_asked(key: str, value: str, allowed: str):
     recorder = Recorder()
-    with pytest.raises(pulumi.RunError, match=rf'^{key}: "{value}" is refused\. Allowed: .*{allowed}'):
+    with pytest.raises(pulumi.RunError, match=rf'^{key}: "{value}" .*{allowed}'):
         run_program(settings("demo-gcp") | {key: value}, recorder=recorder)
     assert recorder.resources == []
 

@@ -6,6 +6,7 @@ from components.config import ConfigError
 from components.gcp.member import Member
 from components.gcp.registry import GcpRegistry, GcpRegistryArgs
 from tests.components.recording import Recorder, run
+from tests.fields import about
 
 LABELS = {"tidemill-team": "vision"}
 PULLER = Member("worker", "serviceAccount:w@p.iam.gserviceaccount.com")
@@ -74,5 +75,5 @@ def test_a_grant_is_on_the_repository_and_not_on_the_project(grant: str, name: s
 
 
 def test_no_image_is_kept():
-    with pytest.raises(ConfigError, match=r"^tidemill:registry.keep_images: 0 is refused"):
+    with pytest.raises(ConfigError, check=about("tidemill:registry.keep_images", "0")):
         registry(keep_images=0)

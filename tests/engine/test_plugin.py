@@ -106,7 +106,7 @@ def test_the_engine_reads_and_binds_the_packages_schema(cloud):
     ("change", "said"),
     [
         ({"quues": {}}, "there is no quues here"),
-        ({"queues": {"cpu": QUEUE | {"scratchGib": 4}}}, "tidemill:queues.cpu.scratch_gib has a problem: 4 is refused"),
+        ({"queues": {"cpu": QUEUE | {"scratchGib": 4}}}, "tidemill:queues.cpu.scratch_gib has a problem: 4"),
     ],
 )
 def test_a_wrong_config_is_told_once_and_without_a_traceback_of_ours(project, change, said):

@@ -54,7 +54,7 @@ def test_one_stack_is_named(stacks):
         ("config:\n", "tidemill:team is missing; it is required."),
         ("config: [\n", ": line 2: "),
         ("config: 3\n", "it has no `config:` with a mapping of keys to values"),
-        (GOOD.replace("team: vision", "team: zoo"), 'tidemill:team: "zoo" is refused. Allowed: the team that the file'),
+        (GOOD.replace("team: vision", "team: zoo"), 'tidemill:team: "zoo"'),
         (GOOD.replace("preprocess:1", "preprocess:latest"), "a tag that stays with one image"),
         (GOOD + WAIVER, "Allowed: a rule of docs/policies.md. Did you mean aws-s3-bucket-closed?"),
     ],
@@ -99,7 +99,7 @@ def test_a_name_that_another_environments_permissions_cover_is_told(stacks, old,
     code, output = run(stack)
     assert (code, output.count("\n")) == (2, 1)
     assert output.startswith(f"Pulumi.{stack}.yaml: tidemill:{key}: ")
-    assert "is refused. Allowed: a name without -dev-, an environment of these stacks" in output
+    assert "a name without -dev-, an environment of these stacks" in output
 
 
 def test_a_stack_that_is_not_there_is_the_callers_mistake(stacks):

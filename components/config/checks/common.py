@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from components import machines
 from components.config.checks.images import check_worker
-from components.config.errors import ConfigError, key_path, missing, nearest, shown
+from components.config.errors import ConfigError, key_path, missing, nearest, shown, unknown
 from components.config.models import StackConfig
 from components.config.queue_models import Queue
 from tidemill import capacity
@@ -260,9 +260,7 @@ def check_limits(path: Path, queue: Queue) -> None:
     for name, value in queue.ulimits.items():
         here = key_path([*path, "ulimits", name])
         if name not in _ULIMITS:
-            guess = nearest(name, _ULIMITS)
-            hint = f"Did you mean {guess!r}?" if guess else "Remove the key"
-            raise ConfigError(here, f"the unknown key {name!r}", f"the keys {', '.join(_ULIMITS)}", hint)
+            raise unknown(here, name, _ULIMITS)
         if value < 1:
             raise ConfigError(here, str(value), "1 or more", "Leave the limit out for the machine's own")
     if queue.shared_memory_mib and queue.shared_memory_mib > queue.item.memory_mib:
