@@ -14,6 +14,7 @@ FORBIDDEN = {
     "tidemill": ["components", "localcloud", "ops", "plugin", "policy", *PULUMI],
     "tidemill.descriptor": ["tidemill"],
     # Leaves that everybody may import.
+    "tidemill.errors": ["tidemill"],
     "tidemill.prices": ["tidemill"],
     "tidemill.capacity": ["tidemill"],
     "tidemill.store": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
@@ -36,7 +37,7 @@ FORBIDDEN = {
 }
 # The one contract that both halves share, the price table, and the arithmetic of capacity.
 ALLOWED = {
-    "components": ["tidemill.capacity", "tidemill.descriptor", "tidemill.prices"],
+    "components": ["tidemill.capacity", "tidemill.descriptor", "tidemill.errors", "tidemill.prices"],
     "ops": ["tidemill.capacity", "tidemill.prices"],
     # It does on an account what the pipeline's users do.
     "ops.first_account": ["tidemill"],
