@@ -39,7 +39,7 @@ def main() -> None:
         pipeline = Pipeline.load(os.environ["TIDEMILL_PIPELINE"])
         job = pipeline.job(sent.out.strip())
         fill(pipeline.store, job, [chunk for chunk in range(CHUNKS) if chunk not in MISSING])
-        job._pipeline.backend.cancel(job._known(), "their machines are gone")
+        job._site.backend.cancel(job._known(), "their machines are gone")
         resumed = there.tidemill("resume", job.id)
         print(f"{'resume, 1 % missing, whole process':<44} {resumed.seconds:>8.2f} s  {resumed.out.strip()}")
         fill(pipeline.store, job, list(MISSING), number=1)

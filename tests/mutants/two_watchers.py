@@ -8,7 +8,7 @@ from tidemill.client.rounds import send_again
 
 def enqueue(self: job._Repairs, status: Status) -> None:
     watched = self._job
-    send_again(watched._pipeline, watched.spec, watched._ledger.snapshot(), status.chunks.lost)
+    send_again(watched._site, watched.spec, watched._ledger.snapshot(), status.chunks.lost)
 
 
 def apply() -> None:

@@ -12,7 +12,7 @@ from tidemill.backends import LogLine, QueueState
 from tidemill.cli import run, show
 from tidemill.cli.live import Lines
 from tidemill.client import Pipeline, deliveries
-from tidemill.client import pipeline as pipeline_module
+from tidemill.client import site as site_module
 from tidemill.errors import CloudError
 
 HEAVY = ("boto3", "botocore", "obstore", "rich", "pydantic", "zstandard", "tidemill.client", "tidemill.job")
@@ -25,7 +25,7 @@ def stack(tmp_path, monkeypatch):
     (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
     (tmp_path / "tiles.txt").write_bytes("\ufeffs3://raw/0.jpg\r\n\r\ns3://raw/ü.jpg\ns3://raw/2.jpg".encode())
     backend = FakeBackend()
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
+    monkeypatch.setattr(site_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
     monkeypatch.delenv("TIDEMILL_DEBUG", raising=False)
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
@@ -42,10 +42,8 @@ def submitted(capsys, monkeypatch=None):
     return json.loads(capsys.readouterr().out)["job"]
 
 
-def pipeline(backend):
-    loaded = Pipeline.load(os.environ["TIDEMILL_PIPELINE"])
-    loaded._backend = backend
-    return loaded
+def pipeline():
+    return Pipeline.load(os.environ["TIDEMILL_PIPELINE"])
 
 
 @pytest.mark.parametrize("arguments", [["--help"], [], ["--version"]])
@@ -76,13 +74,13 @@ def test_submit_prints_the_job_alone_and_the_rest_on_stderr(stack, capsys):
     assert outputs.startswith("Outputs go to /")
     assert outputs.endswith(f"/store/out/{out.strip()}")
     assert last == f"`tidemill wait {out.strip()}` watches it."
-    spec = pipeline(stack).job(out.strip()).spec
+    spec = pipeline().job(out.strip()).spec
     assert spec.command == PROGRAM[1:]
 
 
 def test_submit_reads_bom_windows_ends_and_empty_lines_as_people_mean_them(stack, capsys):
-    job = pipeline(stack).job(submitted(capsys))
-    stack.run(pipeline(stack), job.id)
+    job = pipeline().job(submitted(capsys))
+    stack.run(pipeline(), job.id)
     assert [o.uri for o in job.results()] == ["s3://raw/0.jpg", "s3://raw/ü.jpg", "s3://raw/2.jpg"]
 
 
@@ -104,7 +102,7 @@ def test_submit_reads_standard_input(stack, capsys, monkeypatch):
 @pytest.mark.parametrize(("failed", "code"), [([], 0), ([1], 1)])
 def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, code):
     job = submitted(capsys)
-    stack.run(pipeline(stack), job, fail_items=failed)
+    stack.run(pipeline(), job, fail_items=failed)
     assert run(["status", job, "--json"]) == code
     status = json.loads(capsys.readouterr().out)
     assert list(status) == [
@@ -149,7 +147,7 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
 
 def test_wait_ends_with_a_table(stack, capsys):
     job = submitted(capsys)
-    stack.run(pipeline(stack), job, fail_items=[1])
+    stack.run(pipeline(), job, fail_items=[1])
     assert run(["wait", job]) == 1
     shown, _, failures = capsys.readouterr().out.partition("\n\n")
     table = dict(line.split("  ", 1) for line in shown.splitlines())
@@ -169,18 +167,18 @@ def test_wait_ends_with_a_table(stack, capsys):
 def test_wait_prints_a_line_only_when_something_changed(stack, capsys):
     job = submitted(capsys)
     lines = Lines(job)
-    status = pipeline(stack).job(job).status()
+    status = pipeline().job(job).status()
     lines(status)
     lines(status)
-    stack.run(pipeline(stack), job)
-    lines(pipeline(stack).job(job).status())
+    stack.run(pipeline(), job)
+    lines(pipeline().job(job).status())
     first, last = capsys.readouterr().err.splitlines()
     assert (first, last) == (f"{job}: 0/3 items, 2 chunks waiting", f"{job}: 3/3 items, succeeded")
 
 
 def test_wait_names_lost_deliveries_when_it_may_not_repair(stack, capsys):
     job = submitted(capsys)
-    stack.run(pipeline(stack), job, skip_chunks=[1])
+    stack.run(pipeline(), job, skip_chunks=[1])
     assert run(["wait", job, "--no-repair"]) == 1
     out, _ = capsys.readouterr()
     assert "lost" in out
@@ -190,7 +188,7 @@ def test_wait_names_lost_deliveries_when_it_may_not_repair(stack, capsys):
 
 def test_results_are_a_table_or_json_lines(stack, capsys):
     job = submitted(capsys)
-    stack.run(pipeline(stack), job, fail_items=[1])
+    stack.run(pipeline(), job, fail_items=[1])
     assert run(["results", job, "--json"]) == 0
     outcomes = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(o["index"], o["status"]) for o in outcomes] == [(0, "succeeded"), (1, "failed"), (2, "succeeded")]
@@ -211,7 +209,7 @@ def test_cancel(stack, capsys):
 
 def test_a_finished_job_stays_finished_when_it_is_cancelled(stack, capsys):
     job = submitted(capsys)
-    stack.run(pipeline(stack), job)
+    stack.run(pipeline(), job)
     assert run(["cancel", job]) == 0
     assert capsys.readouterr().out == f"{job} had finished; there is nothing to cancel.\n"
     assert run(["status", job]) == 0
@@ -220,7 +218,7 @@ def test_a_finished_job_stays_finished_when_it_is_cancelled(stack, capsys):
 def test_wait_says_why_nothing_starts(stack, capsys):
     job = submitted(capsys)
     stack.state = QueueState(False, False, "disabled, invalid")
-    Lines(job)(pipeline(stack).job(job).status())
+    Lines(job)(pipeline().job(job).status())
     assert capsys.readouterr().err == f"{job}: 0/3 items, 2 chunks waiting, queue 'cpu' is disabled, invalid\n"
 
 
@@ -296,10 +294,10 @@ def test_an_interrupt_says_that_the_job_goes_on(stack, capsys, monkeypatch):
 
 def test_a_reader_that_has_seen_enough_is_no_error(stack, tmp_path, capsys):
     job = submitted(capsys)
-    stack.run(pipeline(stack), job)
+    stack.run(pipeline(), job)
     code = (
-        "import sys; from tests.unit.client_fakes import FakeBackend; from tidemill.client import pipeline; "
-        "pipeline.open_backend = lambda d, s: FakeBackend(); from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
+        "import sys; from tests.unit.client_fakes import FakeBackend; from tidemill.client import site; "
+        "site.open_backend = lambda d, s: FakeBackend(); from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
     )
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     reading, writing = os.pipe()

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.client_fakes import FakeBackend, descriptor
 from tidemill.cli import run
 from tidemill.client import Pipeline, deliveries
-from tidemill.client import pipeline as pipeline_module
+from tidemill.client import site as site_module
 from tidemill.ledger import Ledger
 from tidemill.store import Store
 
@@ -22,7 +22,7 @@ def stack(tmp_path, monkeypatch):
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
     backend = FakeBackend()
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
+    monkeypatch.setattr(site_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
     monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
     monkeypatch.chdir(tmp_path)

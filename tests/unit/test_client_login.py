@@ -8,7 +8,7 @@ from google.auth.credentials import AnonymousCredentials
 from tests.unit.client_fakes import descriptor
 from tidemill.backends.gcp import session as gcp_session
 from tidemill.client import Pipeline
-from tidemill.client import pipeline as pipeline_module
+from tidemill.client import site as site_module
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
 from tidemill.store import Store, _translated
 
@@ -51,14 +51,14 @@ def profile(tmp_path, monkeypatch):
 @pytest.mark.parametrize("settings", PROFILES.values(), ids=PROFILES)
 def test_a_profile_is_read_with_its_region(profile, settings):
     profile(settings)
-    store = pipeline_module._open("s3://bucket")
+    store = site_module._open("s3://bucket")
     assert store._backend.config["region"] == "eu-north-1"
     assert store._backend.credential_provider()["access_key_id"] == "AKID"
 
 
 def test_the_stacks_region_stands_over_the_profiles(profile):
     profile(PROFILES["keys"])
-    assert pipeline_module._open("s3://bucket", "us-west-2")._backend.config["region"] == "us-west-2"
+    assert site_module._open("s3://bucket", "us-west-2")._backend.config["region"] == "us-west-2"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def denied(text: str) -> StoreDeniedError:
     ],
 )
 def test_a_refused_descriptor_is_told_with_what_to_do(monkeypatch, error, kind, words):
-    monkeypatch.setattr(pipeline_module, "_open", lambda uri, region=None: Refusing(error))
+    monkeypatch.setattr(site_module, "_open", lambda uri, region=None: Refusing(error))
     with pytest.raises(kind) as caught:
         Pipeline.load("s3://bucket/pipeline.json")
     assert words in str(caught.value)
@@ -136,13 +136,13 @@ def test_a_refused_descriptor_is_told_with_what_to_do(monkeypatch, error, kind, 
 def test_the_store_of_the_descriptor_is_opened_in_the_stacks_region(monkeypatch, tmp_path):
     opened = []
     (tmp_path / "pipeline.json").write_text(descriptor("s3://elsewhere").model_dump_json())
-    real = pipeline_module._open
+    real = site_module._open
 
     def open_store(uri, region=None):
         opened.append((uri, region))
         return real(uri) if uri.startswith("file:") else uri
 
-    monkeypatch.setattr(pipeline_module, "_open", open_store)
+    monkeypatch.setattr(site_module, "_open", open_store)
     assert Pipeline.load(f"file://{tmp_path}/pipeline.json").store == "s3://elsewhere"
     assert opened[-1] == ("s3://elsewhere", "us-west-2")
 

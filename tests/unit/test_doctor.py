@@ -14,7 +14,8 @@ from tidemill.backends.aws import checks as aws_checks
 from tidemill.backends.aws.checks import AwsChecks, kind_of
 from tidemill.cli import run
 from tidemill.client import checks, fleet
-from tidemill.client import pipeline as pipeline_module
+from tidemill.client import site as site_module
+from tidemill.client.site import Site
 from tidemill.descriptor import Image, Machine, Rung
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.store import OTHER_REGION, Entry, Store, _translated
@@ -234,7 +235,7 @@ def test_a_submit_can_ask_for_its_image(aws, answer, faults):
     else:
         aws["ecr"].add_response("describe_images", {"imageDetails": [{"imageDigest": DIGEST}]})
     cpu = queue(images={"default": Image(ref=ECR, job_definition=f"{ARN}:job-definition/cpu-default:1")})
-    on_aws = pipeline_module.Pipeline(descriptor(queues={"cpu": cpu}), Store(None, "s3://bucket"), FakeBackend())
+    on_aws = Site(descriptor(queues={"cpu": cpu}), Store(None, "s3://bucket"), FakeBackend())
     assert len(fleet.image_faults(on_aws, "cpu", "default")) == faults
 
 
@@ -277,8 +278,8 @@ def test_a_login_in_another_account(aws, monkeypatch, tmp_path):
     aws["sts"].add_response(
         "get_caller_identity", {"Account": "999999999999", "Arn": "arn:aws:iam::999999999999:user/ada", "UserId": "u"}
     )
-    made = pipeline_module.Pipeline(descriptor(), Store.open("memory://"), FakeBackend())
-    monkeypatch.setattr(checks.Pipeline, "load", lambda uri: made)
+    made = Site(descriptor(), Store.open("memory://"), FakeBackend())
+    monkeypatch.setattr(checks, "read_site", lambda uri: made)
     monkeypatch.setattr(AwsChecks, "pipeline", lambda self, descriptor: iter(()))
     found = {f.check: f for f in checks.check_pipeline("s3://bucket/pipeline.json")}
     assert found["login"].detail == "arn:aws:iam::999999999999:user/ada (profile default, explicit)"
@@ -317,9 +318,9 @@ class Answering:
     ],
 )
 def test_a_descriptor_that_cannot_be_read(monkeypatch, answer, command, owner):
-    monkeypatch.setattr(pipeline_module, "_open", lambda uri, region=None: Answering(answer))
+    monkeypatch.setattr(site_module, "_open", lambda uri, region=None: Answering(answer))
     with pytest.raises((CallerError, CloudError)) as caught:
-        pipeline_module.Pipeline.load("s3://bucket/pipeline.json")
+        site_module.read_site("s3://bucket/pipeline.json")
     found = checks._descriptor_fault(caught.value)
     assert (found.check, found.verdict, found.owner) == ("descriptor", "fault", owner)
     assert found.command.startswith(command)
@@ -420,7 +421,7 @@ def stack(tmp_path, monkeypatch):
     backend = FakeBackend()
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "pipeline.json").write_text(descriptor(f"file://{tmp_path}/store").model_dump_json())
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
+    monkeypatch.setattr(site_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", f"file://{tmp_path}/store/pipeline.json")
     return backend
 

@@ -177,9 +177,9 @@ def test_submit_asks_for_the_image(google, monkeypatch):
     store = Store.open("memory://")
     store.uri = "gs://bucket"
     pipeline = Pipeline(gcp_descriptor(), store, GcpPubSub(gcp_descriptor(), store, session))
-    assert image_faults(pipeline, "cpu", "default") == []
+    assert image_faults(pipeline.site, "cpu", "default") == []
     google.resources.clear()
-    (fault,) = image_faults(pipeline, "cpu", "default")
+    (fault,) = image_faults(pipeline.site, "cpu", "default")
     assert fault.detail.endswith("is not in the registry")
 
 
@@ -225,10 +225,10 @@ def pipeline(google, monkeypatch):
 )
 def test_what_keeps_machines_from_coming_is_said_worst_first(pipeline, google, given, words):
     report(pipeline.store, google.now, **given)
-    said = fleet_words(pipeline, "cpu")
+    said = fleet_words(pipeline.site, "cpu")
     assert len(said) == len(words)
     assert all(one.startswith(word) for one, word in zip(said, words, strict=True))
-    assert [one for one in fleet_words(pipeline, "long") if not one.startswith("the reconciler")] == []
+    assert [one for one in fleet_words(pipeline.site, "long") if not one.startswith("the reconciler")] == []
     found = list(checks.reconciler_findings(pipeline))
     late = "age" in given and bool(words)
     assert found[-1].verdict == ("fault" if late else "ok")
@@ -239,7 +239,7 @@ def test_machines_errors_come_after_the_clouds(pipeline, google):
     report(pipeline.store, google.now, spot={"stockout": True})
     error = {"at": datetime.now(UTC).isoformat(), "error": "pull failed"}
     pipeline.store.put("fleet/errors/m-1.json", json.dumps(error).encode())
-    assert fleet_words(pipeline, "cpu")[1:] == ["m-1: pull failed"]
+    assert fleet_words(pipeline.site, "cpu")[1:] == ["m-1: pull failed"]
 
 
 @pytest.mark.parametrize("data", [None, b"", b"[]", b'{"at": "x"}', b'{"at": "2026-11-21T10:00:00"}'])
@@ -250,7 +250,7 @@ def test_a_reconciler_that_has_not_reported(pipeline, data):
     (found,) = checks.reconciler_findings(pipeline)
     assert (found.check, found.verdict) == ("reconciler", "fault")
     assert found.command == f"gcloud scheduler jobs list --project {PROJECT} --location europe-west1"
-    assert fleet_words(pipeline, "cpu") == []
+    assert fleet_words(pipeline.site, "cpu") == []
 
 
 def test_the_clouds_clock_decides_how_late_it_is(pipeline, google):
@@ -258,7 +258,7 @@ def test_the_clouds_clock_decides_how_late_it_is(pipeline, google):
     google.now += 7200
     report(pipeline.store, google.now, age=60)
     pipeline.backend.queue_states(QUEUES)
-    assert fleet_words(pipeline, "cpu") == []
+    assert fleet_words(pipeline.site, "cpu") == []
     google.now += 7200
     pipeline.backend.queue_states(QUEUES)
-    assert fleet_words(pipeline, "cpu")[0].startswith("the reconciler has not run since")
+    assert fleet_words(pipeline.site, "cpu")[0].startswith("the reconciler has not run since")

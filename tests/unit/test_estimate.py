@@ -10,7 +10,7 @@ from tidemill import prices
 from tidemill.capacity import slots
 from tidemill.cli import run
 from tidemill.client import Pipeline
-from tidemill.client import pipeline as pipeline_module
+from tidemill.client import site as site_module
 from tidemill.descriptor import Machine, Resources, Rung
 from tidemill.ledger import Ledger
 from tidemill.money import job_cost
@@ -103,7 +103,7 @@ def stack(tmp_path, monkeypatch):
     found = descriptor(f"file://{tmp_path}/store", queues=queues)
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: FakeBackend())
+    monkeypatch.setattr(site_module, "open_backend", lambda descriptor, store: FakeBackend())
     monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
     monkeypatch.chdir(tmp_path)
     return Pipeline.load(found.uri)

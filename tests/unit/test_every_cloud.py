@@ -16,7 +16,7 @@ from tests.unit.client_fakes import uris
 from tests.unit.every_cloud import CLOUDS, WORLDS, DyingError, GcpWorld, run_chunk
 from tidemill.cli import run
 from tidemill.client import deliveries
-from tidemill.client import pipeline as pipeline_module
+from tidemill.client import site as site_module
 from tidemill.errors import CallerError
 from tidemill.ledger import Ledger
 
@@ -30,7 +30,7 @@ ON_CLOUDS = pytest.mark.parametrize("cloud", [cloud for cloud in CLOUDS if cloud
 def world(cloud, tmp_path, monkeypatch):
     made = WORLDS[cloud](tmp_path, monkeypatch)
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: made.pipeline.backend)
+    monkeypatch.setattr(site_module, "open_backend", lambda descriptor, store: made.pipeline.backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", made.pipeline.descriptor.uri)
     monkeypatch.chdir(tmp_path)
     return made

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.client_fakes import descriptor, outcome, pipeline, uris
 from tidemill.cli import run
 from tidemill.client import Pipeline, failures
-from tidemill.client import pipeline as pipeline_module
+from tidemill.client import site as site_module
 from tidemill.ledger import Ledger
 
 TRACEBACK = """Traceback (most recent call last):
@@ -69,7 +69,7 @@ def job(tmp_path, monkeypatch):
     """A finished job with three failures of ten items."""
     target, backend = pipeline(f"file://{tmp_path}/store")
     (tmp_path / "store" / "pipeline.json").write_text(descriptor(f"file://{tmp_path}/store").model_dump_json())
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
+    monkeypatch.setattr(site_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", f"file://{tmp_path}/store/pipeline.json")
     sent = target.submit(["x", "{input}"], uris(10), queue="cpu", name="tiles", chunk_size=10)
     said = {2: "KeyError: 'band'", 5: "no space", 7: "KeyError: 'band'"}

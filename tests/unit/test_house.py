@@ -17,7 +17,6 @@ LONG_FILES = {
     "components/aws/batch_queue.py",
     "tidemill/client/items.py",
     "tidemill/client/job.py",
-    "tidemill/client/pipeline.py",
     "tidemill/ledger/ledger.py",
     "tidemill/store.py",
     "tidemill/worker/chunk.py",

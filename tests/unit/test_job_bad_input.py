@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, gpu_machine, queue
 from tidemill.cli import run
-from tidemill.client import pipeline as pipeline_module
+from tidemill.client import site as site_module
 from tidemill.descriptor import SPEC_VERSION, Resources, Rung
 
 PROGRAM = ["--", "python3", "x.py", "{input}", "{output}"]
@@ -31,7 +31,7 @@ def stack(tmp_path, monkeypatch):
     found = descriptor(f"file://{store}", queues, region="mars-north-1", max_spec=SPEC_VERSION)
     (store / "pipeline.json").write_text(found.model_dump_json())
     backend = FakeBackend()
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
+    monkeypatch.setattr(site_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
     monkeypatch.delenv("TIDEMILL_DEBUG", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -12,7 +12,7 @@ from tidemill.backends import LogLine
 from tidemill.cli import documents, run
 from tidemill.cli.app import VERBS
 from tidemill.client import Pipeline, deliveries
-from tidemill.client import pipeline as pipeline_module
+from tidemill.client import site as site_module
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "json"
 NO_JSON = {"completion"}
@@ -25,7 +25,7 @@ def stack(tmp_path, monkeypatch):
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
     backend = FakeBackend()
-    monkeypatch.setattr(pipeline_module, "open_backend", lambda descriptor, store: backend)
+    monkeypatch.setattr(site_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
     monkeypatch.chdir(tmp_path)
@@ -77,7 +77,6 @@ def test_what_the_verbs_print(stack, capsys):
     job = sent["job"]
     check("status", capsys, job, "--json")
     loaded = Pipeline.load(os.environ["TIDEMILL_PIPELINE"])
-    loaded._backend = stack
     stack.run(loaded, job, fail_items=[1])
     fields = {"job": job, "item": 1, "attempt": 2, "stream": "stderr", "message": "no such band"}
     at = loaded.job(job).spec.created_at.timestamp() + 1

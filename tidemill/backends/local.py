@@ -91,6 +91,13 @@ def folder_of(store: str) -> Path:
     return Path(unquote(parts.path))
 
 
+def run_command(store: str, job: str) -> str:
+    """The command that continues a job of a local store."""
+    folder = folder_of(store)
+    where = [] if folder == Path(DEFAULT_FOLDER).absolute() else ["--store", str(folder)]
+    return shlex.join(["tidemill", "run", "--job", job, *where])
+
+
 @dataclass(frozen=True)
 class Origin:
     """Where a job was first run.
@@ -177,7 +184,6 @@ class LocalBackend:
     whole_cpus = False
     array_chunks = 10_000
     sees_children = True
-    local = True
 
     def __init__(self, descriptor: Descriptor) -> None:
         self._store = descriptor.store
@@ -213,12 +219,6 @@ class LocalBackend:
     def failed_children(self, array: ArrayState) -> dict[int, str]:
         """Of a run that is over every chunk without a record is left; the ledger knows which those are."""
         return dict.fromkeys(range(array.size), _NOBODY) if array.ended else {}
-
-    def run_command(self, job: str) -> str:
-        """What has to be typed for what is enqueued of a job to run."""
-        folder = folder_of(self._store)
-        where = [] if folder == Path(DEFAULT_FOLDER).absolute() else ["--store", str(folder)]
-        return shlex.join(["tidemill", "run", "--job", job, *where])
 
     def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
         """None: a run delivers a chunk until it is done."""

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from tidemill.backends.clouds import open_checks
 from tidemill.backends.findings import Finding, access_command, login_fault
 from tidemill.client.fleet import FLEET_ERRORS, fleet_errors
-from tidemill.client.pipeline import Pipeline
 from tidemill.client.preflight import where_outputs_go
+from tidemill.client.queues import read_queues
 from tidemill.client.reconciler import read_report
+from tidemill.client.site import Site, read_site
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
 from tidemill.store import Store
@@ -45,30 +46,29 @@ def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
     else:
         yield Finding("login", "ok", "this store needs none")
     try:
-        pipeline = Pipeline.load(uri)
+        site = read_site(uri)
     except (CallerError, CloudError) as error:
         yield _descriptor_fault(error)
         return
-    yield _descriptor(pipeline, account)
-    yield from store_findings(pipeline.store)
-    yield from output_findings(pipeline.descriptor, output)
-    if checks and (found := open_checks(uri, pipeline.descriptor)):
-        yield from found.pipeline(pipeline.descriptor)
+    yield _descriptor(site.descriptor, account)
+    yield from store_findings(site.store)
+    yield from output_findings(site.descriptor, output)
+    if checks and (found := open_checks(uri, site.descriptor)):
+        yield from found.pipeline(site.descriptor)
     else:
-        for queue in pipeline.queues():
+        for queue in read_queues(site):
             verdict = "ok" if queue.state.accepting and queue.state.running else "fault"
             mend = "" if verdict == "ok" else "pulumi up"
             yield Finding(f"queue {queue.name}", verdict, queue.state.detail, mend, owner=bool(mend))
-    if pipeline.descriptor.cloud == "gcp":
-        yield from reconciler_findings(pipeline)
-    yield from fleet_findings(pipeline.store)
+    if site.descriptor.cloud == "gcp":
+        yield from reconciler_findings(site)
+    yield from fleet_findings(site.store)
 
 
 # ---- descriptor ----------------------------------------------------------------------------------------------------
 
 
-def _descriptor(pipeline: Pipeline, account: str | None) -> Finding:
-    descriptor = pipeline.descriptor
+def _descriptor(descriptor: Descriptor, account: str | None) -> Finding:
     if account not in (None, descriptor.account):
         said = f"the stack is in account {descriptor.account}, the login in {account}"
         return Finding("descriptor", "fault", f"{said}. Use a profile of that account", "aws configure list-profiles")
@@ -138,25 +138,25 @@ def output_findings(descriptor: Descriptor, output: str | None) -> Iterator[Find
 # ---- fleet ---------------------------------------------------------------------------------------------------------
 
 
-def reconciler_findings(pipeline: Pipeline) -> Iterator[Finding]:
+def reconciler_findings(site: Site) -> Iterator[Finding]:
     """What keeps machines from coming, quotas and stockouts first; and whether the reconciler runs."""
-    project, region = pipeline.descriptor.account, pipeline.descriptor.region
-    report = read_report(pipeline.store)
+    project, region = site.descriptor.account, site.descriptor.region
+    report = read_report(site.store)
     if report is None:
         said = "it has not reported yet: stopped machines are not removed, no further rung opens"
         jobs = f"gcloud scheduler jobs list --project {project} --location {region}"
         yield Finding("reconciler", "fault", said, jobs, owner=True)
         return
     groups = f"gcloud compute instance-groups managed list --project {project}"
-    for queue in sorted(pipeline.descriptor.queues):
+    for queue in sorted(site.descriptor.queues):
         for trouble in report.troubles(queue):
             yield Finding("fleet", "warning", trouble, groups, owner=True)
         for rung in report.open_rungs(queue):
             yield Finding("fleet", "warning", rung, groups, owner=True)
     # An answer of Google's tells the cloud's clock; what is wrong with it was said before.
     with suppress(CloudError):
-        pipeline.queues()
-    if late := report.late(pipeline.backend.now()):
+        read_queues(site)
+    if late := report.late(site.backend.now()):
         jobs = f"gcloud scheduler jobs list --project {project} --location {region}"
         yield Finding("reconciler", "fault", late[0], jobs, owner=True)
     else:

@@ -6,18 +6,15 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from tidemill.backends import Array, ArrayState, Backend, Shape
 from tidemill.client.limit import ends_when_reached
+from tidemill.client.site import Site
 from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Round, RoundArray, Snapshot
 from tidemill.ledger import names as stored
-
-if TYPE_CHECKING:
-    from tidemill.client.pipeline import Pipeline
 
 ARRAYS_A_LOOK = 4
 """Arrays of a job with a limit that are enqueued between two looks at what it has cost."""
@@ -49,13 +46,13 @@ class Deliveries:
     on_its_way: bool = False
 
 
-def queue_of(pipeline: Pipeline, spec: JobSpec) -> Queue:
+def queue_of(site: Site, spec: JobSpec) -> Queue:
     """The queue of a job.
 
     Raises:
         CallerError: The stack no longer has it.
     """
-    queue = pipeline.descriptor.queues.get(spec.queue)
+    queue = site.descriptor.queues.get(spec.queue)
     if queue is None or spec.image not in queue.images:
         raise CallerError(
             f"{spec.job} was sent to queue {spec.queue!r} with image {spec.image!r}, which this pipeline does not have "
@@ -65,26 +62,26 @@ def queue_of(pipeline: Pipeline, spec: JobSpec) -> Queue:
     return queue
 
 
-def definition_of(pipeline: Pipeline, spec: JobSpec) -> str | None:
+def definition_of(site: Site, spec: JobSpec) -> str | None:
     """The job definition that the stack has today for a job's image; None where there is no such thing."""
-    return queue_of(pipeline, spec).images[spec.image].job_definition
+    return queue_of(site, spec).images[spec.image].job_definition
 
 
 def write_first_round(
-    pipeline: Pipeline, ledger: Ledger, spec: JobSpec, arrays: Sequence[RoundArray], max_usd: float | None = None
+    site: Site, ledger: Ledger, spec: JobSpec, arrays: Sequence[RoundArray], max_usd: float | None = None
 ) -> Round:
     """A job's first round; the one that stands when somebody was first."""
-    made = {"image": spec.image, "definition": definition_of(pipeline, spec), "code": spec.code, "max_usd": max_usd}
+    made = {"image": spec.image, "definition": definition_of(site, spec), "code": spec.code, "max_usd": max_usd}
     return ledger.add_round(Round(round=0, arrays=list(arrays), **made))
 
 
-def enqueue(pipeline: Pipeline, spec: JobSpec, round_: Round) -> int:
+def enqueue(site: Site, spec: JobSpec, round_: Round) -> int:
     """Enqueue what of a round is neither enqueued nor done; returns how many arrays were handed to the cloud.
 
     SubmitJob has no client token, so names are looked up before, and looked up again after: of two submits at once,
     each sees the other's arrays and ends the younger twin.
     """
-    ledger, backend, queue = Ledger(pipeline.store, spec.job), pipeline.backend, queue_of(pipeline, spec)
+    ledger, backend, queue = Ledger(site.store, spec.job), site.backend, queue_of(site, spec)
     prefix = f"{spec.job}-r{round_.round}-a"
     known = {state.name for state in backend.describe(queue, prefix)}
     missing = _missing(ledger, round_, known, forgets=backend.sees_children)
@@ -100,7 +97,7 @@ def enqueue(pipeline: Pipeline, spec: JobSpec, round_: Round) -> int:
     for start in range(0, len(arrays), at_once):
         if spec.limit and ends_when_reached(ledger, spec, spec.user):
             break
-        backend.enqueue(_shape(pipeline, spec, queue, round_), some := arrays[start : start + at_once])
+        backend.enqueue(_shape(site, spec, queue, round_), some := arrays[start : start + at_once])
         sent += len(some)
     backend.cancel(_twins(backend.describe(queue, prefix)), "enqueued twice")
     return sent
@@ -132,7 +129,7 @@ def oldest_by_name(states: Sequence[ArrayState]) -> dict[str, ArrayState]:
     return {state.name: state for state in sorted(states, key=lambda s: (s.created_at, s.id), reverse=True)}
 
 
-def _shape(pipeline: Pipeline, spec: JobSpec, queue: Queue, round_: Round) -> Shape:
+def _shape(site: Site, spec: JobSpec, queue: Queue, round_: Round) -> Shape:
     image = queue.images[spec.image]
     if round_.definition:
         image = image.model_copy(update={"job_definition": round_.definition})
@@ -143,8 +140,8 @@ def _shape(pipeline: Pipeline, spec: JobSpec, queue: Queue, round_: Round) -> Sh
         slots=spec.slots,
         user=spec.user,
         tags={
-            "tidemill:team": pipeline.descriptor.team,
-            "tidemill:environment": pipeline.descriptor.environment,
+            "tidemill:team": site.descriptor.team,
+            "tidemill:environment": site.descriptor.environment,
             "tidemill:job": spec.job,
         },
     )
@@ -202,15 +199,15 @@ def reconcile(
     return Deliveries(states, lost, outstanding or on_its_way, why, on_its_way=on_its_way)
 
 
-def from_store(pipeline: Pipeline, ledger: Ledger, spec: JobSpec, seen: Deliveries, snapshot: Snapshot) -> Deliveries:
+def from_store(site: Site, ledger: Ledger, spec: JobSpec, seen: Deliveries, snapshot: Snapshot) -> Deliveries:
     """Deliveries of a queue that does not count children: what a worker has written of lately runs, the rest waits."""
     if snapshot.counts.cancelled:
         return replace(seen, outstanding=False)
     open_, newest = snapshot.waiting.difference(seen.lost), newest_rounds(snapshot)
-    rounds, now = {newest[chunk] for chunk in open_ if chunk in newest}, pipeline.backend.now()
+    rounds, now = {newest[chunk] for chunk in open_ if chunk in newest}, site.backend.now()
     held = {number: ledger.beating_chunks(number, now) for number in rounds}
     running = sum(chunk in held.get(newest.get(chunk, -1), ()) for chunk in open_)
-    letters = pipeline.backend.dead_letters(queue_of(pipeline, spec), spec.job)
+    letters = site.backend.dead_letters(queue_of(site, spec), spec.job)
     dead = {letter.chunk for letter in letters if newest.get(letter.chunk) == letter.round}.intersection(seen.lost)
     states = {"running": running, "waiting": len(open_) - running}
     return replace(seen, states=states, outstanding=bool(open_), dead=sorted(dead))

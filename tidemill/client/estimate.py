@@ -6,22 +6,20 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tidemill import capacity
 from tidemill.client.consumption import read_sample
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
 from tidemill.client.place import Place, choose_queue, find_place
+from tidemill.client.site import Site
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError
 from tidemill.job import Item
 from tidemill.ledger import Ledger
 from tidemill.money import MarketCost, job_cost
 from tidemill.store import Stores
-
-if TYPE_CHECKING:
-    from tidemill.client.pipeline import Pipeline
 
 Items = int | str | Path | Iterable[str | Item]
 
@@ -79,14 +77,14 @@ class Wanted:
     slots: int | None
 
 
-def estimate(pipeline: Pipeline, wanted: Wanted, whole_cpus: bool) -> JobEstimate:
+def estimate(site: Site, wanted: Wanted) -> JobEstimate:
     """See `Pipeline.estimate`."""
-    like = None if wanted.like is None else Job.find(pipeline, wanted.like)
-    place = _place(pipeline.descriptor, wanted, like, whole_cpus)
-    seconds = _seconds(pipeline, wanted.item_seconds, like)
-    count = _count(pipeline, wanted, like)
-    low, high = at_once(pipeline.descriptor.cloud, place)
-    descriptor, item = pipeline.descriptor, place.resources
+    like = None if wanted.like is None else Job.find(site, wanted.like)
+    place = _place(site.descriptor, wanted, like, site.whole_cpus)
+    seconds = _seconds(site, wanted.item_seconds, like)
+    count = _count(site, wanted, like)
+    low, high = at_once(site.descriptor.cloud, place)
+    descriptor, item = site.descriptor, place.resources
     cost = job_cost(place.queue, descriptor.cloud, descriptor.region, count * seconds, item=item, container=place.slots)
     return JobEstimate(
         queue=place.queue_name,
@@ -137,7 +135,7 @@ def _place(descriptor: Descriptor, wanted: Wanted, like: Job | None, whole_cpus:
     )
 
 
-def _seconds(pipeline: Pipeline, given: float | None, like: Job | None) -> float:
+def _seconds(site: Site, given: float | None, like: Job | None) -> float:
     if given is not None:
         if not math.isfinite(given) or given <= 0:
             raise CallerError.about("item_seconds", given, "more than 0", "State how long an item takes.")
@@ -148,7 +146,7 @@ def _seconds(pipeline: Pipeline, given: float | None, like: Job | None) -> float
             "State how long an item takes, or name a job to learn it from.",
             what="item_seconds",
         )
-    ledger = Ledger(pipeline.store, like.id)
+    ledger = Ledger(site.store, like.id)
     ran, _ = read_sample(ledger, ledger.snapshot())
     if not ran:
         raise CallerError(
@@ -157,14 +155,14 @@ def _seconds(pipeline: Pipeline, given: float | None, like: Job | None) -> float
     return sum(outcome.wall_seconds for outcome in ran) / len(ran)
 
 
-def _count(pipeline: Pipeline, wanted: Wanted, like: Job | None) -> int:
+def _count(site: Site, wanted: Wanted, like: Job | None) -> int:
     items = wanted.items
     if items is None:
         if like is None:
             raise CallerError("items is not given.", "Give a number of items, or the items themselves.", what="items")
         return like.spec.items_total
     if not isinstance(items, int):
-        stores = Stores(pipeline.store, pipeline.descriptor.region, user_login=True)
+        stores = Stores(site.store, site.descriptor.region, user_login=True)
         source = open_items(items, form=wanted.items_format, column=wanted.items_column, stores=stores)
         items = sum(len(block.uris) for block in source)
     if items < 1:

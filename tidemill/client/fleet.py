@@ -7,14 +7,11 @@ import json
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tidemill.backends.findings import Finding
 from tidemill.client.reconciler import read_report
+from tidemill.client.site import Site
 from tidemill.store import Store
-
-if TYPE_CHECKING:
-    from tidemill.client.pipeline import Pipeline
 
 FLEET_ERRORS = "fleet/errors"
 RECENT_SECONDS = 86_400.0
@@ -56,16 +53,16 @@ def fleet_errors(store: Store) -> tuple[list[FleetError], int]:
     return found, len(recent)
 
 
-def machine_words(pipeline: Pipeline, queue: str) -> list[str]:
+def machine_words(site: Site, queue: str) -> list[str]:
     """What keeps a queue's machines from coming: quotas and stockouts first, then a reconciler that does not run."""
-    report = read_report(pipeline.store) if pipeline.descriptor.cloud == "gcp" else None
-    return [] if report is None else [*report.troubles(queue), *report.remarks(queue, pipeline.backend.now())]
+    report = read_report(site.store) if site.descriptor.cloud == "gcp" else None
+    return [] if report is None else [*report.troubles(queue), *report.remarks(queue, site.backend.now())]
 
 
-def fleet_words(pipeline: Pipeline, queue: str) -> list[str]:
+def fleet_words(site: Site, queue: str) -> list[str]:
     """The same, and then what machines that could not run their worker said within a day."""
-    errors, _ = fleet_errors(pipeline.store)
-    return machine_words(pipeline, queue) + [error.text() for error in errors]
+    errors, _ = fleet_errors(site.store)
+    return machine_words(site, queue) + [error.text() for error in errors]
 
 
 def _fleet_error(name: str, data: bytes) -> FleetError:
@@ -77,21 +74,21 @@ def _fleet_error(name: str, data: bytes) -> FleetError:
         return FleetError(name, machine, text)
 
 
-def image_faults(pipeline: Pipeline, queue: str, image: str) -> list[Finding]:
+def image_faults(site: Site, queue: str, image: str) -> list[Finding]:
     """What is wrong with an image of a queue, as far as the caller's login may see it; empty when nothing is.
 
     Args:
-        pipeline: The pipeline.
+        site: The pipeline's.
         queue: Name of one of its queues.
         image: Name of one of the queue's images.
     """
-    if pipeline.descriptor.cloud == "local":
+    if site.local:
         # This machine's programs are its own.
         return []
     from tidemill.backends.clouds import open_checks
 
-    checks = open_checks(pipeline.store.uri, pipeline.descriptor)
+    checks = open_checks(site.store.uri, site.descriptor)
     if checks is None:
         return []
-    found = checks.image(f"image {queue}/{image}", pipeline.descriptor.queues[queue].images[image])
+    found = checks.image(f"image {queue}/{image}", site.descriptor.queues[queue].images[image])
     return [found] if found.verdict == "fault" else []

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tidemill.backends import ArrayState, LogLine
 from tidemill.client.consumption import Consumption, sample, suggestion
@@ -19,15 +18,13 @@ from tidemill.client.limit import spent_of
 from tidemill.client.lines import Wanted, follow_lines
 from tidemill.client.rounds import Sent, resume, retry, retry_dead, send_again
 from tidemill.client.running import RunningItems
+from tidemill.client.site import Site
 from tidemill.client.status import Chunks, State, Status, Summary, items_a_second, summarise
 from tidemill.code import pack, upload
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreMissingError
 from tidemill.job import JOB_PATTERN, NAME_PATTERN, JobSpec
 from tidemill.ledger import Counts, Ledger, Outcome, Snapshot
 from tidemill.ledger.rounds import round_of
-
-if TYPE_CHECKING:
-    from tidemill.client.pipeline import Pipeline
 
 POLL_SECONDS = 2.0
 SLOWEST_POLL_SECONDS = 15.0
@@ -53,17 +50,17 @@ class Job:
         2
     """
 
-    def __init__(self, pipeline: Pipeline, job: str, spec: JobSpec) -> None:
+    def __init__(self, site: Site, job: str, spec: JobSpec) -> None:
         self.id = job
         self.spec = spec
         self.enqueued = 0
         """Arrays that this submit handed to the cloud."""
-        self._pipeline = pipeline
-        self._ledger = Ledger(pipeline.store, job, spec.manifest)
+        self._site = site
+        self._ledger = Ledger(site.store, job, spec.manifest)
         self._running = RunningItems(self._ledger)
 
     @classmethod
-    def find(cls, pipeline: Pipeline, job: str) -> Job:
+    def find(cls, site: Site, job: str) -> Job:
         """A job by its id, or the newest of a name.
 
         Raises:
@@ -73,17 +70,17 @@ class Job:
             allowed = "a job's id, <name>-<8 hex digits>, or its name"
             raise CallerError.about("job", job, allowed, "Give the id that `tidemill submit` printed.")
         is_id = re.fullmatch(JOB_PATTERN, job)
-        spec = cls.known_spec(pipeline, job) if is_id else next(newest_specs(pipeline.store, job), None)
+        spec = cls.known_spec(site, job) if is_id else next(newest_specs(site.store, job), None)
         if spec is None:
             advice = "Check the name with `tidemill jobs`, or give --pipeline."
-            raise CallerError(f"There is no job {job!r} in {pipeline.store.uri}/jobs.", advice)
-        return cls(pipeline, spec.job, spec)
+            raise CallerError(f"There is no job {job!r} in {site.store.uri}/jobs.", advice)
+        return cls(site, spec.job, spec)
 
     @staticmethod
-    def known_spec(pipeline: Pipeline, job: str) -> JobSpec | None:
+    def known_spec(site: Site, job: str) -> JobSpec | None:
         """A job's spec, or None when there is no such job."""
         try:
-            return Ledger(pipeline.store, job).spec()
+            return Ledger(site.store, job).spec()
         except StoreMissingError:
             return None
 
@@ -95,7 +92,7 @@ class Job:
             >>> job.output
             '.../out/tiles-...'
         """
-        return self.spec.output_prefix(self._pipeline.store.uri)
+        return self.spec.output_prefix(self._site.store.uri)
 
     @property
     def run_command(self) -> str | None:
@@ -105,16 +102,16 @@ class Job:
             >>> job.run_command is None  # a queue has it
             True
         """
-        if self._pipeline.descriptor.cloud != "local":
+        if not self._site.local:
             return None
-        from tidemill.backends.local import LocalBackend
+        # Imported late: it needs fcntl, which Windows does not have.
+        from tidemill.backends.local import run_command
 
-        backend = self._pipeline.backend
-        return backend.run_command(self.id) if isinstance(backend, LocalBackend) else None
+        return run_command(self._site.store.uri, self.id)
 
     def __repr__(self) -> str:
         """Which job of which pipeline it is; nothing is asked for it."""
-        return f"<Job {self.id}: {self.spec.items_total} items, {self._pipeline.descriptor.uri}>"
+        return f"<Job {self.id}: {self.spec.items_total} items, {self._site.descriptor.uri}>"
 
     # ---- looking ------------------------------------------------------------------------------------------------
 
@@ -143,16 +140,16 @@ class Job:
             >>> job.status().state
             'finished'
         """
-        there = self.spec.queue in self._pipeline.descriptor.queues
+        there = self.spec.queue in self._site.descriptor.queues
         known = self._known() if there else []
         snapshot = self._ledger.snapshot()
         taken = sample(self._ledger, snapshot, self.spec.resources) if consumption else None
         if snapshot.counts.finished:
             return self._status(snapshot, Deliveries(), "finished", taken)
-        queue_of(self._pipeline, self.spec)
-        deliveries = reconcile(self.spec, self._pipeline.backend, known, snapshot)
-        if not self._pipeline.backend.sees_children:
-            deliveries = from_store(self._pipeline, self._ledger, self.spec, deliveries, snapshot)
+        queue_of(self._site, self.spec)
+        deliveries = reconcile(self.spec, self._site.backend, known, snapshot)
+        if not self._site.backend.sees_children:
+            deliveries = from_store(self._site, self._ledger, self.spec, deliveries, snapshot)
         active = deliveries.states.get("running", 0) + deliveries.states.get("starting", 0)
         state: State = "running" if active else "waiting"
         if snapshot.counts.cancelled and not deliveries.outstanding:
@@ -164,7 +161,7 @@ class Job:
 
     def _known(self) -> list[ArrayState]:
         """What the queue still knows of the job's arrays."""
-        return self._pipeline.backend.describe(queue_of(self._pipeline, self.spec), f"{self.id}-r")
+        return self._site.backend.describe(queue_of(self._site, self.spec), f"{self.id}-r")
 
     def _status(
         self,
@@ -199,8 +196,8 @@ class Job:
             start_failures=counts.start_failures,
             items_a_second=rate,
             consumption=taken,
-            suggestion=suggestion(taken) if taken and self._pipeline.descriptor.cloud != "local" else None,
-            fleet_errors=fleet_words(self._pipeline, self.spec.queue) if fleet else [],
+            suggestion=suggestion(taken) if taken and self._site.descriptor.cloud != "local" else None,
+            fleet_errors=fleet_words(self._site, self.spec.queue) if fleet else [],
             note=self._note(snapshot, deliveries, state, fleet),
             run_command=self.run_command if state == "lost" else None,
             again=snapshot.again,
@@ -222,11 +219,11 @@ class Job:
         if deliveries.lost:
             return deliveries.reason
         if state == "waiting":
-            queues = self._pipeline.backend.queue_states({self.spec.queue: queue_of(self._pipeline, self.spec)})
+            queues = self._site.backend.queue_states({self.spec.queue: queue_of(self._site, self.spec)})
             queue = queues[self.spec.queue]
             if not queue.running:
                 return f"queue {self.spec.queue!r} is {queue.detail}"
-            words = [] if fleet else machine_words(self._pipeline, self.spec.queue)
+            words = [] if fleet else machine_words(self._site, self.spec.queue)
             return words[0] if words else deliveries.reason
         return None
 
@@ -280,7 +277,7 @@ class Job:
             'finished'
         """
         repairs = _Repairs(self, say)
-        store, last, stopped = self._pipeline.store, None, False
+        store, last, stopped = self._site.store, None, False
         quickest = pause = POLL_SECONDS if poll_seconds is None else poll_seconds
         while True:
             listings = store.listings
@@ -331,7 +328,7 @@ class Job:
 
     def _end(self, reason: str, rounds: int | None = None, max_usd: float | None = None) -> int:
         """End the first so many rounds, or all there are."""
-        backend = self._pipeline.backend
+        backend = self._site.backend
         covered = self._ledger.cancel(backend.user(), reason, rounds, max_usd)
         return backend.cancel([array for array in self._known() if round_of(array.name) < covered], reason)
 
@@ -345,7 +342,7 @@ class Job:
             >>> job.resume().chunks  # nothing was lost
             0
         """
-        return replace(resume(self._pipeline, self.spec, max_usd), run_command=self.run_command)
+        return replace(resume(self._site, self.spec, max_usd), run_command=self.run_command)
 
     def retry(
         self, items: Collection[int] | None = None, code: str | Path | None = None, max_usd: float | None = None
@@ -366,8 +363,8 @@ class Job:
         """
         packed = None if code is None else pack(code)
         if packed is not None:
-            upload(self._pipeline.store, self.id, packed)
-        sent = retry(self._pipeline, self.spec, items, packed and packed.sha256, max_usd)
+            upload(self._site.store, self.id, packed)
+        sent = retry(self._site, self.spec, items, packed and packed.sha256, max_usd)
         return replace(sent, run_command=self.run_command)
 
     def retry_dead(self) -> Sent:
@@ -377,7 +374,7 @@ class Job:
             >>> job.retry_dead().chunks  # nothing was put aside
             0
         """
-        return retry_dead(self._pipeline, self.spec)
+        return retry_dead(self._site, self.spec)
 
     @property
     def cancelled(self) -> bool:
@@ -421,11 +418,15 @@ class Job:
         if item is not None and not 0 <= item < self.spec.items_total:
             raise CallerError.about("item", item, f"from 0 to {self.spec.items_total - 1}", "Give an item's index.")
         wanted = Wanted(item, worker, since, until, text)
-        return follow_lines(self, wanted) if follow else self.wanted_lines(wanted)
+        return (
+            follow_lines(wanted, self.wanted_lines, lambda: self.status().ended)
+            if follow
+            else self.wanted_lines(wanted)
+        )
 
     def wanted_lines(self, wanted: Wanted) -> Iterator[LogLine]:
         """An item's containers are read by name; what the cloud has forgotten, and whole jobs, by a search."""
-        backend, descriptor = self._pipeline.backend, self._pipeline.descriptor
+        backend, descriptor = self._site.backend, self._site.descriptor
         since = max(self.spec.created_at.timestamp(), wanted.since_seconds)
         children = [] if wanted.item is None or not backend.sees_children else self._children(wanted.item)
         for array, index in children:
@@ -479,7 +480,7 @@ class _Repairs:
         lost = [chunk for chunk in status.chunks.lost if chunk in snapshot.waiting]
         if snapshot.counts.rounds != status.rounds or snapshot.counts.cancelled or not lost:
             return
-        sent = send_again(job._pipeline, job.spec, snapshot, lost)
+        sent = send_again(job._site, job.spec, snapshot, lost)
         if sent is None:
             return
         self._fruitless = 1 if status.chunks.done > self._done else self._fruitless + 1

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tidemill.client.place import Place
+from tidemill.client.site import Site
 from tidemill.errors import CallerError
 from tidemill.job import MAX_USD, CostLimit, JobSpec
 from tidemill.ledger import Ledger, Round
 from tidemill.ledger.spent import limit_of, spent_seconds
 from tidemill.money import job_cost
-
-if TYPE_CHECKING:
-    from tidemill.client.pipeline import Pipeline
 
 _HOUR = 3600
 
@@ -43,7 +40,7 @@ class Spent:
 
 
 def new_limit(
-    pipeline: Pipeline,
+    site: Site,
     place: Place,
     max_usd: float | None,
     usd_per_item_hour: float | None,
@@ -52,7 +49,7 @@ def new_limit(
     """The limit of a new job, with the price that it is reckoned by.
 
     Args:
-        pipeline: The pipeline.
+        site: The pipeline's.
         place: Where the job will run.
         max_usd: What it may cost in USD; None for no limit.
         usd_per_item_hour: What an hour of an item's share of a machine costs; None for what the price table says.
@@ -70,7 +67,7 @@ def new_limit(
     check_usd("max_usd", max_usd)
     if usd_per_item_hour is not None:
         check_usd("usd_per_item_hour", usd_per_item_hour)
-    return CostLimit(max_usd=max_usd, usd_per_item_hour=usd_per_item_hour or _price(pipeline, place, say))
+    return CostLimit(max_usd=max_usd, usd_per_item_hour=usd_per_item_hour or _price(site, place, say))
 
 
 def check_usd(key: str, usd: float) -> None:
@@ -83,13 +80,13 @@ def check_usd(key: str, usd: float) -> None:
         raise CallerError.about(key, usd, f"in USD, above 0 and at most {MAX_USD:.0f}", "Leave it out for no limit.")
 
 
-def _price(pipeline: Pipeline, place: Place, say: Callable[[str], None]) -> float:
+def _price(site: Site, place: Place, say: Callable[[str], None]) -> float:
     """USD per hour of an item on the queue's most expensive machine, with all rungs at their `max_cpus`.
 
     Raises:
         CallerError: A rung has no known price.
     """
-    descriptor, queue = pipeline.descriptor, place.queue
+    descriptor, queue = site.descriptor, place.queue
     cost = job_cost(queue, descriptor.cloud, descriptor.region, _HOUR, item=place.resources, container=place.slots)
     replaced = [kind for kind in cost.spot.unknown if kind not in cost.on_demand.unknown]
     if replaced and any(rung.market == "spot" for rung in queue.capacity):

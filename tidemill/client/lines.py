@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from tidemill.backends import LogLine
-
-if TYPE_CHECKING:
-    from tidemill.client.job import Job
 
 POLL_SECONDS = 2.0
 LATE_SECONDS = 60.0
@@ -57,17 +53,24 @@ class Wanted:
         return line.fields["item"] == self.item if "item" in line.fields else "stream" not in line.fields
 
 
-def follow_lines(job: Job, wanted: Wanted) -> Iterator[LogLine]:
+def follow_lines(
+    wanted: Wanted, read: Callable[[Wanted], Iterator[LogLine]], has_ended: Callable[[], bool]
+) -> Iterator[LogLine]:
     """Lines that are there, then new ones as they come, until the job has ended and no more come.
 
     Each line is yielded once, although looks overlap.
+
+    Args:
+        wanted: Which lines.
+        read: Yields the lines that are there now.
+        has_ended: Whether the job has ended.
     """
     wanted = replace(wanted, until=None)
     seen: dict[tuple[object, ...], float] = {}
     quiet = 0
     while quiet < QUIET_LOOKS:
         new = False
-        for line in job.wanted_lines(wanted):
+        for line in read(wanted):
             if (key := _identity(line)) not in seen:
                 seen[key], new = line.at, True
                 yield line
@@ -76,7 +79,7 @@ def follow_lines(job: Job, wanted: Wanted) -> Iterator[LogLine]:
             wanted = replace(wanted, since=datetime.fromtimestamp(start, UTC))
             seen = {key: at for key, at in seen.items() if at >= start}
         # Asking for the status costs a few requests, so it is done in a pause of the lines only.
-        quiet = quiet + 1 if not new and job.status().ended else 0
+        quiet = quiet + 1 if not new and has_ended() else 0
         if quiet < QUIET_LOOKS:
             time.sleep(POLL_SECONDS)
 

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from tidemill.backends import Backend, QueueState
-from tidemill.backends.clouds import open_backend
-from tidemill.backends.findings import UP, access_command
+from tidemill.backends import Backend
 from tidemill.client.job import Job, quiet
 from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
 from tidemill.client.place import find_place
+from tidemill.client.queues import QueueInfo, read_queues
+from tidemill.client.site import Site, read_site
 from tidemill.client.status import JobRow, job_row
 from tidemill.client.submit import Submission, submit
-from tidemill.descriptor import DESCRIPTOR_NAME, SCHEMA_VERSION, Descriptor, Queue
-from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
+from tidemill.descriptor import Descriptor
+from tidemill.errors import CallerError
 from tidemill.job import Item
 from tidemill.ledger import Ledger
-from tidemill.store import NO_LOGIN, OTHER_REGION, Store
-from tidemill.version import __version__
+from tidemill.store import Store
 
 if TYPE_CHECKING:
     from tidemill.client.estimate import Items, JobEstimate
@@ -46,9 +40,7 @@ class Pipeline:
     """
 
     def __init__(self, descriptor: Descriptor, store: Store, backend: Backend | None = None) -> None:
-        self.descriptor = descriptor
-        self.store = store
-        self._backend = backend
+        self.site = Site(descriptor, store, backend)
 
     @classmethod
     def load(cls, uri: str) -> Pipeline:
@@ -65,52 +57,37 @@ class Pipeline:
             >>> Pipeline.load("s3://vision-dev-store/pipeline.json").descriptor.team
             'vision'
         """
-        if "://" not in uri:
-            uri = Path(uri).absolute().as_uri()
-        folder, _, name = uri.rpartition("/")
-        if name != DESCRIPTOR_NAME:
-            advice = "Give the stack's output pipeline_uri."
-            raise CallerError.about("pipeline", uri, f"a URI that ends with /{DESCRIPTOR_NAME}", advice)
-        try:
-            data = _open(folder).get(DESCRIPTOR_NAME)
-        except StoreMissingError:
-            advice = "Give the stack's output pipeline_uri (`pulumi stack output pipeline_uri`)."
-            command = "pulumi stack output pipeline_uri"
-            raise CallerError(
-                f"pipeline: {uri} does not exist.", advice, what="pipeline", command=command, owner=True
-            ) from None
-        except StoreDeniedError as error:
-            raise StoreDeniedError(
-                f"pipeline: {uri} cannot be read: {denial(error)}.",
-                _login_advice(error),
-                code=error.code,
-                what="pipeline",
-                command=access_command(uri),
-                owner=True,
-            ) from error
-        except StoreError as error:
-            if error.code != OTHER_REGION:
-                raise
-            command = "export AWS_REGION=$(pulumi stack output --json pipeline | jq -r .region)"
-            raise CallerError(
-                f"pipeline: {uri} is in another region.",
-                "Set AWS_REGION to the stack's region.",
-                what="pipeline",
-                command=command,
-            ) from error
-        descriptor = parse_descriptor(data, uri)
-        return cls(descriptor, _open(descriptor.store, descriptor.region))
+        site = read_site(uri)
+        return cls(site.descriptor, site.store)
 
     def __repr__(self) -> str:
         """Which pipeline it is, and its queues."""
         return f"<Pipeline {self.descriptor.uri}: queues {', '.join(sorted(self.descriptor.queues))}>"
 
     @property
+    def descriptor(self) -> Descriptor:
+        """What the stack made: its queues, images and machines.
+
+        Example:
+            >>> sorted(pipeline.descriptor.queues)
+            ['cpu', 'gpu']
+        """
+        return self.site.descriptor
+
+    @property
+    def store(self) -> Store:
+        """The job store.
+
+        Example:
+            >>> pipeline.store.uri == pipeline.descriptor.store
+            True
+        """
+        return self.site.store
+
+    @property
     def backend(self) -> Backend:
-        """The queue's side, opened when it is first needed."""
-        if self._backend is None:
-            self._backend = open_backend(self.descriptor, self.store)
-        return self._backend
+        """The cloud's side of the queues, opened when it is first needed."""
+        return self.site.backend
 
     def submit(
         self,
@@ -193,7 +170,7 @@ class Pipeline:
             image=image,
             needs={"cpus": cpus, "memory_mib": memory_mib, "gpus": gpus},
             slots=slots,
-            whole_cpus=self._whole_cpus(),
+            whole_cpus=self.site.whole_cpus,
         )
         if isinstance(command, str):
             raise CallerError.about("command", command, "a list of words", "Split it, or give it as function=.")
@@ -222,14 +199,10 @@ class Pipeline:
                 "env": dict(env or {}),
                 "pip_index": pip_index,
                 "wheelhouse": wheelhouse,
-                "limit": new_limit(self, place, max_usd, usd_per_item_hour, say),
+                "limit": new_limit(self.site, place, max_usd, usd_per_item_hour, say),
             },
         )
-        return submit(self, submission, say)
-
-    def _whole_cpus(self) -> bool:
-        """Known without the cloud's SDK, so that a mistake is told before a login is asked for."""
-        return self._backend.whole_cpus if self._backend else self.descriptor.cloud == "aws"
+        return submit(self.site, submission, say)
 
     def estimate(
         self,
@@ -272,7 +245,7 @@ class Pipeline:
 
         needs = {"cpus": cpus, "memory_mib": memory_mib, "gpus": gpus}
         wanted = Wanted(items, items_format, items_column, item_seconds, like, queue, needs, slots)
-        return estimate(self, wanted, self._whole_cpus())
+        return estimate(self.site, wanted)
 
     def job(self, job: str) -> Job:
         """A job by its id, or the newest of a name.
@@ -284,7 +257,7 @@ class Pipeline:
             >>> pipeline.job("tiles").id
             'tiles-...'
         """
-        return Job.find(self, job)
+        return Job.find(self.site, job)
 
     def jobs(self, limit: int = 20) -> list[JobRow]:
         """The newest jobs of the store, the newest first, from the store alone.
@@ -304,124 +277,4 @@ class Pipeline:
             >>> [queue.name for queue in pipeline.queues()]
             ['cpu', 'gpu']
         """
-        states = self.backend.queue_states(self.descriptor.queues)
-        return [QueueInfo(name, queue, states[name]) for name, queue in sorted(self.descriptor.queues.items())]
-
-
-@dataclass(frozen=True)
-class QueueInfo:
-    """A queue as `tidemill queues` shows it."""
-
-    name: str
-    queue: Queue
-    state: QueueState
-
-    @property
-    def item(self) -> str:
-        """What an item gets: `1 CPU, 2048 MiB`."""
-        item = self.queue.item
-        gpus = f", {item.gpus} GPU" if item.gpus else ""
-        return f"{item.cpus:g} CPU, {item.memory_mib} MiB{gpus}"
-
-    @property
-    def machines(self) -> str:
-        """Types and sizes in short: `12 types, 8 to 32 CPUs, x86_64`."""
-        sizes = sorted(machine.cpus for machine in self.queue.machines)
-        if not sizes:
-            return "none"
-        span = f"{sizes[0]} CPUs" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]} CPUs"
-        return f"{len(sizes)} types, {span}, {self.queue.architecture}"
-
-    @property
-    def capacity(self) -> str:
-        """`spot 4000 CPUs, then on_demand 256 CPUs`."""
-        return ", then ".join(f"{rung.market} {rung.max_cpus} CPUs" for rung in self.queue.capacity)
-
-    @property
-    def images(self) -> list[str]:
-        """Names of the images that a job may use."""
-        return sorted(self.queue.images)
-
-    def to_json(self) -> dict[str, Any]:
-        """The queue with stable keys."""
-        return {
-            "name": self.name,
-            "accepting": self.state.accepting,
-            "running": self.state.running,
-            "state": self.state.detail,
-            **self.queue.model_dump(mode="json", exclude={"aws", "gcp"}),
-        }
-
-
-def parse_descriptor(data: bytes, uri: str) -> Descriptor:
-    """A descriptor from its bytes.
-
-    Raises:
-        CallerError: It is not JSON, of another schema version, or incomplete.
-    """
-    try:
-        values = json.loads(data)
-    except ValueError:
-        values = None
-    if not isinstance(values, dict):
-        raise CallerError(
-            f"pipeline: {uri} is not a pipeline descriptor (expected a JSON object).",
-            "Give the output pipeline_uri.",
-            what="pipeline",
-            command=UP,
-            owner=True,
-        )
-    version = values.get("schema_version", SCHEMA_VERSION)
-    if version != SCHEMA_VERSION:
-        raise CallerError(
-            f"pipeline: {uri} has schema_version {version!r}; tidemill {__version__} reads {SCHEMA_VERSION}.",
-            what="pipeline",
-            value=repr(version),
-            allowed=str(SCHEMA_VERSION),
-            command="pip install --upgrade tidemill",
-        )
-    try:
-        return Descriptor.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise CallerError(
-            f"pipeline: {uri}: {where}: {first['msg']}.",
-            "Ask the stack's owner to run `pulumi up`.",
-            what="pipeline",
-            command=UP,
-            owner=True,
-        ) from None
-
-
-def denial(error: StoreDeniedError) -> str:
-    """Why a store refused, in few words: its own name of the refusal, or what the login's provider said."""
-    if error.code and error.code != NO_LOGIN:
-        return error.code
-    if error.code:
-        return "no AWS login was found" if error.__cause__ else error.problem.rstrip(".")
-    return (
-        str(error.__cause__ or error.problem).strip().splitlines()[0].rpartition("credential provider: ")[2].rstrip(".")
-    )
-
-
-_BAD_LOGIN = re.compile(r"InvalidAccessKeyId|Expired|InvalidClientTokenId|InvalidToken|SignatureDoesNotMatch")
-
-
-def _login_advice(error: StoreDeniedError) -> str:
-    if error.code == NO_LOGIN:
-        return error.fix or "Log in, e.g. `aws sso login`."
-    if _BAD_LOGIN.match(error.code):
-        return "Your login's key is unknown or has expired: log in again, e.g. `aws sso login`, or set AWS_PROFILE."
-    return "Log in as somebody who may use this stack, or ask its owner to let you submit (tidemill:access.submitters)."
-
-
-def _open(uri: str, region: str | None = None) -> Store:
-    """A store with the caller's own login."""
-    if not uri.startswith("s3://"):
-        return Store.open(uri, user_login=True)
-    from tidemill.backends.aws.session import default_session, translated
-
-    region = region or default_session().region_name
-    with translated("login"):
-        return Store.open(uri, region=region, user_login=True)
+        return read_queues(self.site)

@@ -6,17 +6,14 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from tidemill.client.site import Site
 from tidemill.code import PACKAGE_FILES, REQUIREMENTS, Packed
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
 from tidemill.job import JobSpec
 from tidemill.store import Store, Stores
-
-if TYPE_CHECKING:
-    from tidemill.client.pipeline import Pipeline
 
 PROBE = "jobs/conditional-create"
 """The object that shows that the store can be written and has a conditional create. It stays there."""
@@ -24,7 +21,7 @@ SHOWN = 6
 """Prefixes that an error names."""
 
 
-def check_packages(pipeline: Pipeline, spec: JobSpec, packed: Packed | None) -> None:
+def check_packages(site: Site, spec: JobSpec, packed: Packed | None) -> None:
     """Whether the packages of the code can come from where they are said to be.
 
     Raises:
@@ -36,7 +33,7 @@ def check_packages(pipeline: Pipeline, spec: JobSpec, packed: Packed | None) -> 
                 f"{key} is {value!r}, but no code with a {REQUIREMENTS} is given.", "Give both, or neither."
             )
     if spec.wheelhouse:
-        store, prefix = Stores(pipeline.store, pipeline.descriptor.region, user_login=True).locate(spec.wheelhouse)
+        store, prefix = Stores(site.store, site.descriptor.region, user_login=True).locate(spec.wheelhouse)
         try:
             empty = not any(entry.name.endswith(PACKAGE_FILES) for entry in store.entries(prefix))
         except StoreError:
@@ -72,26 +69,26 @@ def check_store(store: Store) -> None:
         )
 
 
-def check_output(pipeline: Pipeline, spec: JobSpec, say: Callable[[str], None]) -> None:
+def check_output(site: Site, spec: JobSpec, say: Callable[[str], None]) -> None:
     """Whether jobs may write to the place that the caller chose for outputs, and whether it is there."""
     if spec.output is None:
         return
-    if not pipeline.descriptor.may_hold_outputs(spec.output):
-        raise CallerError.about("output", spec.output, *where_outputs_go(pipeline.descriptor))
-    if spec.output.startswith(f"{pipeline.store.uri}/"):
+    if not site.descriptor.may_hold_outputs(spec.output):
+        raise CallerError.about("output", spec.output, *where_outputs_go(site.descriptor))
+    if spec.output.startswith(f"{site.store.uri}/"):
         return
     allowed, advice = "a URI that the machines can write", "Choose another, or leave it out for <store>/out/<job>."
     if spec.output.startswith("file://"):
         path = Path(unquote(spec.output.removeprefix("file://")))
         there = next((folder for folder in (path, *path.parents) if folder.exists()), path)
-        if pipeline.store.uri.startswith("file://") and not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        if site.store.uri.startswith("file://") and not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
             raise CallerError.about("output", spec.output, f"{allowed} ({there} cannot be)", advice)
         return
-    store, name = Stores(pipeline.store, pipeline.descriptor.region, user_login=True).locate(spec.output)
+    store, name = Stores(site.store, site.descriptor.region, user_login=True).locate(spec.output)
     try:
         next(iter(store.list(name)), None)
     except StoreDeniedError:
-        if pipeline.descriptor.writable is None:
+        if site.descriptor.writable is None:
             say(f"{spec.output} cannot be looked at with your login; the stack's tidemill:data.write must name it.")
     except (StoreError, CloudError) as error:
         raise CallerError.about("output", spec.output, f"{allowed} ({error})", advice) from None

@@ -6,17 +6,15 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidemill.client.chunks import arrays_of
 from tidemill.client.deliveries import definition_of, enqueue, newest_rounds, queue_of, reconcile, write_first_round
 from tidemill.client.limit import check_left
+from tidemill.client.site import Site
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Round, Snapshot
-
-if TYPE_CHECKING:
-    from tidemill.client.pipeline import Pipeline
 
 _PARALLEL = 16
 ROUNDS_APART = 3
@@ -68,12 +66,12 @@ class _Plan:
     cancelled: bool
 
 
-def resume(pipeline: Pipeline, spec: JobSpec, max_usd: float | None = None) -> Sent:
+def resume(site: Site, spec: JobSpec, max_usd: float | None = None) -> Sent:
     """Enqueue what nobody will deliver any more: what the cloud has lost, what a dead submit left out, and, of a
     cancelled job, all that is not done. What is done is not run again.
 
     Args:
-        pipeline: The pipeline.
+        site: The pipeline's.
         spec: The job's spec.
         max_usd: What the job may cost from now on; None for what it might until now.
 
@@ -81,55 +79,55 @@ def resume(pipeline: Pipeline, spec: JobSpec, max_usd: float | None = None) -> S
         CallerError: The stack no longer has the job's queue, or the job has nothing left of its limit.
         CloudError: The store or the queue refused. The same call may be made again.
     """
-    ledger = Ledger(pipeline.store, spec.job, spec.manifest)
-    queue_of(pipeline, spec)
+    ledger = Ledger(site.store, spec.job, spec.manifest)
+    queue_of(site, spec)
     if not ledger.rounds():
         limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
-        return _send_first(pipeline, ledger, spec, limit)
+        return _send_first(site, ledger, spec, limit)
     while True:
-        snapshot, missing = _look_for_missing(pipeline, ledger, spec)
+        snapshot, missing = _look_for_missing(site, ledger, spec)
         if not missing:
             note = None if snapshot.counts.finished else "everything that is not done is still enqueued"
             return Sent(spec.job, note=note)
         limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
-        if sent := send_again(pipeline, spec, snapshot, missing, limit):
+        if sent := send_again(site, spec, snapshot, missing, limit):
             return sent
 
 
-def _send_first(pipeline: Pipeline, ledger: Ledger, spec: JobSpec, max_usd: float | None) -> Sent:
+def _send_first(site: Site, ledger: Ledger, spec: JobSpec, max_usd: float | None) -> Sent:
     """Finish a submit that did not get as far as its round."""
-    arrays = arrays_of(spec.job, 0, range(spec.chunks_total), pipeline.backend.array_chunks)
-    first = write_first_round(pipeline, ledger, spec, arrays, max_usd)
-    return Sent(spec.job, 0, spec.chunks_total, spec.items_total, enqueue(pipeline, spec, first))
+    arrays = arrays_of(spec.job, 0, range(spec.chunks_total), site.backend.array_chunks)
+    first = write_first_round(site, ledger, spec, arrays, max_usd)
+    return Sent(spec.job, 0, spec.chunks_total, spec.items_total, enqueue(site, spec, first))
 
 
-def _look_for_missing(pipeline: Pipeline, ledger: Ledger, spec: JobSpec) -> tuple[Snapshot, list[int]]:
+def _look_for_missing(site: Site, ledger: Ledger, spec: JobSpec) -> tuple[Snapshot, list[int]]:
     """Chunks that nobody will deliver, and the look that says so.
 
     The queue is asked first, so the look may show a round that somebody enqueues right now, or that a listing of the
     queue does not show yet: such a round is waited for, until it is older than that may take.
     """
     while True:
-        known = pipeline.backend.describe(queue_of(pipeline, spec), f"{spec.job}-r")
+        known = site.backend.describe(queue_of(site, spec), f"{spec.job}-r")
         snapshot = ledger.snapshot()
         if snapshot.counts.cancelled:
             return snapshot, sorted(snapshot.waiting)
-        if getattr(pipeline.backend, "local", False):
+        if getattr(site.backend, "local", False):
             # What is enqueued stays so until a run works on it.
             return snapshot, []
-        seen = reconcile(spec, pipeline.backend, known, snapshot, patient=False)
+        seen = reconcile(spec, site.backend, known, snapshot, patient=False)
         if not seen.on_its_way:
             return snapshot, seen.lost
         time.sleep(LOOK_SECONDS)
 
 
 def send_again(
-    pipeline: Pipeline, spec: JobSpec, snapshot: Snapshot, chunks: Sequence[int], max_usd: float | None = None
+    site: Site, spec: JobSpec, snapshot: Snapshot, chunks: Sequence[int], max_usd: float | None = None
 ) -> Sent | None:
     """Enqueue chunks that were not done as a new round: the same items of each that were to run. None, and nothing is
     enqueued, when there has been another round since the look."""
     if not snapshot.rounds:
-        return resume(pipeline, spec)
+        return resume(site, spec)
     items: dict[int, list[int]] = {}
     before: dict[int, int] = {}
     for round_ in snapshot.rounds:
@@ -149,11 +147,11 @@ def send_again(
     )
     newest = snapshot.rounds[-1]
     limit = max_usd or newest.max_usd
-    return _send(pipeline, spec, plan, definition=newest.definition, code=newest.code, max_usd=limit)
+    return _send(site, spec, plan, definition=newest.definition, code=newest.code, max_usd=limit)
 
 
 def retry(
-    pipeline: Pipeline,
+    site: Site,
     spec: JobSpec,
     items: Collection[int] | None,
     code: str | None = None,
@@ -162,7 +160,7 @@ def retry(
     """Run items again that have an outcome, in a new round, whose outcome then stands.
 
     Args:
-        pipeline: The pipeline.
+        site: The pipeline's.
         spec: The job's spec.
         items: Indexes; None for every item that failed.
         code: SHA-256 of other code that they run with; None for that of the newest round.
@@ -172,8 +170,8 @@ def retry(
         CallerError: An item that the job does not have, or that has no outcome yet; nothing is left of its limit.
         CloudError: The store or the queue refused.
     """
-    ledger = Ledger(pipeline.store, spec.job, spec.manifest)
-    queue_of(pipeline, spec)
+    ledger = Ledger(site.store, spec.job, spec.manifest)
+    queue_of(site, spec)
     wanted = None if items is None else _by_chunk(ledger, spec, items)
     while True:
         snapshot = ledger.snapshot()
@@ -182,8 +180,8 @@ def retry(
             return Sent(spec.job, note=note)
         limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
         # A new image may be what mends the failures: a retry runs with today's.
-        fields = {"definition": definition_of(pipeline, spec), "code": code or snapshot.rounds[-1].code}
-        if sent := _send(pipeline, spec, plan, **fields, max_usd=limit):
+        fields = {"definition": definition_of(site, spec), "code": code or snapshot.rounds[-1].code}
+        if sent := _send(site, spec, plan, **fields, max_usd=limit):
             return replace(sent, note=note)
 
 
@@ -201,26 +199,26 @@ def _plan_retry(
     return plan, f"failed items of {len(underway)} chunks {state}" if underway else None
 
 
-def retry_dead(pipeline: Pipeline, spec: JobSpec) -> Sent:
+def retry_dead(site: Site, spec: JobSpec) -> Sent:
     """Enqueue dead letters again as a new round, and then throw them away.
 
     A letter whose chunk is done, or was enqueued again since, is only thrown away.
     """
-    ledger = Ledger(pipeline.store, spec.job, spec.manifest)
+    ledger = Ledger(site.store, spec.job, spec.manifest)
     snapshot = ledger.snapshot()
-    letters = pipeline.backend.dead_letters(queue_of(pipeline, spec), spec.job)
+    letters = site.backend.dead_letters(queue_of(site, spec), spec.job)
     if snapshot.counts.cancelled or not letters:
         return Sent(
             spec.job, note="it is cancelled" if snapshot.counts.cancelled else "there are no dead letters of it"
         )
     newest = newest_rounds(snapshot)
     wanted = {one.chunk for one in letters if one.chunk in snapshot.waiting and newest[one.chunk] == one.round}
-    stale = _forget_dead(pipeline, spec, {letter.chunk for letter in letters} - wanted)
+    stale = _forget_dead(site, spec, {letter.chunk for letter in letters} - wanted)
     note = f"{stale} dead letters of chunks that need them no more were thrown away" if stale else None
     if not wanted:
         return Sent(spec.job, note=note)
     limit = check_left(ledger, spec, None, f"retry {spec.job} --failed")
-    sent = send_again(pipeline, spec, snapshot, sorted(wanted), limit)
+    sent = send_again(site, spec, snapshot, sorted(wanted), limit)
     return replace(sent, note=note) if sent else Sent(spec.job, note="somebody else enqueues them right now")
 
 
@@ -257,11 +255,11 @@ def _plan(ledger: Ledger, snapshot: Snapshot, chunks: Sequence[int], wanted: Map
     return _Plan(len(snapshot.rounds), kept, some, before, snapshot.counts.cancelled)
 
 
-def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, **fields: Any) -> Sent | None:
+def _send(site: Site, spec: JobSpec, plan: _Plan, **fields: Any) -> Sent | None:
     """Write the round, with further `fields` of `Round`, and enqueue it; None when somebody else's has its number, and
     the plan is void."""
-    ledger = Ledger(pipeline.store, spec.job, spec.manifest)
-    arrays = arrays_of(spec.job, plan.number, plan.chunks, pipeline.backend.array_chunks)
+    ledger = Ledger(site.store, spec.job, spec.manifest)
+    arrays = arrays_of(spec.job, plan.number, plan.chunks, site.backend.array_chunks)
     round_ = Round(
         round=plan.number,
         arrays=arrays,
@@ -270,20 +268,20 @@ def _send(pipeline: Pipeline, spec: JobSpec, plan: _Plan, **fields: Any) -> Sent
         failed_before=dict(plan.failed_before),
         **fields,
     )
-    if ledger.add_round(round_, pipeline.descriptor.max_spec >= ROUNDS_APART) is not round_:
+    if ledger.add_round(round_, site.descriptor.max_spec >= ROUNDS_APART) is not round_:
         return None
     if not plan.cancelled and ledger.is_cancelled(plan.number - 1):
         ledger.cancel(spec.user, "it was cancelled while this round was planned", plan.number + 1)
         return Sent(spec.job, note="it was cancelled at the same time")
     index = ledger.index()
     items = sum(len(plan.items[c]) if c in plan.items else index.size(c) for c in plan.chunks)
-    sent = Sent(spec.job, round_.round, len(plan.chunks), items, enqueue(pipeline, spec, round_))
-    _forget_dead(pipeline, spec, set(plan.chunks))
+    sent = Sent(spec.job, round_.round, len(plan.chunks), items, enqueue(site, spec, round_))
+    _forget_dead(site, spec, set(plan.chunks))
     return sent
 
 
-def _forget_dead(pipeline: Pipeline, spec: JobSpec, chunks: Collection[int]) -> int:
+def _forget_dead(site: Site, spec: JobSpec, chunks: Collection[int]) -> int:
     """Throw away dead letters whose chunks were enqueued anew or are done."""
-    queue, backend = queue_of(pipeline, spec), pipeline.backend
+    queue, backend = queue_of(site, spec), site.backend
     stale = [letter for letter in backend.dead_letters(queue, spec.job) if letter.chunk in chunks]
     return backend.forget_dead(queue, spec.job, stale)

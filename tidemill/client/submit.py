@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.deliveries import enqueue, write_first_round
@@ -24,6 +24,7 @@ from tidemill.client.journal import enter, newest_specs
 from tidemill.client.place import Place
 from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program, name_of
+from tidemill.client.site import Site
 from tidemill.client.spool import Spool, encodable
 from tidemill.code import Packed, in_code, pack, upload
 from tidemill.descriptor import LIMIT_VERSION
@@ -32,9 +33,6 @@ from tidemill.job import Item, JobSpec, build_spec, new_job_id
 from tidemill.ledger import Ledger
 from tidemill.manifest import write_frames
 from tidemill.store import Stores
-
-if TYPE_CHECKING:
-    from tidemill.client.pipeline import Pipeline
 
 ARGUMENT_BYTES = 128 * 1024
 """Linux refuses a longer argument: MAX_ARG_STRLEN, https://man7.org/linux/man-pages/man2/execve.2.html."""
@@ -71,21 +69,21 @@ class Submission:
     fields: dict[str, Any]
 
 
-def submit(pipeline: Pipeline, asked: Submission, say: Callable[[str], None]) -> Job:
+def submit(site: Site, asked: Submission, say: Callable[[str], None]) -> Job:
     """Send a job, or finish sending it. See `Pipeline.submit`."""
     check_sizes(asked.item_seconds, asked.chunk_size)
     packed = None if asked.code is None else pack(asked.code)
     draft = _draft(asked, packed)
-    _check_version(pipeline, draft)
-    check_packages(pipeline, draft, packed)
+    _check_version(site, draft)
+    check_packages(site, draft, packed)
     code = None if asked.code is None else Path(asked.code).resolve()
-    for remark in check_program(Program(draft, code, pipeline.descriptor.cloud == "local")):
+    for remark in check_program(Program(draft, code, site.local)):
         say(remark)
-    spool = _read_through(pipeline, asked, draft, say)
+    spool = _read_through(site, asked, draft, say)
     plan = plan_chunks(spool.count, asked.place.fleet_slots, asked.item_seconds, asked.chunk_size)
-    _check_machines(pipeline, asked.place, say)
-    check_store(pipeline.store)
-    check_output(pipeline, draft, say)
+    _check_machines(site, asked.place, say)
+    check_store(site.store)
+    check_output(site, draft, say)
     job = new_job_id(draft.name) if asked.name is None else _identity(draft, asked.chunk_size, spool.digest)
     spec = draft.model_copy(
         update={
@@ -93,14 +91,14 @@ def submit(pipeline: Pipeline, asked: Submission, say: Callable[[str], None]) ->
             "chunk_size": plan.chunk_size,
             "items_total": spool.count,
             "chunks_total": plan.chunks,
-            "user": pipeline.backend.user(),
+            "user": site.backend.user(),
         }
     )
-    return _send(pipeline, spec, spool, plan, packed=packed, named=asked.name is not None, say=say)
+    return _send(site, spec, spool, plan, packed=packed, named=asked.name is not None, say=say)
 
 
-def _check_version(pipeline: Pipeline, draft: JobSpec) -> None:
-    newest = pipeline.descriptor.max_spec
+def _check_version(site: Site, draft: JobSpec) -> None:
+    newest = site.descriptor.max_spec
     if newest < draft.spec_version:
         without = "leave --max-usd out" if draft.limit else "use an older tidemill"
         raise CallerError(
@@ -109,11 +107,11 @@ def _check_version(pipeline: Pipeline, draft: JobSpec) -> None:
         )
 
 
-def _read_through(pipeline: Pipeline, asked: Submission, draft: JobSpec, say: Callable[[str], None]) -> Spool:
+def _read_through(site: Site, asked: Submission, draft: JobSpec, say: Callable[[str], None]) -> Spool:
     """Check, encode and fingerprint every item."""
-    stores = Stores(pipeline.store, pipeline.descriptor.region, user_login=True)
+    stores = Stores(site.store, site.descriptor.region, user_login=True)
     source = open_items(asked.items, form=asked.items_format, column=asked.items_column, stores=stores)
-    cloud, files = pipeline.descriptor.cloud, pipeline.store.uri.startswith("file://")
+    cloud, files = site.descriptor.cloud, site.store.uri.startswith("file://")
     spool = Spool(Fetched(cloud, files) if draft.stages_input else None).fill(source)
     if not files and "://" not in spool.first and os.path.exists(spool.first):
         say(f"{spool.first} is a file of this machine; the queue's machines do not have it.")
@@ -125,7 +123,7 @@ def _read_through(pipeline: Pipeline, asked: Submission, draft: JobSpec, say: Ca
 
 
 def _send(
-    pipeline: Pipeline,
+    site: Site,
     spec: JobSpec,
     spool: Spool,
     plan: Plan,
@@ -134,19 +132,19 @@ def _send(
     named: bool,
     say: Callable[[str], None],
 ) -> Job:
-    ledger = Ledger(pipeline.store, spec.job)
-    known = Job.known_spec(pipeline, spec.job)
+    ledger = Ledger(site.store, spec.job)
+    known = Job.known_spec(site, spec.job)
     if known is None:
         if packed is not None:
-            upload(pipeline.store, spec.job, packed)
+            upload(site.store, spec.job, packed)
             say(packed.words())
-        made = write_frames(pipeline.store, spec.job, spool.frames(plan.sizes()))
+        made = write_frames(site.store, spec.job, spool.frames(plan.sizes()))
         # Of two submits at once the first manifest stands: the items are the same, the chunks may be others.
         size = spec.chunk_size if made.chunks == spec.chunks_total else made.largest
         spec = spec.model_copy(update={"manifest": made.sha256, "chunks_total": made.chunks, "chunk_size": size})
         # Of two submits at once the first spec stands: the job is the same, only who and when may differ.
-        pipeline.store.create(f"jobs/{spec.job}/job.json", spec.model_dump_json().encode())
-        enter(pipeline.store, spec)
+        site.store.create(f"jobs/{spec.job}/job.json", spec.model_dump_json().encode())
+        enter(site.store, spec)
         say(f"{_plural(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
         if spec.limit:
             price = f"{spec.limit.usd_per_item_hour:.3g} USD per item-hour"
@@ -154,7 +152,7 @@ def _send(
         if not named:
             # Its id is new each time, so the same command would be another job.
             say(f"If this is interrupted, `tidemill resume {spec.job}` finishes it. With --name, so does this command.")
-        elif other := next((one for one in newest_specs(pipeline.store, spec.name) if one.job != spec.job), None):
+        elif other := next((one for one in newest_specs(site.store, spec.name) if one.job != spec.job), None):
             say(f"{spec.name} is also the name of {other.job}; from now on it means {spec.job}.")
     elif _max_usd(known) != _max_usd(spec):
         raise CallerError(
@@ -171,10 +169,10 @@ def _send(
             f"`tidemill resume {spec.job}{more}` runs what is left; or choose another name.",
         )
     spec = known or ledger.spec()
-    arrays = arrays_of(spec.job, 0, range(spec.chunks_total), pipeline.backend.array_chunks)
-    round_ = write_first_round(pipeline, ledger, spec, arrays)
-    job = Job(pipeline, spec.job, spec)
-    job.enqueued = enqueue(pipeline, spec, round_)
+    arrays = arrays_of(spec.job, 0, range(spec.chunks_total), site.backend.array_chunks)
+    round_ = write_first_round(site, ledger, spec, arrays)
+    job = Job(site, spec.job, spec)
+    job.enqueued = enqueue(site, spec, round_)
     if spec.limit and (note := ledger.cancellation()):
         say(f"{spec.job} is cancelled before all of it was sent: {note.get('reason', '')}.")
     if known is not None:
@@ -188,17 +186,17 @@ def _max_usd(spec: JobSpec) -> str:
     return f"{spec.limit.max_usd:g}" if spec.limit else "none"
 
 
-def _check_machines(pipeline: Pipeline, place: Place, say: Callable[[str], None]) -> None:
+def _check_machines(site: Site, place: Place, say: Callable[[str], None]) -> None:
     """Before anything is written: what machines said of themselves, the image, and does the cloud take jobs for this
     queue?"""
-    for words in machine_words(pipeline, place.queue_name):
+    for words in machine_words(site, place.queue_name):
         say(words)
-    for error in fleet_errors(pipeline.store)[0]:
+    for error in fleet_errors(site.store)[0]:
         say(f"a machine could not run its worker within the last day: {error.text()}")
-    for fault in image_faults(pipeline, place.queue_name, place.image):
+    for fault in image_faults(site, place.queue_name, place.image):
         raise CloudError(f"{fault.check}: {fault.detail}.", f"`{fault.command}` mends it." if fault.command else "")
     name = place.queue_name
-    state = pipeline.backend.queue_states({name: place.queue})[name]
+    state = site.backend.queue_states({name: place.queue})[name]
     if not state.accepting:
         raise CloudError(f"queue {name!r} takes no jobs: it is {state.detail}.", "Ask the stack's owner.")
     if not state.running:

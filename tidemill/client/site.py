@@ -1,0 +1,171 @@
+"""A site: a pipeline's descriptor, its job store and its queues, as one caller reaches them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from tidemill.backends import Backend
+from tidemill.backends.clouds import open_backend
+from tidemill.backends.findings import UP, access_command
+from tidemill.descriptor import DESCRIPTOR_NAME, SCHEMA_VERSION, Descriptor
+from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
+from tidemill.store import NO_LOGIN, OTHER_REGION, Store
+from tidemill.version import __version__
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a pipeline's jobs are kept and run.
+
+    Attributes:
+        descriptor: What the stack made.
+        store: Its job store.
+        given: A backend other than the cloud's own, for tests and for local runs.
+    """
+
+    descriptor: Descriptor
+    store: Store
+    given: Backend | None = field(default=None, repr=False)
+
+    @cached_property
+    def backend(self) -> Backend:
+        """The cloud's side of the queues, opened when it is first needed."""
+        return self.given or open_backend(self.descriptor, self.store)
+
+    @property
+    def local(self) -> bool:
+        """Whether jobs run on this machine, and only while `tidemill run` does."""
+        return self.descriptor.cloud == "local"
+
+    @property
+    def whole_cpus(self) -> bool:
+        """Whether items need whole CPUs. Known without the cloud's SDK, so that a mistake is reported before a login
+        is needed."""
+        return self.given.whole_cpus if self.given else self.descriptor.cloud == "aws"
+
+
+def read_site(uri: str) -> Site:
+    """The site of a stack, read with the caller's own login.
+
+    Args:
+        uri: URI of `pipeline.json`, or its path.
+
+    Raises:
+        CallerError: It is not there, or not a descriptor that this version reads.
+        CloudError: No login, or the store refused.
+    """
+    if "://" not in uri:
+        uri = Path(uri).absolute().as_uri()
+    folder, _, name = uri.rpartition("/")
+    if name != DESCRIPTOR_NAME:
+        advice = "Give the stack's output pipeline_uri."
+        raise CallerError.about("pipeline", uri, f"a URI that ends with /{DESCRIPTOR_NAME}", advice)
+    try:
+        data = _open(folder).get(DESCRIPTOR_NAME)
+    except StoreMissingError:
+        advice = "Give the stack's output pipeline_uri (`pulumi stack output pipeline_uri`)."
+        command = "pulumi stack output pipeline_uri"
+        raise CallerError(
+            f"pipeline: {uri} does not exist.", advice, what="pipeline", command=command, owner=True
+        ) from None
+    except StoreDeniedError as error:
+        raise StoreDeniedError(
+            f"pipeline: {uri} cannot be read: {denial(error)}.",
+            _login_advice(error),
+            code=error.code,
+            what="pipeline",
+            command=access_command(uri),
+            owner=True,
+        ) from error
+    except StoreError as error:
+        if error.code != OTHER_REGION:
+            raise
+        command = "export AWS_REGION=$(pulumi stack output --json pipeline | jq -r .region)"
+        raise CallerError(
+            f"pipeline: {uri} is in another region.",
+            "Set AWS_REGION to the stack's region.",
+            what="pipeline",
+            command=command,
+        ) from error
+    descriptor = parse_descriptor(data, uri)
+    return Site(descriptor, _open(descriptor.store, descriptor.region))
+
+
+def parse_descriptor(data: bytes, uri: str) -> Descriptor:
+    """A descriptor from its bytes.
+
+    Raises:
+        CallerError: It is not JSON, of another schema version, or incomplete.
+    """
+    try:
+        values = json.loads(data)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise CallerError(
+            f"pipeline: {uri} is not a pipeline descriptor (expected a JSON object).",
+            "Give the output pipeline_uri.",
+            what="pipeline",
+            command=UP,
+            owner=True,
+        )
+    version = values.get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
+        raise CallerError(
+            f"pipeline: {uri} has schema_version {version!r}; tidemill {__version__} reads {SCHEMA_VERSION}.",
+            what="pipeline",
+            value=repr(version),
+            allowed=str(SCHEMA_VERSION),
+            command="pip install --upgrade tidemill",
+        )
+    try:
+        return Descriptor.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise CallerError(
+            f"pipeline: {uri}: {where}: {first['msg']}.",
+            "Ask the stack's owner to run `pulumi up`.",
+            what="pipeline",
+            command=UP,
+            owner=True,
+        ) from None
+
+
+def denial(error: StoreDeniedError) -> str:
+    """Why a store refused, in few words: its own name of the refusal, or what the login's provider said."""
+    if error.code and error.code != NO_LOGIN:
+        return error.code
+    if error.code:
+        return "no AWS login was found" if error.__cause__ else error.problem.rstrip(".")
+    return (
+        str(error.__cause__ or error.problem).strip().splitlines()[0].rpartition("credential provider: ")[2].rstrip(".")
+    )
+
+
+_BAD_LOGIN = re.compile(r"InvalidAccessKeyId|Expired|InvalidClientTokenId|InvalidToken|SignatureDoesNotMatch")
+
+
+def _login_advice(error: StoreDeniedError) -> str:
+    if error.code == NO_LOGIN:
+        return error.fix or "Log in, e.g. `aws sso login`."
+    if _BAD_LOGIN.match(error.code):
+        return "Your login's key is unknown or has expired: log in again, e.g. `aws sso login`, or set AWS_PROFILE."
+    return "Log in as somebody who may use this stack, or ask its owner to let you submit (tidemill:access.submitters)."
+
+
+def _open(uri: str, region: str | None = None) -> Store:
+    """A store with the caller's own login."""
+    if not uri.startswith("s3://"):
+        return Store.open(uri, user_login=True)
+    from tidemill.backends.aws.session import default_session, translated
+
+    region = region or default_session().region_name
+    with translated("login"):
+        return Store.open(uri, region=region, user_login=True)
