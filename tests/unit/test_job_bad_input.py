@@ -301,10 +301,19 @@ def test_workers_that_are_too_old_for_the_spec_are_told_before(stack, capsys):
 
 
 def test_an_error_is_an_object_with_json(stack, capsys):
-    assert run(["status", "tiles", "--json"]) == 2
+    assert run(["submit", "--queue", "cqu", "--json", ITEM, *PROGRAM]) == 2
+    assert json.loads(capsys.readouterr().out)["error"] == {
+        "exit_code": 2,
+        "message": "There is no queue 'cqu' in this pipeline, which has: cpu, gpu, small.",
+        "what": "queue",
+        "value": "'cqu'",
+        "allowed": "cpu, gpu, small",
+        "fix": None,
+        "command": None,
+    }
+    assert run(["status", "tiles", "--jsno", "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
-    assert error["exit_code"] == 2
-    assert error["message"].startswith("There is no job 'tiles'")
+    assert (error["what"], error["fix"]) == ("--jsno", "See `tidemill status --help`.")
 
 
 def test_what_follows_the_dashes_is_not_ours(stack, capsys):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from tidemill.errors import TidemillError
 
 VERBS = {
     "submit": "Submit a job: one program, many items.",
@@ -42,6 +45,8 @@ SYNONYMS = {
 """What other tools call our commands."""
 CALLER_ERROR = 2
 REFUSED = 3
+BUG = 70
+"""An exception that nothing foresaw, as EX_SOFTWARE of sysexits.h. A script can tell it from a refusal of the cloud."""
 INTERRUPTED = 130
 
 
@@ -87,7 +92,7 @@ def app() -> None:
 
     Commands that use a pipeline take --pipeline: the URI of the stack's pipeline.json (or TIDEMILL_PIPELINE, or once
     `tidemill use URI`). All but `completion` take --json. Exit codes: 0 done, 1 items have failed or will not run, 2 a
-    mistake in what was typed, 3 the cloud refused.
+    mistake in what was typed, 3 the cloud refused, 70 a bug in Tidemill.
     """
 
 
@@ -107,7 +112,8 @@ def execute(arguments: list[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, click.Abort):
-        return report("interrupted. A submitted job continues: `tidemill wait JOB` watches it again.", INTERRUPTED)
+        click.echo("tidemill: interrupted. A submitted job continues: `tidemill wait JOB` watches it again.", err=True)
+        return INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader (`| head`) has seen enough, which click answers with SystemExit. No complaint, not even when
         # Python flushes at exit.
@@ -119,25 +125,32 @@ def execute(arguments: list[str]) -> int:
         return report(*explain(error), json_too="--json" in own_part(arguments))
 
 
-def explain(error: Exception) -> tuple[str, int]:
-    """One line and the exit code for an exception."""
+def explain(error: Exception) -> tuple[TidemillError, int]:
+    """An exception as an error with fields, and its exit code."""
+    from tidemill.errors import TidemillError
+
+    if isinstance(error, TidemillError):
+        return error, CALLER_ERROR if error.exit_code == CALLER_ERROR else REFUSED
     if isinstance(error, click.NoSuchOption):
         error = click.NoSuchOption(error.option_name, possibilities=likely_options(error), ctx=error.ctx)
     if isinstance(error, click.UsageError):
-        verb = error.ctx.command_path if error.ctx else "tidemill"
-        return f"{one_line(error.format_message())} See `{verb} --help`.", CALLER_ERROR
+        command = error.ctx.command_path if error.ctx else "tidemill"
+        return TidemillError(error.format_message(), f"See `{command} --help`.", what=subject(error)), CALLER_ERROR
     if isinstance(error, click.ClickException):
-        return one_line(error.format_message()), CALLER_ERROR
-    from tidemill.errors import CallerError, TidemillError
-
-    if isinstance(error, CallerError):
-        return one_line(str(error)), CALLER_ERROR
-    if isinstance(error, TidemillError):
-        return one_line(str(error)), REFUSED
+        return TidemillError(error.format_message()), CALLER_ERROR
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'a file'}: {error.strerror}.", REFUSED
-    hint = "Set TIDEMILL_DEBUG=1 to see where, and report it."
-    return f"unexpected {type(error).__name__}: {one_line(str(error))[:500]} {hint}", REFUSED
+        return TidemillError(f"{error.filename or 'a file'}: {error.strerror}."), REFUSED
+    fix = "This is a bug in Tidemill. Please report it with the traceback that TIDEMILL_DEBUG=1 shows."
+    return TidemillError(f"unexpected {type(error).__name__}: {one_line(str(error))[:500]}.", fix), BUG
+
+
+def subject(error: click.UsageError) -> str:
+    """The option or argument that click complains about, empty for others."""
+    if isinstance(error, click.NoSuchOption):
+        return error.option_name
+    if isinstance(error, click.BadParameter) and error.param:
+        return max(error.param.opts, key=len)
+    return ""
 
 
 def likely_options(error: click.NoSuchOption) -> list[str]:
@@ -149,13 +162,14 @@ def likely_options(error: click.NoSuchOption) -> list[str]:
     return sorted(begin, key=len)[:1] or difflib.get_close_matches(error.option_name, known, n=1, cutoff=0.7)
 
 
-def report(message: str, code: int, json_too: bool = False) -> int:
-    """Print a failure: a line on stderr, and with `--json` an object on stdout."""
+def report(error: TidemillError, code: int, json_too: bool = False) -> int:
+    """Print a failure: a line on stderr, and with `--json` its fields on stdout."""
+    message = one_line(str(error))
     click.echo(f"tidemill: {message}", err=True)
     if json_too:
         import json
 
-        click.echo(json.dumps({"error": {"exit_code": code, "message": message}}))
+        click.echo(json.dumps({"error": {"exit_code": code, **error.to_json(), "message": message}}))
     return code
 
 

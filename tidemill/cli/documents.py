@@ -86,10 +86,15 @@ class Checked:
 
 @dataclass(frozen=True)
 class Fault:
-    """What went wrong."""
+    """What went wrong: the line that people read, and its fields; null for a field that an error does not have."""
 
     exit_code: int
     message: str
+    what: str | None
+    value: str | None
+    allowed: str | None
+    fix: str | None
+    command: str | None
 
 
 @dataclass(frozen=True)
