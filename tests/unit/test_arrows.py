@@ -1,58 +1,94 @@
 """Imports go one way. What this cannot see: imports by a computed name."""
 
 import ast
+from collections.abc import Collection, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PULUMI = ["pulumi", "pulumi_aws", "pulumi_gcp", "pulumi_policy"]
+CLOUD_SDKS = ["pulumi_aws", "pulumi_gcp"]
+PULUMI = ["pulumi", "pulumi_policy", *CLOUD_SDKS]
+# Only tests and benchmarks import these.
+TOP = ["benchmarks", "examples", "tests"]
+# The programs of stacks put components together.
+PROGRAM = ["localcloud", "ops", "plugin", "policy", "tidemill", "worker_image", *TOP]
+INFRA = ["bootstrap", "components", "ops", "plugin", "policy", "shared"]
 
-# package -> what its modules may not import. Prefixes of dotted names; the longest matching package decides.
+# package -> what its modules may not import. Prefixes of dotted names; a rule of an outer package holds for the inner
+# ones too.
 FORBIDDEN = {
-    "tidemill": ["components", "localcloud", "ops", "plugin", "policy", *PULUMI],
+    "tidemill": [
+        "bootstrap",
+        "components",
+        "localcloud",
+        "ops",
+        "plugin",
+        "policy",
+        "shared",
+        "worker_image",
+        *TOP,
+        *PULUMI,
+    ],
+    # Leaves.
+    "tidemill.version": ["tidemill"],
     "tidemill.descriptor": ["tidemill"],
-    # Leaves that everybody may import.
     "tidemill.errors": ["tidemill"],
+    "tidemill.layout": ["tidemill"],
     "tidemill.prices": ["tidemill"],
     "tidemill.capacity": ["tidemill"],
     "tidemill.store": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
     "tidemill.manifest": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
     "tidemill.ledger": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends"],
     "tidemill.worker": ["tidemill.client", "tidemill.cli", "tidemill.backends", "boto3", "botocore", "click", "rich"],
-    "tidemill.worker.leases": ["tidemill.backends"],
     "tidemill.backends": ["tidemill.worker", "tidemill.cli", "tidemill.client"],
+    "tidemill.backends.aws": ["tidemill.backends.gcp", "tidemill.backends.local"],
+    "tidemill.backends.gcp": ["tidemill.backends.aws", "tidemill.backends.local"],
     "tidemill.client": ["tidemill.worker", "tidemill.cli"],
-    "components": ["localcloud", "ops", "plugin", "policy", "tidemill"],
+    "components": ["bootstrap", "localcloud", "ops", "plugin", "policy", "shared", "tidemill", "worker_image", *TOP],
     # A stack loads its own cloud's SDK alone.
     "components.aws": ["components.gcp", "pulumi_gcp"],
     "components.gcp": ["components.aws", "pulumi_aws"],
-    "components.config": ["components.aws", "components.gcp", "pulumi_aws", "pulumi_gcp"],
-    "plugin": ["localcloud", "ops", "policy", "tidemill"],
-    "policy": ["components", "localcloud", "ops", "plugin", "tidemill"],
-    "ops": ["plugin", "policy", "tidemill"],
+    "components.config": ["components.aws", "components.gcp", *CLOUD_SDKS],
+    "plugin": ["localcloud", "ops", "policy", "tidemill", "worker_image", *TOP],
+    "policy": ["components", "localcloud", "ops", "plugin", "tidemill", "worker_image", *TOP],
+    "ops": ["plugin", "policy", "tidemill", "worker_image", *TOP],
     "ops.first_account": ["plugin", "policy"],
-    "localcloud": ["components", "ops", "plugin", "policy", "tidemill", "pulumi_aws", "pulumi_gcp"],
+    "__main__": PROGRAM,
+    "bootstrap": PROGRAM,
+    "shared": PROGRAM,
+    "worker_image": ["localcloud", "tidemill", *INFRA, *TOP, *PULUMI],
+    "localcloud": ["tidemill", "worker_image", *INFRA, *TOP, *CLOUD_SDKS],
+    "examples": ["benchmarks", "components", "plugin", "policy", "tests", *PULUMI],
+    "benchmarks": ["bootstrap", "examples", "plugin", "policy", "shared"],
+    # Of the programs, tests run the real ones.
+    "tests": ["__main__", "bootstrap", "examples", "shared"],
 }
-# The one contract that both halves share, the price table, and the arithmetic of capacity.
+# The leaves and contracts that both halves share.
 ALLOWED = {
-    "components": ["tidemill.capacity", "tidemill.descriptor", "tidemill.errors", "tidemill.prices"],
-    "ops": ["tidemill.capacity", "tidemill.prices"],
+    "components": ["tidemill.capacity", "tidemill.descriptor", "tidemill.errors", "tidemill.layout", "tidemill.prices"],
+    "ops": ["tidemill.capacity", "tidemill.errors", "tidemill.prices"],
     # It does on an account what the pipeline's users do.
     "ops.first_account": ["tidemill"],
     "policy": ["tidemill.capacity", "tidemill.prices"],
+    "localcloud": ["worker_image.tools"],
     "tidemill.prices": ["tidemill.prices"],
     "tidemill.capacity": ["tidemill.prices"],
 }
+# Here no module imports itself by way of others.
+WITHOUT_CIRCLES = ["components", "ops", "policy", "tidemill"]
 
 
-def modules() -> list[tuple[str, Path]]:
-    found = []
-    for package in sorted({name.split(".")[0] for name in FORBIDDEN}):
-        for path in sorted((ROOT / package).rglob("*.py")):
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of a room with rules, by its dotted name."""
+    found = {}
+    for room in sorted({name.split(".")[0] for name in FORBIDDEN}):
+        paths = sorted((ROOT / room).rglob("*.py")) or [ROOT / f"{room}.py"]
+        for path in paths:
             parts = path.relative_to(ROOT).with_suffix("").parts
-            found.append((".".join(part for part in parts if part != "__init__"), path))
+            found[".".join(part for part in parts if part != "__init__")] = path
     return found
 
 
@@ -60,8 +96,10 @@ def under(name: str, prefix: str) -> bool:
     return name == prefix or name.startswith(prefix + ".")
 
 
-def imports(module: str, path: Path) -> set[str]:
-    """Dotted names that a module imports, relative ones made absolute, at any depth."""
+@cache
+def imports(module: str) -> frozenset[str]:
+    """Dotted names that a module imports, for types too, relative ones made absolute, at any depth."""
+    path = modules()[module]
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -71,10 +109,10 @@ def imports(module: str, path: Path) -> set[str]:
             base = package[: len(package) - node.level + 1] if node.level else []
             origin = ".".join([*base, *([node.module] if node.module else [])])
             names.update(f"{origin}.{alias.name}" for alias in node.names)
-    return names
+    return frozenset(names)
 
 
-def violations(module: str, names: set[str]) -> list[str]:
+def violations(module: str, names: Collection[str]) -> list[str]:
     package = max((p for p in FORBIDDEN if under(module, p)), key=len)
     # A rule of an outer package holds for the inner ones too.
     packages = [p for p in FORBIDDEN if under(package, p)]
@@ -87,9 +125,41 @@ def violations(module: str, names: set[str]) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize(("module", "path"), modules(), ids=lambda value: value if isinstance(value, str) else "")
-def test_imports_go_one_way(module: str, path: Path) -> None:
-    assert violations(module, imports(module, path)) == []
+def arrows(room: str) -> dict[str, set[str]]:
+    """Module -> modules of the same room that it imports."""
+    known = {module for module in modules() if under(module, room)}
+    return {module: {found for name in imports(module) if (found := home(name, known))} - {module} for module in known}
+
+
+def home(name: str, known: Collection[str]) -> str:
+    """The module that a dotted name is, or is defined in; empty when it is none of the known."""
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def circle(arrows: Mapping[str, Collection[str]]) -> str:
+    """A circle as a path of imports, or nothing."""
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        # Its path goes from what is imported to who imports it.
+        return " -> ".join(reversed(error.args[1]))
+    return ""
+
+
+def test_imports_go_one_way() -> None:
+    found = {module: violations(module, imports(module)) for module in modules()}
+    assert {module: wrong for module, wrong in found.items() if wrong} == {}
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    assert {room: found for room in WITHOUT_CIRCLES if (found := circle(arrows(room)))} == {}
+
+
+def test_every_room_has_rules() -> None:
+    rooms = {path.parent.name for path in ROOT.glob("*/*.py")} | {path.stem for path in ROOT.glob("*.py")}
+    assert rooms == {name for name in FORBIDDEN if "." not in name}
 
 
 def test_the_check_sees_a_wrong_import() -> None:
@@ -97,13 +167,21 @@ def test_the_check_sees_a_wrong_import() -> None:
     assert violations("localcloud.cloud", {"tidemill.descriptor"}) == ["tidemill.descriptor"]
     assert violations("components.aws.store", {"tidemill.descriptor.Descriptor"}) == []
     assert violations("ops.drift", {"tidemill.client.Job"}) == ["tidemill.client.Job"]
+    assert violations("benchmarks.items", {"tests.e2e.team"}) == []
+    assert violations("tidemill.store", {"benchmarks.items"}) == ["benchmarks.items"]
     assert violations("components.gcp.store", {"components.aws.key", "pulumi_gcp"}) == ["components.aws.key"]
+
+
+def test_the_check_sees_a_circle() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == ""
+    found = circle({"a": {"b"}, "b": {"c"}, "c": {"b"}})
+    assert found in ("b -> c -> b", "c -> b -> c")
 
 
 def test_the_worker_and_help_load_no_cloud_sdk() -> None:
     """Boto3 costs a third of a second and is not in a worker's image."""
     eager = {}
-    for module, path in modules():
+    for module, path in modules().items():
         if not under(module, "tidemill"):
             continue
         top = ast.parse(path.read_text()).body
