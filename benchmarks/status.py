@@ -16,8 +16,8 @@ from benchmarks.figures import figure
 from benchmarks.submit import ITEMS, uris
 from benchmarks.team import Team, team
 from tidemill.client import Job, Pipeline
+from tidemill.layout import of_round
 from tidemill.ledger import Ledger, Outcome
-from tidemill.ledger.names import of_round
 from tidemill.ledger.records import Header, Record
 from tidemill.store import Store
 

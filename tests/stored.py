@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, repeat
 
+from tidemill import layout
 from tidemill.job import Item, JobSpec
-from tidemill.ledger import Ledger, Round, names
+from tidemill.ledger import Ledger, Round
 from tidemill.manifest import ManifestIndex, ManifestInfo, read_chunk, write_frames
 from tidemill.store import Store
 
@@ -49,12 +50,12 @@ def read_items(store: Store, job: str) -> list[Item]:
 
 def write_spec(ledger: Ledger, spec: JobSpec) -> str:
     """Write `job.json`; returns its SHA-256, which travels with everything that is enqueued."""
-    return _written(ledger, names.spec(ledger.job), spec.model_dump_json().encode())
+    return _written(ledger, layout.spec(ledger.job), spec.model_dump_json().encode())
 
 
 def write_round(ledger: Ledger, round_: Round) -> str:
     """Write `rounds/<r>.json`; returns its SHA-256."""
-    return _written(ledger, names.round_(ledger.job, round_.round), round_.model_dump_json().encode())
+    return _written(ledger, layout.round_(ledger.job, round_.round), round_.model_dump_json().encode())
 
 
 def _written(ledger: Ledger, name: str, data: bytes) -> str:
@@ -64,5 +65,5 @@ def _written(ledger: Ledger, name: str, data: bytes) -> str:
 
 def failed_chunks(ledger: Ledger, number: int) -> dict[int, int]:
     """By chunk: how many items failed in a round, where any did."""
-    found = ledger.store.list(names.of_round(ledger.job, number, "failed"))
-    return {chunk: int(count) for chunk, count in map(names.chunk_of_marker, found)}
+    found = ledger.store.list(layout.of_round(ledger.job, number, "failed"))
+    return {chunk: int(count) for chunk, count in map(layout.chunk_of_marker, found)}

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 
+from tidemill import layout
 from tidemill.errors import CallerError
 from tidemill.store import Store
 
@@ -99,14 +100,9 @@ def pack(folder: str | Path) -> Packed:
     )
 
 
-def object_name(job: str, sha256: str) -> str:
-    """Where a job's code is in its store."""
-    return f"jobs/{job}/code/{sha256}.tar.zst"
-
-
 def upload(store: Store, job: str, packed: Packed) -> None:
     """Bring packed code to a job, once: its name says what is in it."""
-    name = object_name(job, packed.sha256)
+    name = layout.code(job, packed.sha256)
     if not store.exists(name):
         store.upload(packed.path, name)
 

@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from tidemill import layout
+
 SCHEMA_VERSION = 1
-DESCRIPTOR_NAME = "pipeline.json"
 SPEC_VERSION = 3
 """The newest version of what a submit writes that this Tidemill reads. With 2 a job may have a limit of its cost, with
 3 the lists of a large round may lie beside it. What needs nothing newer is written as 1, for workers of older
@@ -144,7 +145,7 @@ class Descriptor(_Model):
     @property
     def uri(self) -> str:
         """URI of the descriptor itself, which is what a user is handed."""
-        return f"{self.store}/{DESCRIPTOR_NAME}"
+        return f"{self.store}/{layout.DESCRIPTOR}"
 
     def may_hold_outputs(self, uri: str) -> bool:
         """Whether jobs may write below a URI, as far as the descriptor says."""
@@ -156,4 +157,4 @@ class Descriptor(_Model):
         """URI prefixes of outputs: an object's URI begins with one of them."""
         # A bucket alone ends where its name ends; a prefix is a beginning of names, as grants read it.
         rest = [uri if "/" in uri.partition("://")[2] else f"{uri}/" for uri in self.writable or ()]
-        return [f"{self.store}/out/", *rest]
+        return [f"{self.store}/{layout.OUT}/", *rest]

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from tidemill import layout
 from tidemill.descriptor import SPEC_VERSION, Resources
 from tidemill.errors import CallerError
 from tidemill.version import __version__
@@ -108,7 +109,7 @@ class JobSpec(BaseModel):
 
     def output_prefix(self, store_uri: str) -> str:
         """URI under which outputs go, without a trailing slash: the user's, or ``<store>/out/<job>``."""
-        return (self.output or f"{store_uri.rstrip('/')}/out/{self.job}").rstrip("/")
+        return (self.output or f"{store_uri.rstrip('/')}/{layout.out(self.job)}").rstrip("/")
 
     @property
     def stages_input(self) -> bool:

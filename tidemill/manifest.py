@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import zstandard
 
+from tidemill import layout
 from tidemill.errors import DamagedError, StoreError, decoding
 from tidemill.job import Item
 from tidemill.store import Store
@@ -71,19 +72,14 @@ class ManifestInfo:
     sha256: str
 
 
-def folder(job: str) -> str:
-    """Where a job's manifest is, in the store."""
-    return f"jobs/{job}/manifest"
-
-
 def part_name(job: str, part: int) -> str:
     """The name of a part."""
-    return f"{folder(job)}/{part:05d}.jsonl.zst"
+    return f"{layout.manifest(job)}/{part:05d}.jsonl.zst"
 
 
 def index_name(job: str) -> str:
     """The name of the index."""
-    return f"{folder(job)}/index"
+    return f"{layout.manifest(job)}/index"
 
 
 def write_frames(store: Store, job: str, frames: Iterable[tuple[bytes, int]]) -> ManifestInfo:

@@ -17,6 +17,7 @@ from components.base import ENVIRONMENT_TAG, TEAM_TAG, as_args, child_name, name
 from components.config import ConfigError, Queue, Rung, part
 from components.config.errors import key_path, shown
 from components.machines import SYSTEM_GIB
+from tidemill import layout
 
 _CANNOT_RUN = ("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT")
 """Source: https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""
@@ -191,7 +192,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
     @property
     def _pointer(self) -> str:
         """Key of the object that tells a new machine which worker to fetch before its first container."""
-        return f"machines/{self._args.queue}/worker"
+        return f"{layout.MACHINES}/{self._args.queue}/worker"
 
     def _point_to_worker(self, name: str) -> None:
         if self._args.worker_image is None:

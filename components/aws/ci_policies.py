@@ -13,6 +13,7 @@ import pulumi
 
 from components.aws.account import Account
 from components.aws.policy import Statement, allow
+from tidemill import layout
 
 _READ_ANY = {
     "batch": "DescribeComputeEnvironments DescribeJobDefinitions DescribeJobQueues DescribeSchedulingPolicies "
@@ -166,7 +167,7 @@ class Home:
         return [template.replace("{environment}", environment) for template in templates]
 
 
-_WRITTEN = ("pipeline.json", "machines/*")
+_WRITTEN = (layout.DESCRIPTOR, f"{layout.MACHINES}/*")
 """Objects of a job store that a stack makes."""
 
 

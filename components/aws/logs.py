@@ -11,11 +11,12 @@ from components.aws.policy import Statement, allow, grant, trust
 from components.base import as_args, token
 from components.config import Logs, part
 from components.config.checks.aws import check_logs
+from tidemill import layout
 
 FAILED_ITEMS = '{ $.event = "item" && $.status = "failed" }'
 """Filter of the worker's JSON lines: one line with these fields for each item that failed for good."""
 
-_ARCHIVE_PREFIX = "logs/"
+_ARCHIVE_PREFIX = f"{layout.LOGS}/"
 
 
 @dataclass

@@ -11,8 +11,7 @@ from components.aws.policy import Statement, allow, document, grant
 from components.base import as_args, child_name, token
 from components.config import Store, part
 from components.config.checks.aws import check_store
-
-DESCRIPTOR_KEY = "pipeline.json"
+from tidemill import layout
 
 _PUT = ["s3:AbortMultipartUpload", "s3:PutObject"]
 
@@ -150,12 +149,15 @@ class AwsStore(pulumi.ComponentResource):
         """ARN of the objects that match a pattern: ``jobs/*``."""
         return pulumi.Output.concat(self.arn, "/", pattern)
 
+    def _below(self, folder: str) -> pulumi.Output[str]:
+        return self.objects(f"{folder}/*")
+
     def publish(self, descriptor: pulumi.Input[str]) -> pulumi.Output[str]:
         """Write the descriptor's JSON as ``pipeline.json``; returns its URI."""
         written = aws.s3.BucketObjectv2(
             f"{self.pulumi_resource_name}-pipeline",
             bucket=self.bucket,
-            key=DESCRIPTOR_KEY,
+            key=layout.DESCRIPTOR,
             content=descriptor,
             content_type="application/json",
             tags=self._tags,
@@ -165,15 +167,15 @@ class AwsStore(pulumi.ComponentResource):
 
     def work_statements(self) -> list[Statement]:
         """What a job may: read and write ``jobs/`` and ``out/``; no delete, no descriptor, no other prefix."""
-        objects = [self.objects("jobs/*"), self.objects("out/*")]
+        objects = [self._below(layout.JOBS), self._below(layout.OUT)]
         return [allow(["s3:GetObject", *_PUT], objects), self._list(), *key.use_key(self.key_arn)]
 
     def submit_statements(self) -> list[Statement]:
         """What a submitter may: read the descriptor, read and write ``jobs/``, read ``out/`` and ``fleet/``."""
-        readable = [self.objects(key) for key in (DESCRIPTOR_KEY, "jobs/*", "out/*", "fleet/*")]
+        readable = [self.objects(layout.DESCRIPTOR), *map(self._below, (layout.JOBS, layout.OUT, layout.FLEET))]
         return [
             allow(["s3:GetObject"], readable),
-            allow(_PUT, [self.objects("jobs/*")]),
+            allow(_PUT, [self._below(layout.JOBS)]),
             self._list(),
             *key.use_key(self.key_arn),
         ]
@@ -193,7 +195,7 @@ class AwsStore(pulumi.ComponentResource):
 
     def grant_machines(self, role: aws.iam.Role) -> None:
         """Let a role read which worker machines fetch; they may read nothing else, and nobody's jobs may write it."""
-        grant(self, "machines", role, [allow(["s3:GetObject"], [self.objects("machines/*")])])
+        grant(self, "machines", role, [allow(["s3:GetObject"], [self._below(layout.MACHINES)])])
 
     def grant_read(self, role: aws.iam.Role) -> None:
         """Let a role read and list everything in the store."""
@@ -202,7 +204,7 @@ class AwsStore(pulumi.ComponentResource):
 
     def grant_write(self, role: aws.iam.Role) -> None:
         """Let a role write new objects anywhere in the store but the descriptor's account."""
-        prefixes = [self.objects(f"{prefix}/*") for prefix in ("jobs", "out", "fleet", "logs")]
+        prefixes = [self._below(prefix) for prefix in (layout.JOBS, layout.OUT, layout.FLEET, layout.LOGS)]
         grant(self, "write", role, [allow(_PUT, prefixes), *key.use_key(self.key_arn)])
 
 
@@ -222,7 +224,7 @@ def _unfinished_uploads() -> aws.s3.BucketLifecycleConfigurationRuleArgs:
 
 def _expire_jobs(days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgs:
     expiration = aws.s3.BucketLifecycleConfigurationRuleExpirationArgs(days=days)
-    return _rule("expire-jobs", filter=_under("jobs/"), expiration=expiration)
+    return _rule("expire-jobs", filter=_under(f"{layout.JOBS}/"), expiration=expiration)
 
 
 def _expire_overwritten() -> aws.s3.BucketLifecycleConfigurationRuleArgs:

@@ -11,6 +11,7 @@ import pulumi_gcp as gcp
 from components.base import as_args, token
 from components.gcp.member import Member, account_id, role_id
 from components.gcp.project import Project
+from tidemill import layout
 
 SOURCE = Path(__file__).parent / "reconciler_function"
 ENTRY = "reconcile"
@@ -141,7 +142,7 @@ class GcpReconciler(pulumi.ComponentResource):
             f"{name}-source",
             bucket=args.bucket,
             # Another name for other content: the function is built anew exactly then.
-            name=f"reconciler/{digest(files)[:16]}.zip",
+            name=f"{layout.RECONCILER}/{digest(files)[:16]}.zip",
             source=pulumi.AssetArchive({path: pulumi.StringAsset(text) for path, text in files.items()}),
             opts=self._child,
         )

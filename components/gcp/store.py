@@ -13,9 +13,9 @@ from components.gcp.conditions import condition, objects
 from components.gcp.key import key_name
 from components.gcp.member import Member
 from components.gcp.project import Project
+from tidemill import layout
 
-DESCRIPTOR_NAME = "pipeline.json"
-
+_JOBS, _OUT, _FLEET = f"{layout.JOBS}/", f"{layout.OUT}/", f"{layout.FLEET}/"
 _DAY = 24 * 3600
 _ERROR_DAYS = 7
 _READ = "roles/storage.objectViewer"
@@ -118,7 +118,7 @@ class GcpStore(pulumi.ComponentResource):
         written = gcp.storage.BucketObject(
             f"{self.pulumi_resource_name}-pipeline",
             bucket=self.bucket,
-            name=DESCRIPTOR_NAME,
+            name=layout.DESCRIPTOR,
             content=descriptor,
             content_type="application/json",
             opts=self._child,
@@ -128,17 +128,17 @@ class GcpStore(pulumi.ComponentResource):
     def grant_work(self, member: Member) -> None:
         """Let a member do what machines do: read and write ``jobs/``, ``out/`` and ``fleet/``, and no descriptor."""
         self._list(member)
-        self._grant("work", member, _WRITE, ["jobs/", "out/", "fleet/"])
+        self._grant("work", member, _WRITE, [_JOBS, _OUT, _FLEET])
 
     def grant_submit(self, member: Member) -> None:
         """Let a member submit: write ``jobs/``, read ``out/``, ``fleet/`` and the descriptor."""
         self._list(member)
-        self._grant("submit", member, _WRITE, ["jobs/"])
-        self._grant("look", member, _READ, ["out/", "fleet/"], [DESCRIPTOR_NAME])
+        self._grant("submit", member, _WRITE, [_JOBS])
+        self._grant("look", member, _READ, [_OUT, _FLEET], [layout.DESCRIPTOR])
 
     def grant_fleet(self, member: Member) -> None:
         """Let a member write what is said of the fleet, under ``fleet/``."""
-        self._grant("fleet", member, _WRITE, ["fleet/"])
+        self._grant("fleet", member, _WRITE, [_FLEET])
 
     def grant_read(self, member: Member) -> None:
         """Let a member read and list everything in the store."""
@@ -178,10 +178,10 @@ def _rules(args: GcpStoreArgs) -> list[gcp.storage.BucketLifecycleRuleArgs]:
     # Parts of uploads that nobody will finish are billed and seen by no listing; no object is touched.
     rules = [_rule("AbortIncompleteMultipartUpload", age=7)]
     if args.expire_jobs_after_days is not None:
-        rules.append(_rule("Delete", age=args.expire_jobs_after_days, matches_prefixes=["jobs/"], with_state="LIVE"))
+        rules.append(_rule("Delete", age=args.expire_jobs_after_days, matches_prefixes=[_JOBS], with_state="LIVE"))
     # What machines say of themselves is of use for a day; a worker that is alive says so anew every few minutes.
-    rules.append(_rule("Delete", age=_ERROR_DAYS, matches_prefixes=["fleet/errors/"]))
-    rules.append(_rule("Delete", age=1, matches_prefixes=["fleet/alive/"]))
+    rules.append(_rule("Delete", age=_ERROR_DAYS, matches_prefixes=[f"{layout.FLEET_ERRORS}/"]))
+    rules.append(_rule("Delete", age=1, matches_prefixes=[f"{layout.FLEET_ALIVE}/"]))
     if args.versioning:
         rules.append(_rule("Delete", days_since_noncurrent_time=30, with_state="ARCHIVED"))
     return rules

@@ -18,11 +18,11 @@ from unittest.mock import patch
 from tests.chaos import client
 from tests.chaos.batch import ELEVEN, Batch, marked
 from tests.chaos.bucket import NAME, Bucket
+from tidemill import layout
 from tidemill.client import job as looks
 from tidemill.client.job import Job
-from tidemill.client.journal import JOURNAL
-from tidemill.client.preflight import PROBE
-from tidemill.ledger import Ledger, Outcome, Record, names
+from tidemill.layout import CREATE_PROBE, JOURNAL
+from tidemill.ledger import Ledger, Outcome, Record
 
 T = TypeVar("T")
 PROGRAM = """#!/bin/sh
@@ -313,7 +313,7 @@ class World:
         report.check(counts.reclaims >= least, f"only {counts.reclaims} reclaims were counted")
         self.check_attempts(report, ledger, outcomes)
         prefixes = (f"jobs/{job.id}/", f"out/{job.id}/", f"{JOURNAL}/")
-        outside = [key for key in self.bucket.writes if not key.startswith(prefixes) and key != PROBE]
+        outside = [key for key in self.bucket.writes if not key.startswith(prefixes) and key != CREATE_PROBE]
         report.check(not outside, f"written outside of the job's prefixes: {outside[:10]}")
         report.check(not self.bucket.replaced, f"replaced: {self.bucket.replaced[:10]}")
         left = list(self.batch.scratch_as_seen.glob("workers/*"))
@@ -337,7 +337,7 @@ class World:
             winner = records[number, chunk].header.attempt
             if attempt != winner:
                 # Of this round, or of one before it that this one went on with.
-                folders = [f"{names.progress(ledger.job, r, chunk)}/{attempt}." for r in range(number + 1)]
+                folders = [f"{layout.progress(ledger.job, r, chunk)}/{attempt}." for r in range(number + 1)]
                 parts = [name for folder in folders for name in self.bucket.keys(folder)]
                 lines = b"".join(self.bucket.objects[name] for name in parts).splitlines()
                 taken = {Outcome.parse(line).index: Outcome.parse(line) for line in lines}
@@ -346,7 +346,7 @@ class World:
 
     def _has(self, ledger: Ledger, number: int, chunk: int, item: int, records: dict[tuple[int, int], Record]) -> bool:
         if (number, chunk) not in records:
-            data = self.bucket.objects.get(names.done(ledger.job, number, chunk))
+            data = self.bucket.objects.get(layout.done(ledger.job, number, chunk))
             if data is None:
                 return False
             records[number, chunk] = Record.decode(data)

@@ -18,8 +18,9 @@ from localcloud.aws.batch.core import Settings
 from localcloud.cloud import Cloud
 from tests.e2e.team import Team, await_that, client, team_up
 from tests.stored import write_manifest, write_round, write_spec
+from tidemill import layout
 from tidemill.job import Item, build_spec
-from tidemill.ledger import Ledger, names
+from tidemill.ledger import Ledger
 from tidemill.ledger.rounds import Round, RoundArray, array_name
 from tidemill.store import Store
 
@@ -52,7 +53,7 @@ def doomed_machine(team: Team, folder: Path) -> Iterator[tuple[str, list[str]]]:
     items, _ = team.put_items("doomed", 3 * CPUS, folder)
     team.cloud.control("batch/settings", reclaim_seconds=NOTICE_SECONDS)
     job = team.submit("doomed", items, "sleep", "600", chunk_size=1)
-    attempts = names.of_round(job, 0, "attempts")
+    attempts = layout.of_round(job, 0, "attempts")
     try:
         await_that(lambda: len(team.names(attempts)) == CPUS, "every machine is full of chunks at work")
         reclaimed = team.cloud.control("batch/reclaim")

@@ -17,9 +17,9 @@ from localcloud.gcp.objects import Content, Objects
 from localcloud.gcp.serve import GcpDaemon, parse
 from localcloud.gcp.storage import Storage
 from tidemill.errors import StoreError
+from tidemill.layout import ChunkKey
 from tidemill.ledger import attempts
 from tidemill.ledger.attempts import MarkerWriter, read_history
-from tidemill.ledger.names import ChunkKey
 from tidemill.store import Store
 
 OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"

@@ -68,11 +68,12 @@ FORBIDDEN = {
 # The leaves and contracts that both halves share.
 ALLOWED = {
     "components": ["tidemill.capacity", "tidemill.descriptor", "tidemill.errors", "tidemill.layout", "tidemill.prices"],
-    "ops": ["tidemill.capacity", "tidemill.errors", "tidemill.prices"],
+    "ops": ["tidemill.capacity", "tidemill.errors", "tidemill.layout", "tidemill.prices"],
     # It does on an account what the pipeline's users do.
     "ops.first_account": ["tidemill"],
     "policy": ["tidemill.capacity", "tidemill.prices"],
     "localcloud": ["worker_image.tools"],
+    "tidemill.descriptor": ["tidemill.layout"],
     "tidemill.prices": ["tidemill.prices"],
     "tidemill.capacity": ["tidemill.prices"],
 }

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.client_fakes import outcome, pipeline, uris
+from tidemill import layout
 from tidemill.backends import QueueState
 from tidemill.client import deliveries
 from tidemill.client.consumption import Consumption, Spread, suggestion
 from tidemill.client.job import _Repairs
-from tidemill.client.journal import JOURNAL
 from tidemill.errors import CallerError
-from tidemill.ledger import Again, Ledger, names
+from tidemill.ledger import Again, Ledger
 from tidemill.store import Store
 
 COMMAND = ["python3", "x.py", "{uri}"]
@@ -271,7 +271,7 @@ def test_resume_finishes_a_submit_that_died_before_its_round():
         target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3)
     backend.refuse_after = None
     job = target.job("tiles")
-    target.store._backend.delete(names.round_(job.id, 0))
+    target.store._backend.delete(layout.round_(job.id, 0))
     sent = job.resume()
     assert (sent.round, sent.chunks, sent.arrays, len(backend.arrays)) == (0, 4, 1, 1)
 
@@ -299,7 +299,7 @@ def test_jobs_are_listed_newest_first():
 
 def test_of_many_jobs_only_those_that_are_shown_are_read(monkeypatch):
     target, _, old = submitted()
-    (entry,) = target.store.list(JOURNAL)
+    (entry,) = target.store.list(layout.JOURNAL)
     target.store._backend.delete(entry)
     jobs = [target.submit(COMMAND, uris(1), queue="cpu", name=f"n{n % 5}").id for n in range(20)]
     read = []

@@ -9,6 +9,7 @@ import pytest
 from botocore.stub import Stubber
 
 from tests.unit.client_fakes import ARN, FakeBackend, descriptor, gpu_machine, queue
+from tidemill import layout
 from tidemill.backends import QueueState
 from tidemill.backends.aws import checks as aws_checks
 from tidemill.backends.aws.checks import AwsChecks, kind_of
@@ -334,7 +335,7 @@ def test_a_good_store_is_left_with_one_small_object():
     for _ in range(2):
         (found,) = checks.store_findings(store)
         assert found.verdict == "ok"
-    assert list(store.list("")) == [checks.PROBE]
+    assert list(store.list("")) == [layout.DOCTOR_PROBE]
 
 
 class Broken(Store):
@@ -379,7 +380,7 @@ def test_a_store_that_cannot_hold_jobs(how, words, command):
 def test_what_machines_say_is_shown_newest_first(monkeypatch):
     """Of thousands of records only those that are shown are read."""
     store = Store.open("memory://")
-    ages = {f"{fleet.FLEET_ERRORS}/m-{hours}.json": hours for hours in (1, 2, 3, 4, *range(24, 2000))}
+    ages = {f"{layout.FLEET_ERRORS}/m-{hours}.json": hours for hours in (1, 2, 3, 4, *range(24, 2000))}
     entries = [Entry(name, 1, time.time() - 3600 * hours) for name, hours in ages.items()]
     read = []
 
@@ -397,7 +398,7 @@ def test_what_machines_say_is_shown_newest_first(monkeypatch):
 
 def test_what_a_machine_wrote_as_it_came_is_shown_too():
     store = Store.open("memory://")
-    store.put(f"{fleet.FLEET_ERRORS}/raw", b"no clock\nno disk\n")
+    store.put(f"{layout.FLEET_ERRORS}/raw", b"no clock\nno disk\n")
     assert [error.text() for error in fleet.fleet_errors(store)[0]] == ["raw: no disk"]
 
 

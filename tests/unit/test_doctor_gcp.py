@@ -15,9 +15,10 @@ from tidemill.backends.gcp.checks import GcpChecks
 from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.client import Pipeline, checks
 from tidemill.client.fleet import fleet_words, image_faults
-from tidemill.client.reconciler import REPORT, read_report
+from tidemill.client.reconciler import read_report
 from tidemill.descriptor import Image
 from tidemill.errors import CallerError, CloudError
+from tidemill.layout import FLEET_REPORT
 from tidemill.store import Store
 
 DIGEST = "sha256:" + "a" * 64
@@ -191,7 +192,7 @@ def report(store, now, *, age=0.0, spot=None, on_demand=None, **more):
     groups |= {"on_demand": {"target": 4, "running": 3, "open": False, "errors": []} | (on_demand or {})}
     at = datetime.fromtimestamp(now - age, UTC).isoformat()
     value = {"at": at, "period_seconds": 120, "queues": {"cpu": {"backlog": 7, "groups": groups, "decisions": []}}}
-    store.put(REPORT, json.dumps(value | more).encode())
+    store.put(FLEET_REPORT, json.dumps(value | more).encode())
 
 
 @pytest.fixture
@@ -245,7 +246,7 @@ def test_machines_errors_come_after_the_clouds(pipeline, google):
 @pytest.mark.parametrize("data", [None, b"", b"[]", b'{"at": "x"}', b'{"at": "2026-11-21T10:00:00"}'])
 def test_a_reconciler_that_has_not_reported(pipeline, data):
     if data is not None:
-        pipeline.store.put(REPORT, data)
+        pipeline.store.put(FLEET_REPORT, data)
     assert read_report(pipeline.store) is None
     (found,) = checks.reconciler_findings(pipeline)
     assert (found.check, found.verdict) == ("reconciler", "fault")

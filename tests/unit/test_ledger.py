@@ -10,10 +10,11 @@ from obstore.exceptions import AlreadyExistsError
 from pydantic import ValidationError
 
 from tests.stored import failed_chunks, write_manifest, write_round, write_spec
+from tidemill import layout
 from tidemill import store as store_module
 from tidemill.errors import DamagedError, StoreError, StoreMissingError
 from tidemill.job import build_spec
-from tidemill.ledger import Ledger, Outcome, Round, RoundArray, attempts, names
+from tidemill.ledger import Ledger, Outcome, Round, RoundArray, attempts
 from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.ledger.ledger import ALIVE_SECONDS, START_FAILURES, TamperedError, UnreadableError
 from tidemill.store import Store
@@ -117,14 +118,14 @@ class TestImmutable:
         sha = write_spec(ledger, ledger.spec())
         assert ledger.spec(sha).name == "t"
         ledger.store.put(
-            names.spec(ledger.job), ledger.spec().model_copy(update={"user": "x"}).model_dump_json().encode()
+            layout.spec(ledger.job), ledger.spec().model_copy(update={"user": "x"}).model_dump_json().encode()
         )
         with pytest.raises(TamperedError):
             ledger.spec(sha)
 
     def test_a_newer_spec_says_so(self, ledger):
         newer = ledger.spec().model_dump_json().replace('"spec_version":1', '"spec_version":9').encode()
-        ledger.store.put(names.spec(ledger.job), newer)
+        ledger.store.put(layout.spec(ledger.job), newer)
         with pytest.raises(UnreadableError, match="newer Tidemill"):
             ledger.spec()
 
@@ -231,7 +232,7 @@ class TestPast:
 
     def test_a_drain_cut_short_after_its_first_word_is_a_drain(self, ledger):
         self.attempt(ledger, "a1", [4])
-        ledger.store.put(names.drained(names.ChunkKey(ledger.job, 0, 1), "a1"), b"")
+        ledger.store.put(layout.drained(layout.ChunkKey(ledger.job, 0, 1), "a1"), b"")
         past = ledger.history(0, 1)
         assert past.reclaims[4] == 1
         assert not past.deaths
@@ -264,7 +265,7 @@ class TestDamaged:
             read(ledger)
 
     def test_a_damaged_tombstone_cancels_until_another_replaces_it(self, ledger):
-        ledger.store.put(names.cancelled(ledger.job), b"")
+        ledger.store.put(layout.cancelled(ledger.job), b"")
         assert ledger.is_cancelled(7)
         ledger.cancel("me", "again")
         assert ledger.cancellation(0)["reason"] == "again"
@@ -415,7 +416,7 @@ class TestLargeRounds:
 
     def test_a_client_sees_that_it_is_damaged(self, ledger):
         self.large(ledger, apart=True)
-        (name,) = ledger.store.list(names.of_round(ledger.job, 1, "chosen"))
+        (name,) = ledger.store.list(layout.of_round(ledger.job, 1, "chosen"))
         ledger.store.put(name, ledger.store.get(name)[:-1])
         with pytest.raises(DamagedError):
             ledger.round(1).has(2)

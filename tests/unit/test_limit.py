@@ -16,8 +16,8 @@ from tidemill.client import Job, Pipeline, deliveries
 from tidemill.client.limit import Spent
 from tidemill.descriptor import SPEC_VERSION, Rung
 from tidemill.errors import CallerError
+from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger
-from tidemill.ledger.names import ChunkKey
 from tidemill.ledger.spent import write_spent
 from tidemill.money import job_cost
 

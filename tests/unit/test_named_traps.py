@@ -16,9 +16,9 @@ from tests.unit.client_fakes import FakeBackend, pipeline, uris
 from tests.unit.every_cloud import GcpWorld
 from tidemill.client import deliveries
 from tidemill.client.job import _Repairs
-from tidemill.client.reconciler import REPORT
 from tidemill.errors import CallerError
 from tidemill.job import build_spec
+from tidemill.layout import FLEET_REPORT
 from tidemill.worker.settings import Settings
 
 COMMAND = ["python3", "features.py", "{input}", "{output}"]
@@ -128,7 +128,7 @@ def test_dsub_303_on_gcp_a_wait_says_what_keeps_machines_from_coming(tmp_path, m
     group = {"target": 4, "running": 0, "stockout": trouble is None, "errors": [trouble] if trouble else []}
     at = datetime.now(UTC).isoformat()
     report = {"at": at, "period_seconds": 120, "queues": {"cpu": {"backlog": 2, "groups": {"spot": group}}}}
-    world.pipeline.store.put(REPORT, json.dumps(report).encode())
+    world.pipeline.store.put(FLEET_REPORT, json.dumps(report).encode())
     said = []
 
     def look(status):

@@ -7,8 +7,8 @@ from obstore.exceptions import AlreadyExistsError, GenericError, NotSupportedErr
 from tests.unit.client_fakes import pipeline, uris
 from tidemill import store as store_module
 from tidemill.client import Pipeline
-from tidemill.client.preflight import PROBE
 from tidemill.errors import CallerError, CloudError, StoreDeniedError
+from tidemill.layout import CREATE_PROBE
 from tidemill.store import Store
 
 COMMAND = ["python3", "x.py", "{uri}"]
@@ -55,7 +55,7 @@ def test_a_store_without_conditional_create_is_refused_with_the_reason(monkeypat
         submit(target)
     assert "If-None-Match" in str(refused.value)
     assert backend.arrays == []
-    assert [name for name in target.store.list("jobs") if name != PROBE] == []
+    assert [name for name in target.store.list("jobs") if name != CREATE_PROBE] == []
 
 
 def test_a_store_that_may_not_be_written_is_refused(monkeypatch):
@@ -87,7 +87,7 @@ def test_the_probe_is_one_object_for_every_submit():
     target, _ = pipeline()
     for _ in range(3):
         submit(target)
-    assert sorted(name for name in target.store.list("jobs") if name.count("/") == 1) == [PROBE]
+    assert sorted(name for name in target.store.list("jobs") if name.count("/") == 1) == [CREATE_PROBE]
     assert len(target.jobs()) == 3
 
 
@@ -158,7 +158,7 @@ def test_an_output_that_jobs_may_not_write_is_refused_and_the_places_are_named(o
         "s3://all/. Leave it out for <store>/out/<job>, or ask the stack's owner to add it to tidemill:data.write."
     )
     assert backend.arrays == []
-    assert list(target.store.list("jobs")) == [PROBE]
+    assert list(target.store.list("jobs")) == [CREATE_PROBE]
 
 
 def test_the_stores_own_out_is_always_allowed():

@@ -14,8 +14,8 @@ from tests.stored import write_manifest, write_round
 from tests.unit.test_worker_loop import Interrupted, worker_of
 from tidemill.descriptor import WorkerExit
 from tidemill.job import CostLimit
+from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
-from tidemill.ledger.names import ChunkKey
 from tidemill.ledger.spent import spent_seconds, write_spent
 from tidemill.store import Store
 from tidemill.worker import loop, spending

@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.test_worker_serving import Lease, Runs, Source, Submitted
+from tidemill import layout
 from tidemill.descriptor import WorkerExit
-from tidemill.ledger import Outcome, attempts, names
+from tidemill.ledger import Outcome, attempts
 from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.store import Store
 from tidemill.worker import chunk as chunk_module
@@ -242,7 +243,7 @@ class TestDamaged:
         job = Submitted(store)
 
         def run(task: Task) -> str:
-            store.put(names.done(task.job, 0, 0), b"{")
+            store.put(layout.done(task.job, 0, 0), b"{")
             return "succeeded"
 
         queue = Queue(job, many_jobs=many_jobs, one_each=not many_jobs)
@@ -253,7 +254,7 @@ class TestDamaged:
 
     def test_a_tombstone_that_cannot_be_read_cancels(self, store: Store, serve: Any):
         job = Submitted(store)
-        store.put(names.cancelled(job.spec.job), b"")
+        store.put(layout.cancelled(job.spec.job), b"")
         queue, runs = Queue(job), Runs()
         assert serve(queue, runs).run() is WorkerExit.DONE
         assert (runs.ran, queue.open) == ([], [])

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from tests.stored import write_manifest, write_round, write_spec
+from tidemill import layout
 from tidemill.descriptor import Resources, WorkerExit
 from tidemill.errors import StoreError
 from tidemill.job import CostLimit, JobSpec, build_spec
-from tidemill.ledger import Ledger, MarkerWriter, Outcome, Round, RoundArray, names
+from tidemill.ledger import Ledger, MarkerWriter, Outcome, Round, RoundArray
 from tidemill.ledger.attempts import is_alive
 from tidemill.ledger.ledger import START_FAILURES
 from tidemill.ledger.spent import spent_seconds
@@ -426,7 +427,7 @@ class TestHeartbeat:
         lease = Lease(job)
         run = ChunkRun(LeasedJob(store, lease), lease, many_jobs=heartbeat)
         run.open(1)
-        return job, run, f"{names.attempts(names.ChunkKey(job.spec.job, 0, 0))}/{lease.id}"
+        return job, run, f"{layout.attempts(layout.ChunkKey(job.spec.job, 0, 0))}/{lease.id}"
 
     def test_it_is_written_once_a_minute(self, store: Store, monkeypatch: pytest.MonkeyPatch):
         now = [1000.0]

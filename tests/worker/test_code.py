@@ -17,7 +17,8 @@ import zstandard
 from containers import TeamJob, ran, until
 
 from tests.stored import write_manifest, write_round, write_spec
-from tidemill.code import object_name, pack, upload
+from tidemill import layout
+from tidemill.code import pack, upload
 from tidemill.descriptor import WorkerExit
 from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Round, RoundArray
@@ -62,7 +63,7 @@ def wheelhouse(tmp_path):
 
 
 def store_file(job):
-    return job.team.root / "store" / object_name(job.spec.job, job.spec.code)
+    return job.team.root / "store" / layout.code(job.spec.job, job.spec.code)
 
 
 def cached(team):

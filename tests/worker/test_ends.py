@@ -10,8 +10,8 @@ import pytest
 from containers import alive, end_process, ran, until
 
 from tests.stored import failed_chunks
+from tidemill import layout
 from tidemill.descriptor import WorkerExit
-from tidemill.ledger import names
 
 
 def sh(script: str) -> list[str]:
@@ -19,7 +19,7 @@ def sh(script: str) -> list[str]:
 
 
 def drained(job) -> list[str]:
-    return list(job.ledger.store.list(names.of_round(job.spec.job, 0, "drained")))
+    return list(job.ledger.store.list(layout.of_round(job.spec.job, 0, "drained")))
 
 
 class TestReclaim:
@@ -86,7 +86,7 @@ class TestReclaim:
             worker.wait(timeout=2)
         worker.send_signal(signal.SIGTERM)
         assert ran(worker).code == WorkerExit.RECLAIMED
-        assert list(job.ledger.store.list(names.of_round(job.spec.job, 0, "attempts"))) == []
+        assert list(job.ledger.store.list(layout.of_round(job.spec.job, 0, "attempts"))) == []
 
     def test_sigterm_drains(self, team):
         job = team.job(["a"], ["sleep", "60"])

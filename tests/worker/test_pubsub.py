@@ -12,8 +12,8 @@ import pytest
 
 from tests.worker.containers import alive, end_process, ran, until
 from tests.worker.gce import Gce
+from tidemill import layout
 from tidemill.descriptor import WorkerExit
-from tidemill.ledger import names
 
 SMALL = {"cpus": 0.5, "memory_mib": 64}
 """At least two of such items run side by side on any machine that runs tests."""
@@ -42,8 +42,8 @@ def pid_of(team) -> int:
 
 
 def attempts(job) -> int:
-    folder = names.attempts(names.ChunkKey(job.spec.job, 0, 0))
-    return len({names.attempt_of(name) for name in job.ledger.store.list(folder)})
+    folder = layout.attempts(layout.ChunkKey(job.spec.job, 0, 0))
+    return len({layout.attempt_of(name) for name in job.ledger.store.list(folder)})
 
 
 class TestWork:

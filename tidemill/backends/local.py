@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
+from tidemill import layout
 from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
 from tidemill.capacity import usable_memory_mib
-from tidemill.descriptor import DESCRIPTOR_NAME, SPEC_VERSION, Descriptor, Image, Machine, Queue, Resources, Rung
+from tidemill.descriptor import SPEC_VERSION, Descriptor, Image, Machine, Queue, Resources, Rung
 from tidemill.errors import CallerError
 from tidemill.ledger.rounds import RoundArray
 from tidemill.store import Store
@@ -72,8 +73,8 @@ def publish(descriptor: Descriptor) -> Store:
     """Write the descriptor into its store, so that every verb works with its URI. Returns the store."""
     store = Store.open(descriptor.store)
     data = descriptor.model_dump_json(indent=2).encode()
-    if store.find(DESCRIPTOR_NAME) != data:
-        store.put(DESCRIPTOR_NAME, data)
+    if store.find(layout.DESCRIPTOR) != data:
+        store.put(layout.DESCRIPTOR, data)
     return store
 
 
@@ -122,7 +123,7 @@ class Desk:
     """
 
     def __init__(self, store: str, job: str) -> None:
-        self.folder = folder_of(store) / "jobs" / job / "local"
+        self.folder = folder_of(store) / layout.JOBS / job / "local"
 
     @property
     def logs(self) -> Path:

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from tidemill import layout
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, what_runs
 from tidemill.cli.kinds import Duration, Size
 from tidemill.cli.options import PIPELINE, pipeline_uri
@@ -275,7 +276,7 @@ def local_pipeline(store: str | None, capacity: Capacity, workers: int | None, i
         if store is None
         else folder_of(store if "://" in store else f"file://{Path(store).absolute()}")
     )
-    if is_there and not (folder / "jobs").is_dir():
+    if is_there and not (folder / layout.JOBS).is_dir():
         raise click.UsageError(f"{folder} is no job store; give the one that holds the job: --store FOLDER.")
     try:
         folder.mkdir(parents=True, exist_ok=True)

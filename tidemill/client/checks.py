@@ -9,17 +9,16 @@ from datetime import UTC, datetime
 
 from tidemill.backends.clouds import open_checks
 from tidemill.backends.findings import Finding, access_command, login_fault
-from tidemill.client.fleet import FLEET_ERRORS, fleet_errors
+from tidemill.client.fleet import fleet_errors
 from tidemill.client.preflight import where_outputs_go
 from tidemill.client.queues import read_queues
 from tidemill.client.reconciler import read_report
 from tidemill.client.site import Site, read_site
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
+from tidemill.layout import DOCTOR_PROBE, FLEET_ERRORS, JOBS
 from tidemill.store import Store
 
-PROBE = "jobs/doctor"
-"""One object that every check overwrites: submitters may not delete. It expires with the jobs."""
 SHOWN = 3
 _SKEWED = "this machine's clock is wrong: the store refuses its requests"
 _CLOCK = "sudo timedatectl set-ntp true"
@@ -96,12 +95,12 @@ def store_findings(store: Store) -> Iterator[Finding]:
     """That the store can be written, gives back what was written, and refuses a second create."""
     said = f"doctor {datetime.now(UTC).isoformat(timespec='seconds')} {secrets.token_hex(8)}".encode()
     try:
-        store.put(PROBE, said)
-        if store.get(PROBE) != said:
+        store.put(DOCTOR_PROBE, said)
+        if store.get(DOCTOR_PROBE) != said:
             yield Finding(
-                "store", "fault", f"{store.uri_of(PROBE)} reads otherwise than it was written", "tidemill doctor"
+                "store", "fault", f"{store.uri_of(DOCTOR_PROBE)} reads otherwise than it was written", "tidemill doctor"
             )
-        elif store.create(PROBE, said + b" again").ours:
+        elif store.create(DOCTOR_PROBE, said + b" again").ours:
             advice = "outcomes would not be exactly once. Use a store that supports If-None-Match"
             yield Finding("store", "fault", f"{store.uri} has no conditional create; {advice}", "pulumi up", owner=True)
         else:
@@ -110,7 +109,7 @@ def store_findings(store: Store) -> Iterator[Finding]:
         if _skewed(error):
             yield Finding("store", "fault", _SKEWED, _CLOCK)
         elif isinstance(error, StoreDeniedError):
-            denied = f"{store.uri_of('jobs/')} may not be written: {error}"
+            denied = f"{store.uri_of(JOBS)} may not be written: {error}"
             yield Finding("store", "fault", denied, access_command(store.uri), owner=True)
         else:
             yield Finding("store", "fault", str(error), "tidemill doctor")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from tidemill import layout
 from tidemill.backends import Array, ArrayState, Backend, Shape
 from tidemill.client.limit import ends_when_reached
 from tidemill.client.site import Site
@@ -14,7 +15,6 @@ from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Round, RoundArray, Snapshot
-from tidemill.ledger import names as stored
 
 ARRAYS_A_LOOK = 4
 """Arrays of a job with a limit that are enqueued between two looks at what it has cost."""
@@ -88,8 +88,8 @@ def enqueue(site: Site, spec: JobSpec, round_: Round) -> int:
     if not missing:
         return 0
     hashes = {
-        "TIDEMILL_JOB_SHA256": _sha256(ledger, stored.spec(spec.job)),
-        "TIDEMILL_ROUND_SHA256": _sha256(ledger, stored.round_(spec.job, round_.round)),
+        "TIDEMILL_JOB_SHA256": _sha256(ledger, layout.spec(spec.job)),
+        "TIDEMILL_ROUND_SHA256": _sha256(ledger, layout.round_(spec.job, round_.round)),
     }
     place = {"TIDEMILL_JOB": spec.job, "TIDEMILL_ROUND": str(round_.round)}
     arrays = [Array(array.name, array.all(), place | {"TIDEMILL_ARRAY": str(k)} | hashes) for k, array in missing]

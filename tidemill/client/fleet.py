@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from tidemill.backends.findings import Finding
 from tidemill.client.reconciler import read_report
 from tidemill.client.site import Site
+from tidemill.layout import FLEET_ERRORS
 from tidemill.store import Store
 
-FLEET_ERRORS = "fleet/errors"
 RECENT_SECONDS = 86_400.0
 SHOWN = 3
 """Machines whose errors are named."""

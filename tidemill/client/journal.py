@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 
+from tidemill import layout
 from tidemill.errors import StoreMissingError
 from tidemill.job import JOB_PATTERN, JobSpec
 from tidemill.ledger import Ledger
 from tidemill.store import Store
 
-JOURNAL = "jobs/.journal"
 _PARALLEL = 8
 
 
 def enter(store: Store, spec: JobSpec) -> None:
     """Write a job down. The same job has the same entry, however often."""
-    store.put(f"{JOURNAL}/{spec.created_at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}~{spec.job}", b"")
+    store.put(f"{layout.JOURNAL}/{spec.created_at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}~{spec.job}", b"")
 
 
 def newest_specs(store: Store, name: str | None = None) -> Iterator[JobSpec]:
@@ -33,8 +33,8 @@ def newest_specs(store: Store, name: str | None = None) -> Iterator[JobSpec]:
         name: Only jobs of this name.
     """
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        folders = pool.submit(store.folders, "jobs")
-        entries = [entry.rpartition("/")[2].partition("~") for entry in store.list(JOURNAL)]
+        folders = pool.submit(store.folders, layout.JOBS)
+        entries = [entry.rpartition("/")[2].partition("~") for entry in store.list(layout.JOURNAL)]
         there = [folder.rpartition("/")[2] for folder in folders.result()]
         ids = {job for job in there if re.fullmatch(JOB_PATTERN, job) and name in (None, job.rpartition("-")[0])}
         known = {job: at for at, _, job in entries if job in ids}

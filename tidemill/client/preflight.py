@@ -13,10 +13,9 @@ from tidemill.code import PACKAGE_FILES, REQUIREMENTS, Packed
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
 from tidemill.job import JobSpec
+from tidemill.layout import CREATE_PROBE
 from tidemill.store import Store, Stores
 
-PROBE = "jobs/conditional-create"
-"""The object that shows that the store can be written and has a conditional create. It stays there."""
 SHOWN = 6
 """Prefixes that an error names."""
 
@@ -54,7 +53,7 @@ def check_store(store: Store) -> None:
     """
 
     def created() -> bool:
-        return store.create(PROBE, secrets.token_hex(16).encode()).ours
+        return store.create(CREATE_PROBE, secrets.token_hex(16).encode()).ours
 
     try:
         # Every content is new, so a store that keeps the promise says "ours" once at most: the very first time.

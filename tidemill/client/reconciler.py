@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tidemill.layout import FLEET_REPORT
 from tidemill.store import Store
 
-REPORT = "fleet/reconciler.json"
 PERIODS = 3
 """Periods without a run after which it is said to be down."""
 _TEXT = 200
@@ -72,7 +72,7 @@ class Report:
 
 def read_report(store: Store) -> Report | None:
     """The report, or None when the reconciler has never written one that can be read."""
-    data = store.find(REPORT)
+    data = store.find(FLEET_REPORT)
     try:
         values = json.loads(data or b"")
         at = datetime.fromisoformat(values["at"])

@@ -7,9 +7,10 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from tidemill import layout
 from tidemill.client.status import Status
 from tidemill.errors import decoding
-from tidemill.ledger import Ledger, names
+from tidemill.ledger import Ledger
 
 READS = 256
 """New progress objects that one look reads at most; the next look reads the rest."""
@@ -35,7 +36,7 @@ class RunningItems:
             status: What records alone say.
             waiting: The chunks without a record in the newest round that enqueued them.
         """
-        folder = names.of_round(self._ledger.job, status.rounds - 1, "progress")
+        folder = layout.of_round(self._ledger.job, status.rounds - 1, "progress")
         open_ = [name for name in self._ledger.store.list(folder) if int(name.split("/")[-2]) in waiting]
         new = [name for name in open_ if name not in self._read][:READS]
         with ThreadPoolExecutor(_PARALLEL if self._ledger.store.is_object_store else 1) as pool:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from tidemill import layout
 from tidemill.backends import Backend
 from tidemill.backends.clouds import open_backend
 from tidemill.backends.findings import UP, access_command
-from tidemill.descriptor import DESCRIPTOR_NAME, SCHEMA_VERSION, Descriptor
+from tidemill.descriptor import SCHEMA_VERSION, Descriptor
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.store import NO_LOGIN, OTHER_REGION, Store
 from tidemill.version import __version__
@@ -63,11 +64,11 @@ def read_site(uri: str) -> Site:
     if "://" not in uri:
         uri = Path(uri).absolute().as_uri()
     folder, _, name = uri.rpartition("/")
-    if name != DESCRIPTOR_NAME:
+    if name != layout.DESCRIPTOR:
         advice = "Give the stack's output pipeline_uri."
-        raise CallerError.about("pipeline", uri, f"a URI that ends with /{DESCRIPTOR_NAME}", advice)
+        raise CallerError.about("pipeline", uri, f"a URI that ends with /{layout.DESCRIPTOR}", advice)
     try:
-        data = _open(folder).get(DESCRIPTOR_NAME)
+        data = _open(folder).get(layout.DESCRIPTOR)
     except StoreMissingError:
         advice = "Give the stack's output pipeline_uri (`pulumi stack output pipeline_uri`)."
         command = "pulumi stack output pipeline_uri"

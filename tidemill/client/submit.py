@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidemill import layout
 from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.deliveries import enqueue, write_first_round
 from tidemill.client.fetched import Fetched
@@ -143,7 +144,7 @@ def _send(
         size = spec.chunk_size if made.chunks == spec.chunks_total else made.largest
         spec = spec.model_copy(update={"manifest": made.sha256, "chunks_total": made.chunks, "chunk_size": size})
         # Of two submits at once the first spec stands: the job is the same, only who and when may differ.
-        site.store.create(f"jobs/{spec.job}/job.json", spec.model_dump_json().encode())
+        site.store.create(layout.spec(spec.job), spec.model_dump_json().encode())
         enter(site.store, spec)
         say(f"{_plural(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
         if spec.limit:

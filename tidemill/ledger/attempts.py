@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tidemill import layout
 from tidemill.errors import decoding
-from tidemill.ledger import names
 from tidemill.store import Store
 
 POISON_ATTEMPTS = 3
@@ -56,7 +56,7 @@ class History:
         return {item for item, count in self.deaths.items() if count >= POISON_ATTEMPTS}
 
 
-def read_history(store: Store, keys: Iterable[names.ChunkKey]) -> History:
+def read_history(store: Store, keys: Iterable[layout.ChunkKey]) -> History:
     """What earlier attempts on a chunk left.
 
     Args:
@@ -69,27 +69,27 @@ def read_history(store: Store, keys: Iterable[names.ChunkKey]) -> History:
     history = History()
     for key in keys:
         newest: dict[str, dict[str, Any]] = {}
-        for name in store.list(names.attempts(key)):
+        for name in store.list(layout.attempts(key)):
             data = store.find(name)
             if data is None:
                 continue
             with decoding(store.uri_of(name)):
-                marker, attempt = json.loads(data), names.attempt_of(name)
+                marker, attempt = json.loads(data), layout.attempt_of(name)
                 if attempt not in newest or marker.get("writes", 0) > newest[attempt].get("writes", 0):
                     newest[attempt] = marker
-        with decoding(store.uri_of(names.attempts(key))):
+        with decoding(store.uri_of(layout.attempts(key))):
             for marker in newest.values():
                 history.attempts += 1
                 _count(history, marker, store, key)
     return history
 
 
-def _count(history: History, marker: dict[str, Any], store: Store, key: names.ChunkKey) -> None:
+def _count(history: History, marker: dict[str, Any], store: Store, key: layout.ChunkKey) -> None:
     in_flight, ended = marker.get("in_flight", []), marker.get("ended")
     if ended == "broke":
         history.deaths.update(in_flight)
         history.errors.update({int(item): text for item, text in marker.get("errors", {}).items()})
-    elif ended == "drained" or (ended is None and store.exists(names.drained(key, marker["attempt"]))):
+    elif ended == "drained" or (ended is None and store.exists(layout.drained(key, marker["attempt"]))):
         history.reclaims.update(in_flight)
     elif ended is None and in_flight and not is_alive(marker):
         history.careful = True
@@ -115,10 +115,10 @@ class MarkerWriter:
     """
 
     def __init__(
-        self, store: Store, key: names.ChunkKey, attempt: str, *, delivery: int, backend: dict[str, Any]
+        self, store: Store, key: layout.ChunkKey, attempt: str, *, delivery: int, backend: dict[str, Any]
     ) -> None:
         self._store, self._key, self.attempt = store, key, attempt
-        self._name = f"{names.attempts(key)}/{attempt}"
+        self._name = f"{layout.attempts(key)}/{attempt}"
         self._written_at: list[float] = []
         self._marker: dict[str, Any] = {
             "chunk": key.chunk,
@@ -143,7 +143,7 @@ class MarkerWriter:
 
     def drained(self, in_flight: Collection[int]) -> None:
         """Say that this attempt ends by a drain, and which items it interrupts."""
-        self._store.put(names.drained(self._key, self.attempt), b"")
+        self._store.put(layout.drained(self._key, self.attempt), b"")
         self._marker["ended"] = "drained"
         self.write(in_flight)
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tidemill import layout
 from tidemill.errors import DamagedError, StoreError, decoding
 from tidemill.job import JobSpec
-from tidemill.ledger import names
 from tidemill.ledger.attempts import History, MarkerWriter, read_history
 from tidemill.ledger.chosen import Chosen
 from tidemill.ledger.records import Header, Outcome, Record, encode_lines, parse_lines
@@ -73,15 +73,15 @@ class Ledger:
             UnreadableError: It was written for a newer Tidemill.
             DamagedError: It is not JSON.
         """
-        return self._read(names.spec(self.job), JobSpec, sha256)
+        return self._read(layout.spec(self.job), JobSpec, sha256)
 
     def round(self, number: int, sha256: str | None = None) -> Round:
         """A round (see `spec` for the errors)."""
-        return self._read(names.round_(self.job, number), Round, sha256)
+        return self._read(layout.round_(self.job, number), Round, sha256)
 
     def rounds(self) -> list[Round]:
         """Every round, oldest first. Rounds never change, so what was read is kept."""
-        folder = names.rounds(self.job)
+        folder = layout.rounds(self.job)
         with decoding(self.store.uri_of(folder)):
             found = [int(name.rsplit("/", 1)[1].removesuffix(".json")) for name in self.store.list(folder)]
         known = len(self._rounds)
@@ -99,10 +99,10 @@ class Ledger:
         Returns:
             The round itself when it was written, and otherwise the one that somebody else wrote before.
         """
-        name, written = names.round_(self.job, round_.round), round_
+        name, written = layout.round_(self.job, round_.round), round_
         if apart and round_.chunks_total > INLINE_CHUNKS and round_.arrays[0].chunks is not None:
             written, data = round_.apart()
-            self.store.put(names.chosen(self.job, round_.round, str(written.chosen)), data)
+            self.store.put(layout.chosen(self.job, round_.round, str(written.chosen)), data)
         standing = self.store.create(name, written.model_dump_json().encode())
         return round_ if standing.ours else self._parsed(standing.content, name, Round)
 
@@ -122,7 +122,7 @@ class Ledger:
         try:
             found = model.model_validate_json(data)
             if isinstance(found, Round) and found.chosen:
-                found.attach(Chosen(self.store, names.chosen(self.job, found.round, found.chosen)))
+                found.attach(Chosen(self.store, layout.chosen(self.job, found.round, found.chosen)))
             return found
         except ValidationError as error:
             first = error.errors()[0]
@@ -138,25 +138,25 @@ class Ledger:
 
     def committed(self, number: int, chunk: int) -> Record | None:
         """The record of a chunk in a round, or None."""
-        name = names.done(self.job, number, chunk)
+        name = layout.done(self.job, number, chunk)
         data = self.store.find(name)
         return None if data is None else Record.decode(data, self.store.uri_of(name))
 
     def history(self, number: int, chunk: int) -> History:
         """What earlier attempts on a chunk tell: in a round, and in those that it goes on with."""
         rounds = (number, *self._goes_on_with(number, chunk))
-        return read_history(self.store, [names.ChunkKey(self.job, round_, chunk) for round_ in rounds])
+        return read_history(self.store, [layout.ChunkKey(self.job, round_, chunk) for round_ in rounds])
 
     def marker(self, number: int, chunk: int, attempt: str, delivery: int, backend: dict[str, Any]) -> MarkerWriter:
         """This attempt's marker; nothing is written yet."""
         return MarkerWriter(
-            self.store, names.ChunkKey(self.job, number, chunk), attempt, delivery=delivery, backend=backend
+            self.store, layout.ChunkKey(self.job, number, chunk), attempt, delivery=delivery, backend=backend
         )
 
     def progress(self, number: int, chunk: int) -> dict[int, Outcome]:
         """By item: what any attempt on a chunk has finished in a round."""
         found: dict[int, Outcome] = {}
-        for name in self.store.list(names.progress(self.job, number, chunk)):
+        for name in self.store.list(layout.progress(self.job, number, chunk)):
             data = self.store.find(name)
             with decoding(self.store.uri_of(name)):
                 for outcome in parse_lines((data or b"").splitlines()):
@@ -184,14 +184,14 @@ class Ledger:
             if not earlier.has(chunk):
                 continue
             same = earlier.runs_as(rounds[number], chunk)
-            if not same or self.store.exists(names.done(self.job, earlier.round, chunk)):
+            if not same or self.store.exists(layout.done(self.job, earlier.round, chunk)):
                 break
             found.append(earlier.round)
         return found
 
     def write_progress(self, number: int, chunk: int, attempt: str, part: int, outcomes: Iterable[Outcome]) -> None:
         """Write what an attempt has finished since its last part."""
-        self.store.put(f"{names.progress(self.job, number, chunk)}/{attempt}.{part}.jsonl", encode_lines(outcomes))
+        self.store.put(f"{layout.progress(self.job, number, chunk)}/{attempt}.{part}.jsonl", encode_lines(outcomes))
 
     def commit(
         self,
@@ -228,7 +228,7 @@ class Ledger:
         ours = Record(header, outcomes)
         if failed or not first:
             self.derive_marker(ours)
-        name = names.done(self.job, number, chunk)
+        name = layout.done(self.job, number, chunk)
         created = self.store.create(name, ours.encode())
         if created.ours:
             return Commit(True, ours)
@@ -239,7 +239,7 @@ class Ledger:
     def derive_marker(self, record: Record) -> None:
         """Write the marker of a record (the same one, however often)."""
         failed = sum(outcome.status == "failed" for outcome in record.outcomes)
-        self.store.put(names.failed(self.job, record.header.round, record.header.chunk, failed), b"")
+        self.store.put(layout.failed(self.job, record.header.round, record.header.chunk, failed), b"")
 
     # ---- the end before the end ---------------------------------------------------------------------------------
 
@@ -273,14 +273,14 @@ class Ledger:
         at = datetime.now(UTC).isoformat(timespec="seconds")
         said: dict[str, Any] = {"by": by, "reason": reason, "at": at, "rounds": covers}
         note = json.dumps(said if max_usd is None else said | {"max_usd": max_usd}).encode()
-        standing = self.store.create(names.cancelled(self.job), note)
+        standing = self.store.create(layout.cancelled(self.job), note)
         there = _note(standing.content)
         if standing.ours or (there is not _UNREADABLE and _covers(there, covers - 1)):
             return
         for number in range(there.get("rounds", 0), covers):
-            self.store.create(names.cancelled_round(self.job, number), note)
+            self.store.create(layout.cancelled_round(self.job, number), note)
         # Workers of version 0.1 look here alone.
-        self.store.put(names.cancelled(self.job), note)
+        self.store.put(layout.cancelled(self.job), note)
 
     def is_cancelled(self, number: int | None = None) -> bool:
         """Whether the tombstone covers a round; None for the newest."""
@@ -288,7 +288,7 @@ class Ledger:
 
     def cancellation(self, number: int | None = None) -> dict[str, Any] | None:
         """What the tombstone that covers a round says (``by``, ``reason``, ``at``, ``max_usd``), or None."""
-        data = self.store.find(names.cancelled(self.job))
+        data = self.store.find(layout.cancelled(self.job))
         if data is None:
             return None
         return self._covering(_note(data), len(self.rounds()) - 1 if number is None else number)
@@ -297,7 +297,7 @@ class Ledger:
         """What the tombstone of a round says: the job's, or the round's own."""
         if _covers(note, number):
             return note
-        data = self.store.find(names.cancelled_round(self.job, number))
+        data = self.store.find(layout.cancelled_round(self.job, number))
         return None if data is None else _note(data)
 
     def start_failed(self, number: int, text: str) -> int:
@@ -309,35 +309,35 @@ class Ledger:
         """
         data = json.dumps({"error": text, "at": datetime.now(UTC).isoformat(timespec="microseconds")}).encode()
         for n in range(1, START_FAILURES + 1):
-            if self.store.create(names.start_failure(self.job, number, n), data).ours:
+            if self.store.create(layout.start_failure(self.job, number, n), data).ours:
                 if n == START_FAILURES and not self._any_success(number):
                     self.cancel("worker", f"the code does not start: {text}", number + 1)
                 return n
         return START_FAILURES
 
     def _any_success(self, number: int) -> bool:
-        for name in self.store.list(names.of_round(self.job, number, "done")):
-            record = self.committed(number, names.chunk_of_done(name))
+        for name in self.store.list(layout.of_round(self.job, number, "done")):
+            record = self.committed(number, layout.chunk_of_done(name))
             if record and any(outcome.status == "succeeded" for outcome in record.outcomes):
                 return True
         return False
 
     def start_failures(self, number: int = 0) -> list[str]:
         """What the runs that did not start said."""
-        found = self.store.list(names.of_round(self.job, number, "start_failures"))
-        with decoding(self.store.uri_of(names.of_round(self.job, number, "start_failures"))):
+        found = self.store.list(layout.of_round(self.job, number, "start_failures"))
+        with decoding(self.store.uri_of(layout.of_round(self.job, number, "start_failures"))):
             return [json.loads(data)["error"] for name in sorted(found) if (data := self.store.find(name))]
 
     # ---- the job, as a client sees it ---------------------------------------------------------------------------
 
     def done_chunks(self, number: int) -> set[int]:
         """Chunks committed in a round, by a listing of names."""
-        folder = names.of_round(self.job, number, "done")
+        folder = layout.of_round(self.job, number, "done")
         if not self.store.is_object_store:
-            return {names.chunk_of_done(name) for name in self.store.list(folder)}
+            return {layout.chunk_of_done(name) for name in self.store.list(folder)}
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            shards = pool.map(lambda shard: list(self.store.list(f"{folder}/{shard}")), names.SHARDS)
-            return {names.chunk_of_done(name) for shard in shards for name in shard}
+            shards = pool.map(lambda shard: list(self.store.list(f"{folder}/{shard}")), layout.SHARDS)
+            return {layout.chunk_of_done(name) for shard in shards for name in shard}
 
     def beating_chunks(self, number: int, now: float) -> set[int]:
         """Chunks of a round that a worker holds, or held a few minutes ago, by a listing of names.
@@ -348,7 +348,7 @@ class Ledger:
             number: The round.
             now: Seconds since the epoch, by the store's clock.
         """
-        folder = names.of_round(self.job, number, "attempts")
+        folder = layout.of_round(self.job, number, "attempts")
         # "~" sorts after whatever an attempt is called.
         ends = (f"{folder}/{chunk}/~" for array in self.rounds()[number].arrays for chunk in array.all())
         with ThreadPoolExecutor(_PARALLEL) as pool:
@@ -359,7 +359,7 @@ class Ledger:
     def snapshot(self) -> Snapshot:
         """What the names of a job's objects say now: no record is read."""
         with ThreadPoolExecutor(_PARALLEL) as pool, ThreadPoolExecutor(_ROUNDS_AT_ONCE) as readers:
-            index, tombstone = pool.submit(self.index), pool.submit(self.store.find, names.cancelled(self.job))
+            index, tombstone = pool.submit(self.index), pool.submit(self.store.find, layout.cancelled(self.job))
             rounds = self.rounds()
             read = list(readers.map(lambda round_: read_names(self.store, self.job, round_, pool), rounds))
             data = tombstone.result()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from tidemill.ledger import names
+from tidemill import layout
 from tidemill.ledger.records import Record
 from tidemill.ledger.rounds import Round
 from tidemill.store import PAGE, Entry, Store
@@ -104,21 +104,21 @@ def read_names(store: Store, job: str, round_: Round, pool: ThreadPoolExecutor) 
     chunks = [chunk for array in round_.arrays for chunk in array.all()]
 
     def folder(kind: str) -> str:
-        return names.of_round(job, round_.round, kind)
+        return layout.of_round(job, round_.round, kind)
 
     kinds = ("drained", "start_failures")
     counted = [pool.submit(lambda kind=kind: sum(1 for _ in store.list(folder(kind)))) for kind in kinds]
-    possible = (names.done(job, round_.round, chunk) for chunk in chunks)
+    possible = (layout.done(job, round_.round, chunk) for chunk in chunks)
     done = in_parts(store, folder("done"), possible, pool)
     # A marker's name goes on after its first "~" with digits, which sort before a second one.
-    ends = (f"{names.failed(job, round_.round, chunk, 0)[:-1]}~" for chunk in chunks)
-    failed = [names.chunk_of_marker(entry.name) for entry in in_parts(store, folder("failed"), ends, pool)]
-    committed = {names.chunk_of_done(entry.name): entry.modified for entry in done}
+    ends = (f"{layout.failed(job, round_.round, chunk, 0)[:-1]}~" for chunk in chunks)
+    failed = [layout.chunk_of_marker(entry.name) for entry in in_parts(store, folder("failed"), ends, pool)]
+    committed = {layout.chunk_of_done(entry.name): entry.modified for entry in done}
     marked = Counter(chunk for chunk, _ in failed)
     disputed = [chunk for chunk, markers in marked.items() if markers > 1 and chunk in committed]
 
     def settled(chunk: int) -> int:
-        name = names.done(job, round_.round, chunk)
+        name = layout.done(job, round_.round, chunk)
         return Record.decode(store.get(name), store.uri_of(name)).header.failed
 
     return RoundNames(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from tidemill.job import PLACEHOLDERS, Item, JobSpec, fill
+from tidemill.layout import ChunkKey
 from tidemill.ledger import Commit, History, Ledger, MarkerWriter, Outcome, Round
-from tidemill.ledger.names import ChunkKey
 from tidemill.ledger.spent import limit_of
 from tidemill.manifest import read_chunk
 from tidemill.store import Store

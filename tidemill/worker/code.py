@@ -20,7 +20,8 @@ from typing import IO
 
 import zstandard
 
-from tidemill.code import MAX_BYTES, MAX_FILES, PACKAGE_FILES, PLACEHOLDER, REQUIREMENTS, file_sha256, object_name
+from tidemill import layout
+from tidemill.code import MAX_BYTES, MAX_FILES, PACKAGE_FILES, PLACEHOLDER, REQUIREMENTS, file_sha256
 from tidemill.errors import StoreError, StoreMissingError
 from tidemill.job import JobSpec
 from tidemill.ledger.ledger import TamperedError
@@ -164,7 +165,7 @@ class CodeCache:
     # ---- code ---------------------------------------------------------------------------------------------------
 
     def _unpack(self, job: str, sha256: str, part: Path) -> None:
-        name = object_name(job, sha256)
+        name = layout.code(job, sha256)
         archive = part / "code.tar.zst"
         try:
             self._store.download(name, archive, lambda: bool(self._stop))

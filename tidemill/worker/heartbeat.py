@@ -6,10 +6,9 @@ from __future__ import annotations
 import time
 
 from tidemill.errors import StoreError
+from tidemill.layout import FLEET_ALIVE
 from tidemill.store import Store
 from tidemill.worker.output import log
-
-ALIVE = "fleet/alive"
 
 
 class MachineHeartbeat:
@@ -22,7 +21,7 @@ class MachineHeartbeat:
     """
 
     def __init__(self, store: Store, machine: str, seconds: float) -> None:
-        self._store, self._name, self._seconds = store, f"{ALIVE}/{machine}", seconds
+        self._store, self._name, self._seconds = store, f"{FLEET_ALIVE}/{machine}", seconds
         self._next_at = 0.0
 
     def beat(self) -> None:

@@ -27,9 +27,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tidemill import layout
 from tidemill.descriptor import WorkerExit
 from tidemill.errors import CallerError, StoreError, decoding
-from tidemill.ledger import Ledger, names
+from tidemill.ledger import Ledger
 from tidemill.store import Store, Stores
 from tidemill.worker.leases.local import LocalLeases, receive, send
 from tidemill.worker.loop import ERROR_CHARACTERS, Worker
@@ -525,7 +526,7 @@ def forgive(ledger: Ledger, chunks: Iterable[tuple[int, int]], died: Collection[
     """
     wanted = set(chunks)
     for number in {number for number, _ in wanted}:
-        for name in ledger.store.list(names.of_round(ledger.job, number, "attempts")):
+        for name in ledger.store.list(layout.of_round(ledger.job, number, "attempts")):
             if (number, int(name.split("/")[-2])) not in wanted:
                 continue
             with decoding(ledger.store.uri_of(name)):

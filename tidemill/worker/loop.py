@@ -23,11 +23,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 
+from tidemill import layout
 from tidemill.capacity import WORKER_MIB
 from tidemill.descriptor import Resources, WorkerExit
 from tidemill.errors import CallerError, DamagedError, StoreError, StoreMissingError, TidemillError, decoding
 from tidemill.job import Item
-from tidemill.ledger import Ledger, Outcome, names
+from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.ledger import TamperedError, UnreadableError
 from tidemill.store import Store
 from tidemill.worker.capacity import Capacity
@@ -184,8 +185,8 @@ class Worker:
             self._refuse_damaged(lease, error)
         except StoreMissingError as error:
             # The whole store may be out of reach: then this raises, and nothing is acknowledged.
-            self._store.page("jobs")
-            if self._store.exists(names.spec(lease.job)):
+            self._store.page(layout.JOBS)
+            if self._store.exists(layout.spec(lease.job)):
                 self._refuse_damaged(lease, DamagedError(str(error)))
             else:
                 self._refuse(lease, CallerError(str(error)))

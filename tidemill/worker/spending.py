@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 
 from tidemill.job import CostLimit
+from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger, Round
-from tidemill.ledger.names import ChunkKey
 from tidemill.ledger.spent import spent_seconds, write_spent
 
 FIRST_SECONDS = 300.0

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from tidemill import layout
 from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
 from tidemill.backends.gcp import dead_letters as dead
 from tidemill.backends.gcp.backlog import Empty, backlog, empty_since
@@ -24,7 +25,7 @@ from tidemill.backends.gcp.logs import entries, query
 from tidemill.backends.gcp.session import DeniedError, GoogleSession, MissingError
 from tidemill.descriptor import Descriptor, GcpQueue, Queue
 from tidemill.errors import CallerError, CloudError
-from tidemill.ledger import Ledger, names
+from tidemill.ledger import Ledger
 from tidemill.store import Store
 
 T = TypeVar("T")
@@ -111,8 +112,8 @@ class GcpPubSub:
         if match is None:
             return []
         found = []
-        for entry in self._store.entries(names.published(match["job"])):
-            number, k, size = names.parse_published(entry.name)
+        for entry in self._store.entries(layout.published(match["job"])):
+            number, k, size = layout.parse_published(entry.name)
             name = f"{match['job']}-r{number}-a{k}"
             if match["round"] in (None, str(number)):
                 old, at = self._is_forgotten(queue, entry.modified), entry.modified
@@ -281,7 +282,7 @@ def publish_request(array: Array) -> dict[str, Any]:
 
 def _record(array: Array) -> str:
     env = array.environment
-    return names.publication(env["TIDEMILL_JOB"], int(env["TIDEMILL_ROUND"]), int(env["TIDEMILL_ARRAY"]), array.size)
+    return layout.publication(env["TIDEMILL_JOB"], int(env["TIDEMILL_ROUND"]), int(env["TIDEMILL_ARRAY"]), array.size)
 
 
 def _of(queue: Queue) -> GcpQueue:

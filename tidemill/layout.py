@@ -1,8 +1,43 @@
-"""Names of a job's objects in the store. A chunk's number is in its names, so that a listing is a status."""
+"""Every name in a job store. Lifecycle rules, IAM and the reconciler use these prefixes too.
+
+A chunk's number is in the names of its objects, so that a listing is a status. This module is a leaf of the standard
+library alone: components and the reconciler's function use it.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+DESCRIPTOR = "pipeline.json"
+"""The pipeline's descriptor."""
+JOBS = "jobs"
+"""Jobs, one folder each. Submitters and workers write here; it may expire."""
+OUT = "out"
+"""Outputs, a folder per job, unless the caller names another place. They never expire."""
+FLEET = "fleet"
+"""What machines and the reconciler say of the fleet on GCP."""
+LOGS = "logs"
+"""The archive of logs on AWS."""
+MACHINES = "machines"
+"""What machines fetch when they start on AWS."""
+RECONCILER = "reconciler"
+"""The source of the reconciler's function, by its hash."""
+
+JOURNAL = f"{JOBS}/.journal"
+"""An entry per submitted job, newest last, so that `tidemill jobs` reads few names."""
+DOCTOR_PROBE = f"{JOBS}/doctor"
+"""The one object that `tidemill doctor` overwrites: submitters may not delete. It expires with the jobs."""
+CREATE_PROBE = f"{JOBS}/conditional-create"
+"""The object by which a submit learns that the store can be written and has a conditional create. It stays there."""
+
+FLEET_ERRORS = f"{FLEET}/errors"
+"""A record per machine that could not run its worker: `<time>-<machine>.json`."""
+FLEET_ALIVE = f"{FLEET}/alive"
+"""An object per machine, overwritten every few minutes while its worker runs."""
+FLEET_WARM = f"{FLEET}/warm"
+"""An object per queue: the machines that stay without work, one name per line."""
+FLEET_REPORT = f"{FLEET}/reconciler.json"
+"""What the reconciler saw and did in its last run."""
 
 SHARDS = "0123456789abcdef"
 """Folders of `done/` and `failed/`: the last hex digit of the chunk. They are listed side by side."""
@@ -16,14 +51,29 @@ class ChunkKey(NamedTuple):
     chunk: int
 
 
+def code(job: str, sha256: str) -> str:
+    """The job's packed code."""
+    return f"{JOBS}/{job}/code/{sha256}.tar.zst"
+
+
+def manifest(job: str) -> str:
+    """The folder of the manifest."""
+    return f"{JOBS}/{job}/manifest"
+
+
+def out(job: str) -> str:
+    """The folder of a job's outputs in the store."""
+    return f"{OUT}/{job}"
+
+
 def spec(job: str) -> str:
     """The spec."""
-    return f"jobs/{job}/job.json"
+    return f"{JOBS}/{job}/job.json"
 
 
 def cancelled(job: str) -> str:
     """The tombstone."""
-    return f"jobs/{job}/cancelled"
+    return f"{JOBS}/{job}/cancelled"
 
 
 def cancelled_round(job: str, number: int) -> str:
@@ -33,12 +83,12 @@ def cancelled_round(job: str, number: int) -> str:
 
 def rounds(job: str) -> str:
     """The folder of rounds."""
-    return f"jobs/{job}/rounds"
+    return f"{JOBS}/{job}/rounds"
 
 
 def round_(job: str, number: int) -> str:
     """A round."""
-    return f"jobs/{job}/rounds/{number}.json"
+    return f"{JOBS}/{job}/rounds/{number}.json"
 
 
 def chosen(job: str, number: int, sha256: str) -> str:
@@ -49,7 +99,7 @@ def chosen(job: str, number: int, sha256: str) -> str:
 def of_round(job: str, number: int, kind: str) -> str:
     """A round's folder: ``done``, ``failed``, ``attempts``, ``drained``, ``progress``, ``spent`` or
     ``start_failures``."""
-    return f"jobs/{job}/r{number}/{kind}"
+    return f"{JOBS}/{job}/r{number}/{kind}"
 
 
 def _shard(chunk: int) -> str:
@@ -106,7 +156,7 @@ def start_failure(job: str, number: int, n: int) -> str:
 
 def published(job: str) -> str:
     """The folder of what was published of a job, where the queue itself cannot be asked."""
-    return f"jobs/{job}/published"
+    return f"{JOBS}/{job}/published"
 
 
 def publication(job: str, number: int, k: int, chunks: int) -> str:
