@@ -14,18 +14,36 @@ from pathlib import Path
 
 from benchmarks import figures
 
-NAMES = ("submit", "publish", "status", "items", "cli", "image", "chaos", "fleet", "review", "preview", "requests")
+NAMES = (
+    "submit",
+    "publish",
+    "status",
+    "items",
+    "cli",
+    "first-hour",
+    "image",
+    "chaos",
+    "fleet",
+    "review",
+    "preview",
+    "requests",
+)
 TIMEOUT_SECONDS = 1800
 
 
 def there() -> list[str]:
     """Benchmarks of this folder, in their order."""
-    return [name for name in NAMES if (Path(__file__).parent / f"{name}.py").is_file()]
+    return [name for name in NAMES if (Path(__file__).parent / f"{module(name)}.py").is_file()]
+
+
+def module(name: str) -> str:
+    """The module of a benchmark."""
+    return name.replace("-", "_")
 
 
 def run_one(name: str) -> int:
     """Run a benchmark here."""
-    importlib.import_module(f"benchmarks.{name}").main()
+    importlib.import_module(f"benchmarks.{module(name)}").main()
     return 1 if figures.short else 0
 
 

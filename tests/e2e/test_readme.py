@@ -5,7 +5,9 @@ Blocks without the `run` mark need a Docker daemon. What AWS and Google themselv
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,7 @@ from tests.engine.inventory import client, inventory
 README = (ROOT / "README.md").read_text()
 ON_GCP = (ROOT / "docs" / "gcp.md").read_text()
 RUN = re.compile(r"<!-- run -->\n```(console|python)\n(.*?)```", re.DOTALL)
+IN_A_CHECKOUT = re.compile(r"<!-- run in a checkout -->\n```console\n(.*?)```", re.DOTALL)
 ITEMS = 12
 BUCKETS = ("raw-images", "features")
 
@@ -84,6 +87,37 @@ def shell(cloud: Cloud | GcpCloud, home: Path) -> dict[str, str]:
     return env | {"HOME": str(home), "PULUMI_SKIP_CONFIRMATIONS": "true", "NO_COLOR": "1"}
 
 
+def clone(folder: Path) -> None:
+    """The checkout's own files in an empty folder, with an environment that `make` finds complete."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    for name in filter(lambda name: (ROOT / name).exists(), listed.stdout.splitlines()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+        os.utime(folder / name, (0, 0))
+    (folder / ".venv").mkdir()
+    for entry in (ROOT / ".venv").iterdir():
+        (folder / ".venv" / entry.name).symlink_to(entry)
+    (folder / ".venv" / ".aws").unlink(missing_ok=True)
+    (folder / ".venv" / ".aws").touch()
+
+
+def test_the_quickstarts(tmp_path: Path) -> None:
+    """As typed in a new checkout. What they install is not shown: `make bench ONLY=first-hour` does that."""
+    folder = tmp_path / "tidemill"
+    folder.mkdir()
+    clone(folder)
+    env = os.environ | {"PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}", "NO_COLOR": "1"}
+    run, preview = IN_A_CHECKOUT.findall(README)
+    shown = type_in(run, folder, env)
+    assert re.search(r"state +succeeded", shown)
+    assert len(list((folder / ".tidemill/out").rglob("words.txt"))) > 15
+    assert "No item of words-" in shown
+    shown = type_in(preview, folder, env)
+    assert "stacks/Pulumi.zoo-dev.yaml" in shown
+    assert "aws:batch:JobQueue" in shown
+    assert "Traceback" not in shown
+
+
 def test_the_commands_of_the_readme(cloud: Cloud, tmp_path: Path) -> None:
     folder = tmp_path / "tidemill"
     checkout(folder, "vision-dev")
@@ -91,7 +125,7 @@ def test_the_commands_of_the_readme(cloud: Cloud, tmp_path: Path) -> None:
     env = shell(cloud, tmp_path)
 
     blocks = RUN.findall(README)
-    assert [kind for kind, _ in blocks].count("console") == 5
+    assert [kind for kind, _ in blocks].count("console") == 4
     shown = type_in("\n".join(commands(kind, block) for kind, block in blocks), folder, env)
 
     assert f"{ITEMS}/{ITEMS} items" in shown
