@@ -27,11 +27,12 @@ DEMO_SECONDS, DEMO_MB = 240, 900
 def main() -> None:
     """Print the figures."""
     install, run, _ = (block for _, block in BLOCKS.findall((ROOT / "README.md").read_text()))
+    clone = f"git clone --quiet {ROOT} tidemill; cd tidemill\n"
     with tempfile.TemporaryDirectory(prefix="tidemill-first-hour-") as scratch:
         warm, folder = Path(scratch, "warm"), Path(scratch, "new")
-        typed(f"git clone --quiet {ROOT} tidemill; cd tidemill; {install}; make .venv/.aws", newcomer(warm))
+        typed(f"{clone}{install}make .venv/.aws", newcomer(warm))
         home = newcomer(folder)
-        seconds = typed(f"git clone --quiet {ROOT} tidemill; cd tidemill; {install}\n{run}", home)
+        seconds = typed(f"{clone}{install}{run}", home)
         figure("first-hour-run-seconds", seconds, "s", RUN_SECONDS)
         figure("first-hour-run-mb", megabytes(folder / ".tidemill"), "MB", RUN_MB)
         seconds = typed("cd tidemill; make demo", home)
