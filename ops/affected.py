@@ -42,6 +42,7 @@ RULES = (
     (".gitignore", NONE),
     ("benchmarks/", NONE),
     ("CHANGELOG.md", NONE),
+    ("CONTRIBUTING.md", NONE),
     ("docs/", NONE),
     ("examples/", NONE),
     ("LICENSE", NONE),

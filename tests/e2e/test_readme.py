@@ -114,7 +114,7 @@ def test_the_quickstarts(tmp_path: Path) -> None:
     assert "No item of words-" in shown
     shown = type_in(preview, folder, env)
     assert "stacks/Pulumi.zoo-dev.yaml" in shown
-    assert "aws:batch:JobQueue" in shown
+    assert "aws:batch/jobQueue:JobQueue" in shown
     assert "Traceback" not in shown
 
 
