@@ -1,4 +1,4 @@
-"""The Pulumi program: read the stack's config, build the team's pipeline, export what others need."""
+"""The Pulumi program: reads the stack's config, builds the team's pipeline and exports what others need."""
 
 import pulumi
 
@@ -7,7 +7,7 @@ from components.pipeline import Pipeline, PipelineArgs
 
 
 def main() -> None:
-    """Build the stack that the engine asks for; a wrong config ends the run in one line before anything is made."""
+    """Build the stack; an invalid config ends the run with one line before anything is created."""
     try:
         config = from_pulumi()
         pipeline = Pipeline(

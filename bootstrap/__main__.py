@@ -1,4 +1,4 @@
-"""The stack of an AWS account or a Google Cloud project: ``pulumi up`` in this folder once for each."""
+"""The stack of an AWS account or a Google Cloud project: run ``pulumi up`` here once per account or project."""
 
 import sys
 from pathlib import Path
@@ -30,7 +30,7 @@ def aws() -> AwsBootstrap:
         own = {"state_arn": account.state_arn, "key_arn": account.key_arn, "tags": tags}
         roles = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**ci, **own}))
         login = {"preview": roles.preview_role_arn, "deploy": roles.deploy_role_arns}
-        # CI logs in to a stack's region, where the state need not be.
+        # CI logs in to a stack's region, and the state may be in another one.
         backend = pulumi.Output.concat(account.backend_url, "?region=", Account(account).region)
         pulumi.export("ci", {"backend_url": backend, **login})
         pulumi.export("permission_boundaries", roles.boundary_arns)

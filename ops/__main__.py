@@ -1,11 +1,11 @@
-"""Entry point of `python -m ops`: a module a command, loaded when it is asked for."""
+"""Entry point of `python -m ops`: one module per command, loaded on demand."""
 
 import importlib
 
 import click
 
-# A command is the function of its name. Together they load both clouds' SDKs and the engine's, which takes a second, so
-# that the list of them loads none.
+# Each command is the function of its name. Loading all of them takes a second (both clouds' SDKs and the engine's), so
+# listing them loads none.
 COMMANDS = {
     "affected": ("ops.affected", "List the stacks that a change can affect."),
     "check": ("ops.check", "Validate stack files, without an engine or a cloud."),
@@ -13,13 +13,13 @@ COMMANDS = {
     "deploy": ("ops.deploy", "Bring a stack up on your login, as planned."),
     "drift": ("ops.drift", "Compare what is deployed with what the code says."),
     "estimate": ("ops.estimate", "Estimate a stack's cost: idle per month, and at most per hour."),
-    "first-account": ("ops.first_account", "Ask a real account what localcloud can only assume."),
+    "first-account": ("ops.first_account", "Check on a real account what localcloud only assumes."),
     "plan": ("ops.deploy", "Preview a stack on your login and save the plan."),
     "preview": ("ops.preview", "Show what a stack would make, under the policies."),
     "prices": ("ops.prices", "Show or refresh the price table."),
     "queue": ("ops.queue", "Add, change or remove a queue of a stack file."),
     "quotas": ("ops.quotas", "Check a GCP project's quotas against a stack."),
-    "review": ("ops.review.command", "Show what a change does, the dangerous first."),
+    "review": ("ops.review.command", "Show what a change does, most dangerous first."),
     "stack": ("ops.stack", "Write a new team's stack file."),
     "workflows": ("ops.workflows", "Lint the GitHub workflows."),
 }

@@ -56,9 +56,9 @@ RULES = (
     ("tests/", NONE),
     ("worker_image/", NONE),
 )
-"""Beginnings of paths, and whose stacks a change there can affect; the first that fits decides. What no row knows
-affects all: a preview too many costs a minute, one too few hides a replacement. A test holds that every tracked file
-has a row."""
+"""Path prefixes and whose stacks a change there can affect; the first match decides. A path without a row affects
+all stacks: an extra preview costs a minute, a missing one hides a replacement. A test requires a row for every
+tracked file."""
 
 _STACK_FILE = re.compile(r"stacks/Pulumi\.(?P<stack>[^/]+)\.yaml")
 _HOME_HINT = "set it to the output `ci` of the bootstrap stack (docs/ci.md)"
@@ -66,35 +66,35 @@ _HOME_HINT = "set it to the output `ci` of the bootstrap stack (docs/ci.md)"
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack of stacks/, as CI needs to know it."""
+    """A stack of stacks/ and what CI needs to know about it."""
 
     stack: str
     cloud: str
     environment: str
     region: str
-    """Where the stack file puts it; empty when it does not say."""
+    """The region in the stack file; empty if the file has none."""
     home: str
-    """The variable that says how to log in to its account or project: ``TIDEMILL_AWS_PROD``."""
+    """The variable with the login to its account or project: ``TIDEMILL_AWS_PROD``."""
     login: Mapping[str, str] | None = None
-    """With what: ``backend_url``, ``provider``, and who ``preview`` and ``deploy`` are; None when nobody said."""
+    """``backend_url``, ``provider`` and the identities ``preview`` and ``deploy``; None if the variable is not set."""
 
 
 @click.command()
-@click.option("--base", help="A commit, branch or tag: what has changed since HEAD left it. Or --all.")
-@click.option("--all", "everything", is_flag=True, help="Every stack, whatever has changed.")
+@click.option("--base", help="A commit, branch or tag: list what changed since HEAD branched off. Or --all.")
+@click.option("--all", "everything", is_flag=True, help="Every stack, whatever changed.")
 @click.option("--environment", help="Only stacks of this environment.")
 @click.option("--with-login", is_flag=True, help="Only stacks whose login is known.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with all that CI needs of each stack.")
 def affected(base: str | None, everything: bool, environment: str | None, with_login: bool, as_json: bool) -> None:
-    """List the stacks that a change can affect, by the paths of the files that it changes.
+    """List the stacks that a change can affect, based on the paths of the changed files.
 
-    CI_VARIABLES may hold a JSON object; its TIDEMILL_<CLOUD>_<ENVIRONMENT> is the output `ci` of the bootstrap stack of
+    CI_VARIABLES may hold a JSON object. Its TIDEMILL_<CLOUD>_<ENVIRONMENT> is the output `ci` of the bootstrap stack in
     that environment's account or project: `pulumi stack output ci --json`.
 
-    Exits 2 when what was typed, any stack file or one of those variables is wrong.
+    Exits 2 if an argument, a stack file or one of those variables is wrong.
     """
     if everything == bool(base):
-        raise click.UsageError("either --base REF or --all is wanted.")
+        raise click.UsageError("pass either --base REF or --all.")
     variables = _json("CI_VARIABLES", os.environ.get("CI_VARIABLES") or "{}")
     known = {name: _with_login(stack, variables) for name, stack in stacks().items()}
     if with_login:
@@ -124,7 +124,7 @@ def _with_login(stack: Stack, variables: Mapping[str, Any]) -> Stack:
             "preview": given["preview"],
         }
     except (KeyError, AttributeError):
-        raise click.UsageError(f"{stack.home}: backend_url, preview and deploy are wanted; {_HOME_HINT}.") from None
+        raise click.UsageError(f"{stack.home}: backend_url, preview and deploy are required; {_HOME_HINT}.") from None
     if not deploy:
         raise click.UsageError(f"{stack.home}: deploy has no {stack.environment!r}; {_HOME_HINT}.")
     return replace(stack, login={**login, "deploy": deploy})
@@ -134,17 +134,17 @@ def _json(name: str, text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        raise click.UsageError(f"{name} is no JSON: {error}; {_HOME_HINT}.") from None
+        raise click.UsageError(f"{name} is not valid JSON: {error}; {_HOME_HINT}.") from None
     if not isinstance(found, dict):
-        raise click.UsageError(f"{name} is {found!r:.40}; a JSON object is wanted; {_HOME_HINT}.")
+        raise click.UsageError(f"{name} is {found!r:.40}, not a JSON object; {_HOME_HINT}.")
     return found
 
 
 def stacks(folder: Path = STACKS) -> dict[str, Stack]:
-    """The stacks of a folder by their names.
+    """The stacks of a folder, by name.
 
     Raises:
-        click.UsageError: Something in a stack file is wrong.
+        click.UsageError: A stack file is wrong.
     """
     found = {}
     for path in sorted(folder.glob("Pulumi.*.yaml")):
@@ -160,9 +160,9 @@ def stacks(folder: Path = STACKS) -> dict[str, Stack]:
 
 
 def why(paths: Iterable[str], known: Iterable[Stack]) -> dict[str, str]:
-    """The stacks that changes of files can affect, each with the first path that says so.
+    """The stacks that changed files can affect, each with the first path that does.
 
-    A stack file that is not there any more affects nothing: what it made stands until somebody destroys it.
+    A deleted stack file affects nothing: its resources stay until somebody destroys the stack.
     """
     listed = list(known)
     found: dict[str, str] = {}

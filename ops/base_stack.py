@@ -1,4 +1,4 @@
-"""The base of a change on localcloud: a stack as a commit has it, brought up, with its protection noted and lifted."""
+"""The base of a change on localcloud: a commit's version of a stack, brought up, its protection recorded and lifted."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ _FOREIGN = (
 
 
 def lay_out(base: Base, stack: str, folder: Path) -> bool:
-    """Write the project as a commit has it into a folder; False, and nothing to use, where it has no such stack."""
+    """Write a commit's version of the project into a folder; False if the commit does not have the stack."""
     git.extract(base.commit, (*project.CODE, "stacks"), folder)
     path = _stack_file(folder, stack)
     if not path.is_file():
         return False
     project.write_settings(path, project.without_secrets(path.read_text(encoding="utf-8")))
-    # The base runs with the packages that are installed today.
+    # The base runs with the packages that are installed now.
     if (project.ROOT / ".venv").exists():
         (folder / ".venv").symlink_to(project.ROOT / ".venv")
     return True
 
 
 def bring_up(base: Base, stack: str, folder: Path, today: Path, cloud: Cloud | GcpCloud) -> frozenset[str]:
-    """Bring the base's stack up and lift every protection, so that a preview on it goes to its end.
+    """Bring the base's stack up and lift every protection, so that a preview on it is complete.
 
-    The engine ends a preview at the first protected resource that would go, and keeps what follows to itself.
+    The engine stops a preview at the first protected resource that it would delete, and does not show what follows.
 
     Args:
         base: The commit.
         stack: The stack, which the backend has.
-        folder: Of `lay_out`.
-        today: The project's folder that the stack was made in; its stack file has the secrets' salt and GCP's project.
+        folder: The one that `lay_out` wrote.
+        today: The project folder in which the stack was created; its stack file has the salt and GCP's project.
         cloud: The localcloud.
 
     Returns:
         The URNs of what was protected.
 
     Raises:
-        click.ClickException: It does not come up, or is on another cloud than today.
+        click.ClickException: It does not come up, or was on another cloud.
     """
     _same_place(base, stack, folder, today)
     if isinstance(cloud, GcpCloud):
@@ -78,7 +78,7 @@ def bring_up(base: Base, stack: str, folder: Path, today: Path, cloud: Cloud | G
 
 
 def foreign(value: Any) -> set[str]:
-    """localcloud's names of what the texts in a stack file name and others own."""
+    """localcloud's names for the resources of others that a stack file names."""
     if isinstance(value, dict):
         return {name for each in value.values() for name in foreign(each)}
     if isinstance(value, list):
@@ -92,7 +92,7 @@ def _stack_file(folder: Path, stack: str) -> Path:
 
 
 def _same_place(base: Base, stack: str, folder: Path, today: Path) -> None:
-    """Give the base's stack file what `stack init` wrote into today's, and localcloud's project."""
+    """Copy what `stack init` wrote into today's stack file to the base's, with localcloud's project."""
     path = _stack_file(folder, stack)
     settings, now = (yaml.safe_load(each.read_text(encoding="utf-8")) for each in (path, _stack_file(today, stack)))
     clouds = [each["config"].get("tidemill:cloud", "aws") for each in (settings, now)]
@@ -111,7 +111,7 @@ def _pulumi(stack: str, words: list[str], folder: Path, env: Mapping[str, str], 
 
 
 def reason(text: str) -> str:
-    """What the engine said was wrong, as one line: the first error, without its closing line."""
+    """The engine's first error as one line, without its closing line."""
     lines = [line.partition("error:")[2].strip() for line in text.splitlines() if "error:" in line]
     kept = [line for line in lines if line and not re.fullmatch(r"(update|preview) failed", line)]
     found = kept[0] if kept else " ".join(text.split())[-400:]

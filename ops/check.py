@@ -1,4 +1,4 @@
-"""`python -m ops check`: whether stack files are right, without an engine and without a cloud."""
+"""`python -m ops check`: validates stack files without an engine or a cloud."""
 
 import contextlib
 import json
@@ -24,10 +24,10 @@ _EXAMPLES = {"aws:region": "us-west-2", "gcp:region": "us-central1", "gcp:projec
 @click.command()
 @click.argument("stacks", nargs=-1, metavar="[STACK]...")
 def check(stacks: tuple[str, ...]) -> None:
-    """Check the named stack files of stacks/, or all: schema, rules between keys, names, waivers, no pipeline twice.
+    """Check the named stack files of stacks/, or all: schema, rules between keys, names, waivers, duplicate pipelines.
 
-    Exits 2 after one line for each file that is wrong. It does not ask a cloud, so that it cannot know whether what a
-    file names is there.
+    Prints one line per invalid file and then exits 2. It asks no cloud, so it cannot know whether the resources that a
+    file names exist.
     """
     every = sorted(project.STACKS.glob("Pulumi.*.yaml"))
     paths = [project.stack_file(stack) for stack in stacks] or every
@@ -40,11 +40,11 @@ def check(stacks: tuple[str, ...]) -> None:
 
 
 def problems(paths: Sequence[Path], others: Sequence[Path] = ()) -> list[str]:
-    """One line for each of the files that is wrong.
+    """One line per invalid file.
 
     Args:
         paths: The files.
-        others: Files that may be of the same pipeline as one of them; what is wrong with these is not told.
+        others: Files that may describe the same pipeline as one of them; their own errors are not reported.
     """
     twice = {path: line for path, line in _twice([*others, *paths]).items() if path in paths}
     environments = _environments([*others, *paths])
@@ -62,7 +62,7 @@ def _problem(path: Path) -> str | None:
 
 
 def _against_schema(path: Path) -> str | None:
-    """The models and their rules have the better words; the schema knows the clouds' own keys too."""
+    """The models and their rules have better messages; the schema also knows the clouds' own keys."""
     content = json.loads(json.dumps(read_file(path), default=str))
     validator = Draft202012Validator(schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
     error = best_match(validator.iter_errors(content))
@@ -77,7 +77,7 @@ def _against_schema(path: Path) -> str | None:
 
 
 def _misnamed(path: Path, config: StackConfig) -> str | None:
-    """A file is named after its team, so that a change to it is seen by the right reviewers."""
+    """A file is named after its team, so that the right reviewers see a change to it."""
     stack = path.stem.removeprefix("Pulumi.")
     if stack == config.team or stack.startswith(f"{config.team}-"):
         return None
@@ -97,7 +97,7 @@ def _unknown_rule(config: StackConfig) -> str | None:
 
 
 def _twice(paths: Iterable[Path]) -> dict[Path, str]:
-    """Stacks that would make one pipeline twice: their registries, which are not named automatically, collide."""
+    """Stacks that would make the same pipeline twice: their registries, which get no generated names, collide."""
     seen: dict[tuple[Any, ...], Path] = {}
     found = {}
     for path in paths:
@@ -118,7 +118,7 @@ def _twice(paths: Iterable[Path]) -> dict[Path, str]:
 
 
 def _crossing(path: Path, environments: set[str]) -> str | None:
-    """What a stack on AWS calls by a name that contains another environment: IAM's patterns go by names.
+    """Names of a stack on AWS that contain another environment: IAM's patterns match names.
 
     Source: components/aws/ci_policies.py (``*-dev-*``)
     """
@@ -140,7 +140,7 @@ def _crossing(path: Path, environments: set[str]) -> str | None:
 
 
 def _environments(paths: Iterable[Path]) -> set[str]:
-    """The environments of stacks on AWS; a file that is wrong has none."""
+    """The environments of stacks on AWS; an invalid file has none."""
     found = set()
     for path in paths:
         with contextlib.suppress(ConfigError):

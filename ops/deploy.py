@@ -1,4 +1,4 @@
-"""`python -m ops plan` and `deploy`: what was approved is what is done."""
+"""`python -m ops plan` and `deploy`: do what was approved, and nothing else."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from ops.project import policy_options, read_config
 
 _PREVIEW_SECONDS = 600
 _UP_SECONDS = 4 * 3600
-"""Replacing a compute environment waits for what runs on it."""
+"""Replacing a compute environment waits for the jobs that run on it."""
 
 _STACK = click.option("--stack", required=True, help="A stack of stacks/ that exists in the backend.")
 
@@ -21,13 +21,13 @@ _STACK = click.option("--stack", required=True, help="A stack of stacks/ that ex
 @click.command()
 @_STACK
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Where the plan is written."
+    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Write the plan to this file."
 )
 def plan(stack: str, out: Path) -> None:
     """Preview a stack on your login under the policy pack, and save the engine's plan of it for `deploy`.
 
-    The plan holds the stack's configuration and the inputs of what changes, secrets encrypted. Exits 1 when the program
-    fails or a mandatory policy is violated, 2 when what was typed or the stack file is wrong.
+    The plan holds the stack's configuration and the inputs of each change, with secrets encrypted. Exits 1 if the
+    program fails or a mandatory policy is violated, 2 if an argument or the stack file is wrong.
     """
     sys.exit(_pulumi(stack, "preview", "--diff", "--save-plan", str(out.resolve()), timeout=_PREVIEW_SECONDS))
 
@@ -38,22 +38,22 @@ def plan(stack: str, out: Path) -> None:
     "--plan",
     "saved",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A plan of `python -m ops plan`: a step that it does not hold is refused.",
+    help="A plan of `python -m ops plan`: steps that are not in it are refused.",
 )
 def deploy(stack: str, saved: Path | None) -> None:
     """Bring a stack up on your login, under the policy pack, without asking.
 
-    The engine compares each step with the plan when it comes to it: what came before a step that differs has been done,
-    and the next deploy goes on from there. Exits 1 when the engine or a mandatory policy refuses, 2 when what was typed
-    or the stack file is wrong.
+    The engine compares each step with the plan when it reaches the step. Steps before one that differs are done, and
+    the next deploy continues from there. Exits 1 if the engine or a mandatory policy refuses, 2 if an argument or the
+    stack file is wrong.
     """
-    # Without a plan the engine previews first: protection stops an `up` only when it comes to what is protected.
+    # Without a plan the engine previews first: protection stops an `up` only when it reaches a protected resource.
     options = ["--skip-preview", "--plan", str(saved.resolve())] if saved else []
     sys.exit(up(stack, *options))
 
 
 def up(stack: str, *options: str) -> int:
-    """Bring a stack up on the caller's login, under the policy pack; 1 when something refused."""
+    """Bring a stack up on the caller's login, under the policy pack; 1 if something refused."""
     return _pulumi(stack, "up", "--yes", *options, timeout=_UP_SECONDS)
 
 

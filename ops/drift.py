@@ -1,4 +1,4 @@
-"""`python -m ops drift`: whether a stack still is what its code says."""
+"""`python -m ops drift`: whether a stack still matches its code."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from ops.review.document import parse
 from ops.told import advice
 
 _KEPT = ("same", "read", "refresh")
-"""Steps of a preview with a refresh that change nothing; `refresh` is the reading itself."""
+"""Steps of a preview with a refresh that change nothing; `refresh` is the read itself."""
 
 
 @click.command()
@@ -23,17 +23,17 @@ _KEPT = ("same", "read", "refresh")
 @click.option(
     "--issue",
     is_flag=True,
-    help="Keep one issue a stack on GitHub: opened or brought up to date by drift, closed when there is none.",
+    help="Keep one GitHub issue per stack: opened or updated when there is drift, closed when there is none.",
 )
 def drift(stack: str, issue: bool) -> None:
-    """Ask the cloud of your login what there is, and compare it with the stack's program under the policy pack.
+    """Compare what exists in your cloud with the stack's program, under the policy pack.
 
-    Drift is what `pulumi up --refresh` would change: what somebody changed or deleted by hand, what was merged and not
-    deployed, and policies violated since, such as by a waiver that has ended. Nothing is changed. Values are not
-    printed, and secrets not read.
+    Drift is what `pulumi up --refresh` would change: what somebody changed or deleted by hand, and what was merged but
+    not deployed. Policies that are violated since, for example because a waiver has ended, count too. The command
+    changes nothing, prints no values and reads no secrets.
 
-    Exits 1 when there is drift, or when it could not be told; with --issue only for the latter. Exits 2 when what was
-    typed or the stack file is wrong. --issue reads GITHUB_REPOSITORY, GITHUB_TOKEN and GITHUB_API_URL.
+    Exits 1 if there is drift or the comparison failed; with --issue, only if the comparison failed. Exits 2 if an
+    argument or the stack file is wrong. --issue reads GITHUB_REPOSITORY, GITHUB_TOKEN and GITHUB_API_URL.
     """
     github = GitHub.of_environment(os.environ) if issue else None
     document = document_of(stack, read_config(stack), "login", refresh=True)
@@ -61,19 +61,19 @@ def _tell(github: GitHub, stack: str, text: str, clean: bool) -> None:
 
 
 def steps(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The steps of a preview document that would change something, by the names of their resources."""
+    """The steps of a preview document that would change something, sorted by resource name."""
     found = [step for step in document["preview"]["steps"] if step["op"] not in _KEPT]
     return sorted(found, key=lambda step: (step["urn"], step["op"]))
 
 
 def violated(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What mandatory policies said."""
+    """Messages of mandatory policies."""
     return [said for said in document["policies"] if said["level"] == "mandatory"]
 
 
 def report(stack: str, changes: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown: what differs, property by property without values, what is violated, and what to do."""
-    lines = [f"The stack `{stack}` is not what its code says."]
+    """A report in Markdown: each differing property without its value, each violation, and what to do."""
+    lines = [f"The stack `{stack}` does not match its code."]
     if changes:
         lines += ["", "| `up` would | resource | type | properties |", "|---|---|---|---|"]
         lines += [_row(step) for step in changes]
@@ -81,8 +81,8 @@ def report(stack: str, changes: Sequence[Mapping[str, Any]], found: Sequence[Map
         lines += ["", "Mandatory policies are violated:", ""]
         lines += [f"- `{said['rule']}`: {' '.join(said['message'].split())}" for said in found]
     values = f"pulumi preview --refresh --diff --stack {stack}"
-    lines += ["", f"`python -m ops drift --stack {stack}` says it again, `{values}` with values."]
-    lines += ["Deploy to bring back what the code says, or write into the code what was changed by hand."]
+    lines += ["", f"`python -m ops drift --stack {stack}` checks again; `{values}` shows values."]
+    lines += ["Deploy to restore what the code says, or put the manual change into the code."]
     return "\n".join(lines)
 
 

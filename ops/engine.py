@@ -21,9 +21,9 @@ from ops.told import events, policies, summary, without_noise
 
 _TIMEOUT_SECONDS = 600
 _CLOUDS = {"aws": Cloud, "gcp": GcpCloud}
-# `--event-log` is an option of it.
+# `--event-log` requires it.
 _DEBUGGING = {"PULUMI_DEBUG_COMMANDS": "true"}
-# Where lines of a program stand on the machine that previewed: no reviewer's business, and half of the file.
+# Source positions on the machine that previewed: irrelevant to a reviewer, and half of the file.
 _TRACES = ("stackTrace", "sourcePosition")
 
 
@@ -31,13 +31,12 @@ class PreviewRun:
     """A preview of one stack."""
 
     def __init__(self, stack: str, config: StackConfig, where: str, base: Base | None = None) -> None:
-        """Say which stack.
-
+        """
         Args:
             stack: A stack of stacks/.
-            config: What its file says.
+            config: The content of its file.
             where: `login`, or `localcloud` for a cloud on this machine.
-            base: On localcloud, the commit whose stack is brought up before; without one the cloud is empty.
+            base: On localcloud, the commit whose stack is brought up first; without one the cloud is empty.
         """
         self._stack = stack
         self._config = config
@@ -47,12 +46,12 @@ class PreviewRun:
         self._protected: frozenset[str] = frozenset()
 
     def show(self) -> int:
-        """Print the engine's diff, and at its end what matters of it; return its exit code."""
+        """Print the engine's diff and then a summary of what matters; return its exit code."""
         with self._project() as (folder, env):
             return shown(_command(self._stack, self._config, "--diff"), folder, env, _TIMEOUT_SECONDS)
 
     def document(self, *, refresh: bool = False) -> dict[str, Any]:
-        """Run the preview and return the preview document, whatever came of it.
+        """Run the preview and return the preview document, even if the preview fails.
 
         Args:
             refresh: Ask the cloud what there is before comparing, in place of trusting the state.
@@ -81,7 +80,7 @@ class PreviewRun:
 
 
 def shown(command: list[str], folder: Path, env: Mapping[str, str], timeout: float) -> int:
-    """Run the engine on this terminal, then tell violations and protection once more; return its exit code."""
+    """Run the engine on this terminal, then repeat violations and protection; return its exit code."""
     with tempfile.TemporaryDirectory(prefix="tidemill-engine-") as scratch:
         log, err = Path(scratch, "events"), Path(scratch, "err")
         with err.open("wb") as stderr:
@@ -102,7 +101,7 @@ def document(
     refresh: bool = False,
     protected: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    """Preview a stack of a project and return the preview document (docs/review.md), whatever came of it.
+    """Preview a stack of a project and return the preview document (docs/review.md), even if the preview fails.
 
     Args:
         stack: Its name.
@@ -110,12 +109,12 @@ def document(
         folder: Of the project.
         env: Environment of the engine.
         refresh: Ask the cloud what there is before comparing, in place of trusting the state.
-        protected: URNs of what was protected before its protection was lifted for the preview's sake.
+        protected: URNs of resources whose protection was lifted for the preview.
     """
     with tempfile.TemporaryDirectory(prefix="tidemill-preview-") as scratch:
         out, err, log = (Path(scratch, name) for name in ("out", "err", "events"))
-        # Without --show-sames the engine's JSON is about changes alone. It says nothing of policies; the event log, a
-        # debugging option of the CLI, does.
+        # Without --show-sames the engine's JSON has only changes. It never has policy results; the event log, a
+        # debugging option of the CLI, has them.
         options = ["--json", "--show-sames", "--event-log", str(log), *(["--refresh"] if refresh else [])]
         command = _command(stack, config, *options)
         debugging = {**env, **_DEBUGGING}
@@ -155,12 +154,12 @@ def _prepare(stack: str, cloud: Cloud | GcpCloud, project: Path) -> None:
 
 
 def _region(path: Path, cloud: str) -> str | None:
-    """The region that the stack file names; None where the environment does."""
+    """The region in the stack file; None if it comes from the environment."""
     return yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(f"{cloud}:region")
 
 
 def _json(path: Path) -> dict[str, Any] | None:
-    """The engine's preview; None when it ended before there was one."""
+    """The engine's preview; None if the engine ended before it wrote one."""
     try:
         return json.loads(path.read_bytes())
     except json.JSONDecodeError:
@@ -168,7 +167,7 @@ def _json(path: Path) -> dict[str, Any] | None:
 
 
 def _protected_again(preview: dict[str, Any], protected: frozenset[str]) -> dict[str, Any]:
-    """The preview with the protection that the stack has, not the one that it was previewed with."""
+    """The preview with the stack's own protection in place of the lifted one."""
     for step in preview.get("steps", ()):
         if step["urn"] in protected and step.get("oldState"):
             step["oldState"]["protect"] = True
@@ -176,7 +175,7 @@ def _protected_again(preview: dict[str, Any], protected: frozenset[str]) -> dict
 
 
 def _lean(preview: dict[str, Any]) -> dict[str, Any]:
-    """The engine's preview without machine paths, and once what is the same before and after."""
+    """The engine's preview without machine paths; what is the same before and after appears once."""
     lean = _without_traces(preview)
     for step in lean.get("steps", ()):
         old, new = step.get("oldState") or {}, step.get("newState") or {}

@@ -1,4 +1,4 @@
-"""`python -m ops estimate`: what a stack costs, before anything of it is made."""
+"""`python -m ops estimate`: what a stack costs, before it is created."""
 
 import dataclasses
 import json
@@ -20,12 +20,12 @@ NOT_COUNTED = (
 
 @click.command()
 @click.option("--stack", "stacks", required=True, multiple=True, help="A stack of stacks/, such as vision-dev; repeat.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object a stack, in a list.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list with one object per stack.")
 def estimate(stacks: tuple[str, ...], as_json: bool) -> None:
     """Estimate what stacks cost: idle per month, and at most per hour.
 
-    From the stack file and the price table of this checkout alone; nothing is asked and nothing is made. Exits 2 when
-    what was typed or a stack file is wrong.
+    Uses only the stack file and the price table of this checkout; it asks no cloud and creates nothing. Exits 2 if an
+    argument or a stack file is wrong.
     """
     found = {stack: of_stack(stack) for stack in stacks}
     if as_json:
@@ -39,13 +39,13 @@ def of_stack(stack: str) -> StackEstimate:
     """The estimate of a stack of stacks/.
 
     Raises:
-        click.UsageError: There is none, or something in it is wrong.
+        click.UsageError: The stack does not exist, or its file is wrong.
     """
     path, config = stack_file(stack), read_config(stack)
     key = f"{config.cloud}:region"
     region = yaml.safe_load(path.read_text(encoding="utf-8"))["config"].get(key)
     if not isinstance(region, str):
-        raise click.UsageError(f"{path.name} sets no {key}, and a price depends on it.")
+        raise click.UsageError(f"{path.name} does not set {key}, and prices depend on it.")
     return money.estimate(config, region)
 
 
@@ -68,10 +68,10 @@ def table(stack: str, found: StackEstimate) -> Iterable[str]:
     yield from _part("At full capacity, per hour", found.burn_hour, found.burn)
     if found.as_of is None:
         known = ", ".join(prices.regions(found.cloud))
-        yield f"The price table has nothing of {found.region}; it has {known}."
+        yield f"The price table has no prices for {found.region}; it has {known}."
         yield f"`python -m ops prices refresh --cloud {found.cloud} --region {found.region}` asks the cloud."
         return
-    yield f"USD; the oldest price in it is of {found.as_of}. Not counted: {NOT_COUNTED}."
+    yield f"USD; the oldest price used is from {found.as_of}. Not counted: {NOT_COUNTED}."
 
 
 def _part(head: str, lines: list[Line], summed: Total) -> Iterable[str]:
@@ -83,7 +83,7 @@ def _part(head: str, lines: list[Line], summed: Total) -> Iterable[str]:
 
 
 def _total(summed: Total) -> str:
-    return money.usd(summed) if summed.complete else f"{money.usd(summed)}, for some prices are unknown"
+    return money.usd(summed) if summed.complete else f"{money.usd(summed)}; some prices are unknown"
 
 
 def _usd(low: float | None, high: float | None) -> str:

@@ -1,4 +1,4 @@
-"""What git knows of this checkout: which commit a change began at, which files it changes, and what was there."""
+"""What git knows about this checkout: where a change began, which files it changes, and their earlier content."""
 
 import io
 import subprocess
@@ -15,13 +15,13 @@ _HISTORY = "In CI, fetch the whole history (fetch-depth: 0)."
 
 
 def base(ref: str) -> Base:
-    """The commit at which HEAD left a branch, so that what the branch has become since is not part of the change.
+    """The commit at which HEAD left a branch, so that later commits of the branch are not part of the change.
 
     Args:
         ref: A commit, branch or tag.
 
     Raises:
-        click.UsageError: This is no git checkout, git does not know the commit, or it has no history in common.
+        click.UsageError: This is not a git checkout, git does not know the commit, or it shares no history with HEAD.
     """
     commit = _commit(ref)
     found = _git("merge-base", commit, "HEAD")
@@ -31,7 +31,7 @@ def base(ref: str) -> Base:
 
 
 def changed(ref: str) -> list[str]:
-    """The paths that HEAD has changed since it left a branch, deleted ones and both names of moved ones included.
+    """The paths that HEAD has changed since it left a branch, including deleted files and both names of moved ones.
 
     Raises:
         click.UsageError: As `base`.
@@ -41,7 +41,7 @@ def changed(ref: str) -> list[str]:
 
 
 def extract(commit: str, names: tuple[str, ...], folder: Path) -> None:
-    """Write files and folders of the project as a commit has them; those that it does not have are left out.
+    """Write files and folders of the project as they are in a commit; skip those that it does not have.
 
     Raises:
         click.ClickException: git could not read them.

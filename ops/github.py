@@ -1,7 +1,7 @@
-"""What CI says on GitHub: one comment a pull request, one issue a stack, both edited in place.
+"""What CI writes on GitHub: one comment per pull request and one issue per stack, both edited in place.
 
-Through the REST API with the token and the address that a workflow has in its environment
-(https://docs.github.com/en/actions/reference/workflows-and-actions/variables); nothing here needs `gh`.
+Uses the REST API with the token and the address from the workflow's environment
+(https://docs.github.com/en/actions/reference/workflows-and-actions/variables), not `gh`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ LABEL = "drift"
 
 _TIMEOUT_SECONDS = 30
 _PAGE = 100
-_CUT = "\n\n… The rest is left out: GitHub takes no more.\n"
+_CUT = "\n\n… Cut here: GitHub accepts no more.\n"
 
 
 class GitHubError(Exception):
-    """GitHub did not do what it was asked; the text says what, and its answer."""
+    """GitHub refused a request or did not answer; the text has the request and the answer."""
 
 
 class GitHub:
@@ -53,19 +53,19 @@ class GitHub:
         """
         repository, token = (environment.get(name, "") for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN"))
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
-            raise click.UsageError(f"GITHUB_REPOSITORY is {repository!r}; owner/name is wanted.")
+            raise click.UsageError(f"GITHUB_REPOSITORY is {repository!r}, not owner/name.")
         if not token:
             raise click.UsageError("GITHUB_TOKEN is not set; in a workflow: env: {GITHUB_TOKEN: ${{ github.token }}}.")
         return cls(repository, token, environment.get("GITHUB_API_URL") or "https://api.github.com")
 
     def comment(self, pull: int, body: str, mark: str = MARK, *, only_edit: bool = False) -> str | None:
-        """Write the one comment of a pull request that begins with a mark, or edit it where it is; answer its address.
+        """Write the comment of a pull request that begins with a mark, or edit the existing one; return its URL.
 
         Args:
             pull: Number of the pull request.
-            body: Markdown; cut at the end where GitHub takes no more.
-            mark: An HTML comment, which nobody sees.
-            only_edit: Where there is none, write none and answer None.
+            body: Markdown; cut at GitHub's limit.
+            mark: An HTML comment, which GitHub does not show.
+            only_edit: If there is no comment yet, write none and return None.
         """
         text = {"body": fitting(f"{mark}\n{body}")}
         for found in self._pages(f"issues/{pull}/comments", {}):
@@ -74,18 +74,18 @@ class GitHub:
         return None if only_edit else self._call("POST", f"issues/{pull}/comments", text)["html_url"]
 
     def open_issue(self, title: str, body: str, label: str = LABEL) -> str:
-        """Open the issue of a title, or bring the one that is open up to date; answer its address."""
+        """Open the issue with a title, or update the open one; return its URL."""
         text = {"body": fitting(body)}
         if (number := self._open(title, label)) is not None:
             return self._call("PATCH", f"issues/{number}", text)["html_url"]
         made = self._call("POST", "issues", {"title": title, "labels": [label], **text})
         if label not in {each["name"] for each in made["labels"]}:
-            # It is found again by its label: without one, each night would open another.
+            # The label is how the issue is found again: without it, each night would open another issue.
             raise GitHubError(f"{made['html_url']} did not get the label {label!r}: the token may not write issues")
         return made["html_url"]
 
     def close_issue(self, title: str, reason: str, label: str = LABEL) -> str | None:
-        """Close the open issue of a title with a last comment; answer its address, None when there is none."""
+        """Close the open issue with a title with a last comment; return its URL, None if there is none."""
         number = self._open(title, label)
         if number is None:
             return None
@@ -119,7 +119,7 @@ class GitHub:
 
 
 def fitting(text: str) -> str:
-    """A text that GitHub takes: whole, or cut after a line and saying so."""
+    """A text within GitHub's limit: whole, or cut after a line with a note."""
     if len(text) <= MOST:
         return text
     kept = text[: MOST - len(_CUT)]
@@ -128,13 +128,13 @@ def fitting(text: str) -> str:
 
 @click.command()
 @click.option("--pull", type=click.IntRange(min=1), required=True, help="Number of the pull request.")
-@click.option("--only-edit", is_flag=True, help="Where this command has put nothing yet, leave it so.")
+@click.option("--only-edit", is_flag=True, help="Update an existing comment, but do not add one.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def comment(pull: int, only_edit: bool, file: Path) -> None:
-    """Put a Markdown FILE under a pull request on GitHub, in place of what this command put there before.
+    """Post a Markdown FILE as a comment on a GitHub pull request, replacing this command's earlier comment.
 
-    Reads GITHUB_REPOSITORY, GITHUB_TOKEN and, for a GitHub Enterprise Server, GITHUB_API_URL. Exits 1 when GitHub
-    refuses or does not answer, 2 when what was typed is wrong.
+    Reads GITHUB_REPOSITORY, GITHUB_TOKEN and, for a GitHub Enterprise Server, GITHUB_API_URL. Exits 1 if GitHub refuses
+    or does not answer, 2 if an argument is wrong.
     """
     github = GitHub.of_environment(os.environ)
     try:

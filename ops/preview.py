@@ -1,4 +1,4 @@
-"""`python -m ops preview`: what stacks would change, judged by the policy pack."""
+"""`python -m ops preview`: what stacks would change, under the policy pack."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ from ops.review.document import Base
 @click.command()
 @click.option("--stack", "stacks", required=True, multiple=True, help="A stack of stacks/, such as vision-dev; repeat.")
 @WHERE
-@click.option("--base", help="On localcloud: bring the stack up as this commit, branch or tag has it; preview on that.")
+@click.option("--base", help="On localcloud: first bring up this commit's (branch's, tag's) version of the stack.")
 @click.option(
     "--json",
     "target",
@@ -33,12 +33,12 @@ from ops.review.document import Base
 def preview(stacks: tuple[str, ...], where: str, base: str | None, target: Path | None) -> None:
     """Preview stacks with the policy pack and print the diff.
 
-    Exits 1 when a program fails, a mandatory policy is violated or there is no engine; 2 when what was typed or a
-    stack file is wrong. Nothing is created.
+    Exits 1 if a program fails, a mandatory policy is violated or there is no engine; 2 if an argument or a stack file
+    is wrong. Creates nothing.
     """
     configs = {stack: read_config(stack) for stack in stacks}
     if base and where == "login":
-        raise click.UsageError("--base is for localcloud; with --on login your account is what is compared with.")
+        raise click.UsageError("--base is for localcloud; --on login compares with your account.")
     found = git.base(base) if base else None
     if target is None:
         with mistakes_told():
@@ -57,10 +57,10 @@ def preview(stacks: tuple[str, ...], where: str, base: str | None, target: Path 
 def document_of(
     stack: str, config: StackConfig, where: str, base: Base | None = None, *, refresh: bool = False
 ) -> dict:
-    """Preview a stack, on request against what the cloud has now, and return the preview document (docs/review.md).
+    """Preview a stack, optionally after a refresh, and return the preview document (docs/review.md).
 
     Raises:
-        click.ClickException: There is no engine, or no end within its time.
+        click.ClickException: There is no engine, or it did not finish in time.
     """
     with mistakes_told():
         return PreviewRun(stack, config, where, base).document(refresh=refresh)
@@ -68,19 +68,19 @@ def document_of(
 
 @contextmanager
 def mistakes_told() -> Iterator[None]:
-    """Turn what keeps the engine from running into one line for the caller."""
+    """Report why the engine cannot run as one line for the caller."""
     try:
         yield
     except FileNotFoundError as error:
         raise click.UsageError(f"{error.filename} is not on PATH: https://www.pulumi.com/docs/install") from None
     except subprocess.TimeoutExpired as error:
-        raise click.ClickException(f"no end within {error.timeout:.0f} s, so it was ended") from None
+        raise click.ClickException(f"not finished after {error.timeout:.0f} s; stopped") from None
     except (CloudError, EngineError) as error:
         raise click.ClickException(str(error)) from None
 
 
 def _targets(target: Path, stacks: list[str]) -> dict[str, Path]:
-    """The file of each stack; what cannot be written is told before an engine is asked."""
+    """The file of each stack; fails on unwritable paths before an engine starts."""
     if len(stacks) == 1 and not target.is_dir():
         folder, files = target.parent, {stacks[0]: target}
     else:

@@ -1,4 +1,4 @@
-"""Running a command together with everything that it starts."""
+"""Runs a command together with everything that it starts."""
 
 import contextlib
 import os
@@ -23,8 +23,8 @@ def run(
 ) -> int:
     """Run a command on this terminal, or with its output in files, and return its exit code.
 
-    The engine starts a language host and providers. They are in a session of their own here, which is ended on every
-    path: a provider that is left over holds the terminal.
+    The engine starts a language host and providers. They run in a session of their own, which is ended on every path: a
+    provider that is left over blocks the terminal.
 
     Raises:
         subprocess.TimeoutExpired: It took longer than `timeout` seconds.
@@ -42,7 +42,7 @@ def run(
     try:
         return process.wait(timeout)
     except KeyboardInterrupt:
-        # The engine then ends what it has begun and releases the stack's lock.
+        # The engine then finishes the steps it has begun and releases the stack's lock.
         os.killpg(process.pid, signal.SIGINT)
         process.wait(_GRACE_SECONDS)
         raise
@@ -51,7 +51,7 @@ def run(
 
 
 def output(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float) -> tuple[int, str]:
-    """Run a command and return its exit code and what it printed, with its errors when it failed.
+    """Run a command and return its exit code and output; if it failed, stderr too.
 
     Raises:
         subprocess.TimeoutExpired, FileNotFoundError: as `run`.

@@ -1,4 +1,4 @@
-"""The Pulumi project of this repository, and copies of it that may be written to."""
+"""The Pulumi project of this repository, and writable copies of it."""
 
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ STACKS = ROOT / "stacks"
 POLICY = ROOT / "policy"
 
 CODE = ("Pulumi.yaml", "__main__.py", "components", "tidemill")
-"""What a stack's program is made of."""
+"""The files and folders of a stack's program."""
 _LINKED = (*CODE, "policy", ".venv")
-# What ties a stack file to the backend that keeps its secrets.
+# Keys that tie a stack file to the backend that keeps its secrets.
 _SECRETS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 
 
@@ -24,7 +24,7 @@ def stack_file(stack: str) -> Path:
     """Return the path of a stack's file.
 
     Raises:
-        click.UsageError: There is no such stack; the message names those that are there.
+        click.UsageError: There is no such stack; the message lists the stacks.
     """
     path = STACKS / f"Pulumi.{stack}.yaml"
     if not path.is_file():
@@ -41,7 +41,7 @@ def read_config(stack: str) -> StackConfig:
     """Read a stack's file.
 
     Raises:
-        click.UsageError: There is none, or something in it is wrong.
+        click.UsageError: There is none, or it is wrong.
     """
     try:
         return from_file(stack_file(stack))
@@ -50,7 +50,7 @@ def read_config(stack: str) -> StackConfig:
 
 
 def policy_config(environment: str) -> Path:
-    """Return the policy pack's config for an environment: how strict it is, and its parameters.
+    """Return the policy pack's config for an environment: its strictness and parameters.
 
     Args:
         environment: A stack's `tidemill:environment`; one without a file of its own gets `default.json`.
@@ -60,15 +60,15 @@ def policy_config(environment: str) -> Path:
 
 
 def policy_options(environment: str) -> list[str]:
-    """Options of `pulumi preview` and `pulumi up` for the policy pack, as strict as an environment asks for."""
+    """Options of `pulumi preview` and `pulumi up` for the policy pack of an environment."""
     return ["--policy-pack", str(POLICY), "--policy-pack-config", str(policy_config(environment))]
 
 
 def copy_project(folder: Path, *stacks: str) -> Path:
     """Lay out the project in an empty folder, with stack files of its own.
 
-    `pulumi stack init` and `pulumi config set` write into stack files, and a stack file names the key that keeps its
-    secrets. A trial on localcloud must do neither to the repository, so the code is linked and the files are copied.
+    `pulumi stack init` and `pulumi config set` write into stack files, and a stack file names the key of its secrets. A
+    trial on localcloud must not change the repository, so the code is linked and the stack files are copied.
 
     Returns:
         The folder, to run `pulumi` in.
@@ -83,7 +83,7 @@ def copy_project(folder: Path, *stacks: str) -> Path:
 
 
 def without_secrets(text: str) -> dict[str, Any]:
-    """A stack file's settings without what ties it to the backend that keeps its secrets."""
+    """A stack file's settings without those that tie it to the backend of its secrets."""
     return {key: value for key, value in (yaml.safe_load(text) or {}).items() if key not in _SECRETS}
 
 

@@ -1,4 +1,4 @@
-"""`python -m ops queue add|set|remove`: a queue of a stack file, edited in place, checked, shown and applied."""
+"""`python -m ops queue add|set|remove`: edits a queue of a stack file in place, checks, shows and applies it."""
 
 import difflib
 import sys
@@ -26,14 +26,14 @@ def queue() -> None:
     """Add, change or remove a queue of a stack file.
 
     KEY=VALUE names a key of the queue and a YAML value: item.memory_mib=4096, machines.families=[c7i,c6i],
-    capacity[0].max_cpus=512; null takes a key away. docs/stack-keys.md has the keys.
+    capacity[0].max_cpus=512; null removes a key. docs/stack-keys.md lists the keys.
 
-    Exits 2 when what was typed or the result would be wrong: the file stays as it is then. Prints the change as a diff.
+    Prints the change as a diff. Exits 2 if an argument or the result would be wrong, and then leaves the file alone.
     """
 
 
 def _options(command: _Command) -> _Command:
-    """Options of every verb."""
+    """Options of every command."""
     for option in (
         click.option("--stack", required=True, help="A stack of stacks/, such as vision-dev."),
         click.option("--dry-run", is_flag=True, help="Print the diff and write nothing."),
@@ -48,7 +48,7 @@ def _options(command: _Command) -> _Command:
 @_options
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
 def add(stack: str, name: str, settings: tuple[str, ...], *, dry_run: bool, up: bool) -> None:
-    """Add the queue NAME; images.default=IMAGE at least."""
+    """Add the queue NAME; requires images.default=IMAGE."""
     pairs = [stack_files.assignment(text) for text in settings]
     if name in read_config(stack).queues:
         raise click.UsageError(f"{name}: the stack {stack} has this queue already; `queue set` changes it.")
@@ -77,12 +77,12 @@ def set_(stack: str, name: str, settings: tuple[str, ...], *, dry_run: bool, up:
 @queue.command()
 @_options
 def remove(stack: str, name: str, *, dry_run: bool, up: bool) -> None:
-    """Remove the queue NAME; what waits in it is lost."""
+    """Remove the queue NAME; jobs that wait in it are lost."""
 
     if len(_known(stack, name)) == 1:
         raise click.UsageError(
-            f"{name}: it is the last queue of {stack}, and a pipeline has one at least. "
-            "`pulumi destroy` takes the pipeline down; add another queue first to replace this one."
+            f"{name}: this is the last queue of {stack}, and a pipeline needs one. To replace it, add another queue "
+            "first; `pulumi destroy` takes the pipeline down."
         )
     note = _protected(stack)
     if note and up:
@@ -93,7 +93,7 @@ def remove(stack: str, name: str, *, dry_run: bool, up: bool) -> None:
 
 
 def _known(stack: str, name: str) -> list[str]:
-    """The stack's queues, of which this is one."""
+    """The stack's queues, which include this one."""
     queues = [*read_config(stack).queues]
     if name not in queues:
         raise click.UsageError(f"{name}: the stack {stack} has no such queue. Queues: {', '.join(queues)}.")
@@ -107,7 +107,7 @@ def _assign(queue_: CommentedMap, pairs: list[tuple[list[str | int], Any]]) -> N
 
 
 def _protected(stack: str) -> str | None:
-    """What has to come before a queue can go, while the stack file does not allow it."""
+    """What to do before a queue can be removed, if the stack file does not allow it yet."""
     config = read_config(stack)
     if config.may_purge or (config.cloud == "aws" and config.may_replace):
         return None
@@ -117,8 +117,8 @@ def _protected(stack: str) -> str | None:
         else ("purge", "its topics, subscriptions and instance groups are")
     )
     return (
-        f"{what} protected. Before the queue leaves the file, set tidemill:allow: [{key}] and run `pulumi up` once; "
-        "take it out again afterwards."
+        f"{what} protected. Before you remove the queue from the file, set tidemill:allow: [{key}] and run `pulumi up` "
+        "once; remove the key afterwards."
     )
 
 
@@ -131,7 +131,7 @@ def _change(
     dry_run: bool,
     up: bool,
 ) -> None:
-    """Edit the stack file's queues, show what changes, write it unless it is a rehearsal, and apply it if asked to."""
+    """Edit the stack file's queues, print the diff, write the file unless it is a dry run, and apply it on request."""
     path = stack_file(stack).resolve()
     try:
         before, after = stack_files.edited(path, lambda config: edit(config[_KEY]), cuts, places)
@@ -146,11 +146,11 @@ def _change(
         raise click.UsageError(str(error)) from None
     name = f"stacks/{path.name}"
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
-    click.echo("\n".join(lines) or f"{name} says so already.")
+    click.echo("\n".join(lines) or f"{name} is unchanged: it has these values already.")
     if kept:
         click.echo(
-            f"\nNo image names the repository {' or '.join(kept)} any more. {_REGISTRY}.repositories keeps it with its "
-            "images. To delete it, set tidemill:allow: [purge], run `pulumi up`, and take the name out of the list."
+            f"\nNo image uses the repository {' or '.join(kept)} any more. {_REGISTRY}.repositories keeps it with its "
+            "images. To delete it, set tidemill:allow: [purge], run `pulumi up`, and remove the name from the list."
         )
     if up and not dry_run:
         sys.exit(deploy.up(stack))
@@ -159,14 +159,14 @@ def _change(
 
 
 def _left(before: StackConfig, after: StackConfig) -> list[str]:
-    """Repositories on AWS that only an image named: without it they would go, which their protection refuses."""
+    """Repositories on AWS that only an image named: without it their protection would stop `up`."""
     if before.cloud != "aws":
         return []
     return sorted(set(own_repositories(before)) - set(own_repositories(after)))
 
 
 def _keep(config: CommentedMap, repositories: list[str], edit: Callable[[CommentedMap], None]) -> None:
-    """The edit, and repositories named in the file."""
+    """The edit, with repositories added to the file."""
     edit(config[_KEY])
     for name in repositories:
         listed = (config.get(_REGISTRY) or {}).get("repositories")

@@ -1,4 +1,4 @@
-"""`python -m ops quotas`: whether the project's quotas suffice for what a stack's queues ask for."""
+"""`python -m ops quotas`: whether a project's quotas are enough for a stack's queues."""
 
 import os
 import sys
@@ -24,23 +24,23 @@ _TIMEOUT_SECONDS = 30
 def quotas(stack: str) -> None:
     """Compare a project's quotas with the most that a stack's queues may start.
 
-    Reads the region as you are logged in (`gcloud auth application-default login`). Exits 1 when a quota is too small
-    or could not be read, 2 when what was typed or the stack file is wrong.
+    Reads the region with your login (`gcloud auth application-default login`). Exits 1 if a quota is too small or could
+    not be read, 2 if an argument or the stack file is wrong.
     """
     path, config = stack_file(stack), read_config(stack)
     if config.cloud != "gcp":
-        raise click.UsageError(f"--stack {stack}: it is on {config.cloud}; `tidemill doctor` looks at its quota.")
+        raise click.UsageError(f"--stack {stack}: it is on {config.cloud}; `tidemill doctor` checks its quota.")
     settings = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
     project, region = settings.get("gcp:project"), settings.get("gcp:region")
     if not project or not region:
-        raise click.UsageError(f"{path.name} sets no gcp:project or no gcp:region.")
+        raise click.UsageError(f"{path.name} must set gcp:project and gcp:region.")
     short = shortfalls(needed(config), _region(project, region))
     for each in short:
         click.echo(str(each))
     if short:
         click.echo(f"Ask for more in {region}: {_REQUEST}?project={project}, or lower max_cpus.")
         sys.exit(1)
-    click.echo(f"The quotas of {project} in {region} suffice.")
+    click.echo(f"The quotas of {project} in {region} are enough.")
 
 
 def _region(project: str, region: str) -> dict[str, Any]:

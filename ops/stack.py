@@ -1,4 +1,4 @@
-"""`python -m ops stack`: a new team's stack file, with the least that is needed and every other key as a comment."""
+"""`python -m ops stack`: a new team's stack file: the required keys, and every other key as a comment."""
 
 import re
 import textwrap
@@ -19,21 +19,21 @@ _PRODUCTION = "prod"
 _WIDTH = 120
 _HEAD = """\
 # yaml-language-server: $schema=schema.json
-# Keys behind a # have the value that stands there, or an example. Take the # away to set them; docs/stack-keys.md has
-# every key with its range and what it costs.
+# A commented key shows its default or an example. Remove the # to set it; docs/stack-keys.md lists every key with its
+# range and cost.
 """
 
 
 @click.command()
-@click.option("--team", required=True, help="The team: the trust boundary, and a tag on everything.")
+@click.option("--team", required=True, help="The team: the trust boundary, and a tag on every resource.")
 @click.option("--env", "environment", required=True, help="Which of the team's pipelines: dev, prod.")
 @click.option("--cloud", type=click.Choice(["aws", "gcp"]), default="aws", show_default=True)
-@click.option("--region", help="Where it runs.  [default: us-west-2, on GCP us-central1]")
+@click.option("--region", help="The cloud region.  [default: us-west-2, on GCP us-central1]")
 @click.option("--project", "gcp_project", help="GCP: the project.  [default: TEAM-ENV]")
 def stack(team: str, environment: str, cloud: str, region: str | None, gcp_project: str | None) -> None:
-    """Write the stack file of a team's new pipeline, and say what to type next.
+    """Write the stack file of a team's new pipeline and print the next commands.
 
-    Exits 2 when a name is wrong or the file is there already; nothing is written then.
+    Exits 2 and writes nothing if a name is wrong or the file exists.
     """
     name = f"{team}-{environment}" if cloud == "aws" else f"{team}-gcp-{environment}"
     path = project.STACKS / f"Pulumi.{name}.yaml"
@@ -48,7 +48,7 @@ def stack(team: str, environment: str, cloud: str, region: str | None, gcp_proje
         raise click.UsageError(str(error)) from None
     except FileExistsError:
         raise click.UsageError(
-            f"stacks/{path.name} is there already. Edit it, `python -m ops queue add --stack {name} ...` adds a queue."
+            f"stacks/{path.name} exists. Edit it; `python -m ops queue add --stack {name} ...` adds a queue."
         ) from None
     others = [other for other in sorted(project.STACKS.glob("Pulumi.*.yaml")) if other != path]
     wrong = problems([path], others)
@@ -56,7 +56,7 @@ def stack(team: str, environment: str, cloud: str, region: str | None, gcp_proje
         path.unlink()
         raise click.UsageError(wrong[0])
     own = f"the image of the queue {_QUEUE}" + (" and the budget" if environment == _PRODUCTION else "")
-    click.echo(f"stacks/{path.name} is written. Put in {own}, then:\n\n{_next(name, environment)}")
+    click.echo(f"Wrote stacks/{path.name}. Fill in {own}, then:\n\n{_next(name, environment)}")
 
 
 def _next(name: str, environment: str) -> str:
@@ -79,13 +79,13 @@ def stack_text(team: str, environment: str, cloud: str, place: Mapping[str, str]
         place: the keys of the cloud's provider, `aws:region`.
 
     Raises:
-        ConfigError: team or environment is no name, or too long for the cloud.
+        ConfigError: team or environment is not a valid name, or too long for the cloud.
     """
     values: dict[str, Any] = {"team": team, "environment": environment}
     values |= {"cloud": cloud} if cloud != "aws" else {}
     queues = {"queues": {_QUEUE: {"images": {"default": _IMAGE}}}}
     if environment == _PRODUCTION:
-        # What the policy pack demands of production beside the least: no public addresses, and a budget.
+        # The policy pack also requires of production: no public addresses, and a budget.
         values["network"] = {"create": {"egress": "nat"}}
         budgets = StackConfig.model_fields["budget"].examples or []
         values["budget"] = next((each for each in budgets if _accepts({**values, **queues, "budget": each})), None)
@@ -106,7 +106,7 @@ def stack_text(team: str, environment: str, cloud: str, place: Mapping[str, str]
 def _comments(
     model: BaseModel, given: set[str], indent: str, accepts: Callable[[str, Any], bool], prefix: str = ""
 ) -> Iterator[str]:
-    """For each key that the stack's cloud has: its first sentence, and its value or an example, behind a #."""
+    """Each key of the stack's cloud as a comment: its first sentence, and its default or an example."""
     for key, field in type(model).model_fields.items():
         if key in given:
             continue
@@ -124,7 +124,7 @@ def _comments(
 
 
 def _values(model: BaseModel, key: str, accepts: Callable[[Any], bool]) -> Iterator[Any]:
-    """Examples of a key that the stack's cloud takes, then its default without what only another cloud has."""
+    """Examples of a key that the stack's cloud accepts, then its default without keys of the other cloud."""
     yield from (example for example in type(model).model_fields[key].examples or [] if accepts(example))
     plain = model.model_dump(mode="json", exclude_none=True).get(key)
     if isinstance(getattr(model, key), BaseModel) and isinstance(plain, dict):

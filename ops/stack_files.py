@@ -1,4 +1,4 @@
-"""Editing a stack file in place: comments, order, quoting and layout of what is not edited stay as they are."""
+"""Edits a stack file in place: comments, order, quoting and layout of the rest stay as they are."""
 
 import io
 import os
@@ -17,7 +17,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from components.config import StackConfig, from_file
 
-# Indents of mappings and sequences, and of a sequence's dash: what is tried until a file comes out as it went in.
+# Indents of mappings, sequences and a sequence's dash, tried until a file round-trips unchanged.
 _LAYOUTS = ((2, 4, 2), (2, 2, 0), (4, 6, 4), (4, 4, 2), (4, 4, 0), (4, 2, 0))
 Layout = tuple[int, int, int]
 Steps = Sequence[str | int]
@@ -33,9 +33,9 @@ def edited(
 
     Args:
         path: the stack file.
-        edit: sets what is to be set, after the cuts and the places.
-        cuts: paths of keys that are taken away, with the comments that are theirs.
-        places: paths of new keys, for which a place is made behind their last neighbour and its comments.
+        edit: sets the values, after cuts and places.
+        cuts: paths of keys to remove, with their comments.
+        places: paths of new keys; each goes after its last neighbour and that neighbour's comments.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -55,7 +55,7 @@ def edited(
 
 
 def _cut(text: str, layout: Layout, steps: Steps) -> str:
-    """A text without a key. ruamel.yaml alone would take the comment above the next key for this one's."""
+    """A text without a key. ruamel.yaml alone would also remove the comment above the next key."""
     content = _load(text, layout)
     holder, last = _holder(content, steps), steps[-1]
     _entered(holder, last, steps[1:])
@@ -71,7 +71,7 @@ def _cut(text: str, layout: Layout, steps: Steps) -> str:
 
 
 def _placed(text: str, layout: Layout, steps: Steps) -> str:
-    """A text with a new key that has no value yet. ruamel.yaml alone would put it before its neighbour's comments."""
+    """A text with a new key without a value. ruamel.yaml alone would put it before its neighbour's comments."""
     holder = _holder(_load(text, layout), steps)
     if not isinstance(holder, CommentedMap) or holder.fa.flow_style() or not holder:
         return text
@@ -83,7 +83,7 @@ def _placed(text: str, layout: Layout, steps: Steps) -> str:
 
 
 def _holder(content: CommentedMap, steps: Steps) -> Any:
-    """What the last step of a path leads out of."""
+    """The parent of a path's last step."""
     holder: Any = content
     for at, step in enumerate(steps[:-1]):
         holder = _entered(holder, step, steps[1 : at + 1])
@@ -91,7 +91,7 @@ def _holder(content: CommentedMap, steps: Steps) -> Any:
 
 
 def _block(lines: list[str], holder: CommentedMap, key: str | int) -> tuple[int, int]:
-    """The first line of a key and the first after it, by the indents; comments above are not its own."""
+    """The first line of a key and the first line after it, by indent; comments above do not belong to it."""
     start, column = holder.lc.key(key)
     end = start + 1
     while end < len(lines) and _is_within(lines[end], column):
@@ -117,11 +117,11 @@ def _indent(line: str) -> int:
 
 
 def write(path: Path, before: str, after: str) -> None:
-    """Replace a file at once, after its new text was checked.
+    """Check the new text, then replace the file atomically.
 
     Raises:
-        ConfigError: the new text is no right stack file; the old one stays.
-        click.ClickException: somebody else has written the file meanwhile.
+        ConfigError: the new text is not a valid stack file; the old one stays.
+        click.ClickException: the file has changed meanwhile.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     new = Path(name)
@@ -130,7 +130,7 @@ def write(path: Path, before: str, after: str) -> None:
             file.write(after)
         from_file(new)
         if path.read_text(encoding="utf-8") != before:
-            raise click.ClickException(f"{path.name} was written by somebody else meanwhile. Try again.")
+            raise click.ClickException(f"{path.name} changed meanwhile. Try again.")
         shutil.copymode(path, new)
         new.replace(path)
     finally:
@@ -138,10 +138,10 @@ def write(path: Path, before: str, after: str) -> None:
 
 
 def check(path: Path, after: str) -> StackConfig:
-    """The config of a text that would be a right stack file.
+    """The config of a stack file's text.
 
     Raises:
-        ConfigError: it would not.
+        ConfigError: the text is not a valid stack file.
     """
     with tempfile.TemporaryDirectory() as folder:
         trial = Path(folder, path.name)
@@ -150,23 +150,23 @@ def check(path: Path, after: str) -> StackConfig:
 
 
 def assignment(text: str) -> tuple[list[str | int], Any]:
-    """``machines.families=[c7i]`` as the steps of its path and its value, which is YAML.
+    """``machines.families=[c7i]`` as the steps of its path and its YAML value.
 
     Raises:
-        click.UsageError: there is no key, no value, or the value is no YAML.
+        click.UsageError: the key or the value is missing, or the value is not valid YAML.
     """
     key, equals, value = text.partition("=")
     steps: list[str | int] = [int(number) if number else word for number, word in _STEP.findall(key)]
     if not equals or not steps or not value.strip():
-        raise click.UsageError(f"{text!r}: KEY=VALUE is wanted, such as item.memory_mib=4096; null takes a key away.")
+        raise click.UsageError(f"{text!r} is not KEY=VALUE, such as item.memory_mib=4096; null removes a key.")
     try:
         return steps, yaml.safe_load(value)
     except yaml.YAMLError as error:
-        raise click.UsageError(f"{text!r}: the value is no YAML: {' '.join(str(error).split())}") from None
+        raise click.UsageError(f"{text!r}: the value is not valid YAML: {' '.join(str(error).split())}") from None
 
 
 def assign(mapping: CommentedMap, steps: Steps, value: Any) -> None:
-    """Set a value below a mapping. What is on the way there is made.
+    """Set a value below a mapping, and create what is missing on the way.
 
     Raises:
         click.UsageError: a step leads into something that is neither a mapping nor a list, or beyond a list's end.
@@ -194,7 +194,7 @@ def _entered(here: Any, step: str | int, path: Steps) -> Any:
 
 
 def _inline(value: Any) -> Any:
-    """A value in the style of the committed stack files: below a queue's own keys everything is on one line."""
+    """A value in the style of the committed stack files: everything below a queue's own keys is on one line."""
     if isinstance(value, dict):
         made: Any = CommentedMap((key, _inline(each)) for key, each in value.items())
         made.fa.set_flow_style()

@@ -1,4 +1,4 @@
-"""What the engine told, for people: policies that are violated, and what to do where protection stopped it."""
+"""The engine's messages for people: violated policies, and what to do about protected resources."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _REPLACEABLE = (
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
     "gcp:compute/subnetwork:Subnetwork",
 )
-"""What `tidemill:allow: [replace]` lifts the protection of."""
+"""Types whose protection `tidemill:allow: [replace]` lifts."""
 _REPOSITORY = "aws:ecr/repository:Repository"
 _NOISE = re.compile(r"warning: using pulumi-\S+ from \$PATH at ")
 _MANDATORY = ("mandatory", "remediate")
 
 
 def events(path: Path) -> list[dict[str, Any]]:
-    """The events that matter here, of the engine's event log."""
+    """The policy and diagnostic events of the engine's event log."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return [json.loads(line) for line in lines if '"policyEvent"' in line or '"diagnosticEvent"' in line]
 
 
 def policies(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What the policy pack said, mandatory or not, in an order that does not depend on the run."""
+    """Messages of the policy pack, mandatory or not, in an order that does not depend on the run."""
     told = [event["policyEvent"] for event in found if "policyEvent" in event]
     rows = [
         {
@@ -44,13 +44,13 @@ def policies(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def summary(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The end of a preview, after hundreds of lines: violations once more, the mandatory first, and advice."""
+    """The summary after a preview's hundreds of lines: violations again, mandatory first, and advice."""
     said = sorted(policies(found), key=lambda row: row["level"] not in _MANDATORY)
     if said:
         mandatory = sum(row["level"] in _MANDATORY for row in said)
         yield f"Violations: {mandatory} mandatory, {len(said) - mandatory} advisory"
     for row in said:
-        # The first line is the rule's own sentence; what is wrong here follows it.
+        # The first line is the rule's own sentence; the violation follows it.
         message = " ".join(row["message"].split("\n", 1)[-1].split())
         name = (row["urn"] or "").split("::", 3)[-1]
         yield f"  {row['level']}  {row['rule']}  {name}: {message}"
@@ -58,16 +58,16 @@ def summary(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def advice(messages: Iterable[str]) -> list[str]:
-    """What to do, for each protected resource that the engine's messages say it would not delete or replace."""
+    """What to do about each protected resource that the engine refused to delete or replace."""
     urns = [urn for message in messages for urn in _PROTECTED.findall(message)]
     return [f"{urn.split('::', 3)[3]} is protected. {remedy(*urn.split('::', 3)[2:])}" for urn in dict.fromkeys(urns)]
 
 
 def remedy(kind: str, name: str) -> str:
-    """How a protected resource is kept or given up.
+    """How to keep or give up a protected resource.
 
     Args:
-        kind: Its type, or the types of its parents and its own as in a URN.
+        kind: Its type, or its parents' types and its own as in a URN.
         name: Its logical name.
     """
     kind = kind.rpartition("$")[2]
@@ -82,5 +82,5 @@ def remedy(kind: str, name: str) -> str:
 
 
 def without_noise(text: str) -> str:
-    """The engine's messages without those about where it found its plugins."""
+    """The engine's messages without those about the location of its plugins."""
     return "".join(line for line in text.splitlines(keepends=True) if not _NOISE.search(line))

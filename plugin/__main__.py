@@ -1,9 +1,9 @@
-"""The components as a Pulumi package: the engine starts this folder and asks it for its schema and its components."""
+"""The components as a Pulumi package: the engine runs this folder and asks it for its schema and components."""
 
 import sys
 from pathlib import Path
 
-# The folder is a part of the repository, which the engine fetches whole; its components are beside it.
+# The engine fetches the whole repository; the components are next to this folder.
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
 from plugin.provider import serve  # noqa: E402

@@ -1,4 +1,4 @@
-"""The models of a stack's config as types of the package's schema, so that other languages complete and check them."""
+"""A stack config's models as types of the package's schema, so that other languages can complete and check them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Schema = Mapping[str, Any]
 def types_of(model: type[BaseModel], package: str) -> dict[str, TypeDefinition]:
     """A model and every model in it, by name, from their JSON schema.
 
-    Everything is plain: a config steers what is made, so it has to be known before anything is.
+    All types are plain: a config decides what is created, so it must be known before anything is.
 
     Args:
         model: a model of `components.config`.
-        package: the Pulumi package that the types are of.
+        package: the Pulumi package of the types.
     """
     schema = model.model_json_schema()
     models = {**schema.get("$defs", {}), model.__name__: schema}
@@ -43,7 +43,7 @@ def reference(name: str, package: str) -> str:
 
 
 def with_default(text: str | None, default: Any) -> str:
-    """A sentence with what holds when the key is left out; lists and objects that are empty go without saying."""
+    """A sentence plus the key's default; empty lists and objects are not mentioned."""
     text = text or ""
     return text if default in (None, [], {}) else f"{text} Default: {_shown(default)}."
 
@@ -86,18 +86,18 @@ def _property(
 
 
 def _values(kind: Schema) -> Schema:
-    """What a mapping holds; where its keys have a form, that is beside it."""
+    """The type of a mapping's values; a pattern of its keys goes into the description."""
     return kind.get("additionalProperties") or next(iter(kind["patternProperties"].values()))
 
 
 def _not_null(schema: Schema) -> Schema:
-    """What may be left out is "this or null" in a JSON schema; a package's schema has `required` for it."""
+    """A schema without its "or null": optional keys are "this or null" in a JSON schema; a package uses `required`."""
     choices = [choice for choice in schema.get("anyOf", []) if choice.get("type") != "null"]
     return choices[0] if len(choices) == 1 else schema
 
 
 def _sentence(described: str | None, schema: Schema, kind: Schema) -> str | None:
-    """What a key is for, what it may be, and what it is when left out."""
+    """A key's purpose, allowed values and default."""
     if described is None:
         return None
     allowed = [", ".join(map(str, kind["enum"]))] if "enum" in kind else []

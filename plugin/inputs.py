@@ -1,6 +1,6 @@
-"""Inputs of a component as they come from another program, checked against the package's schema.
+"""Checks a component's inputs from another program against the package's schema.
 
-The SDK's own mapping drops a key that it does not know, and takes an object that is none as empty.
+The SDK's own mapping drops unknown keys, and reads a value that is not an object as an empty one.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ Types = Mapping[str, TypeDefinition]
 
 
 def check(inputs: Mapping[str, Any], properties: Properties, types: Types, path: str = "") -> None:
-    """Refuse what would not reach the component as it was meant.
+    """Refuse inputs that would not reach the component as written.
 
     Args:
         inputs: the values by their names in the schema.
-        properties: what is allowed.
+        properties: the allowed properties.
         types: the package's types by name.
         path: where the values are, for the error.
 
     Raises:
-        InputPropertyError: a key that does not exist, no object where one is wanted, or a value that is not known yet.
+        InputPropertyError: an unknown key, a value that should be an object, or a value that is not known yet.
     """
     for key, value in inputs.items():
         where = f"{path}.{key}" if path else key
         if key not in properties:
             guess = nearest(key, properties)
             meant = f" Did you mean {guess}?" if guess else ""
-            raise InputPropertyError(where, f"there is no {key} here; there is {', '.join(properties)}.{meant}")
+            raise InputPropertyError(where, f"there is no {key} here; allowed: {', '.join(properties)}.{meant}")
         _check(value, properties[key], types, where)
 
 
@@ -47,8 +47,8 @@ def _check(value: Any, wanted: PropertyDefinition, types: Types, path: str) -> N
         if wanted.plain:
             raise InputPropertyError(
                 path,
-                "it decides what is made, so it must be known before anything is. Give it as it is: no secret, and "
-                "no output of a resource.",
+                "it decides what is created, so it must be known before that. Pass a plain value, not a secret or an "
+                "output of a resource.",
             )
         return
     if named := types.get((wanted.ref or "").rpartition(":")[2]):
@@ -62,7 +62,7 @@ def _check(value: Any, wanted: PropertyDefinition, types: Types, path: str) -> N
 
 
 def _a(kind: type, value: Any, path: str) -> Any:
-    """The value, when it is of a kind."""
+    """The value if it has the kind."""
     if not isinstance(value, kind):
         wanted = "an object" if kind is dict else "a list"
         raise InputPropertyError(path, f"{shown(value)} is not allowed. Allowed: {wanted}.")
@@ -70,7 +70,7 @@ def _a(kind: type, value: Any, path: str) -> Any:
 
 
 def whole_numbers(value: Any) -> Any:
-    """Inputs with 3 for 3.0: the wire knows no whole numbers, so that every number comes as a float."""
+    """Inputs with 3 for 3.0: the wire format has no whole numbers, so every number arrives as a float."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):

@@ -49,19 +49,19 @@ COMPONENTS = {
     "GcpStore": "components.gcp.store",
     "GcpWorkerPool": "components.gcp.worker_pool",
 }
-"""The package's components and their modules. The identities are not among them: their roles may nothing until a
-program calls the grant methods of other components, and methods do not leave their language."""
+"""The package's components and their modules. The identities are left out: their roles have no permissions until a
+program calls the grant methods of other components, and other languages cannot call methods."""
 
 MODELS: dict[tuple[str, str], type[BaseModel]] = {
     ("Pipeline", "config"): StackConfig,
     ("AwsBatchQueue", "settings"): Queue,
     ("GcpWorkerPool", "settings"): Queue,
 }
-"""Arguments that a model of the stack's config describes."""
+"""Arguments that a model of the stack config describes."""
 
 
 class Package(ComponentProvider):
-    """Components as the SDK's analyzer describes them, with what it does not see: defaults, and the config's keys.
+    """Components as the SDK's analyzer describes them, plus what it cannot see: defaults and the config's keys.
 
     Args:
         components: names of components of the package; their modules are imported.
@@ -92,7 +92,7 @@ class Package(ComponentProvider):
         """Make a component with its children.
 
         Raises:
-            InputPropertyError: an input is not what the schema says.
+            InputPropertyError: an input does not match the schema.
         """
         properties = self._component_defs[resource_type.rpartition(":")[2]].inputs
         check(inputs, properties, self._type_defs)
@@ -105,23 +105,23 @@ class Package(ComponentProvider):
         schema = generate_schema(PACKAGE, VERSION, None, *definitions).to_json()
         about = {"description": _PROJECT["description"], "license": _PROJECT["license"]}
         text = json.dumps({**schema, **about, "keywords": ["category/infrastructure", "kind/component"]})
-        return text.replace("``", "`")  # code in Markdown, which descriptions are
+        return text.replace("``", "`")  # descriptions are Markdown
 
 
 def _without_python(component: type) -> str:
-    """A component's docstring without its example, which is a Python program."""
+    """A component's docstring without its Python example."""
     text, _, _ = inspect.cleandoc(component.__doc__ or "").partition("\n\nExample:")
     return text
 
 
 def _without_none(properties: dict[str, PropertyDefinition], word: str) -> None:
-    """Other languages have other words for Python's None."""
+    """Other languages have other names for Python's None."""
     for given in properties.values():
         given.description = re.sub(r"\bNone\b", word, given.description or "")
 
 
 def _say_defaults(definition: ComponentDefinition, arguments: Any) -> None:
-    """An argument with a default may be left out, and its description says what holds then."""
+    """Make an argument with a default optional, and describe the default."""
     names = {python: name for name, python in definition.inputs_mapping.items()}
     for field in dataclasses.fields(arguments):
         given = definition.inputs[names[field.name]]

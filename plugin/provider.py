@@ -1,4 +1,4 @@
-"""The provider that the engine starts: it answers the package's schema and constructs components for other programs."""
+"""The provider that the engine starts: it returns the package's schema and constructs components for other programs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from plugin.package import COMPONENTS, PACKAGE, VERSION, Package
 
 
 class TidemillProvider(Provider):
-    """Serves the components. One that is constructed is imported alone: a cloud's SDK takes a second to load."""
+    """Serves the components. It imports only those that are constructed: a cloud's SDK takes a second to load."""
 
     def __init__(self) -> None:
-        # Not the base class's: it would set the schema, for which all components of both clouds are imported.
+        # Not the base class's, which would set the schema and import all components of both clouds for that.
         self.version = VERSION
 
     @cached_property
@@ -37,7 +37,7 @@ class TidemillProvider(Provider):
         """Make a component with its children.
 
         Raises:
-            InputPropertyError: there is no such component, or an input is wrong.
+            InputPropertyError: the component does not exist, or an input is wrong.
         """
         component = resource_type.rpartition(":")[2]
         if resource_type != f"{PACKAGE}:index:{component}" or component not in COMPONENTS:
@@ -47,7 +47,7 @@ class TidemillProvider(Provider):
         try:
             return Package([component]).construct(name, resource_type, dict(inputs), options)
         except ComponentInitError as error:
-            # What is wrong in a config is one line; what is wrong in the component keeps its traceback.
+            # An invalid config is one line; a bug in the component keeps its traceback.
             inner = error.inner
             if isinstance(inner, ConfigError):
                 raise InputPropertyError(inner.what, str(inner).removeprefix(inner.what).lstrip(": ")) from None

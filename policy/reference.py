@@ -1,4 +1,4 @@
-"""The tables of docs/policies.md: ``python -m policy.reference`` writes them anew from the rules."""
+"""The tables of docs/policies.md: ``python -m policy.reference`` regenerates them from the rules."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def rules() -> str:
-    """A row a rule: name, severity, level by itself and in two environments, what holds."""
+    """One row per rule: name, severity, default level and level in two environments, description."""
     configs = [_config(name) for name in _COLUMNS]
     head = ["rule", "severity", "by itself", *_COLUMNS, "what holds"]
     rows = [
@@ -34,7 +34,7 @@ def rules() -> str:
 
 
 def parameters() -> str:
-    """A row a parameter: rule, name, default and what it is in two environments, sentence."""
+    """One row per parameter: rule, name, default, value in two environments, description."""
     configs = [_config(name) for name in _COLUMNS]
     rows = [
         [
@@ -51,7 +51,7 @@ def parameters() -> str:
 
 
 def text(page: str) -> str:
-    """The page with its tables written anew."""
+    """The page with regenerated tables."""
     made = {"rules": rules, "parameters": parameters}
     return _BLOCK.sub(lambda found: f"{found[1]}{made[found[2]]()}{found[3]}", page)
 

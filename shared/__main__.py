@@ -1,4 +1,4 @@
-"""The platform team's shared stack: ``pulumi up`` in this folder once for each account or project, and region."""
+"""The platform team's shared stack: ``pulumi up`` in this folder once per account or project and region."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Build the stack that the engine asks for; a wrong config ends the run in one line before anything is made."""
+    """Build the stack; an invalid config ends the run with one line before anything is created."""
     stack = pulumi.get_stack()
     try:
         config = from_pulumi()
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _aws(stack: str, config: SharedConfig) -> "AwsShared":
-    # A stack imports its own cloud's SDK alone: each takes seconds to load.
+    # Import only the stack's own cloud SDK: each takes seconds to load.
     from components.aws.shared import AwsShared, AwsSharedArgs  # noqa: PLC0415
 
     args = AwsSharedArgs(

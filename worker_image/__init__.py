@@ -1,5 +1,5 @@
-"""Builds the worker as a tree of its own, and the OCI image that carries it. It needs no Docker.
+"""Builds the worker as a self-contained tree and the OCI image that carries it, without Docker.
 
-The tree depends on the kernel alone: this machine's CPython, the locked wheels, every shared library that they load and
-the dynamic loader. It runs in images that have another C library, or none.
+The tree depends only on the kernel: it holds this machine's CPython, the locked wheels, every shared library that they
+load, and the dynamic loader. It runs in images with another C library or none.
 """

@@ -14,7 +14,7 @@ BUILD = tree.ROOT / "build" / "worker"
 
 
 def main() -> int:
-    """Run the command; 1 when it fails."""
+    """Run the command; 1 if it fails."""
     parser = argparse.ArgumentParser(prog="python -m worker_image", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, what in (("build", "build the tree and the image"), ("push", "push the built image to a registry")):

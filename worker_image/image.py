@@ -17,21 +17,21 @@ NAME = "tidemill-worker"
 
 
 class Built(NamedTuple):
-    """What a build made."""
+    """The result of a build."""
 
     tree: Path
     layout: Path
     """An OCI image layout."""
     digest: str
     size: int
-    """Bytes that a machine fetches."""
+    """Bytes that a machine downloads."""
 
 
 def build(folder: Path, cloud: str) -> Built:
     """Build the tree and the image of one cloud in a folder.
 
     Raises:
-        BuildError: Something that it needs is missing here.
+        BuildError: The build needs something that this machine does not have.
     """
     tree.build(folder / "tree", cloud)
     layout = Layout(folder / "image")
@@ -46,7 +46,7 @@ def build(folder: Path, cloud: str) -> Built:
 
 
 def start_seconds(tree: Path) -> float:
-    """How long a worker takes until it has read its settings: with an empty environment that is its end."""
+    """How long a worker takes to read its settings; with an empty environment it ends there."""
     started = time.monotonic()
     done = tools.run([str(tree / NAME), "start"], env={})
     if "TIDEMILL_STORE" not in done.stdout:
@@ -55,22 +55,22 @@ def start_seconds(tree: Path) -> float:
 
 
 def version() -> str:
-    """Of the worker that this checkout holds."""
+    """The version of this checkout's worker."""
     found = re.search(r'^__version__ = "(.+)"', (tree.ROOT / "tidemill/version.py").read_text(), re.MULTILINE)
     assert found is not None
     return found[1]
 
 
 def tag_of(digest: str) -> str:
-    """The tag of an image: the beginning of its digest, because a stack's registry takes each tag once."""
+    """The tag of an image: the start of its digest, because tags in a stack's registry are immutable."""
     return digest.removeprefix("sha256:")[:16]
 
 
 def push(folder: Path, registry: str, *, insecure: bool = False) -> str:
-    """Push the image of a build and answer its reference by digest.
+    """Push the image of a build and return its reference by digest.
 
     Args:
-        folder: Of the build.
+        folder: The build's folder.
         registry: A registry, or a repository in one; crane logs in as Docker does.
         insecure: Without TLS.
 

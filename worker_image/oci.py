@@ -1,4 +1,4 @@
-"""A folder as an OCI image, byte for byte the same from the same files.
+"""Writes a folder as an OCI image; the same files give the same bytes.
 
 Source: https://github.com/opencontainers/image-spec (image-layout.md, manifest.md, config.md)
 """
@@ -23,7 +23,7 @@ class Layout:
     """An OCI image layout in a new folder, with one image of one layer.
 
     Args:
-        folder: Where; what is there goes.
+        folder: The target; its content is deleted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,10 +33,10 @@ class Layout:
         self._blobs.mkdir(parents=True)
 
     def write(self, files: Mapping[str, Path], architecture: str, config: Mapping[str, Any]) -> str:
-        """Write the image and answer its digest.
+        """Write the image and return its digest.
 
         Args:
-            files: What each folder or file of the image is made of; folders as a whole.
+            files: The source of each folder or file of the image; folders are copied whole.
             architecture: As OCI names it: ``amd64``, ``arm64``.
             config: ``Entrypoint``, ``Cmd``, ``Env`` … of the image.
         """
@@ -61,12 +61,12 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Bytes that a machine fetches."""
+        """Bytes that a machine downloads."""
         return sum(path.stat().st_size for path in self._blobs.iterdir())
 
     def _layer(self, files: Mapping[str, Path]) -> tuple[dict[str, Any], str]:
         path = self._blobs / "layer"
-        # No name and no time in the header of the compressed file.
+        # No name and no time in the header of the compressed file: the bytes stay the same.
         with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
             plain = _Hashed(packed)
             _write_tar(plain, files)
@@ -85,7 +85,7 @@ class Layout:
 
 
 class _Hashed(io.RawIOBase):
-    """Passes on what is written, and its digest."""
+    """Passes written data on and computes its digest."""
 
     def __init__(self, file: BinaryIO | gzip.GzipFile) -> None:
         self._file, self._hash = file, hashlib.sha256()
@@ -116,7 +116,7 @@ def _write_tar(file: io.RawIOBase, files: Mapping[str, Path]) -> None:
 
 
 def _add(tar: tarfile.TarFile, name: str, source: Path | None) -> None:
-    """Add a file, link or folder without what only this machine knows of it."""
+    """Add a file, link or folder without this machine's metadata."""
     info = tarfile.TarInfo(name)
     if source is None or (source.is_dir() and not source.is_symlink()):
         info.type, info.mode = tarfile.DIRTYPE, 0o755

@@ -1,4 +1,4 @@
-"""The Go programs: the entry of the image, and crane, which pushes it."""
+"""The Go programs: the image's entry point, and crane, which pushes the image."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pathlib import Path
 HERE = Path(__file__).parent
 BUILD_SECONDS = 900
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""What Go and OCI call what the kernel calls so."""
+"""Kernel architecture names to those of Go and OCI."""
 
 
 class BuildError(Exception):
-    """The image cannot be built here, and why; the text says what to do."""
+    """The image cannot be built here; the text says why and what to do."""
 
 
 def cache() -> Path:
-    """The folder of what is built once, outside of every checkout."""
+    """The folder of cached builds, outside every checkout."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "tidemill" / "worker"
 
 
 def architecture() -> str:
-    """This machine's, as OCI names it."""
+    """This machine's architecture, as OCI names it."""
     try:
         return ARCHITECTURES[platform.machine()]
     except KeyError:
@@ -36,13 +36,13 @@ def architecture() -> str:
 
 
 def entry(target: Path) -> None:
-    """Build the static entry, byte for byte the same from the same source and Go version."""
+    """Build the static entry point; the same source and Go version give the same bytes."""
     flags = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid="]
     _go(["build", *flags, "-o", str(target), "."], HERE / "entry", CGO_ENABLED="0")
 
 
 def crane() -> Path:
-    """crane, built once a version from the Go module proxy.
+    """crane, built once per version from the Go module proxy.
 
     Source: https://github.com/google/go-containerregistry/tree/main/cmd/crane
     """
@@ -52,7 +52,7 @@ def crane() -> Path:
     if not (folder / "crane").exists():
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # two processes never build at once; the second finds it built
+            fcntl.flock(lock, fcntl.LOCK_EX)  # two processes never build at once; the second finds the result
             if not (folder / "crane").exists():
                 _go(["install", "-trimpath", "-ldflags", "-s -w", "tool"], source, GOBIN=str(folder))
     return folder / "crane"

@@ -1,4 +1,4 @@
-"""The tree: interpreter, wheels, shared libraries, loader and entry, in a folder that can lie anywhere.
+"""The tree: interpreter, wheels, shared libraries, loader and entry point in a relocatable folder.
 
 lib/               shared libraries, the loader as `loader`
 py/                CPython: bin/python3 and its standard library
@@ -26,10 +26,10 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.txt"
 _IMPORTED = ("certifi", "obstore", "pydantic", "zstandard")
 WHEELS = {"aws": _IMPORTED, "gcp": _IMPORTED}
-"""By cloud: what a worker imports. What these need comes with them. Either cloud's worker asks its APIs by itself, so
-that the trees are the same to the last byte."""
+"""A worker's imports by cloud, without their dependencies. Neither cloud's worker uses an SDK, so both trees are
+identical."""
 NOT_OURS = ("backends", "cli", "client", "figures.py", "money.py", "prices")
-"""Parts of `tidemill` that a worker never imports. New prices therefore make no new image."""
+"""Parts of `tidemill` that a worker never imports. So new prices do not change the image."""
 NO_STDLIB = (
     "__pycache__", "_pydecimal.py", "config-*", "dbm", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages",
     "dist-packages", "sqlite3", "test", "tests", "tkinter", "turtle*", "unittest", "venv", "wsgiref", "xmlrpc",
@@ -41,7 +41,7 @@ NO_WHEEL = (
     "fsspec.py", "_cffi.*", "backend_cffi.py", "mypy.py", ".lock",
 )  # fmt: skip
 NAME_SERVICE = ("libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
-"""What the C library loads by name when it looks up a host."""
+"""Libraries that the C library loads by name to look up a host."""
 MAIN = """\
 import runpy
 
@@ -53,7 +53,7 @@ def build(target: Path, cloud: str) -> None:
     """Build the tree in a new folder.
 
     Raises:
-        BuildError: Something that it needs is missing here.
+        BuildError: The build needs something that this machine does not have.
     """
     if sys.platform != "linux":
         raise BuildError(f"The worker is built from a Linux machine's own Python and libraries, not on {sys.platform}.")
@@ -75,7 +75,7 @@ def build(target: Path, cloud: str) -> None:
 
 
 def size(tree: Path) -> int:
-    """Bytes of its files."""
+    """The size of its files in bytes."""
     return sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
 
 
@@ -92,7 +92,7 @@ def _interpreter(folder: Path) -> None:
 
 
 def _wheels(site: Path, cloud: str) -> None:
-    """Install what the lock holds, checked against its hashes."""
+    """Install from the lock file, with hashes checked."""
     names = _closure(WHEELS[cloud])
     wanted = site.parent / "wheels.txt"
     wanted.write_text("".join(_locked(names)))
@@ -107,7 +107,7 @@ def _wheels(site: Path, cloud: str) -> None:
 
 
 def _closure(names: tuple[str, ...]) -> set[str]:
-    """These distributions and all that they need here."""
+    """These distributions and all their dependencies here."""
     found: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -120,7 +120,7 @@ def _closure(names: tuple[str, ...]) -> set[str]:
 
 
 def _locked(names: set[str]) -> Iterator[str]:
-    """The entries of the lock that are about these distributions."""
+    """The lock file's entries for these distributions."""
     entries = re.findall(r"^[^\s#].*?(?=^\S|\Z)", LOCK.read_text(), re.MULTILINE | re.DOTALL)
     for entry in entries:
         if _normal(entry.partition("==")[0]) in names:
@@ -163,7 +163,7 @@ def _objects(tree: Path) -> list[Path]:
 
 
 def _strip(tree: Path) -> None:
-    """Remove debug symbols, where this machine has the tool. Most of a wheel's size can be that."""
+    """Remove debug symbols, often most of a wheel's size, if this machine has the tool."""
     if strip := shutil.which("strip"):
         for path in _objects(tree):
             done = tools.run([strip, "--strip-unneeded", str(path)])
@@ -172,7 +172,7 @@ def _strip(tree: Path) -> None:
 
 
 def _libraries(tree: Path) -> None:
-    """Every library that `ldd` finds and that does not lie in the tree, and the loader."""
+    """Every library that `ldd` finds outside the tree, and the loader."""
     folder = tree / "lib"
     folder.mkdir()
     for path in _objects(tree):
@@ -193,11 +193,11 @@ def _libraries(tree: Path) -> None:
 
 
 def _needed(path: Path) -> Iterator[tuple[str, str]]:
-    """Names that an object needs and where they are; a loader's name is a path.
+    """Names of an object's libraries and their paths; a loader's name is a path.
 
     Source: https://man7.org/linux/man-pages/man1/ldd.1.html
     """
-    path.chmod(path.stat().st_mode | 0o700)  # ldd warns of what is not executable
+    path.chmod(path.stat().st_mode | 0o700)  # ldd warns if a file is not executable
     env = {**os.environ, "LD_LIBRARY_PATH": str(Path(sys.base_exec_prefix, sys.platlibdir))}
     done = subprocess.run(["ldd", str(path)], env=env, capture_output=True, text=True, timeout=60, check=False)
     for line in done.stdout.splitlines():
@@ -209,7 +209,7 @@ def _needed(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _compile(tree: Path) -> None:
-    """Bytecode that is never checked against the source: the tree is read-only and has no times."""
+    """Compile bytecode that is never checked against the source: the tree is read-only and has no mtimes."""
     version = f"python{sysconfig.get_python_version()}"
     folders = [str(path) for path in (*tree.glob(f"py/*/{version}"), tree / "site")]
     options = ["-q", "-j", "1", "--invalidation-mode", "unchecked-hash", "-s", str(tree), "-p", "/tidemill"]

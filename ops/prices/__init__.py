@@ -1,4 +1,4 @@
-"""`python -m ops prices`: the price table, and a new one from the clouds."""
+"""`python -m ops prices`: show the price table, or refresh it from the clouds."""
 
 import sys
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def prices() -> None:
 @prices.command()
 @_CLOUD
 def show(cloud: str) -> None:
-    """Say of each region how many prices are known, and of which date."""
+    """Show how many prices each region has, and from which date."""
     for name in table.regions(cloud):
         region = read(cloud, name)
         parts = [f"{len(part['usd_hour'])} {kind} ({part['as_of']})" for kind, part in region.machines().items()]
@@ -32,11 +32,11 @@ def show(cloud: str) -> None:
 
 @prices.command()
 @_CLOUD
-@click.option("--region", "wanted", multiple=True, help="A region; repeat. Default: those of the table.")
+@click.option("--region", "wanted", multiple=True, help="A region; repeat. Default: those in the table.")
 def refresh(cloud: str, wanted: tuple[str, ...]) -> None:
-    """Ask the cloud for the prices of regions and write them into the table of this checkout.
+    """Ask the cloud for prices of regions and write them into the table of this checkout.
 
-    What could not be asked keeps its old price and date, and is named. Exits 3 when something was refused.
+    What the cloud refuses to tell keeps its old price and date and is reported. Exits 3 if something was refused.
     """
     refused = False
     for name in wanted or tuple(table.regions(cloud)):
@@ -53,12 +53,12 @@ def refresh(cloud: str, wanted: tuple[str, ...]) -> None:
 
 def _say(region: str, answer: Answer) -> None:
     if answer.refused is not None:
-        click.echo(f"{region}: {answer.part} could not be read, the old ones stay: {answer.refused}", err=True)
+        click.echo(f"{region}: {answer.part} prices could not be read and stay unchanged: {answer.refused}", err=True)
         return
     click.echo(f"{region}: {len(answer.found)} {answer.part}")
     if answer.missing:
         names = ", ".join(answer.missing[:5]) + (f" and {len(answer.missing) - 5} more" if answer.missing[5:] else "")
-        click.echo(f"{region}: {answer.part}: no price of {names}", err=True)
+        click.echo(f"{region}: {answer.part}: no price for {names}", err=True)
 
 
 __all__ = ["Region", "prices"]

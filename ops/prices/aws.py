@@ -1,4 +1,4 @@
-"""Prices of a region from the Price List API and from the history of Spot prices.
+"""Prices of a region from the Price List API and the Spot price history.
 
 Needs `pricing:GetProducts` and `ec2:DescribeSpotPriceHistory`; both cost nothing.
 Sources: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html and
@@ -20,7 +20,7 @@ from components import machines
 from ops.prices.region import ON_DEMAND, SERVICES, SPOT, Answer
 
 ENDPOINTS = {"eu": "eu-central-1", "ap": "ap-south-1"}
-"""Where the Price List API is, by the beginning of a region; us-east-1 for the others. It knows all regions' prices.
+"""Region of the Price List API by region prefix; us-east-1 for the others. Each knows the prices of all regions.
 Source: https://docs.aws.amazon.com/general/latest/gr/billing.html#billing-pricing"""
 SPOT_DAYS = 30
 _TYPES_A_REQUEST = 50
@@ -41,11 +41,11 @@ _SERVICES: dict[str, tuple[str, str, dict[str, str]]] = {
     "nat_gateway_hour": ("AmazonEC2", "NatGateway-Hours", {"productFamily": "NAT Gateway"}),
     "public_ipv4_hour": ("AmazonVPC", "PublicIPv4:InUseAddress", {}),
 }
-"""By our name: the service's code, the end of its usage type (the beginning names the region), and further filters."""
+"""Our name to service code, suffix of the usage type (its prefix names the region), and further filters."""
 
 
 def ask(region: str, session: Any = None) -> list[Answer]:
-    """What AWS charges in a region. A part that was refused says why; the others stand."""
+    """What AWS charges in a region. A refused part says why and does not affect the others."""
     session = session or boto3.Session()
     place = ENDPOINTS.get(region.partition("-")[0], "us-east-1")
     prices = session.client("pricing", region_name=place, config=_CONFIG)
@@ -66,7 +66,7 @@ def ask(region: str, session: Any = None) -> list[Answer]:
 
 
 def _on_demand(client: Any, region: str) -> dict[str, float]:
-    """USD an hour by type."""
+    """USD per hour by type."""
     found: dict[str, float] = {}
     for product in _products(client, "AmazonEC2", {**_COMPUTE, "regionCode": region}):
         attributes = product["product"]["attributes"]
@@ -77,7 +77,7 @@ def _on_demand(client: Any, region: str) -> dict[str, float]:
 
 
 def _services(client: Any, region: str) -> dict[str, float]:
-    """USD by our names of services; one that has several prices has none."""
+    """USD by our service names; a service with several prices is left out."""
     found: dict[str, float] = {}
     for name, (code, usage, filters) in _SERVICES.items():
         prices = set()
@@ -97,8 +97,8 @@ def _products(client: Any, code: str, wanted: Mapping[str, str]) -> Iterator[dic
 
 
 def _price(product: Mapping[str, Any], units: set[str] | None) -> float | None:
-    """The On-Demand price of a product in USD: its only one, or the highest of its tiers, which are cheaper by amount
-    or begin with a free one."""
+    """The On-Demand price of a product in USD: its only one, or the highest tier, as the others are free or volume
+    discounts."""
     terms = product.get("terms", {}).get("OnDemand", {}).values()
     dimensions = [each for term in terms for each in term["priceDimensions"].values()]
     fitting = [each for each in dimensions if units is None or each["unit"] in units]
@@ -107,7 +107,7 @@ def _price(product: Mapping[str, Any], units: set[str] | None) -> float | None:
 
 
 def _spot(client: Any, region: str) -> dict[str, list[float]]:
-    """The lowest and the highest price of each type over the region's zones and the last days, in USD an hour."""
+    """The lowest and highest price of each type over the region's zones and the last days, in USD per hour."""
     now = datetime.datetime.now(datetime.UTC)
     found: dict[str, list[float]] = {}
     types = list(machines.table())

@@ -114,7 +114,7 @@ def _services(skus: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _usd(sku: Mapping[str, Any], unit: str) -> float | None:
-    """The price of one unit in USD: of the last tier, the earlier ones are free amounts."""
+    """The price of one unit in USD, from the last tier: the earlier ones are free amounts."""
     if not sku.get("pricingInfo"):
         return None
     expression = sku["pricingInfo"][-1]["pricingExpression"]
@@ -131,12 +131,12 @@ def _types() -> list[MachineType]:
 
 
 def _name(machine: MachineType) -> str:
-    """The key of a machine in the table: a T4 that is attached is part of it."""
+    """The key of a machine in the table; it includes an attached T4."""
     return f"{machine.type}+{machine.gpus}t4" if machine.attach else machine.type
 
 
 def _machine(machine: MachineType, rates: Rates, spot: bool) -> float | None:
-    """USD an hour of a machine: its vCPUs, its GiB and its GPUs; None where one of them has no price."""
+    """USD per hour of a machine: its vCPUs, GiB and GPUs; None if one of them has no price."""
     family = machine.type.partition("-")[0]
     amounts = {"Core": machine.cpus, "Ram": machine.memory_mib / 1024, "gpu": machine.gpus}
     needed = {part: amount for part, amount in amounts.items() if amount}

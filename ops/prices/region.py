@@ -1,4 +1,4 @@
-"""A region's file of the price table: read, changed part by part, and written as a whole or not at all."""
+"""A region's file of the price table: changed part by part, and written atomically."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ON_DEMAND, SPOT, SERVICES = "on_demand", "spot", "services"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a cloud said of one part of a region's prices.
+    """A cloud's answer about one part of a region's prices.
 
     Attributes:
         part: `on_demand`, `spot` or `services`.
-        source: Where it was asked.
-        found: Prices by machine type (USD an hour; a pair of low and high on Spot) or by service (USD).
-        missing: What was asked for and is not in the answer.
-        refused: Why there is no answer; None when there is one.
+        source: The API that was asked.
+        found: Prices by machine type (USD per hour; on Spot a pair of low and high) or by service (USD).
+        missing: What the answer lacks.
+        refused: Why there is no answer; None if there is one.
     """
 
     part: str
@@ -45,13 +45,13 @@ class Region:
     services: dict[str, dict[str, Any]]
 
     def machines(self) -> dict[str, dict[str, Any]]:
-        """The parts with prices of machines that there are."""
+        """The parts that have machine prices."""
         return {kind: part for kind, part in ((ON_DEMAND, self.on_demand), (SPOT, self.spot)) if part}
 
     def take(self, answer: Answer) -> None:
-        """Put an answer in the place of what was there. A refusal changes nothing, and no service is lost by one.
+        """Replace a part with an answer. A refusal changes nothing, and services missing from an answer stay.
 
-        A machine that the answer does not have leaves the table: its old price has no date of its own.
+        A machine missing from the answer leaves the table: its old price would have no date of its own.
         """
         if answer.refused is not None or not answer.found:
             return
@@ -64,14 +64,14 @@ class Region:
 
 
 def read(cloud: str, name: str) -> Region:
-    """A region of the table; an empty one where the table has none."""
+    """A region of the table; an empty one if the table does not have it."""
     path = table.DATA / cloud / f"{name}.json"
     found = json.loads(path.read_text(encoding="utf-8")) if name in table.regions(cloud) else {}
     return Region(cloud, name, found.get(ON_DEMAND), found.get(SPOT), found.get(SERVICES, {}))
 
 
 def write(region: Region) -> None:
-    """Write a region, a price a line so that a refresh is a readable diff; a reader sees the old file or the new."""
+    """Write a region atomically, one price per line so that a refresh is a readable diff."""
     folder = table.DATA / region.cloud
     folder.mkdir(parents=True, exist_ok=True)
     handle, path = tempfile.mkstemp(dir=folder, suffix=".tmp")

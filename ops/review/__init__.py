@@ -1,1 +1,1 @@
-"""The review: what a reviewer of a change to stacks must know, first what is dangerous (docs/review.md)."""
+"""The review: what a reviewer of a change to stacks must know, most dangerous first (docs/review.md)."""

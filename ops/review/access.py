@@ -19,9 +19,9 @@ _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
 # Properties that hold a policy document.
 _CALLED = {"policy": "policy", "assumeRolePolicy": "trust policy"}
 _NO_DOCUMENTS = frozenset({"aws:ecr/lifecyclePolicy:LifecyclePolicy"})
-# Properties that name whom a document, or a binding, is for.
+# Properties that name the principal of a document or a binding.
 _HOLDERS = {"aws": ("role", "user", "group", "roles"), "gcp": ("member", "members")}
-# Accounts that a cloud's own services act as.
+# Accounts of a cloud's own services.
 # Source: https://cloud.google.com/iam/docs/service-agents
 _AGENT = re.compile(
     r"serviceAccount:[^@]+@(gcp-sa-[\w-]+|[\w-]*-?(accounts|system|robot))\.(iam\.)?gserviceaccount\.com"
@@ -29,7 +29,7 @@ _AGENT = re.compile(
 # Source: https://cloud.google.com/iam/docs/roles-overview#basic
 _BASIC = frozenset({"roles/owner", "roles/editor", "roles/viewer"})
 _EVERYBODY = frozenset({"allUsers", "allAuthenticatedUsers"})
-# Who makes these a member of a role can make themselves anything.
+# Whoever may grant one of these roles can grant themselves anything.
 _POWERFUL = frozenset(
     {"roles/iam.serviceAccountTokenCreator", "roles/iam.serviceAccountUser", "roles/resourcemanager.projectIamAdmin"}
 )
@@ -52,7 +52,8 @@ class _Binding:
 def findings(steps: list[Step]) -> Iterator[Finding]:
     """Findings of the kind `access-widened`.
 
-    What a holder gets that is itself new in this preview is `low`: nobody has it yet. Wildcards and everybody are not.
+    Grants to a principal that is itself new in this preview are `low`: nobody has it yet. Wildcards and everybody are
+    not.
     """
     created = {step.urn for step in steps if step.op == "create"}
     deleted = {step.urn for step in steps if step.op == "delete"}
@@ -69,7 +70,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
 
 
 def _account(steps: list[Step]) -> str | None:
-    """The account of the stack: the one that its policies and ARNs name most."""
+    """The stack's account: the one that its policies and ARNs name most."""
     found = Counter(
         number
         for step in steps
@@ -102,7 +103,7 @@ def _aws(step: Step, created: set[str], account: str | None) -> Iterator[Finding
 
 
 def _bounds_deleted(step: Step, deleted: set[str]) -> Iterator[Finding]:
-    """Denials that go with the resource that holds them, while what they bound stays."""
+    """Denials that are deleted with their resource, while what they bounded stays."""
     sources = step.old_state.property_dependencies if step.old_state else {}
     on = {urn for urns in sources.values() for urn in urns or []}
     if on and on <= deleted:
@@ -114,10 +115,10 @@ def _bounds_deleted(step: Step, deleted: set[str]) -> Iterator[Finding]:
 
 
 def _attached(step: Step, fresh: bool) -> Iterator[Finding]:
-    """Managed policies and boundaries, which are named and not written here."""
+    """Managed policies and boundaries, which the stack names but does not define."""
     bound = step.old.get("permissionsBoundary")
     if bound and bound != step.new.get("permissionsBoundary"):
-        yield _finding(step, "high", "the permissions boundary is another, or none", str(bound))
+        yield _finding(step, "high", "the permissions boundary changes or goes away", str(bound))
     old, new = (_arns(side) for side in (step.old, step.new))
     added = sorted(new - old)
     if added:
@@ -134,9 +135,9 @@ def _aws_severity(added: list[Grant], fresh: bool, new: bool) -> Severity:
     """Severity of what a document adds.
 
     Args:
-        added: Grants, and denials that are gone.
+        added: New grants and removed denials.
         fresh: Whether the role or user that it is attached to is new.
-        new: Whether everything that the document hangs on is new.
+        new: Whether everything that the document is attached to is new.
     """
     allowed = [grant for grant in added if grant.effect == "Allow" and not _own_key(grant)]
     if any(grant.public or (grant.total and grant.resource in ("*", "")) for grant in allowed):
@@ -152,13 +153,13 @@ def _aws_severity(added: list[Grant], fresh: bool, new: bool) -> Severity:
 
 
 def _is_outside(grant: Grant, account: str | None) -> bool:
-    """Whether a grant is for another account than the stack's."""
+    """Whether a grant is for an account other than the stack's."""
     named = _ACCOUNT.search(grant.principal)
     return grant.effect == "Allow" and named is not None and named[0] != account
 
 
 def _own_key(grant: Grant) -> bool:
-    """The account's root in a key policy: what AWS itself writes, so that IAM decides.
+    """The account's root in a key policy: AWS's default, which lets IAM decide.
 
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html
     """
@@ -182,7 +183,7 @@ def _aws_title(key: str, added: list[Grant]) -> str:
 def _gcp(step: Step, created: set[str]) -> Iterator[Finding]:
     fresh = _holder_is_new(step, created)
     before = set(_bindings(step, step.old))
-    # A binding without a condition covers the same one with a condition.
+    # A binding without a condition covers the same binding with one.
     wide = {replace(binding, condition="") for binding in _bindings(step, step.new)} & before
     new = set(_bindings(step, step.new)) - before
     added = sorted((binding for binding in new if replace(binding, condition="") not in wide), key=str)
@@ -224,7 +225,7 @@ def _bindings(step: Step, inputs: dict[str, Any]) -> Iterator[_Binding]:
 
 
 def _shown(step: Step, key: str, value: Any) -> str:
-    """A value; one that is not known yet by the resources that it comes from."""
+    """A value; an unknown one is named by the resources that it comes from."""
     if not is_unknown(value):
         return str(clean(value, "name"))
     sources = (step.new_state.property_dependencies.get(key) if step.new_state else None) or []
@@ -233,7 +234,7 @@ def _shown(step: Step, key: str, value: Any) -> str:
 
 
 def _holder_is_new(step: Step, created: set[str]) -> bool:
-    """Whether those who get permissions are made in this very preview."""
+    """Whether this preview creates those who get permissions."""
     if step.op != "create" or not step.new_state:
         return False
     sources = step.new_state.property_dependencies
@@ -242,14 +243,14 @@ def _holder_is_new(step: Step, created: set[str]) -> bool:
 
 
 def _is_new(step: Step, created: set[str]) -> bool:
-    """Whether a resource and all that it is made from are made in this very preview."""
+    """Whether this preview creates a resource and everything that it is made from."""
     if step.op != "create" or not step.new_state:
         return False
     return {urn for urns in step.new_state.property_dependencies.values() for urn in urns or []} <= created
 
 
 def _is_on_new(step: Step, created: set[str]) -> bool:
-    """Whether a binding is on something that is made in this very preview."""
+    """Whether a binding is on something that this preview creates."""
     if step.op != "create" or not step.new_state:
         return False
     sources = step.new_state.property_dependencies

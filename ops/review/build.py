@@ -1,4 +1,4 @@
-"""From previews to a review."""
+"""Builds a review from previews."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ops.review.values import clean
 from ops.told import advice
 from tidemill import prices as known_prices
 
-# A replacement is three steps to the engine, and one change to a reviewer.
+# A replacement is three steps to the engine but one change to a reviewer.
 _ONE_CHANGE = ("create-replacement", "delete-replaced", "discard-replaced", "read-replacement", "import-replacement")
 _KEPT = ("same", "read", "refresh", "diff")
 _ORDER = ("delete", "replace", "update", "import", "create")
@@ -25,9 +25,9 @@ def build(previews: Iterable[Preview], today: datetime.date | None = None, price
     """Review previews, in the order of their stacks' names.
 
     Args:
-        previews: One a stack.
-        today: The day that waivers are compared with; this one when not given.
-        prices: Where prices come from.
+        previews: One per stack.
+        today: The date for waivers; default: today.
+        prices: The source of prices.
     """
     day = today or datetime.date.today()
     reviews = [_stack(preview, day, prices) for preview in previews]
@@ -70,7 +70,7 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
 
 
 def _of_clouds(steps: list[Step]) -> list[Step]:
-    """Resources of a cloud, one step each; components and providers are the program's own."""
+    """Cloud resources, one step each, without components and providers."""
     kept = [step for step in steps if not step.type.startswith(("pulumi:", "tidemill:"))]
     whole = {step.urn for step in kept if step.op not in _ONE_CHANGE}
     return [step for step in kept if step.op not in _ONE_CHANGE or step.urn not in whole]
@@ -86,7 +86,7 @@ def _clean(finding: Finding) -> Finding:
 
 
 def _place(finding: Finding) -> tuple:
-    # What made the preview fail comes first: it says how much of the rest can be trusted.
+    # The reason for a failed preview comes first: it tells how far to trust the rest.
     whole = finding.kind != "failed"
     return (SEVERITIES.index(finding.severity), whole, finding.kind, finding.resource, finding.title, finding.urn)
 

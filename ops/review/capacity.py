@@ -1,4 +1,4 @@
-"""Capacity and money: what fleets may start, what that costs an hour, and what stands and is billed while idle."""
+"""Capacity and money: what fleets may start, its hourly cost, and what is billed while idle."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tidemill.prices import HOURS_A_MONTH
 
 
 class Prices(Protocol):
-    """Where prices come from: `tidemill.prices`, or a table of a test."""
+    """A source of prices: `tidemill.prices`, or a test's table."""
 
     def machine(self, cloud: str, region: str, type: str, *, gpus: int = 0) -> Any:  # noqa: A002
-        """The price of a machine an hour; None where it is unknown."""
+        """The hourly price of a machine; None if unknown."""
 
     def service(self, cloud: str, region: str, name: str) -> Any:
-        """The price of a unit of a service; None where it is unknown."""
+        """The price of a unit of a service; None if unknown."""
 
 
 _FAMILIES = {"aws": machines.families("aws"), "gcp": machines.families("gcp")}
 _CPUS = {cloud: {m.type: m.cpus for found in known.values() for m in found} for cloud, known in _FAMILIES.items()}
 
-# What stands and is billed by the hour or month: type to (what it is, its price's name, how many a resource is).
+# Resources billed by the hour or month: type to (description, name of its price, units per resource).
 _STANDING: dict[str, tuple[str, str]] = {
     "aws:ec2/natGateway:NatGateway": ("NAT gateway", "nat_gateway_hour"),
     "aws:ec2/vpcEndpoint:VpcEndpoint": ("interface endpoint in a zone", "interface_endpoint_hour"),
@@ -57,7 +57,7 @@ def fleets(steps: list[Step], cloud: str, region: str | None, prices: Prices) ->
 
 
 def findings(found: Iterable[Fleet], steps: list[Step]) -> Iterator[Finding]:
-    """Findings of the kind `capacity`: what may start more, or less, than before. A new stack's are no change."""
+    """Findings of the kind `capacity`: fleets that may start more or less than before; none for a new stack."""
     if not any(step.before for step in steps):
         return
     urns = {step.name: step.urn for step in steps if step.type == ENVIRONMENT or step.type in GROUPS}
@@ -66,7 +66,7 @@ def findings(found: Iterable[Fleet], steps: list[Step]) -> Iterator[Finding]:
         if before == after or fleet.cpus_after is None:
             continue
         more = after is not None and after > (before or 0)
-        title = f"may start {after} vCPUs, was {before if before is not None else 'not there'}"
+        title = f"may start {after} vCPUs, was {before}" if before is not None else f"new: up to {after} vCPUs"
         yield Finding("medium" if more else "low", "capacity", fleet.name, urns[fleet.name], title)
 
 
@@ -121,7 +121,7 @@ class _Side:
                     self._scaled |= dict.fromkeys(self._needs(state, "target"), state.inputs)
 
     def fleet(self, step: Step) -> _Machines | None:
-        """What a compute environment or a group may start; None when it is not there."""
+        """What a compute environment or a group may start; None if it does not exist."""
         state = self._states.get(step.urn)
         if not state:
             return None

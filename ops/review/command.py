@@ -1,4 +1,4 @@
-"""`python -m ops review`: previews as one comment that says what matters."""
+"""`python -m ops review`: summarizes previews in one comment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ops.review.markdown import render
 from ops.review.models import SEVERITIES, Review, Severity
 
 EXIT_CODES: dict[Severity, int] = {"medium": 3, "high": 4, "critical": 5}
-"""What the command exits with, by the worst finding that counts."""
+"""Exit codes by the worst finding that counts."""
 
 
 @click.command()
@@ -30,13 +30,13 @@ EXIT_CODES: dict[Severity, int] = {"medium": 3, "high": 4, "critical": 5}
     help="With --stack on localcloud: the commit, branch or tag to compare with, where HEAD left it.",
 )
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write the comment to this file.")
-@click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Write all of it as JSON.")
+@click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Write the review as JSON.")
 @click.option(
     "--fail-on",
     type=click.Choice(["medium", "high", "critical"]),
     default="critical",
     show_default=True,
-    help="The least severity that makes the command exit with another code than 0.",
+    help="The lowest severity that makes the command exit with a code other than 0.",
 )
 def review(  # noqa: PLR0917
     files: tuple[Path, ...],
@@ -47,14 +47,14 @@ def review(  # noqa: PLR0917
     target: Path | None,
     fail_on: Severity,
 ) -> None:
-    """Review what `ops preview --json` wrote, or the engine's own preview JSON; a folder stands for its *.json files.
+    """Review files from `ops preview --json` or `pulumi preview --json`; a folder stands for its *.json files.
 
-    Prints the comment when neither --markdown nor --json is given. Exits 0 when nothing is as bad as --fail-on; 3, 4 or
-    5 when the worst finding is medium, high or critical and that counts; 1 when there is no engine; 2 when what was
-    typed or a file is wrong. A preview that failed is critical.
+    Prints the comment unless --markdown or --json is given. Exits 0 if no finding is as severe as --fail-on, else 3, 4
+    or 5 for medium, high or critical. Exits 1 if there is no engine, 2 if an argument or a file is wrong. A failed
+    preview is critical.
     """
     if not files and not stacks:
-        raise click.UsageError("Give FILES that `ops preview --json` wrote, or --stack STACK to preview it first.")
+        raise click.UsageError("Pass FILES from `ops preview --json`, or --stack STACK to preview it first.")
     named = _previews(files)
     _once([*named, *((f"--stack {stack}", stack) for stack in stacks)])
     found = build([*(each for _, each in named), *_all_previewed(stacks, where, base)])
@@ -84,7 +84,7 @@ def exit_code(found: Review, fail_on: Severity) -> int:
 def _previews(files: tuple[Path, ...]) -> list[tuple[str, Preview]]:
     paths = [path for each in files for path in (sorted(each.glob("*.json")) if each.is_dir() else [each])]
     if files and not paths:
-        raise click.UsageError(f"{files[0]}: there is no *.json in this folder.")
+        raise click.UsageError(f"{files[0]}: this folder has no *.json files.")
     try:
         return [(str(path), read(path)) for path in paths]
     except DocumentError as error:
@@ -92,19 +92,19 @@ def _previews(files: tuple[Path, ...]) -> list[tuple[str, Preview]]:
 
 
 def _once(named: list[tuple[str, Preview | str]]) -> None:
-    """Refuse a stack that is given twice: its counts would be, too."""
+    """Refuse a stack that is given twice: it would be counted twice."""
     seen: dict[str, str] = {}
     for where, each in named:
         stack = each if isinstance(each, str) else each.stack
         if stack in seen:
-            raise click.UsageError(f"{where}: stack {stack} is in {seen[stack]} already. Give it once.")
+            raise click.UsageError(f"{where}: stack {stack} is also in {seen[stack]}. Pass it once.")
         seen[stack] = where
 
 
 def _all_previewed(stacks: tuple[str, ...], where: str, base: str) -> list[Preview]:
     if not stacks:
         return []
-    # Files are reviewed without an engine, and without what it takes to run one.
+    # Reviewing files needs no engine, and none of its imports.
     from ops import git  # noqa: PLC0415
     from ops.preview import document_of  # noqa: PLC0415
     from ops.project import read_config  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Machines under running jobs: what replaces them, ends them or lets a scaler end them."""
+"""Machines under running jobs: what replaces them, stops them or lets an autoscaler stop them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEMPLATES = (
     "gcp:compute/instanceTemplate:InstanceTemplate",
 )
 
-# What machines hold as long as they run: it cannot be deleted before they have left.
+# What running machines use: it cannot be deleted before they have stopped.
 _NETWORKS = (
     "aws:ec2/subnet:Subnet",
     "aws:ec2/vpc:Vpc",
@@ -37,13 +37,13 @@ _INFRASTRUCTURE = frozenset(
         "instanceTypes", "launchTemplate", "placementGroup", "securityGroupIds", "subnets", "tags", "type",
     }
 )  # fmt: skip
-# What the fields of a group should be for no machine to go while it works.
+# Values of a group's fields with which no machine stops while it works.
 # Source: https://cloud.google.com/compute/docs/reference/rest/v1/regionInstanceGroupManagers
 _GROUP_RULES: tuple[tuple[str, Any, str], ...] = (
     ("updatePolicy.type", "OPPORTUNISTIC", "Compute Engine replaces running machines with the new template"),
     ("updatePolicy.instanceRedistributionType", "NONE", "Compute Engine moves machines between zones"),
     ("instanceLifecyclePolicy.defaultActionOnFailure", "DO_NOTHING", "machines that failed are made anew"),
-    ("targetSize", None, "each up sets the number of machines, and takes away busy ones"),
+    ("targetSize", None, "each `up` sets the number of machines and removes busy ones"),
     ("autoHealingPolicies", None, "machines that answer no health check are made anew"),
 )
 
@@ -60,11 +60,11 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
         elif step.type in AUTOSCALERS:
             yield from _autoscaler(step)
         elif step.type in _NETWORKS and step.op == "replace":
-            title = "network is replaced: up ends half-way while machines are in it"
-            later = "Let the rungs drain first, or run `pulumi up` again when the machines have left."
+            title = "network is replaced: up fails half-way while machines are in it"
+            later = "Let the rungs drain first, or run `pulumi up` again when the machines have stopped."
             yield _finding(step, title, *_because(step), later)
         elif step.type in TEMPLATES and step.op == "replace":
-            title = "new template: machines that start from now on have it, those that work keep theirs"
+            title = "new template: new machines use it, running ones keep theirs"
             yield Finding("low", "jobs-interrupted", step.name, step.urn, title, _because(step))
 
 
@@ -82,10 +82,10 @@ def _protected(step: Step) -> tuple[str, ...]:
 
 def _environment(step: Step) -> Iterator[Finding]:
     if step.op == "replace":
-        title = "compute environment is replaced: jobs that run on its machines end with them and start again"
+        title = "compute environment is replaced: jobs on its machines are killed and start again"
         yield _finding(step, title, *_because(step), *_protected(step))
     elif step.op == "delete":
-        title = "compute environment is deleted: jobs that run on its machines end with them"
+        title = "compute environment is deleted: jobs on its machines are killed"
         yield _finding(step, title, *_protected(step))
     elif step.op == "update":
         yield from _updated(step)
@@ -104,25 +104,25 @@ def _updated(step: Step) -> Iterator[Finding]:
         if policy.get("terminateJobsOnUpdate"):
             told = "updatePolicy ends running jobs at once (terminateJobsOnUpdate)."
         else:
-            told = f"Running jobs get {policy.get('jobExecutionTimeoutMinutes', 30)} minutes, then they end."
+            told = f"Running jobs get {policy.get('jobExecutionTimeoutMinutes', 30)} minutes, then they are killed."
         yield _finding(step, f"infrastructure update: the machines are replaced in place ({', '.join(causes)})", told)
     if step.new.get("state") == "DISABLED" and step.old.get("state") != "DISABLED":
-        yield _finding(step, "compute environment is disabled: nothing is placed on it any more")
+        yield _finding(step, "compute environment is disabled: it gets no more jobs")
 
 
 def _queue(step: Step) -> Iterator[Finding]:
     if step.op in ("delete", "replace"):
         verb = "deleted" if step.op == "delete" else "replaced"
         # Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_DeleteJobQueue.html
-        yield _finding(step, f"job queue is {verb}: every job in it ends, waiting or running", *_because(step))
+        yield _finding(step, f"job queue is {verb}: all its waiting and running jobs end", *_because(step))
     elif step.new.get("state") == "DISABLED" and step.old.get("state") != "DISABLED":
-        yield _finding(step, "job queue is disabled: submits are refused")
+        yield _finding(step, "job queue is disabled: it refuses submits")
 
 
 def _group(step: Step) -> Iterator[Finding]:
     if step.op in ("replace", "delete"):
         verb = "replaced" if step.op == "replace" else "deleted"
-        title = f"machine group is {verb}: its machines end; their chunks are delivered again"
+        title = f"machine group is {verb}: its machines stop; their chunks are delivered again"
         yield _finding(step, title, *_because(step), *_protected(step))
         return
     changed = {root.split(".")[0] for root in roots(step)}
@@ -131,11 +131,11 @@ def _group(step: Step) -> Iterator[Finding]:
     for path, wanted, means in _GROUP_RULES:
         old, new = at(step.old, parts(path)), at(step.new, parts(path))
         if step.op == "update" and new not in (old, wanted):
-            yield _finding(step, f"{path} is no longer what keeps machines that work", f"{means}.")
+            yield _finding(step, f"{path} no longer protects busy machines", f"{means}.")
 
 
 def _autoscaler(step: Step) -> Iterator[Finding]:
     path = parts("autoscalingPolicy.mode")
     old, new = at(step.old, path), at(step.new, path)
     if step.op == "update" and old != new and new not in ("ONLY_SCALE_OUT", "OFF"):
-        yield _finding(step, "autoscaler may scale in, and then it takes busy machines too")
+        yield _finding(step, "autoscaler may scale in and then also removes busy machines")

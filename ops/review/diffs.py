@@ -1,4 +1,4 @@
-"""The properties of a resource that change, old beside new."""
+"""The changed properties of a resource, old and new."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ops.review.values import clean, document, hides, is_unknown, short
 
 _PART = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|\.?([^.\[\]]+)')
 _MISSING = object()
-# Tags and labels that providers work out from others.
+# Tags and labels that providers derive from others.
 _DERIVED = ("tagsAll", "effectiveLabels", "pulumiLabels")
 _MOST_ROWS = 40
 _NOTHING: tuple[Any, ...] = (_MISSING, None, [], {})
@@ -41,13 +41,13 @@ def joined(path: tuple[Part, ...]) -> str:
 
 
 def at(value: Any, path: tuple[Part, ...]) -> Any:
-    """What stands at a path; None where nothing does."""
+    """The value at a path; None if there is none."""
     found = _at(value, path)
     return None if found is _MISSING else found
 
 
 def changed(step: Step) -> dict[tuple[Part, ...], str]:
-    """Paths of what changes to the engine's kind of difference, such as `update-replace`."""
+    """Changed paths, and the engine's kind of difference, such as `update-replace`."""
     if step.detailed_diff:
         return {parts(path): diff.kind for path, diff in step.detailed_diff.items()}
     keys = step.diff_reasons or [key for key in {**step.old, **step.new} if step.old.get(key) != step.new.get(key)]
@@ -56,12 +56,12 @@ def changed(step: Step) -> dict[tuple[Part, ...], str]:
 
 
 def roots(step: Step) -> set[str]:
-    """Paths of what changes, without indexes and keys of lists: `computeResources.subnets`."""
+    """Changed paths without list indexes and keys: `computeResources.subnets`."""
     return {".".join(part for part in path if isinstance(part, str)) for path in changed(step)}
 
 
 def properties(step: Step) -> tuple[Property, ...]:
-    """Rows of an update or a replacement, in the order of their paths; documents in strings are compared inside."""
+    """Rows of an update or a replacement, sorted by path; documents in strings are compared inside."""
     if step.op in ("create", "delete", "same") or not step.new_state:
         return ()
     rows: dict[tuple[Part, ...], Property] = {}
@@ -82,7 +82,7 @@ def properties(step: Step) -> tuple[Property, ...]:
 
 
 def _is_noise(step: Step, path: tuple[Part, ...], before: Any, after: Any) -> bool:
-    """What a provider lists although no input differs: what the cloud works out, and keys that are null."""
+    """Whether a provider lists a path although no input differs: values computed by the cloud, and null keys."""
     if "__defaults" in path or all(_bare(_at(side, path)) in _NOTHING for side in (step.old, step.new)):
         return True
     # A secret looks the same before and after.
@@ -90,7 +90,7 @@ def _is_noise(step: Step, path: tuple[Part, ...], before: Any, after: Any) -> bo
 
 
 def _bare(value: Any) -> Any:
-    """A value without keys that are null."""
+    """A value without null keys."""
     if isinstance(value, dict):
         return {key: _bare(each) for key, each in value.items() if each is not None}
     return [_bare(each) for each in value] if isinstance(value, list) else value
@@ -110,7 +110,7 @@ def _row(path: tuple[Part, ...], old: Any, new: Any, replaces: bool, hidden: boo
 
 
 def _list_of_scalars(step: Step, path: tuple[Part, ...]) -> tuple[Part, ...]:
-    """The path of the whole list, when an element of a list of plain values differs."""
+    """The path of the whole list if an element of a list of plain values differs."""
     for end, part in enumerate(path):
         if isinstance(part, int):
             lists = [value for value in (_before(step, path[:end]), _at(step.new, path[:end])) if value is not _MISSING]
@@ -121,17 +121,17 @@ def _list_of_scalars(step: Step, path: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _before(step: Step, path: tuple[Part, ...]) -> Any:
     found = _at(step.old, path)
-    # A default that the cloud filled in is an output alone.
+    # A default that the cloud filled in is only in the outputs.
     return _at(step.old_state.outputs, path) if found is _MISSING and step.old_state else found
 
 
 def _inside(path: tuple[Part, ...], old: Any, new: Any) -> Iterator[tuple[tuple[Part, ...], Any, Any]]:
-    """The differences between two documents that are written as strings; the values themselves otherwise."""
+    """The differences between two documents in strings; for other values, the values themselves."""
     before, after = document(old), document(new)
     if before is None or after is None:
         yield path, old, new
     elif (was := grants(before)) is not None and (will := grants(after)) is not None:
-        # Statements have no names and no order: what they allow and deny has.
+        # Compare what statements allow and deny: they have no names and no order.
         yield path, sorted(map(str, was)), sorted(map(str, will))
     else:
         yield from list(_differences(path, before, after)) or [(path, old, new)]
@@ -142,7 +142,7 @@ def _differences(path: tuple[Part, ...], old: Any, new: Any) -> Iterator[tuple[t
         for key in sorted({*old, *new}):
             yield from _differences((*path, key), old.get(key, _MISSING), new.get(key, _MISSING))
     elif isinstance(old, list) and isinstance(new, list) and (by := _identity(old, new)):
-        # Elements with names of their own: one that is taken out does not make all after it differ.
+        # Match elements by name: removing one does not make all later ones differ.
         yield from _differences(path, {each[by]: each for each in old}, {each[by]: each for each in new})
     elif isinstance(old, list) and isinstance(new, list) and not (_scalars(old) and _scalars(new)):
         for index in range(max(len(old), len(new))):
@@ -153,7 +153,7 @@ def _differences(path: tuple[Part, ...], old: Any, new: Any) -> Iterator[tuple[t
 
 
 def _identity(old: list[Any], new: list[Any]) -> str | None:
-    """The key that tells the elements of two lists apart; None without one."""
+    """The key that identifies the elements of two lists; None if there is none."""
     for key in ("name", "Sid", "id", "type"):
         sides = [[each.get(key) if isinstance(each, dict) else None for each in side] for side in (old, new)]
         if all(isinstance(name, str) for side in sides for name in side) and all(len({*s}) == len(s) for s in sides):

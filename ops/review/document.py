@@ -1,4 +1,4 @@
-"""Reading what a preview wrote: our preview document, or the engine's own `pulumi preview --json`."""
+"""Reads previews: our preview document, or the engine's own `pulumi preview --json`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.alias_generators import to_camel
 
 VERSION = 1
-"""Of the preview document."""
+"""Version of the preview document."""
 
 # Source: https://pkg.go.dev/github.com/pulumi/pulumi/pkg/v3/resource/deploy, the constants of StepOp.
 Op = Literal[
@@ -24,11 +24,11 @@ DiffKind = Literal["add", "add-replace", "delete", "delete-replace", "update", "
 
 
 class DocumentError(Exception):
-    """A file is no preview that can be reviewed: which file, what in it, and what to do."""
+    """A file is not a reviewable preview; the text says which file, why, and what to do."""
 
 
 class _Engine(BaseModel):
-    """What the engine writes; keys that are not used here are passed over."""
+    """A part of the engine's output; unused keys are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
 
@@ -46,7 +46,7 @@ class State(_Engine):
     @field_validator("inputs", "outputs", mode="before")
     @classmethod
     def _bare(cls, value: Any) -> Any:
-        """Without what the bridge to Terraform's providers keeps for itself: which inputs were defaults."""
+        """Values without the Terraform bridge's own record of which inputs were defaults."""
         if isinstance(value, dict):
             return {key: cls._bare(each) for key, each in value.items() if key != "__defaults"}
         return [cls._bare(each) for each in value] if isinstance(value, list) else value
@@ -82,28 +82,28 @@ class Step(_Engine):
 
     @property
     def before(self) -> State | None:
-        """Its state before; what stays the same is written once."""
+        """Its state before; unchanged state is written once."""
         return self.old_state or (self.new_state if self.op == "same" else None)
 
     @property
     def after(self) -> State | None:
-        """Its state after; None when it goes away."""
+        """Its state after; None if it is deleted."""
         return None if self.op == "delete" else self.new_state
 
     @property
     def stopped(self) -> bool:
-        """Whether protection keeps the engine from replacing or deleting it; what a program unprotects it may."""
+        """Whether protection stops the engine from replacing or deleting it, unless the program lifts it."""
         lifted = self.new_state is not None and not self.new_state.protect
         return self.old_state is not None and self.old_state.protect and not (self.op == "replace" and lifted)
 
     @property
     def old(self) -> dict[str, Any]:
-        """The inputs before; empty when it was not there."""
+        """The inputs before; empty if it did not exist."""
         return self.before.inputs if self.before else {}
 
     @property
     def new(self) -> dict[str, Any]:
-        """The inputs after; empty when it goes away."""
+        """The inputs after; empty if it is deleted."""
         return self.after.inputs if self.after else {}
 
 
@@ -120,7 +120,7 @@ class _Digest(_Engine):
 
 
 class Policy(_Engine):
-    """What a rule of the policy pack said."""
+    """A message of a policy pack rule."""
 
     rule: str
     level: str
@@ -139,7 +139,7 @@ class Waived(_Engine):
 
 
 class Base(BaseModel):
-    """The commit that a change is compared with; its stack is brought up before, to preview on it."""
+    """The commit to compare with; its stack is brought up first, and the preview runs on it."""
 
     ref: str
     """As the caller named it."""
@@ -166,7 +166,7 @@ class Preview(BaseModel):
 
     @property
     def first(self) -> bool:
-        """Whether there is nothing yet of the stack, so that a review has nothing to compare with."""
+        """Whether the stack has no resources yet, so that there is nothing to compare with."""
         return any(step.type == "pulumi:pulumi:Stack" and step.op == "create" for step in self.steps)
 
     @property
@@ -176,9 +176,9 @@ class Preview(BaseModel):
 
     @property
     def unchanged(self) -> int | None:
-        """How many resources stay the same and are not among the steps; None when all are.
+        """How many unchanged resources are not among the steps; None if all are.
 
-        The engine leaves them out unless it is told `--show-sames`, as `ops preview` does.
+        The engine leaves them out without `--show-sames`, which `ops preview` passes.
         """
         if not self.preview:
             return None
@@ -188,7 +188,7 @@ class Preview(BaseModel):
 
     @property
     def told(self) -> list[str]:
-        """The errors that the engine told, without its closing line."""
+        """The engine's errors, without its closing line."""
         said = [d.message for d in self.preview.diagnostics if d.severity == "error"] if self.preview else []
         lines = [message.removeprefix("error: ").strip() for message in [*self.errors, *said]]
         return [line for line in lines if line and line != "preview failed"]
@@ -198,7 +198,7 @@ def read(path: Path) -> Preview:
     """Read a preview from a file.
 
     Raises:
-        DocumentError: It cannot be read, or is no preview.
+        DocumentError: It cannot be read, or is not a preview.
     """
     try:
         return parse(path.read_bytes(), str(path))
@@ -211,10 +211,10 @@ def parse(text: bytes | str, name: str) -> Preview:
 
     Args:
         text: A preview document, or what `pulumi preview --json` printed.
-        name: Of the file, for errors.
+        name: The file's name, for errors.
 
     Raises:
-        DocumentError: It is no preview, or one of a version that is not known here.
+        DocumentError: It is not a preview, or has an unknown version.
     """
     again = "Write it again: python -m ops preview --stack STACK --json FILE"
     if not text.strip():
@@ -222,9 +222,9 @@ def parse(text: bytes | str, name: str) -> Preview:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise DocumentError(f"{name}: this is no whole JSON ({error}). {again}") from None
+        raise DocumentError(f"{name}: incomplete JSON ({error}). {again}") from None
     if not isinstance(found, dict) or not ("version" in found or "steps" in found or "diagnostics" in found):
-        raise DocumentError(f"{name}: this is no preview. {again}")
+        raise DocumentError(f"{name}: this is not a preview. {again}")
     if "version" not in found:
         found = _document(found, name)
     if found["version"] != VERSION:
@@ -239,20 +239,20 @@ def parse(text: bytes | str, name: str) -> Preview:
 
 
 def _first(error: ValidationError) -> str:
-    """The first thing that is wrong, by its place."""
+    """The first error, with its path."""
     first = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in first["loc"])
-    newer = " The preview may be from a newer engine: this knows those up to 3.259." if place.endswith("op") else ""
+    newer = " The preview may come from a newer engine: engines up to 3.259 are known." if place.endswith("op") else ""
     return f"{place} is {first['input']!r:.80}: {first['msg']}.{newer}"
 
 
 def _document(digest: dict[str, Any], name: str) -> dict[str, Any]:
-    """A preview document around the engine's own JSON, which says nothing of policies and how it ended."""
+    """A preview document around the engine's own JSON, which lacks policies and the exit code."""
     config = digest.get("config") or {}
     steps = digest.get("steps") or []
     urn = next((step["urn"] for step in steps if isinstance(step, dict) and "urn" in step), None)
     if not isinstance(urn, str) or not isinstance(config, dict):
-        raise DocumentError(f"{name}: steps holds no resource, so this is no preview of a stack.")
+        raise DocumentError(f"{name}: steps has no resources, so this is not a preview of a stack.")
     cloud = config.get("tidemill:cloud", "aws")
     errors = [d for d in digest.get("diagnostics") or [] if isinstance(d, dict) and d.get("severity") == "error"]
     return {

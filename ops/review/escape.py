@@ -1,9 +1,9 @@
-"""Text of a stack in Markdown: shown as it is, and unable to be anything else than text.
+"""Escapes a stack's text for Markdown, so that it appears literally.
 
-A value may hold backticks, pipes, HTML, comments, mentions, line ends and characters that turn the reading direction.
-Everything of a stack is shown inside `<code>`, where GitHub makes no mentions and references
-(https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting), and what could end it or
-begin something is a character reference, which CommonMark reads as text (https://spec.commonmark.org/0.31.2/#entity-and-numeric-character-references).
+A value may hold backticks, pipes, HTML, comments, mentions, line ends and characters that change the reading direction.
+All of it goes inside `<code>`, where GitHub makes no mentions and references
+(https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting). Characters with a meaning
+become character references, which CommonMark reads as text (https://spec.commonmark.org/0.31.2/#entity-and-numeric-character-references).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# Every character that is not surely only itself.
+# Every character that may have a meaning.
 _OTHER = re.compile(r"[^A-Za-z0-9 …→.,:/=+()'\"%$^;?-]")
-# Where GitHub would make a link by itself.
+# Where GitHub would autolink.
 _LINK = re.compile(r"(?i)(?:(?<=http)|(?<=https)|(?<=ftp)):(?=//)|(?<=www)\.")
 _SPACES = {"\n": "⏎", "\r": "", "\t": " "}
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
@@ -26,17 +26,17 @@ def code(text: str) -> str:
 
 
 def html_code(text: str) -> str:
-    """Text as code where Markdown is not read: in a block of HTML."""
+    """Text as code inside an HTML block, where Markdown is not parsed."""
     return f"<code>{inert(text)}</code>"
 
 
 def words(text: str) -> str:
-    """Text in a line among ours, outside of code: a mention or a reference in it is broken up."""
+    """Text within our own line, outside code, with mentions and references broken up."""
     return re.sub(r"(&#(?:64|35);)", r"\1&#8203;", inert(text))
 
 
 def inert(text: str) -> str:
-    """Text in a line that Markdown and HTML leave alone; invisible characters are written out."""
+    """Text in a line without meaning in Markdown and HTML; invisible characters are spelled out."""
     return _LINK.sub(lambda match: f"&#{ord(match[0])};", _OTHER.sub(_reference, text))
 
 
@@ -52,7 +52,7 @@ def _reference(match: re.Match[str]) -> str:
 
 
 def block(text: str, most_lines: int = 30) -> str:
-    """Lines as a code block; its fence is longer than any in the text. The last lines are kept."""
+    """Lines as a code block with a fence longer than any in the text; long texts keep their last lines."""
     lines = ["".join(c for c in line if unicodedata.category(c)[0] != "C" or c == "\t") for line in text.split("\n")]
     if len(lines) > most_lines:
         lines = [f"… {len(lines) - most_lines} lines before", *lines[-most_lines:]]
@@ -63,5 +63,5 @@ def block(text: str, most_lines: int = 30) -> str:
 
 
 def _within_word(text: str, index: int) -> bool:
-    """An underscore between letters begins nothing."""
+    """An underscore between letters starts no emphasis."""
     return 0 < index < len(text) - 1 and text[index - 1].isalnum() and text[index + 1].isalnum()

@@ -1,4 +1,4 @@
-"""What a policy document of AWS allows, one grant at a time, and whether another one covers it.
+"""What an AWS policy document allows, grant by grant, and whether another document covers it.
 
 Source of the grammar: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html
 """
@@ -26,22 +26,22 @@ class Grant:
     effect: str
     action: str
     resource: str = ""
-    """Empty where a document names none, as a trust policy does."""
+    """Empty if a document names none, as in a trust policy."""
     principal: str = ""
-    """Empty where a document names none: it is attached to one."""
+    """Empty if a document names none because it is attached to one."""
     condition: str = ""
     inverted: tuple[str, ...] = field(default=())
-    """Which of these are exceptions (NotAction and so on): they mean everything else."""
+    """Which of these are exclusions (NotAction and so on), which mean everything else."""
 
     def covers(self, other: Grant) -> bool:
-        """Whether everything that the other allows is in this one; when in doubt it is not."""
+        """Whether this grant covers everything that the other allows; False when in doubt."""
         if self.effect != other.effect or self.inverted != other.inverted:
             return False
         if self.condition not in ("", other.condition):
             return False
         if self.inverted:
             return self == other
-        # A principal has no wildcards but "*" itself.
+        # The only wildcard of a principal is "*" itself.
         if self.principal not in (other.principal, "*"):
             return False
         return _matches(self.resource, other.resource) and _matches(self.action.lower(), other.action.lower())
@@ -53,7 +53,7 @@ class Grant:
 
     @property
     def public(self) -> bool:
-        """Whether everybody is the principal, in every account."""
+        """Whether the principal is everybody, in every account."""
         return "principal" in self.inverted or (self.principal in ("*", "AWS:*") and not self.condition)
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Grant:
 
 
 def grants(text: Any) -> list[Grant] | None:
-    """Every grant of a policy document; None when the value is no document, or not known yet."""
+    """Every grant of a policy document; None if the value is not a document, or not known yet."""
     found = text if isinstance(text, dict) else document(text)
     if not isinstance(found, dict) or "Statement" not in found:
         return None
@@ -75,7 +75,7 @@ def grants(text: Any) -> list[Grant] | None:
 
 
 def widened(old: Iterable[Grant], new: Iterable[Grant]) -> list[Grant]:
-    """What the new document allows and the old one did not, and denials that are gone; each once, in order."""
+    """Grants that only the new document has, and denials that only the old one had; each once, in order."""
     before, after = list(old), list(new)
     allowed = _not_covered([g for g in after if g.effect == "Allow"], [g for g in before if g.effect == "Allow"])
     denied = _not_covered([g for g in before if g.effect == "Deny"], [g for g in after if g.effect == "Deny"])
@@ -84,7 +84,7 @@ def widened(old: Iterable[Grant], new: Iterable[Grant]) -> list[Grant]:
 
 def _not_covered(wanted: list[Grant], by: list[Grant]) -> list[Grant]:
     same = set(by)
-    # By action first: a document has few patterns of those, and many resources.
+    # By action first: a document has few action patterns and many resources.
     patterns: dict[str, list[Grant]] = {}
     for grant in same:
         patterns.setdefault(grant.action.lower(), []).append(grant)
@@ -110,7 +110,7 @@ def _of(statement: dict[str, Any]) -> Iterator[Grant]:
     effect = str(statement.get("Effect", "Allow"))
     named = [names for names, _ in sides.values()]
     if math.prod(map(len, named)) > _MOST:
-        # Too many to look at one by one: it is compared as a whole.
+        # Too many to compare one by one: compare the whole document.
         named = [[", ".join(names)] for names in named]
     for action, resource, principal in itertools.product(*named):
         yield Grant(effect, action, resource, principal, condition, exceptions)

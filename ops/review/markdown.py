@@ -1,7 +1,7 @@
-"""A review as Markdown for a pull request: first what is dangerous, and never longer than GitHub takes.
+"""A review as Markdown for a pull request: most dangerous first, within GitHub's limit.
 
-What does not fit goes by steps, the least important first: property by property, then the rows of single resources,
-then findings of low, medium and high severity. What was left out is said, and where to find it.
+What does not fit is dropped in steps, least important first: single properties, then rows of single resources, then
+findings of low, medium and high severity. The comment says what was left out and where to find it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ops.review.escape import block, code, html_code, words
 from ops.review.models import SEVERITIES, Change, Finding, Review, Severity, StackReview
 
 LIMIT = 65_400
-"""Bytes. GitHub takes 65,536 characters; a mark that finds the comment again goes before it."""
+"""Bytes. GitHub accepts 65,536 characters, including the mark by which the comment is found again."""
 
 
 _HEAD = ("| severity | stack | resource | what |", "|---|---|---|---|")
@@ -24,17 +24,17 @@ _HEAD = ("| severity | stack | resource | what |", "|---|---|---|---|")
 
 @dataclass(frozen=True)
 class Detail:
-    """How much is told."""
+    """How much detail to show."""
 
     properties: bool = True
     rows: int | None = None
-    """Most rows for what is changed, of one stack; what is left is counted by type."""
+    """Most rows per stack for changes; the rest is counted by type."""
     created: bool = True
-    """Whether what is created is named, not counted."""
+    """Whether new resources are named instead of counted."""
     names: int = 100
-    """Most names of resources that one finding is about; ten times as many where it is critical."""
+    """Most resource names per finding; ten times as many for critical ones."""
     lines: int = 40
-    """Most lines under one finding."""
+    """Most lines per finding."""
     low: int | None = None
     medium: int | None = None
     high: int | None = None
@@ -47,7 +47,7 @@ class Detail:
         return None if self.rows is None else max(self.rows, 20)
 
     def most(self, severity: Severity) -> int | None:
-        """Rows for findings of a severity; None is all."""
+        """Rows for findings of a severity; None for all."""
         return getattr(self, severity)
 
 
@@ -98,7 +98,7 @@ def _text(review: Review, detail: Detail) -> str:
     for stack in stacks:
         lines += _stack(stack, detail)
     if left := _left_out(review, detail):
-        lines += [f"Left out, because a comment takes no more: {left}. `ops review --json` has all of it.", ""]
+        lines += [f"Left out, because a comment has no room: {left}. `ops review --json` has everything.", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -126,14 +126,14 @@ def _headline(review: Review) -> str:
 
 
 def _first(new: Sequence[StackReview]) -> str:
-    """Where everything is new, no change is dangerous by itself: that is no verdict."""
+    """If everything is new, no change is dangerous by itself, but that is not a verdict."""
     resources = sum(len(stack.changes) for stack in new)
     of = "first deployment" if len(new) == 1 else f"{len(new)} first deployments"
     return f"{of} of {resources} resources; nothing to compare with"
 
 
 def _compared(stacks: Sequence[StackReview]) -> list[str]:
-    """One line for each commit that stacks are compared with, and one for those that it does not have."""
+    """One line per base commit, and one for the stacks that it does not have."""
     told = {(stack.base, stack.first): [s.stack for s in stacks if (s.base, s.first) == (stack.base, stack.first)]
             for stack in stacks if stack.base}  # fmt: skip
     lines = [
@@ -151,7 +151,7 @@ def _errors(stacks: Iterable[StackReview], detail: Detail) -> Iterator[str]:
     for stack in stacks:
         if not stack.failed:
             continue
-        yield f"**The preview of {code(stack.stack)} failed.** What follows of it may not be whole."
+        yield f"**The preview of {code(stack.stack)} failed.** What follows may be incomplete."
         yield ""
         for error in stack.errors[:5]:
             yield block(error, most_lines=max(5, detail.lines))
@@ -173,7 +173,7 @@ def _of_severity(severity: Severity, found: list[tuple[StackReview, Finding]], d
 
 
 def _groups(found: Iterable[tuple[StackReview, Finding]]) -> list[list[tuple[StackReview, Finding]]]:
-    """Findings that say the same of several resources or stacks are one row."""
+    """Combine findings that say the same about several resources or stacks."""
     rows: dict[tuple[str, str], list[tuple[StackReview, Finding]]] = {}
     for stack, finding in found:
         rows.setdefault((finding.kind, finding.title), []).append((stack, finding))
@@ -228,7 +228,7 @@ def _stack(stack: StackReview, detail: Detail) -> list[str]:
 
 
 def _rows(changes: Iterable[Change], detail: Detail) -> Iterator[str]:
-    """A row a resource and, under it, a row a property; then what is created, and what is only counted."""
+    """One row per resource and, below it, one per property; then new resources, and what is only counted."""
     listed = [change for change in changes if change.op != "create"]
     made = [change for change in changes if change.op == "create"]
     kept = listed[: detail.rows]

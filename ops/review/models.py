@@ -1,6 +1,6 @@
-"""What a review says: the types behind `ops review --json` (docs/review.schema.json).
+"""The content of a review: the types behind `ops review --json` (docs/review.schema.json).
 
-Keys are stable: a later version may add some, and neither renames nor removes one without a new `version`.
+Keys are stable: a later version may add keys, and changes `version` if it renames or removes one.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Finding:
     severity: Severity
     kind: Kind
     resource: str
-    """Its logical name; empty where a finding is about the whole stack."""
+    """Its logical name; empty if a finding is about the whole stack."""
     urn: str
-    """Empty where a finding is about the whole stack."""
+    """Empty if a finding is about the whole stack."""
     title: str
     details: tuple[str, ...] = ()
-    """Lines; they hold values of the stack, so whoever shows them escapes them."""
+    """Lines with values of the stack; escape them before you show them."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """One property of a resource that changes; values are shortened and hold no secret."""
+    """One changed property of a resource; values are shortened and hold no secrets."""
 
     path: str
     kind: Literal["add", "delete", "update"]
@@ -54,12 +54,12 @@ class Property:
     old: str
     """Empty for `add`."""
     new: str
-    """Empty for `delete`; `(known after up)` where the engine cannot know it yet."""
+    """Empty for `delete`; `(known after up)` if the engine cannot know it yet."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One resource that changes."""
+    """One changed resource."""
 
     op: str
     type: str
@@ -70,7 +70,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Money:
-    """A range in USD; None: nothing of it has a known price. `unknown` names what the range is without."""
+    """A range in USD; None if no part of it has a known price. `unknown` names what the range leaves out."""
 
     low: float | None
     high: float | None
@@ -79,33 +79,33 @@ class Money:
 
 @dataclass(frozen=True)
 class Fleet:
-    """A compute environment or a machine group: the most that it may start. None: it is not there."""
+    """The most that a compute environment or machine group may start. None if it does not exist."""
 
     name: str
     market: Literal["spot", "on_demand"] | None
-    """None: a preview that failed does not show what its machines start from."""
+    """None if a failed preview does not show it."""
     cpus_before: int | None
     """vCPUs."""
     cpus_after: int | None
     usd_hour_before: Money | None
-    """Machines alone, all of them running; disks and addresses come on top."""
+    """All machines running, without disks and addresses."""
     usd_hour_after: Money | None
 
 
 @dataclass(frozen=True)
 class Idle:
-    """What stands in a stack and is billed without any job, of one kind."""
+    """One kind of resource that is billed without any job."""
 
     what: str
     count_before: int
     count_after: int
     usd_month_each: float | None
-    """None: the price is unknown."""
+    """None if the price is unknown."""
 
 
 @dataclass(frozen=True)
 class PolicyResult:
-    """What one rule of the policy pack said of one resource, or of the stack."""
+    """A policy pack rule's message about one resource or the stack."""
 
     rule: str
     level: str
@@ -116,7 +116,7 @@ class PolicyResult:
 
 @dataclass(frozen=True)
 class Waiver:
-    """A rule that the stack file waives for a while."""
+    """A rule that the stack file waives temporarily."""
 
     rule: str
     resource: str | None
@@ -135,9 +135,9 @@ class StackReview:
     environment: str | None
     failed: bool
     errors: tuple[str, ...]
-    """What the engine said when the preview failed."""
+    """The engine's errors if the preview failed."""
     counts: dict[str, int]
-    """Resources of a cloud by what happens to them: create, update, replace, delete, same and so on."""
+    """Number of cloud resources by operation: create, update, replace, delete, same and so on."""
     findings: tuple[Finding, ...]
     """The worst first."""
     fleets: tuple[Fleet, ...]
@@ -146,11 +146,11 @@ class StackReview:
     waivers: tuple[Waiver, ...]
     changes: tuple[Change, ...]
     whole: bool
-    """Whether the preview holds what stays the same too. If not, `fleets` and `idle` are those that change."""
+    """Whether the preview includes unchanged resources. If not, `fleets` and `idle` have only changed ones."""
     first: bool = False
-    """Whether the stack has no resources yet: all is created, and there is nothing to compare with."""
+    """Whether the stack has no resources yet: everything is new, and there is nothing to compare with."""
     base: str | None = None
-    """The commit that the change is compared with; None for what is deployed, or an empty cloud."""
+    """The commit to compare with; None for the deployed stack or an empty cloud."""
 
 
 @dataclass(frozen=True)
@@ -162,10 +162,10 @@ class Review:
 
     @property
     def failed(self) -> bool:
-        """Whether a preview failed, so that its review is not whole."""
+        """Whether a preview failed, which makes the review incomplete."""
         return any(stack.failed for stack in self.stacks)
 
     def worst(self) -> Severity | None:
-        """The worst severity of all findings; None without any."""
+        """The worst severity of all findings; None without findings."""
         found = {finding.severity for stack in self.stacks for finding in stack.findings}
         return next((severity for severity in SEVERITIES if severity in found), None)

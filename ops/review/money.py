@@ -1,4 +1,4 @@
-"""Capacity and money as a reviewer reads them: before and after, and what is not known said."""
+"""Capacity and money for reviewers: before and after, with unknown prices marked."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _MARKETS: dict[str | None, str] = {"spot": "Spot", "on_demand": "On-Demand"}
 
 
 def tables(stacks: Iterable[StackReview], most: int | None = None) -> Iterator[str]:
-    """The lines of the section; none where no stack has a fleet or anything that stands."""
+    """The lines of the section; none if no stack has a fleet or idle costs."""
     fleets = [(stack.stack, fleet) for stack in stacks for fleet in stack.fleets if _differs(fleet)]
     shown = fleets if most is None else fleets[:most]
     if shown:
-        yield "| stack | fleet | market | vCPUs at most | USD an hour, all of them running |"
+        yield "| stack | fleet | market | vCPUs at most | USD per hour, all running |"
         yield "|---|---|---|---:|---:|"
         for stack, fleet in shown:
             vcpus = _change(_whole(fleet.cpus_before), _whole(fleet.cpus_after))
@@ -34,15 +34,15 @@ def _totals(stack: StackReview) -> Iterator[str]:
     if stack.fleets:
         before, after = (total(_sides(stack.fleets, old)) for old in (True, False))
         usd = _change(_range(before), _range(after))
-        yield f"- {code(stack.stack)}, machines of all fleets at their most, USD an hour: {usd}."
+        yield f"- {code(stack.stack)}, all fleets at full capacity, USD per hour: {usd}."
     if stack.idle:
         before, after = (_standing(stack.idle, old) for old in (True, False))
         parts = ", ".join(_part(row) for row in stack.idle)
-        yield f"- {code(stack.stack)}, what stands without a job, USD a month: {_change(before, after)} ({parts})."
+        yield f"- {code(stack.stack)}, idle, USD per month: {_change(before, after)} ({parts})."
 
 
 def total(parts: Iterable[Money | None]) -> Money | None:
-    """The sum of what is known; None without anything."""
+    """The sum of known prices; None if there are none."""
     found = [part for part in parts if part is not None]
     if not found:
         return None
@@ -67,7 +67,7 @@ def _standing(rows: Iterable[Idle], old: bool) -> str:
         return "0"
     if not known:
         return "unknown"
-    return _usd(sum(known)) + (" and what is unknown" if len(known) < len(counted) else "")
+    return _usd(sum(known)) + (" plus unknown prices" if len(known) < len(counted) else "")
 
 
 def _part(row: Idle) -> str:

@@ -1,4 +1,4 @@
-"""The network: ways in, public addresses, public buckets, and how machines reach the world."""
+"""The network: ingress, public addresses, public buckets and egress."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def findings(steps: list[Step]) -> Iterator[Finding]:
 
 
 def egress(steps: list[Step], before: bool) -> set[str]:
-    """How machines reach the world, as the resources show: `public`, `nat`, `endpoints`; empty without a network."""
+    """How machines reach the internet, from the resources: `public`, `nat`, `endpoints`; empty without a network."""
     found = set()
     used = _used(steps, before)
     for step in steps:
@@ -64,7 +64,7 @@ def egress(steps: list[Step], before: bool) -> set[str]:
 
 
 def _used(steps: list[Step], before: bool) -> set[str]:
-    """Subnets that machines start in: a NAT gateway's own is none of them. Empty where no compute environment is."""
+    """Subnets of machines, without a NAT gateway's own; empty if there is no compute environment."""
     states = [step.before if before else step.after for step in steps if step.type == ENVIRONMENT]
     return {urn for state in states if state for urn in state.property_dependencies.get("computeResources") or []}
 
@@ -111,24 +111,24 @@ def _modes(modes: set[str]) -> str:
 def _ways_in(step: Step) -> Iterator[Finding]:
     if step.op in _GONE:
         if step.type == _FIREWALL and step.old.get("denies"):
-            yield _finding(step, "high", "a rule that denies is deleted", *_sources(step.old))
+            yield _finding(step, "high", "a deny rule is deleted", *_sources(step.old))
         return
     new, old = _allowed(step.type, step.new), _allowed(step.type, step.old)
     added = sorted(set(new) - set(old))
     if added:
         world = any(source in _WORLD for source, _ in added)
-        title = "lets the whole internet in" if world else "lets somebody in"
+        title = "lets the whole internet in" if world else "opens a new way in"
         yield _finding(step, "critical" if world else "high", title, *(f"{ports} from {s}" for s, ports in added))
     if step.type == _FIREWALL and step.op == "update" and step.old.get("denies") and not step.new.get("denies"):
-        yield _finding(step, "high", "a rule that denies does so no longer", *_sources(step.old))
+        yield _finding(step, "high", "a deny rule no longer denies", *_sources(step.old))
 
 
 def _allowed(kind: str, inputs: dict[str, Any]) -> list[tuple[str, str]]:
-    """(source, protocol and ports) of every way in."""
+    """(source, protocol and ports) of every ingress rule."""
     if not inputs:
         return []
     if is_unknown(inputs.get("ingress")) or is_unknown(inputs.get("allows")):
-        return [(UNKNOWN, "what is known after up")]
+        return [(UNKNOWN, "known after up")]
     if kind == _FIREWALL:
         if inputs.get("direction", "INGRESS") != "INGRESS" or inputs.get("disabled") is True:
             return []
@@ -154,7 +154,7 @@ def _sources(rule: dict[str, Any]) -> list[str]:
         found += [_text(each) for each in (value if isinstance(value, list) else [value]) if each]
     if rule.get("self") is True:
         found.append("itself")
-    # A firewall rule that names no source is for every one.
+    # A firewall rule without a source applies to all sources.
     return found or ["0.0.0.0/0"] if "direction" in rule or "allows" in rule else found
 
 
@@ -168,7 +168,7 @@ def _ports(rule: dict[str, Any]) -> str:
 
 def _way_out(step: Step, steps: list[Step]) -> Iterator[Finding]:
     if not any(each.before for each in steps):
-        return  # A new stack has no machines that could do less before.
+        return  # A new stack had no machines before.
     added = sorted(set(_sources(step.new)) - set(_sources(step.old)))
     if added:
         title = "lets machines reach more"
@@ -177,17 +177,17 @@ def _way_out(step: Step, steps: list[Step]) -> Iterator[Finding]:
 
 def _block(step: Step) -> Iterator[Finding]:
     if step.op in _GONE:
-        yield _finding(step, "critical", "the bucket's block of public access is deleted")
+        yield _finding(step, "critical", "the bucket's public access block is deleted")
         return
     open_now = [flag for flag in _FLAGS if step.new.get(flag) is not True and step.old.get(flag, True) is True]
     if open_now:
-        yield _finding(step, "critical", "blocks public access no longer", *(f"{flag} is off" for flag in open_now))
+        yield _finding(step, "critical", "no longer blocks public access", *(f"{flag} is off" for flag in open_now))
 
 
 def _prevention(step: Step) -> Iterator[Finding]:
     for path, wanted in ((("publicAccessPrevention",), "enforced"), (("uniformBucketLevelAccess",), True)):
         if at(step.old, path) == wanted and at(step.new, path) != wanted:
-            yield _finding(step, "critical", f"blocks public access no longer: {path[0]} was {wanted}")
+            yield _finding(step, "critical", f"no longer blocks public access: {path[0]} was {wanted}")
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""How the preview ended, what the policy pack said, and what the stack file waives."""
+"""The preview's outcome, policy messages and waivers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: dateti
     if preview.exit_code:
         count = sum(result.level in _MANDATORY for result in policies)
         why = "mandatory policies are violated" if count and not preview.told else "the preview failed"
-        yield Finding("critical", "failed", "", "", f"{why}: up would not run, and what follows may not be whole")
+        yield Finding("critical", "failed", "", "", f"{why}: up would not run, and what follows may be incomplete")
     elif stopped := sorted(step.name for step in preview.steps if step.op in ("delete", "replace") and step.stopped):
-        # A preview on a base lifts protection, to see all of a change.
-        yield Finding("critical", "failed", "", "", "up would not run: what it deletes is protected", tuple(stopped))
+        # A preview on a base lifts protection to show the whole change.
+        yield Finding("critical", "failed", "", "", "up would not run: it deletes what is protected", tuple(stopped))
     for result, said in zip(policies, _sorted(preview), strict=True):
         title = f"{result.rule}, {result.level}"
         lines = tuple(result.message.splitlines())
@@ -35,12 +35,12 @@ def _waiver(waiver: Waiver, today: datetime.date) -> Finding:
     if waiver.expired:
         return Finding("high", "waiver", about, "", f"{waiver.rule}: the waiver ended on {waiver.until}", why)
     soon = datetime.date.fromisoformat(waiver.until) - today <= datetime.timedelta(days=_SOON_DAYS)
-    title = f"{waiver.rule} is waived; this ends {'soon, ' if soon else ''}on {waiver.until}"
+    title = f"{waiver.rule} is waived; the waiver ends {'soon, ' if soon else ''}on {waiver.until}"
     return Finding("medium", "waiver", about, "", title, why)
 
 
 def results(preview: Preview) -> tuple[PolicyResult, ...]:
-    """What the policy pack said, the mandatory first."""
+    """Policy pack messages, mandatory first."""
     return tuple(
         PolicyResult(
             rule=said.rule,
@@ -54,7 +54,7 @@ def results(preview: Preview) -> tuple[PolicyResult, ...]:
 
 
 def waivers(preview: Preview, today: datetime.date) -> tuple[Waiver, ...]:
-    """The waivers, by the day that they end."""
+    """The waivers, sorted by their last day."""
     found = [
         Waiver(w.rule, w.resource, str(clean(w.reason)), w.until.isoformat(), w.until < today) for w in preview.waivers
     ]
@@ -71,5 +71,5 @@ def _severity(result: PolicyResult) -> Severity:
     if result.level in _MANDATORY:
         return "critical" if result.severity == "critical" else "high"
     known = {name: name for name in SEVERITIES}
-    # An advisory stops nothing: it is at most worth a look.
+    # An advisory message stops nothing: it is at most medium.
     return "low" if known.get(result.severity or "") == "low" else "medium"

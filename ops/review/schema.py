@@ -1,4 +1,4 @@
-"""What `ops review --json` writes, as a JSON Schema: `python -m ops.review.schema` writes docs/review.schema.json."""
+"""The JSON Schema of `ops review --json`: `python -m ops.review.schema` writes docs/review.schema.json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATH = ROOT / "docs" / "review.schema.json"
 
 
 def schema() -> str:
-    """The schema as text: every key is always there."""
+    """The schema as text; every key is required."""
     found = TypeAdapter(Review).json_schema(mode="serialization")
     for part in (found, *found["$defs"].values()):
         if "properties" in part:

@@ -1,4 +1,4 @@
-"""State: what holds data and would be deleted, replaced, kept for a shorter time, or no longer protected."""
+"""State: data that would be deleted, replaced, kept for a shorter time or left unprotected."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ HOLDS = {
     "gcp:logging/projectBucketConfig:ProjectBucketConfig": "the log bucket and every line in it",
     "gcp:bigquery/dataset:Dataset": "the dataset and every table in it",
     "gcp:bigquery/table:Table": "the table and every row in it",
-    "gcp:pubsub/topic:Topic": "the topic, and what was published and not yet delivered",
-    "gcp:pubsub/subscription:Subscription": "the subscription and every message that waits in it",
+    "gcp:pubsub/topic:Topic": "the topic and its undelivered messages",
+    "gcp:pubsub/subscription:Subscription": "the subscription and every message in it",
     "gcp:kms/cryptoKey:CryptoKey": "the key, and with it whatever is encrypted with it",
     "gcp:kms/keyRing:KeyRing": "the key ring",
     "gcp:filestore/instance:Instance": "the file system and every file in it",
@@ -36,7 +36,7 @@ HOLDS = {
 }
 """What is lost with a resource of a type."""
 
-# Days, or seconds, that something is kept: less is a loss.
+# Retention in days or seconds: less is a loss.
 _KEPT = {
     "aws:cloudwatch/logGroup:LogGroup": ("retentionInDays",),
     "gcp:logging/projectBucketConfig:ProjectBucketConfig": ("retentionDays",),
@@ -45,7 +45,7 @@ _KEPT = {
     "gcp:storage/bucket:Bucket": ("softDeletePolicy.retentionDurationSeconds",),
     "aws:kms/key:Key": ("deletionWindowInDays",),
 }
-# What removes objects by their age: any change is worth a look.
+# What deletes objects by age: any change is worth a look.
 _EXPIRY = {
     "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration": "rules",
     "aws:s3/bucketLifecycleConfigurationV2:BucketLifecycleConfigurationV2": "rules",
@@ -57,7 +57,7 @@ _VERSIONING = {
     "aws:s3/bucketVersioning:BucketVersioning": ("versioningConfiguration.status", "Enabled"),
     "gcp:storage/bucket:Bucket": ("versioning.enabled", True),
 }
-# Flags that let a delete take the contents with it.
+# Flags that let a delete remove the contents too.
 _FORCE = ("forceDestroy", "forceDelete", "deleteContentsOnDestroy")
 
 
@@ -77,7 +77,7 @@ def _lost(step: Step) -> Iterator[Finding]:
         return
     kept = step.op == "delete" and step.old_state is not None and step.old_state.retain_on_delete
     if kept:
-        yield Finding("medium", "state-lost", step.name, step.urn, f"leaves the stack; the cloud keeps {held}")
+        yield Finding("medium", "state-lost", step.name, step.urn, f"removed from the stack; the cloud keeps {held}")
         return
     verb = "deletes" if step.op == "delete" else "replaces, so deletes,"
     yield Finding("critical", "state-lost", step.name, step.urn, f"{verb} {held}", (*_why(step), *_stopped(step)))
@@ -90,7 +90,7 @@ def _why(step: Step) -> tuple[str, ...]:
 
 def _stopped(step: Step) -> tuple[str, ...]:
     if not step.stopped:
-        return ("It is not protected: up does this.",)
+        return ("It is not protected: `up` will do this.",)
     return (f"It is protected: the engine stops here. {remedy(step.type, step.name)}",)
 
 
@@ -99,11 +99,11 @@ def _unprotected(step: Step) -> Iterator[Finding]:
         return
     severity = "critical" if step.type in HOLDS else "high"
     if step.old_state.protect and not step.new_state.protect:
-        after = ("From then on a preview no longer stops where this would be replaced or deleted.",)
-        yield Finding(severity, "protection-lifted", step.name, step.urn, "is protected no longer", after)
+        after = ("Later previews will no longer stop if this is replaced or deleted.",)
+        yield Finding(severity, "protection-lifted", step.name, step.urn, "is no longer protected", after)
     for flag in _FORCE:
         if step.new.get(flag) is True and step.old.get(flag) is not True:
-            title = f"may be deleted with what is in it ({flag})"
+            title = f"may be deleted with its contents ({flag})"
             yield Finding(severity, "protection-lifted", step.name, step.urn, title)
 
 
@@ -112,20 +112,20 @@ def _kept_shorter(step: Step) -> Iterator[Finding]:
         old, new = (_number(at(side, parts(path))) for side in (step.old, step.new))
         if new is not None and (old is None or new < old):
             before = at(step.old, parts(path))
-            title = f"keeps for a shorter time: {path} {'without end' if before in (None, '') else before} to "
+            title = f"shorter retention: {path} {'unlimited' if before in (None, '') else before} to "
             yield Finding("high", "state-expires", step.name, step.urn, f"{title}{at(step.new, parts(path))}")
     expiry = _EXPIRY.get(step.type)
     rules = [row for row in properties(step) if parts(row.path)[0] == expiry] if expiry else []
     if rules:
         lines = tuple(f"{row.path}: {row.old or 'none'} to {row.new or 'none'}" for row in rules)
-        yield Finding("medium", "state-expires", step.name, step.urn, "deletes by age in another way", lines)
+        yield Finding("medium", "state-expires", step.name, step.urn, "changes deletion by age", lines)
     path, on = _VERSIONING.get(step.type, ("", None))
     if path and at(step.old, parts(path)) == on and at(step.new, parts(path)) != on:
-        yield Finding("high", "state-expires", step.name, step.urn, "keeps overwritten objects no longer")
+        yield Finding("high", "state-expires", step.name, step.urn, "no longer keeps overwritten objects")
 
 
 def _number(value: Any) -> float | None:
-    """A number of days, or of seconds as in `86400s`; None for no limit or what is not known yet."""
+    """A number of days, or of seconds as in `86400s`; None for no limit or an unknown value."""
     if isinstance(value, bool) or value is None or is_unknown(value):
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)s?", str(value))

@@ -1,4 +1,4 @@
-"""Values of a stack as a reviewer may see them: short, and never a secret."""
+"""A stack's values for reviewers: short and without secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNKNOWN = "(known after up)"
 HIDDEN = "[hidden]"
 SECRET = "[secret]"
 
-# What stands in a preview for a value that is not known yet, by its kind.
+# Placeholders in a preview for values that are not known yet, by kind.
 # Source: https://github.com/pulumi/pulumi/blob/v3.259.0/sdk/go/common/resource/plugin/rpc.go
 _UNKNOWNS = frozenset(
     {
@@ -25,29 +25,29 @@ _UNKNOWNS = frozenset(
     }
 )
 _WITHIN = re.compile("|".join(sorted(_UNKNOWNS)))
-# Objects with this key are no data: its value says what they are.
+# Objects with this key are not data: its value tells what they are.
 # Source: https://github.com/pulumi/pulumi/blob/v3.259.0/sdk/go/common/resource/sig/sig.go
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 _SECRET = "1b47061264138c4ac30d75fd1eb44270"
 _REFERENCE = "5cf8f73096256a8f31e491e813e4eb8e"
 _OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 
-# A key that is named like this holds a credential, whatever the engine knows of it.
+# A key with such a name holds a credential, even if the engine does not know that.
 _NAMED = re.compile(
     r"(^|[^a-z])(pass(word|wd|phrase)?|pwd|secrets?|tokens?|credentials?|auth(orization)?|private[^a-z]?key|"
     r"api[^a-z]?key|access[^a-z]?key|signing[^a-z]?key)($|[^a-z])"
 )
-# These only sound like it.
+# Names that match but hold no credential.
 _HARMLESS = re.compile(r"^(http[^a-z]?tokens?|secret[^a-z]?id|next[^a-z]?token)$")
-# What starts a machine; a program's environment and whatever somebody put there.
+# Boot scripts and environments, which may hold anything.
 _PROGRAMS = frozenset({"userdata", "userdatabase64", "user-data", "startup-script", "metadatastartupscript"})
-# Credentials by their own look.
+# Credentials by their format.
 # Source: https://docs.github.com/en/code-security/secret-scanning/introduction/supported-secret-scanning-patterns
 _LOOKS = re.compile(
     r"(AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|AIza[0-9A-Za-z_-]{35}|hf_[A-Za-z0-9]{30,}"
     r"|xox[abprs]-[A-Za-z0-9-]{10,}|-----BEGIN [A-Z ]*PRIVATE KEY-----|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]+"
 )
-# The place where a secret is kept is no secret.
+# Where a secret is kept is not secret.
 _PLACE = re.compile(
     r"^(arn:[a-z-]+:(secretsmanager|ssm):[a-z0-9-]*:\d*:\S+|projects/[\w.:-]+/secrets/[\w-]+(/versions/\w+)?)$"
 )
@@ -59,12 +59,12 @@ def is_unknown(value: Any) -> bool:
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """The maps in a list; none where something else stands, such as what is not known yet."""
+    """The maps in a list; none for anything else, such as an unknown value."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def texts(value: Any) -> list[str]:
-    """A list as texts, one value as a list of one; what is not known yet by that name, and nothing for nothing."""
+    """A list as texts; a single value as a list of one, unknown values by that name, and no value as an empty list."""
     found = value if isinstance(value, list) else [] if value in (None, "", {}) else [value]
     return [UNKNOWN if is_unknown(each) else str(each) for each in found]
 
@@ -74,7 +74,7 @@ def clean(value: Any, key: str = "") -> Any:
 
     Args:
         value: From a state of a preview.
-        key: The name it stands under.
+        key: Its key.
     """
     if is_unknown(value):
         return UNKNOWN
@@ -88,7 +88,7 @@ def clean(value: Any, key: str = "") -> Any:
 
 
 def hides(value: Any, path: tuple[str | int, ...]) -> bool:
-    """Whether what stands at a path is a secret by the names on the way to it; goes into documents in strings."""
+    """Whether the value at a path is a secret by the names along the path; looks into documents in strings."""
     for part in path:
         value = document(value) if isinstance(value, str) else value
         if isinstance(part, str) and _is_named(part):
@@ -112,7 +112,7 @@ def short(value: Any, limit: int = 200) -> str:
 
 
 def document(value: Any) -> dict[str, Any] | list[Any] | None:
-    """The map or list that a string holds as JSON; None when it holds none."""
+    """The map or list that a string holds as JSON; None if it holds none."""
     if not isinstance(value, str) or value[:1] not in "{[" or not value:
         return None
     try:

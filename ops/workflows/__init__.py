@@ -1,4 +1,4 @@
-"""`python -m ops workflows`: what is wrong with, and what can be abused in, the workflows of GitHub Actions."""
+"""`python -m ops workflows`: errors and security problems in the GitHub Actions workflows."""
 
 import subprocess
 import sys
@@ -17,15 +17,15 @@ ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint"
 
 @click.command()
 def workflows() -> None:
-    """Check .github/ with actionlint (what GitHub would refuse) and zizmor (what somebody could abuse).
+    """Check .github/ with actionlint (what GitHub would refuse) and zizmor (what an attacker could abuse).
 
-    Neither asks the network, once actionlint has been built. Exits 1 when one of them finds something.
+    Both work offline once actionlint is built. Exits 1 if either finds a problem.
     """
     try:
         lint = str(build("actionlint", HERE, "half a minute", [ACTIONLINT]) / "actionlint")
     except EngineError as error:
         raise click.ClickException(str(error)) from None
-    # Without shellcheck and pyflakes, which only some machines have: everybody sees the same.
+    # Without shellcheck and pyflakes, which only some machines have, the result is the same everywhere.
     commands = [
         [lint, "-shellcheck=", "-pyflakes=", *map(str, sorted(_FOLDER.glob("*.yml")))],
         [
@@ -40,7 +40,7 @@ def workflows() -> None:
     try:
         failed = [subprocess.run(command, cwd=ROOT, timeout=_TIMEOUT_SECONDS, check=False) for command in commands]
     except subprocess.TimeoutExpired as error:
-        raise click.ClickException(f"{error.cmd[0]}: no end within {error.timeout:.0f} s, so it was ended") from None
+        raise click.ClickException(f"{error.cmd[0]}: not finished after {error.timeout:.0f} s; stopped") from None
     except FileNotFoundError as error:
         raise click.ClickException(f"{error.filename} is missing: run `make lint`, which installs it") from None
     sys.exit(1 if any(done.returncode for done in failed) else 0)

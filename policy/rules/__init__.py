@@ -1,4 +1,4 @@
-"""The rules, one a file: the file's name is the rule's."""
+"""The rules, one per file: the file's name is the rule's."""
 
 import pkgutil
 from importlib import import_module
@@ -6,7 +6,7 @@ from importlib import import_module
 from pulumi_policy import Policy
 
 _LAST = "any_tidemill_waiver_used"
-"""It has to know what all others have found."""
+"""The rule that needs the results of all others."""
 
 NAMES = [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]
 POLICIES: list[Policy] = [

@@ -1,6 +1,6 @@
-"""Every waiver in force waives something: one that is not needed any more is removed before it hides something new.
+"""Every waiver in force waives something: an unneeded one must go before it hides a new violation.
 
-Rules that the pack's config disables are not run, so a waiver of one is reported too. It is the last rule that runs:
+Rules that the pack's config disables do not run, so a waiver of one is reported too. This rule runs last:
 pulumi-policy runs stack rules in the pack's order, after all resources.
 """
 
@@ -15,10 +15,9 @@ from .common.stack import urn_of_stack
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield which waivers waive nothing, with the fix."""
     for waiver in waivers.read(settings())[0]:
         if waiver.rule in KINDS and waiver.in_force(waivers.today()) and waiver not in waivers.used:
-            yield f"{waiver} waives nothing: the rule is obeyed. Remove it.", urn_of_stack(args.resources)
+            yield f"{waiver} waives nothing: there is no violation. Remove it.", urn_of_stack(args.resources)
 
 
 POLICY = stack_rule(

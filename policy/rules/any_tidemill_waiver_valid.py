@@ -1,6 +1,6 @@
-"""Every waiver of the stack is whole, is of a rule that there is, and has not ended.
+"""Every waiver of the stack is complete, names an existing rule and has not ended.
 
-One that has ended waives nothing any more, and stays an error until it is removed or renewed.
+An ended waiver waives nothing, and stays an error until it is removed or renewed.
 """
 
 from collections.abc import Iterator
@@ -14,16 +14,15 @@ from .common.stack import urn_of_stack
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the stack's waivers, each with its fix."""
     urn = urn_of_stack(args.resources)
     given, wrong = waivers.read(settings())
     for message in wrong:
         yield message, urn
     for waiver in given:
         if waiver.rule not in KINDS or waiver.rule.startswith(waivers.UNWAIVABLE):
-            yield f"{waiver}: there is no such rule to waive. docs/policies.md has the names.", urn
+            yield f"{waiver}: there is no such rule. docs/policies.md lists the rules.", urn
         elif not waiver.in_force(waivers.today()):
-            message = f"{waiver} has ended. Remove it and obey the rule, or give a new day and say why it takes longer."
+            message = f"{waiver} has ended. Remove it and fix the violation, or set a later day with a reason."
             yield message, urn
 
 
@@ -31,6 +30,6 @@ POLICY = stack_rule(
     __name__,
     "pulumi:pulumi:Stack",
     violations=violations,
-    description="Every waiver is in force and of a rule that there is.",
+    description="Every waiver is in force and names an existing rule.",
     severity=HIGH,
 )

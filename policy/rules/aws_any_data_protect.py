@@ -19,7 +19,6 @@ LOSSES = {
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that something that holds data is not protected, with the fix."""
     yield from unprotected(args, LOSSES[args.resource_type], "purge")
 
 

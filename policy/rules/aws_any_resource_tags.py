@@ -1,4 +1,4 @@
-"""Everything that can be tagged says whose it is: cost reports and permissions go by it.
+"""Everything that can be tagged names its owner: cost reports and permissions depend on it.
 
 Source: https://docs.aws.amazon.com/whitepapers/latest/tagging-best-practices/tagging-best-practices.html
 """
@@ -23,7 +23,6 @@ TYPES = (
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield which tags a resource lacks, with the fix."""
     yield from missing(args, "tags", "tagsAll", word="tags")
 
 

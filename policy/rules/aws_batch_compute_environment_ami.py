@@ -1,6 +1,6 @@
-"""Machines run Amazon Linux 2023, said explicitly.
+"""Machines explicitly run Amazon Linux 2023.
 
-Amazon Linux 2 has reached its end of life, and what Batch takes when nothing is said changes with time.
+Amazon Linux 2 has reached its end of life, and Batch's default changes over time.
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_Ec2Configuration.html (imageType)
 """
 
@@ -16,7 +16,6 @@ ALLOWED = ("ECS_AL2023", "ECS_AL2023_NVIDIA")
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is wrong with a compute environment's machine images, with its fix."""
     resources = look(args.props, "computeResources")
     configurations = look(resources, "ec2Configurations")
     if resources is None or configurations is UNKNOWN or look(resources, "type") in ("FARGATE", "FARGATE_SPOT"):
@@ -33,6 +32,6 @@ POLICY = resource_rule(
     __name__,
     COMPUTE_ENVIRONMENT,
     violations=violations,
-    description="Compute environments run Amazon Linux 2023 and say so.",
+    description="Compute environments explicitly run Amazon Linux 2023.",
     severity=MEDIUM,
 )

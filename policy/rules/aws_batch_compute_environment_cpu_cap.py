@@ -1,4 +1,4 @@
-"""The stack's compute environments stay below a number of vCPUs together."""
+"""The stack's compute environments together stay below a number of vCPUs."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,6 @@ from .common.rule import HIGH, parameter, stack_rule
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield that the environments may reach too many vCPUs, with the URN of the largest."""
     yield from over_cpus(fleets(args.resources), parameter(args, "maxCpus"))
 
 

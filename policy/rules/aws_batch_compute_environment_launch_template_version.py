@@ -1,6 +1,6 @@
 """A compute environment names a concrete version of its launch template.
 
-`$Latest` is read once, when the environment is made: a later version is never applied, and nobody sees it in a diff.
+Batch reads `$Latest` once, when it creates the environment. It never applies a later version, and no diff shows that.
 Source: https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
 """
 
@@ -14,7 +14,6 @@ from .common.values import UNKNOWN, look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is wrong with the version of a compute environment's launch template, with its fix."""
     template = look(args.props, "computeResources", "launchTemplate")
     if template is None or template is UNKNOWN:
         return

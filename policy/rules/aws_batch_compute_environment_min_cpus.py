@@ -1,4 +1,4 @@
-"""A compute environment shrinks to nothing between jobs.
+"""A compute environment shrinks to zero between jobs.
 
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html (minvCpus)
 """
@@ -13,7 +13,6 @@ from .common.values import look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is wrong with the fewest vCPUs of a compute environment, with its fix."""
     fewest = look(args.props, "computeResources", "minVcpus")
     if fewest:
         yield f"minVcpus is {fewest:g}: machines would be billed while nothing is queued. Set min_vcpus to 0."

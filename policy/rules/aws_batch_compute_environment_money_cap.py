@@ -1,4 +1,4 @@
-"""The stack's compute environments stay below an amount of money per hour together."""
+"""The stack's compute environments together stay below an amount of money per hour."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,6 @@ from .common.settings import settings
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield that the environments may together cost too much per hour, with the URN of the most expensive one."""
     yield from over_usd("aws", settings().region("aws"), fleets(args.resources), parameter(args, "maxUsdPerHour"))
 
 
@@ -20,7 +19,7 @@ POLICY = stack_rule(
     __name__,
     COMPUTE_ENVIRONMENT,
     violations=violations,
-    description="The money that a stack may burn in an hour is capped, as far as prices are known.",
+    description="The hourly cost of a stack is capped, as far as prices are known.",
     severity=HIGH,
     parameters=USD,
 )

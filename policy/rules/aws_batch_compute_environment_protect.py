@@ -1,7 +1,7 @@
 """A compute environment is protected: replacing it ends the jobs that run on it.
 
 A policy sees no old state, so it cannot see a replacement; protection is what stops one.
-One that is disabled takes no job: it drains, to be taken away (docs/upgrading.md).
+A disabled one takes no jobs: it drains before it is removed (docs/upgrading.md).
 Source: https://www.pulumi.com/docs/iac/concepts/resources/options/protect/
 """
 
@@ -16,7 +16,6 @@ from .common.values import look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a compute environment which takes jobs is not protected, with the fix."""
     if look(args.props, "state") == "DISABLED":
         return
     yield from unprotected(args, "the jobs that run on it", "replace or purge")

@@ -1,6 +1,6 @@
 """A compute environment uses Batch's service-linked role.
 
-With a role of its own most changes replace the environment, under the jobs that run on it.
+With its own role, most changes replace the environment and end the jobs that run on it.
 Source: https://docs.aws.amazon.com/batch/latest/userguide/updating-compute-environments.html
 """
 
@@ -16,11 +16,10 @@ _SERVICE_LINKED = ":role/aws-service-role/batch.amazonaws.com/"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is wrong with a compute environment's role, with its fix."""
     role = look(args.props, "serviceRole")
     if role and _SERVICE_LINKED not in role:
         yield (
-            f"serviceRole is {role}: with a role of its own an environment is replaced where it could be updated. "
+            f"serviceRole is {role}: with its own role an environment is replaced where it could be updated. "
             "Remove service_role; AWS Batch then uses AWSServiceRoleForBatch."
         )
 

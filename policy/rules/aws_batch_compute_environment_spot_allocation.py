@@ -1,4 +1,4 @@
-"""Spot machines are picked by free capacity and price, not by price alone.
+"""Spot machines are chosen by free capacity and price, not by price alone.
 
 Source: https://docs.aws.amazon.com/batch/latest/userguide/allocation-strategies.html
 """
@@ -15,12 +15,11 @@ ALLOWED = ("SPOT_PRICE_CAPACITY_OPTIMIZED", "SPOT_CAPACITY_OPTIMIZED")
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is wrong with how a Spot environment picks machines, with its fix."""
     strategy = look(args.props, "computeResources", "allocationStrategy")
     if look(args.props, "computeResources", "type") == "SPOT" and strategy is not UNKNOWN and strategy not in ALLOWED:
         yield (
             f"allocationStrategy is {strategy or 'not set'}: machines would come from the cheapest pools, which are "
-            f"taken back first. Set it to {ALLOWED[0]}."
+            f"reclaimed first. Set it to {ALLOWED[0]}."
         )
 
 
@@ -28,6 +27,6 @@ POLICY = resource_rule(
     __name__,
     COMPUTE_ENVIRONMENT,
     violations=violations,
-    description="Spot environments pick machines by free capacity and price.",
+    description="Spot environments choose machines by free capacity and price.",
     severity=MEDIUM,
 )

@@ -17,13 +17,12 @@ PARAMETERS = {
         "minimum": 1,
         "maximum": 360,
         "default": 360,
-        "description": "How long an update has to wait for running jobs; Batch takes at most 360 minutes.",
+        "description": "How long an update must wait for running jobs; Batch accepts at most 360 minutes.",
     }
 }
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is wrong with a compute environment's update policy, with its fix."""
     policy, least = look(args.props, "updatePolicy"), parameter(args, "minutes")
     if policy is UNKNOWN:
         return

@@ -1,4 +1,4 @@
-"""No job runs privileged: that is root on the machine, and on every other job there.
+"""No job runs privileged: it would be root on the machine and in every other job there.
 
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ContainerProperties.html (privileged)
 """
@@ -16,7 +16,6 @@ TYPE = "aws:batch/jobDefinition:JobDefinition"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield which containers of a job definition are privileged, with the fix."""
     for key in ("containerProperties", "ecsProperties", "nodeProperties"):
         for where, container in _containers(key, _parsed(look(args.props, key))):
             if look(container, "privileged") is True:
@@ -24,7 +23,7 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
 
 
 def _parsed(value: Any) -> Any:
-    """Properties that may be given as JSON; what cannot be read is the provider's to refuse."""
+    """Properties that may be given as JSON; the provider refuses unreadable ones."""
     if not isinstance(value, str):
         return value
     try:

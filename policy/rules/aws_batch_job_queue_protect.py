@@ -1,4 +1,4 @@
-"""A job queue is protected: the jobs that wait in it, and those that run, end with it.
+"""A job queue is protected: its waiting and running jobs end with it.
 
 A policy sees no old state, so it cannot see a replacement; protection is what stops one.
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_DeleteJobQueue.html
@@ -14,7 +14,6 @@ from .common.rule import HIGH, resource_rule
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a job queue is not protected, with the fix."""
     yield from unprotected(args, "the jobs in it", "replace or purge")
 
 

@@ -1,6 +1,6 @@
 """Every job queue has a fair-share scheduling policy from its first day.
 
-AWS Batch does not let one be added to a queue that was made without.
+AWS Batch cannot add one to an existing queue.
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_UpdateJobQueue.html (schedulingPolicyArn)
 """
 
@@ -15,12 +15,11 @@ TYPE = "aws:batch/jobQueue:JobQueue"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is wrong with a job queue's inputs, with its fix."""
     policy = look(args.props, "schedulingPolicyArn")
     if policy is not UNKNOWN and not policy:
         yield (
-            "schedulingPolicyArn is not set: jobs would run first in, first out for ever, because a policy cannot be "
-            "added later. Create an aws.batch.SchedulingPolicy and give its arn."
+            "schedulingPolicyArn is not set: jobs would always run first in, first out, because a policy cannot be "
+            "added later. Create an aws.batch.SchedulingPolicy and pass its arn."
         )
 
 

@@ -1,6 +1,6 @@
 """A job queue tries Spot capacity first.
 
-Batch places jobs in the environment with the lowest order that has room.
+Batch places jobs in the environment with the lowest order that has free capacity.
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeEnvironmentOrder.html
 """
 
@@ -16,7 +16,6 @@ _SPOT = ("SPOT", "FARGATE_SPOT")
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield (message with its fix, URN) for every job queue that starts On-Demand machines first."""
     for queue in (r for r in args.resources if r.resource_type == JOB_QUEUE):
         markets = [look(e.props, "computeResources", "type") for e in _first(args.resources, queue)]
         known = [market for market in markets if isinstance(market, str)]

@@ -1,4 +1,4 @@
-"""Log lines are kept for a time, not for ever: without retention they are billed until somebody looks.
+"""Log lines are kept for a limited time: without retention they are billed until somebody notices.
 
 Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
 """
@@ -15,8 +15,7 @@ PARAMETERS = retention.parameters(3653)
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is wrong with a log group's retention, with its fix."""
-    yield from retention.violations(args, "retentionInDays", "lines are kept and billed for ever")
+    yield from retention.violations(args, "retentionInDays", "lines are kept and billed forever")
 
 
 POLICY = resource_rule(

@@ -1,4 +1,4 @@
-"""Disks of machines are encrypted, said explicitly: an account's default can be turned off.
+"""Machine disks are explicitly encrypted: an account's default can be turned off.
 
 Source: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption.html
 """
@@ -13,14 +13,13 @@ from .common.values import UNKNOWN, items, look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield which disks of a launch template are not encrypted, with the fix."""
     for index, mapping in enumerate(items(look(args.props, "blockDeviceMappings"))):
         disk = look(mapping, "ebs")
         encrypted = look(disk, "encrypted")
         if disk and encrypted is not UNKNOWN and str(encrypted).lower() != "true":
             yield (
-                f"blockDeviceMappings[{index}].ebs.encrypted is {encrypted or 'not set'}: items' files would lie on "
-                "an open disk. Set encrypted to true."
+                f"blockDeviceMappings[{index}].ebs.encrypted is {encrypted or 'not set'}: items' files would be on "
+                "an unencrypted disk. Set encrypted to true."
             )
 
 

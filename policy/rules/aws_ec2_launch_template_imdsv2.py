@@ -1,7 +1,7 @@
 """Machines answer instance metadata version 2 only.
 
-EC2 jobs of AWS Batch use the host's network, so that user code reaches the metadata service; version 1 would hand the
-machine's role to whatever can be tricked into one GET.
+EC2 jobs of AWS Batch use the host's network, so user code reaches the metadata service. Version 1 would give the
+machine's role to any program that can be tricked into one GET.
 Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-options.html
 """
 
@@ -16,7 +16,6 @@ TYPE = "aws:ec2/launchTemplate:LaunchTemplate"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is wrong with a launch template's inputs, with its fix."""
     if look(args.props, "metadataOptions", "httpEndpoint") == "disabled":
         return
     tokens = look(args.props, "metadataOptions", "httpTokens")

@@ -1,4 +1,4 @@
-"""A launch template gives out public addresses only where the stack says so.
+"""A launch template assigns public addresses only where the stack says so.
 
 Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-instance-addressing.html
 """
@@ -14,7 +14,6 @@ from .common.values import items, look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield which network interfaces would have public addresses, with the fix."""
     for index, interface in enumerate(items(look(args.props, "networkInterfaces"))):
         given = look(interface, "associatePublicIpAddress")
         if given and str(given).lower() == "true":
@@ -25,7 +24,7 @@ POLICY = resource_rule(
     __name__,
     LAUNCH_TEMPLATE,
     violations=violations,
-    description="Launch templates give out public addresses only where the stack says egress: public.",
+    description="Launch templates assign public addresses only where the stack says egress: public.",
     severity=HIGH,
     parameters=FORBID,
 )

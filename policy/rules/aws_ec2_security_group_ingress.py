@@ -1,6 +1,6 @@
-"""Nothing comes in from outside: no rule of a security group admits a public address range.
+"""Nothing gets in from outside: no security group rule admits a public address range.
 
-Workers ask for their work; nobody has to reach them.
+Workers fetch their work; no one needs to reach them.
 Source: https://docs.aws.amazon.com/vpc/latest/userguide/security-group-rules.html
 """
 
@@ -20,7 +20,6 @@ _BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6")
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield which address ranges from outside are admitted, with the fix."""
     rules: list[Any] = [args.props]
     if args.resource_type in GROUPS:
         rules = items(look(args.props, "ingress"))

@@ -1,4 +1,4 @@
-"""A subnet gives out public addresses only where the stack says so.
+"""A subnet assigns public addresses only where the stack says so.
 
 Source: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-public-ip.html
 """
@@ -15,7 +15,6 @@ TYPES = ("aws:ec2/subnet:Subnet", "aws:ec2/defaultSubnet:DefaultSubnet")
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that machines of a subnet would have public addresses, with the fix."""
     for key in ("mapPublicIpOnLaunch", "assignIpv6AddressOnCreation"):
         if look(args.props, key) is True:
             yield from public_refused(args, f"{key} is true")
@@ -25,7 +24,7 @@ POLICY = resource_rule(
     __name__,
     *TYPES,
     violations=violations,
-    description="Subnets give out public addresses only where the stack says egress: public.",
+    description="Subnets assign public addresses only where the stack says egress: public.",
     severity=HIGH,
     parameters=FORBID,
 )

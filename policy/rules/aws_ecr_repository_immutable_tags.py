@@ -1,4 +1,4 @@
-"""A tag names one image for ever, so that a queue's image cannot change under it.
+"""A tag always names the same image, so that a queue's image cannot change.
 
 Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-tag-mutability.html
 """
@@ -14,7 +14,6 @@ TYPE = "aws:ecr/repository:Repository"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that tags of a repository can be moved, with the fix."""
     mutability = look(args.props, "imageTagMutability")
     if mutability is not UNKNOWN and mutability != "IMMUTABLE":
         yield (

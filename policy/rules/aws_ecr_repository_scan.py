@@ -14,10 +14,9 @@ TYPE = "aws:ecr/repository:Repository"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a repository's images are not scanned, with the fix."""
     scanned = look(args.props, "imageScanningConfiguration", "scanOnPush")
     if scanned is not UNKNOWN and scanned is not True:
-        yield "imageScanningConfiguration.scanOnPush is off: nobody hears of vulnerable images. Set it to true."
+        yield "imageScanningConfiguration.scanOnPush is off: vulnerable images go unnoticed. Set it to true."
 
 
 POLICY = resource_rule(

@@ -1,4 +1,4 @@
-"""There are no static keys: people and CI have logins that end by themselves.
+"""There are no static keys: people and CI have logins that expire.
 
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/best-practices.html#bp-workloads-use-roles
 """
@@ -14,9 +14,8 @@ TYPE = "aws:iam/accessKey:AccessKey"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that there is a static key, with the fix."""
     user = look(args.props, "user") or "a user"
-    yield f"an access key of {user} never ends, and lies in the stack's state. Remove it; let {user} assume a role."
+    yield f"an access key of {user} never expires, and it is in the stack's state. Remove it; let {user} assume a role."
 
 
 POLICY = resource_rule(

@@ -1,7 +1,7 @@
 """No policy that lets somebody submit jobs also lets them register job definitions or pass roles.
 
-With both, a submitter runs any image with any host path mounted: root on the machines of the queue. Images belong to
-the queue, and the stack registers their definitions.
+With both, a submitter can run any image with any host path mounted and so be root on the queue's machines. Images
+belong to the queue, and the stack registers their definitions.
 Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
 """
 
@@ -34,15 +34,14 @@ def documents_of(props: Mapping[str, Any]) -> list[Any]:
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is wrong with a policy's inputs, with its fix."""
     try:
         actions = list(forbidden_to_submitters(documents_of(args.props)))
     except UnreadableDocumentError as error:
-        yield f"{error}: give json.dumps(...) of the document."
+        yield f"{error}: pass json.dumps(...) of the document."
         return
     for action in actions:
         yield (
-            f"the policy allows batch:SubmitJob and {action}, also where a wildcard names it: a submitter with it is "
+            f"the policy allows batch:SubmitJob and {action}, perhaps by a wildcard: a submitter with both is "
             f"root on the machines. Name the submitter's actions one by one, without {action}."
         )
 

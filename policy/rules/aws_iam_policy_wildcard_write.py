@@ -1,6 +1,6 @@
-"""No policy allows to write with a wildcard: neither every action of a service, nor a writing action on everything.
+"""No policy grants writes by wildcard: neither every action of a service, nor a writing action on everything.
 
-A condition counts as a limit: `aws:ResourceTag` is the way where an action cannot name its resource.
+A condition counts as a limit: use `aws:ResourceTag` where an action cannot name its resource.
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/best-practices.html#grant-least-privilege
 """
 
@@ -18,15 +18,14 @@ READS = (
     "batchcheck", "batchget", "check", "describe", "discover", "estimate", "filter", "get", "head", "list", "lookup",
     "query", "scan", "search", "select", "simulate", "startquery", "stopquery", "test", "validate", "view",
 )  # fmt: skip
-"""How names of actions begin that change nothing."""
+"""Prefixes of actions that change nothing."""
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield which statements of a policy write with a wildcard, each with its fix."""
     try:
         documents = documents_of(args.props)
     except UnreadableDocumentError:
-        return  # aws-iam-policy-submitter says so
+        return  # aws-iam-policy-submitter reports it
     for statement in (s for document in documents for s in statements(document)):
         if look(statement, "Effect") == "Allow":
             yield from _of_statement(statement)
@@ -36,16 +35,16 @@ def _of_statement(statement: Any) -> Iterator[str]:
     actions = [action for action in items(look(statement, "Action")) if isinstance(action, str)]
     whole = [action for action in actions if action == "*" or action.endswith(":*")]
     if whole:
-        yield f"{', '.join(whole)} is every action, the writing ones too. Name the actions one by one."
+        yield f"{', '.join(whole)} is every action, including writes. List the actions."
     if "*" in items(look(statement, "Resource")) and not look(statement, "Condition"):
         writing = [action for action in actions if action not in whole and not _reads(action)]
         if writing:
             yield (
-                f"{', '.join(writing)} on Resource *: it may change what is somebody else's. Name the resources, or "
+                f"{', '.join(writing)} on Resource *: it could change others' resources. Name the resources, or "
                 "add a condition on their tags."
             )
     if look(statement, "NotAction") is not None:
-        yield "NotAction allows every other action, the writing ones too. Name the actions one by one."
+        yield "NotAction allows every other action, including writes. List the actions."
 
 
 def _reads(action: str) -> bool:
@@ -56,6 +55,6 @@ POLICY = resource_rule(
     __name__,
     *TYPES,
     violations=violations,
-    description="No policy allows every action of a service, or to write to every resource.",
+    description="No policy allows every action of a service, or writes to every resource.",
     severity=HIGH,
 )

@@ -1,7 +1,7 @@
-"""A role that CI assumes through OIDC is bound to a repository, and there to an environment, a branch or pull requests.
+"""A role that CI assumes by OIDC is bound to a repository, and there to an environment, a branch or pull requests.
 
-With a wildcard any branch and any pull request, or any repository of the same host, gets the role. What may write
-should be bound to an environment, whose reviewers then decide; which role writes is more than a rule on trust can see.
+With a wildcard, any branch and any pull request, or any repository of the same host, gets the role. A role that
+writes should be bound to an environment, whose reviewers decide; a rule on trust cannot see which roles write.
 Source: https://docs.github.com/en/actions/concepts/security/openid-connect
 """
 
@@ -21,11 +21,10 @@ _BOUND = re.compile(r"repo:[^*?:/]+/[^*?:/]+:(pull_request|environment:[^*?:]+|r
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what a role's trust in an identity provider leaves open, with the fix."""
     try:
         document = parse(look(args.props, "assumeRolePolicy"))
     except UnreadableDocumentError:
-        return  # aws-iam-role-open-trust says so
+        return  # aws-iam-role-open-trust reports it
     for statement in statements(document):
         for provider in items(look(statement, "Principal", "Federated")):
             if look(statement, "Effect") == "Allow" and isinstance(provider, str) and "oidc-provider/" in provider:
@@ -49,7 +48,7 @@ def _is_bound(issuer: str, subject: str) -> bool:
 
 
 def _demanded(statement: Any, key: str) -> list[str]:
-    """The values that a condition demands of a key of the token."""
+    """The values that a condition requires of a key of the token."""
     conditions = [look(statement, "Condition", operator, key) for operator in ("StringEquals", "StringLike")]
     return [value for condition in conditions for value in items(condition) if isinstance(value, str)]
 

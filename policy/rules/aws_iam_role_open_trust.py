@@ -1,4 +1,4 @@
-"""A role says who may assume it; everybody is nobody in particular.
+"""A role names who may assume it, and never everybody.
 
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
 """
@@ -14,11 +14,10 @@ from .common.values import items, look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that anybody may assume a role, with the fix."""
     try:
         document = parse(look(args.props, "assumeRolePolicy"))
     except UnreadableDocumentError as error:
-        yield f"{error}: give json.dumps(...) of the trust policy."
+        yield f"{error}: pass json.dumps(...) of the trust policy."
         return
     for statement in statements(document):
         principal = look(statement, "Principal")

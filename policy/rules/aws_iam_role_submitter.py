@@ -1,6 +1,6 @@
-"""No role gets through several policies what one submitter policy must not have.
+"""No role combines, through several policies, what one submitter policy must not have.
 
-The same rule as ``aws_iam_policy_submitter``, over everything that the stack attaches to one role.
+This is ``aws_iam_policy_submitter`` over everything that the stack attaches to one role.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,13 @@ TOO_WIDE = ("/AdministratorAccess", "/PowerUserAccess", "/AWSBatchFullAccess")
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield (message with its fix, URN of the role) for every role of a stack that is too wide together."""
     resources = args.resources
     for role in (r for r in resources if r.resource_type == ROLE):
         attachments = companions(resources, ATTACHMENT, "role", role, ("name", "id"))
         for attachment in attachments:
             arn = look(attachment.props, "policyArn")
             if isinstance(arn, str) and arn.endswith(TOO_WIDE):
-                yield f"{arn} is attached: it allows to register job definitions. Attach a submitter policy.", role.urn
+                yield f"{arn} is attached: it allows registering job definitions. Attach a submitter policy.", role.urn
         managed = [p for a in attachments for p in _managed(resources, a)]
         try:
             parts = [role, *companions(resources, INLINE, "role", role, ("name", "id")), *managed]
@@ -38,7 +37,7 @@ def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
             continue
         for action in forbidden_to_submitters(documents):
             message = (
-                f"the role may batch:SubmitJob and {action} through the policies that it holds together: that is root "
+                f"the role may batch:SubmitJob and {action} through its policies together: that is root "
                 f"on the machines. Give {action} to another role."
             )
             yield message, role.urn

@@ -1,4 +1,4 @@
-"""Keys rotate every year by themselves.
+"""Keys rotate automatically every year.
 
 Source: https://docs.aws.amazon.com/kms/latest/developerguide/rotate-keys.html
 """
@@ -14,13 +14,12 @@ TYPE = "aws:kms/key:Key"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a key does not rotate, with the fix."""
     rotates, spec = look(args.props, "enableKeyRotation"), look(args.props, "customerMasterKeySpec")
     # Only symmetric keys can.
     if rotates is not UNKNOWN and rotates is not True and spec in (None, "SYMMETRIC_DEFAULT"):
-        yield "enableKeyRotation is off: the key material stays the same for ever. Set it to true."
+        yield "enableKeyRotation is off: the key material never changes. Set it to true."
 
 
 POLICY = resource_rule(
-    __name__, TYPE, violations=violations, description="KMS keys rotate by themselves.", severity=MEDIUM
+    __name__, TYPE, violations=violations, description="KMS keys rotate automatically.", severity=MEDIUM
 )

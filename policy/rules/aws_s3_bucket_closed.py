@@ -1,6 +1,6 @@
 """Every bucket is closed to the public, encrypted, and refuses plain HTTP.
 
-Since version 4 of the provider these are resources of their own beside the bucket, so the rule looks at the stack.
+Since version 4 of the provider these are separate resources, so the rule looks at the whole stack.
 Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/security-best-practices.html
 """
 
@@ -23,7 +23,6 @@ ALGORITHMS = ("AES256", "aws:kms", "aws:kms:dsse")
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield (message with its fix, URN of the bucket) for every bucket of a stack that is left open."""
     resources = args.resources
     for bucket in (r for r in resources if r.resource_type in BUCKETS):
         for check in (_public_access, _encryption, _transport):
@@ -70,7 +69,7 @@ def _transport(resources: Sequence[PolicyResource], bucket: PolicyResource) -> I
         yield f"{error}. {fix}"
         return
     if not any(document is UNKNOWN or _refuses_http(document) for document in documents):
-        yield f"the bucket answers plain HTTP: no BucketPolicy of it says otherwise. {fix}"
+        yield f"the bucket answers plain HTTP: no BucketPolicy denies it. {fix}"
 
 
 def _refuses_http(document: Any) -> bool:

@@ -26,7 +26,6 @@ LOSSES = {
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that something that holds data is not protected, with the fix."""
     if args.resource_type == REPOSITORY and _is_cache(args):
         return
     yield from unprotected(args, LOSSES[args.resource_type], "purge")

@@ -1,4 +1,4 @@
-"""Everything that can be labelled says whose it is: cost reports go by it.
+"""Everything that can be labelled names its owner: cost reports depend on it.
 
 Source: https://cloud.google.com/resource-manager/docs/best-practices-labels
 """
@@ -25,7 +25,6 @@ TYPES = (
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield which labels a resource lacks, with the fix."""
     yield from missing(args, "labels", "effectiveLabels", word="labels")
 
 

@@ -1,4 +1,4 @@
-"""A tag names one image for ever, so that a queue's image cannot change under it.
+"""A tag always names the same image, so that a queue's image cannot change.
 
 Source: https://cloud.google.com/artifact-registry/docs/docker/troubleshoot#immutable-tags
 """
@@ -13,11 +13,10 @@ from .gcp_any_data_protect import REPOSITORY
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that tags of a repository can be moved, with the fix."""
     immutable = look(args.props, "dockerConfig", "immutableTags")
     if look(args.props, "format") not in ("DOCKER", "docker") or immutable is UNKNOWN or immutable is True:
         return
-    # What a builder pushes by its own tag, and deletes when it is old, is named by nobody.
+    # No queue names images that a builder pushes under its own tags and deletes when they are old.
     policies = items(look(args.props, "cleanupPolicies"))
     if any(look(p, "action") == "DELETE" and look(p, "condition", "tagState") == "ANY" for p in policies):
         return

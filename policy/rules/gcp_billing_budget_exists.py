@@ -1,4 +1,4 @@
-"""A stack that can start machines has a budget that tells somebody.
+"""A stack that can start machines has a budget that notifies somebody.
 
 Source: https://cloud.google.com/billing/docs/how-to/budgets
 """
@@ -14,12 +14,11 @@ BUDGET = "gcp:billing/budget:Budget"
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield that nobody hears of a stack's cost, with the fix and the URN of an instance group."""
     groups = [r for r in args.resources if r.resource_type in GROUPS]
     if groups and not any(r.resource_type == BUDGET for r in args.resources):
         yield (
             (
-                "the stack can start machines and has no budget: nobody hears when they cost too much. Set "
+                "the stack can start machines and has no budget: nobody is notified when they cost too much. Set "
                 "tidemill:budget {monthly_usd: ..., notify: [...]}, or add a gcp.billing.Budget."
             ),
             min(r.urn for r in groups),

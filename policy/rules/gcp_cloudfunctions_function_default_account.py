@@ -1,4 +1,4 @@
-"""Functions, and what builds them, have accounts of their own.
+"""Functions and their builds have accounts of their own.
 
 Source: https://cloud.google.com/run/docs/securing/service-identity
 """
@@ -15,7 +15,6 @@ TYPE = "gcp:cloudfunctionsv2/function:Function"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield which accounts of a function are default ones, with the fix."""
     for path in (("serviceConfig", "serviceAccountEmail"), ("buildConfig", "serviceAccount")):
         account = look(args.props, *path)
         if account is not UNKNOWN and is_default(account):

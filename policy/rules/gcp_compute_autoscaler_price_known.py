@@ -12,7 +12,6 @@ from .common.settings import settings
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield which machine types have no known price, with the URN of an autoscaler."""
     yield from unpriced("gcp", settings().region("gcp"), list(fleets(args.resources)))
 
 

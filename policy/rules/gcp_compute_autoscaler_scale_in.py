@@ -1,7 +1,7 @@
-"""An autoscaler only adds machines; idle ones leave by themselves.
+"""An autoscaler only adds machines; idle ones stop on their own.
 
-It cannot know which machine is busy, so what it removes may be hours into an item. A queue that says
-`gcp: {scale_in: autoscaler}`, for items of seconds, is left alone.
+It cannot know which machine is busy, so it may remove one that is hours into an item. The rule skips queues with
+`gcp: {scale_in: autoscaler}`, which is for items of seconds.
 Source: https://cloud.google.com/compute/docs/autoscaler/autoscaler-modes
 """
 
@@ -18,18 +18,17 @@ ALLOWED = ("ONLY_SCALE_OUT", "ONLY_UP", "OFF")
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that an autoscaler removes machines, with the fix."""
     mode = look(args.props, "autoscalingPolicy", "mode")
     if mode is UNKNOWN or mode in ALLOWED or _is_meant(args.name):
         return
     yield (
-        f"autoscalingPolicy.mode is {mode or 'not set (ON)'}: it removes machines that are busy. Set it to "
-        "ONLY_SCALE_OUT, or say gcp: {scale_in: autoscaler} in the queue if its items may run twice."
+        f"autoscalingPolicy.mode is {mode or 'not set (ON)'}: it removes busy machines. Set it to "
+        "ONLY_SCALE_OUT, or set gcp: {scale_in: autoscaler} on the queue if its items may run twice."
     )
 
 
 def _is_meant(name: str) -> bool:
-    """Whether the autoscaler belongs to a queue of the stack that says so; its name begins with the queue's."""
+    """Whether the autoscaler belongs to such a queue of the stack; its name begins with the queue's."""
     queues = settings().data("tidemill:queues")
     prefix = f"{settings().text('tidemill:team')}-{settings().text('tidemill:environment')}"
     said = queues.items() if isinstance(queues, Mapping) else ()

@@ -1,4 +1,4 @@
-"""An autoscaler that is on sizes Spot machines; an On-Demand group waits until Spot has run dry."""
+"""Only autoscalers of Spot machines are on; an On-Demand group waits until Spot has run dry."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,6 @@ from .common.values import UNKNOWN, look
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield (message with its fix, URN) for every autoscaler that starts On-Demand machines first."""
     for autoscaler in (r for r in args.resources if r.resource_type in AUTOSCALERS):
         mode = look(autoscaler.props, "autoscalingPolicy", "mode")
         group = group_of(args.resources, autoscaler)
@@ -30,6 +29,6 @@ POLICY = stack_rule(
     __name__,
     *AUTOSCALERS,
     violations=violations,
-    description="Work starts Spot machines first.",
+    description="Jobs start Spot machines first.",
     severity=MEDIUM,
 )

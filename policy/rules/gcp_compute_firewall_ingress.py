@@ -1,4 +1,4 @@
-"""Nothing comes in from outside: no firewall rule admits a public address range.
+"""Nothing gets in from outside: no firewall rule admits a public address range.
 
 A rule without a source admits everybody.
 Source: https://cloud.google.com/firewall/docs/firewalls#sources
@@ -17,7 +17,6 @@ _SOURCES = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield which address ranges from outside are admitted, with the fix."""
     if look(args.props, "direction") == "EGRESS" or not items(look(args.props, "allows")):
         return
     sources = [look(args.props, key) for key in _SOURCES]

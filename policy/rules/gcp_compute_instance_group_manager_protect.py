@@ -13,7 +13,6 @@ from .common.rule import HIGH, resource_rule
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that an instance group is not protected, with the fix."""
     yield from unprotected(args, "the work of its machines", "replace or purge")
 
 

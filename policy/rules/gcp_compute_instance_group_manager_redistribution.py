@@ -1,4 +1,4 @@
-"""A regional group moves no machine to another zone by itself: the machine would be busy.
+"""A regional group does not move machines to another zone: they may be busy.
 
 Source: https://cloud.google.com/compute/docs/instance-groups/regional-mig-proactive-instance-redistribution
 """
@@ -15,12 +15,11 @@ REGIONAL = GROUPS[0]
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a group spreads its machines by itself, with the fix."""
     said = look(args.props, "updatePolicy", "instanceRedistributionType")
     if said is not UNKNOWN and said != "NONE":
         yield (
             f"updatePolicy.instanceRedistributionType is {said or 'not set (PROACTIVE)'}: busy machines are deleted "
-            "for an even spread. Set it to NONE."
+            "to balance zones. Set it to NONE."
         )
 
 
@@ -28,6 +27,6 @@ POLICY = resource_rule(
     __name__,
     REGIONAL,
     violations=violations,
-    description="Instance groups do not redistribute machines by themselves.",
+    description="Instance groups do not redistribute machines.",
     severity=HIGH,
 )

@@ -13,7 +13,6 @@ from .common.values import UNKNOWN, look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a group updates or repairs busy machines, each with its fix."""
     said = look(args.props, "updatePolicy", "type")
     if said is not UNKNOWN and said not in (None, "OPPORTUNISTIC"):
         yield f"updatePolicy.type is {said}: a new template ends busy machines. Set it to OPPORTUNISTIC."

@@ -1,4 +1,4 @@
-"""No machine is told by `gce-container-declaration` what to run: Google has deprecated it and will remove it.
+"""No machine uses `gce-container-declaration`: Google has deprecated it and will remove it.
 
 Source: https://cloud.google.com/compute/docs/containers/migrate-containers
 """
@@ -15,11 +15,10 @@ KEY = "gce-container-declaration"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a machine is told so, with the fix."""
     metadata = look(args.props, "metadata")
     if metadata is not None and metadata is not UNKNOWN and KEY in set(metadata):
         yield (
-            f"metadata.{KEY} is set: its agent is deprecated and will be gone. Start the container by cloud-init: "
+            f"metadata.{KEY} is set: its agent is deprecated and will be removed. Start the container by cloud-init: "
             "metadata.user-data with a systemd unit."
         )
 
@@ -28,6 +27,6 @@ POLICY = resource_rule(
     __name__,
     *MACHINES,
     violations=violations,
-    description="No machine is told by gce-container-declaration what to run.",
+    description="No machine uses gce-container-declaration.",
     severity=HIGH,
 )

@@ -14,7 +14,6 @@ from .common.values import UNKNOWN, look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that machines have a default account, with the fix."""
     account = look(args.props, "serviceAccount")
     email = look(account, "email")
     # Without the block a machine has no account at all.

@@ -14,7 +14,6 @@ from .common.values import items, look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield which network interfaces would have public addresses, with the fix."""
     for index, interface in enumerate(items(look(args.props, "networkInterfaces"))):
         for key in ("accessConfigs", "ipv6AccessConfigs"):
             if items(look(interface, key)):

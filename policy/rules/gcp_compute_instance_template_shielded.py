@@ -13,7 +13,6 @@ from .common.values import UNKNOWN, look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that machines of a template boot anything, with the fix."""
     secure = look(args.props, "shieldedInstanceConfig", "enableSecureBoot")
     if secure is not UNKNOWN and secure is not True:
         yield "shieldedInstanceConfig.enableSecureBoot is off: a changed boot disk would start. Set it to true."

@@ -1,4 +1,4 @@
-"""Nobody is owner, editor or viewer: these roles reach everything in a project.
+"""No grant uses owner, editor or viewer: these roles reach everything in a project.
 
 Source: https://cloud.google.com/iam/docs/roles-overview#basic
 """
@@ -15,7 +15,6 @@ PRIMITIVE = ("roles/owner", "roles/editor", "roles/viewer")
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a primitive role is granted, with the fix."""
     if role(args) in PRIMITIVE:
         whom = ", ".join(members(args)) or "a member"
         yield f"{whom} would get {role(args)}, which reaches the whole project. Grant a predefined or custom role."

@@ -1,4 +1,4 @@
-"""No grant is to everybody, and none to every identity of a workload identity pool.
+"""No grant is to everybody or to every identity of a workload identity pool.
 
 Source: https://cloud.google.com/iam/docs/principal-identifiers
 """
@@ -15,7 +15,6 @@ EVERYBODY = ("allUsers", "allAuthenticatedUsers")
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield which members of a grant are no one in particular, with the fix."""
     for member in members(args):
         if member in EVERYBODY:
             yield f"{member} would get {role(args) or 'a role'}. Name users, groups or service accounts."

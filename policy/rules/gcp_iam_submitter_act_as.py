@@ -1,6 +1,6 @@
-"""Who may submit may not act as another account: the worker's reaches the team's data.
+"""A submitter may not act as another account: the worker's account reaches the team's data.
 
-A submitter is whoever may publish to a topic.
+A submitter is any member that may publish to a topic.
 Source: https://cloud.google.com/iam/docs/service-account-permissions
 """
 
@@ -24,7 +24,6 @@ _AGENT = "gcp-sa-"
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield (message with its fix, URN) for every grant that lets a submitter act as an account."""
     every = grants(args.resources)
     submitters = {m for g in every if role(g) == PUBLISHER for m in members(g) if _AGENT not in m}
     for grant in every:
@@ -33,8 +32,8 @@ def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
         if acting and both:
             yield (
                 (
-                    f"{', '.join(both)} may publish work and would get {', '.join(acting)}: it could become the "
-                    "account of the machines. Give that to somebody who submits nothing."
+                    f"{', '.join(both)} may publish work and would get {', '.join(acting)}: it could act as the "
+                    "machines' account. Grant that to somebody who does not submit."
                 ),
                 grant.urn,
             )
@@ -48,6 +47,6 @@ POLICY = stack_rule(
     __name__,
     *GRANTS,
     violations=violations,
-    description="Who may submit may not act as a service account.",
+    description="Submitters may not act as a service account.",
     severity=CRITICAL,
 )

@@ -1,6 +1,6 @@
-"""Workers hold no `compute.*` permission: user code runs beside them, and could remove or start machines.
+"""Workers hold no `compute.*` permission: user code runs with their account and could remove or start machines.
 
-A worker is an account that machines of a template run as.
+A worker's account is one that a template's machines run as.
 Source: https://cloud.google.com/compute/docs/access/iam
 """
 
@@ -17,7 +17,6 @@ ACCOUNT = "gcp:serviceaccount/account:Account"
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield (message with its fix, URN) for every grant that lets a worker touch Compute Engine."""
     resources = args.resources
     accounts = [r for r in resources if r.resource_type == ACCOUNT]
     templates = [r for r in resources if r.resource_type in TEMPLATES]
@@ -25,7 +24,7 @@ def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
     for template in templates:
         email = look(template.props, "serviceAccount", "email")
         sources = template.property_dependencies.get("serviceAccount", [])
-        # Unknown addresses are not equal: then it counts where the template's comes from.
+        # Unknown addresses are never equal: compare their sources instead.
         known = isinstance(email, str)
         owner = next((a for a in accounts if (known and look(a.props, "email") == email) or a in sources), None)
         for grant in (g for g in grants(resources) if is_granted_to(g, owner, email)):

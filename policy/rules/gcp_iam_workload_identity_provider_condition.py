@@ -14,7 +14,6 @@ TYPE = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what a provider leaves open, with the fix."""
     if look(args.props, "oidc") is None:
         return
     condition = look(args.props, "attributeCondition")

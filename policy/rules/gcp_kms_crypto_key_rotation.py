@@ -1,4 +1,4 @@
-"""Keys rotate by themselves, at least every year.
+"""Keys rotate automatically, at least every year.
 
 Source: https://cloud.google.com/kms/docs/key-rotation
 """
@@ -16,7 +16,6 @@ _YEAR_SECONDS = 366 * 24 * 3600
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a key does not rotate, with the fix."""
     period, purpose = look(args.props, "rotationPeriod"), look(args.props, "purpose")
     # Asymmetric keys cannot.
     if period is UNKNOWN or purpose not in (None, "ENCRYPT_DECRYPT"):

@@ -1,4 +1,4 @@
-"""Log lines are kept for the time that the stack says, not for what the cloud takes when nothing is said.
+"""Log lines are kept for the time that the stack sets, not for the cloud's default.
 
 Source: https://cloud.google.com/logging/docs/buckets#custom-retention
 """
@@ -15,8 +15,7 @@ PARAMETERS = retention.parameters(3650)
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is wrong with a log bucket's retention, with its fix."""
-    yield from retention.violations(args, "retentionDays", "nobody said how long lines are kept")
+    yield from retention.violations(args, "retentionDays", "the cloud's default would apply")
 
 
 POLICY = resource_rule(

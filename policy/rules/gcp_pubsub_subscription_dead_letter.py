@@ -1,7 +1,7 @@
-"""Every subscription has a dead letter, and somebody reads it.
+"""Every subscription has a dead-letter topic with a subscription.
 
-Without one a message that kills its worker comes back for 31 days; without a subscription on the dead-letter topic what
-is sent there is gone at once.
+Without the topic, a message that kills its worker comes back for 31 days. Without a subscription on it, dead letters
+are lost at once.
 Source: https://cloud.google.com/pubsub/docs/dead-letter-topics
 """
 
@@ -16,7 +16,6 @@ from .common.values import UNKNOWN, look
 
 
 def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
-    """Yield (message with its fix, URN) for every subscription without a dead letter that is read."""
     resources = args.resources
     subscriptions = [r for r in resources if r.resource_type == SUBSCRIPTION]
     read = [topic for s in subscriptions if (topic := _topic(resources, s))]
@@ -37,7 +36,7 @@ def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
         if topic is not None and topic not in read:
             yield (
                 (
-                    f"nobody reads its dead-letter topic {topic.name}: what is sent there is gone at once. Make a "
+                    f"its dead-letter topic {topic.name} has no subscription: dead letters are lost at once. Create a "
                     "subscription for that topic."
                 ),
                 subscription.urn,
@@ -57,6 +56,6 @@ POLICY = stack_rule(
     __name__,
     SUBSCRIPTION,
     violations=violations,
-    description="Every subscription has a dead letter that is read.",
+    description="Every subscription has a dead-letter topic with a subscription.",
     severity=HIGH,
 )

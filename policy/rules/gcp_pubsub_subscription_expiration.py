@@ -1,4 +1,4 @@
-"""A subscription never expires: by default it is deleted after 31 days without a subscriber, with the work in it.
+"""A subscription never expires: by default Pub/Sub deletes it and its messages after 31 days without a subscriber.
 
 Source: https://cloud.google.com/pubsub/docs/subscription-properties#expiration_period
 """
@@ -13,7 +13,6 @@ from .common.values import UNKNOWN, look
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a subscription expires, with the fix."""
     policy = look(args.props, "expirationPolicy")
     ttl = look(policy, "ttl")
     if ttl is UNKNOWN or ttl == "":

@@ -1,4 +1,4 @@
-"""A subscription keeps a message for 31 days: one that was not done by then is lost without a trace.
+"""A subscription keeps messages for 31 days; older ones are lost without a trace.
 
 Source: https://cloud.google.com/pubsub/docs/subscription-properties#message_retention_duration
 """
@@ -19,13 +19,12 @@ PARAMETERS = {
         "minimum": 1,
         "maximum": 31,
         "default": 31,
-        "description": "Days that a message has to be kept; Pub/Sub keeps it for at most 31.",
+        "description": "How many days a message must be kept; Pub/Sub allows at most 31.",
     }
 }
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that a subscription forgets too early, with the fix."""
     kept, days = look(args.props, "messageRetentionDuration"), parameter(args, "days")
     if kept is UNKNOWN:
         return

@@ -1,4 +1,4 @@
-"""There are no static keys: people and CI have logins that end by themselves.
+"""There are no static keys: people and CI have logins that expire.
 
 Source: https://cloud.google.com/iam/docs/best-practices-for-managing-service-account-keys
 """
@@ -14,10 +14,9 @@ TYPES = ("gcp:serviceaccount/key:Key", "gcp:storage/hmacKey:HmacKey")
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield that there is a static key, with the fix."""
     account = look(args.props, "serviceAccountId") or look(args.props, "serviceAccountEmail") or "a service account"
     yield (
-        f"a key of {account} never ends by itself, and lies in the stack's state. Remove it; impersonate the account, "
+        f"a key of {account} never expires, and it is in the stack's state. Remove it; impersonate the account, "
         "or use workload identity federation."
     )
 

@@ -1,4 +1,4 @@
-"""Every bucket is closed to the public, and permissions are the bucket's alone, not each object's.
+"""Every bucket is closed to the public, and only the bucket has permissions, not each object.
 
 Cloud Storage encrypts everything by itself.
 Source: https://cloud.google.com/storage/docs/public-access-prevention
@@ -15,12 +15,11 @@ TYPE = "gcp:storage/bucket:Bucket"
 
 
 def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    """Yield what is open about a bucket, each with its fix."""
     prevention, uniform = look(args.props, "publicAccessPrevention"), look(args.props, "uniformBucketLevelAccess")
     if prevention is not UNKNOWN and prevention != "enforced":
         yield f"publicAccessPrevention is {prevention or 'not set'}: a grant could open the bucket. Set it to enforced."
     if uniform is not UNKNOWN and uniform is not True:
-        yield "uniformBucketLevelAccess is off: single objects could be opened by their ACLs. Set it to true."
+        yield "uniformBucketLevelAccess is off: ACLs could make single objects public. Set it to true."
 
 
 POLICY = resource_rule(

@@ -105,6 +105,6 @@ def test_the_quotas_of_the_region_are_read(google):
         timeout=120,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, f"The quotas of {google.project} in us-central1 suffice.\n"), (
+    assert (done.returncode, done.stdout) == (0, f"The quotas of {google.project} in us-central1 are enough.\n"), (
         done.stderr
     )

@@ -101,7 +101,7 @@ def test_a_bad_program_breaks_every_rule_of_gcp(tmp_path):
     ("parameters", "says"),
     [
         ({"maxCpus": 0}, "aws-batch-compute-environment-cpu-cap: maxCpus: Must be greater than or equal to 1"),
-        ({"maxCpu": 8}, "aws-batch-compute-environment-cpu-cap has no parameter maxCpu. It has: maxCpus."),
+        ({"maxCpu": 8}, "aws-batch-compute-environment-cpu-cap has no parameter maxCpu. Allowed: maxCpus."),
     ],
 )
 def test_a_wrong_parameter_is_named_with_its_rule(project, tmp_path, parameters, says):

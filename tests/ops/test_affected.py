@@ -120,9 +120,9 @@ def test_a_stack_with_a_known_home_is_told_with_its_login(monkeypatch):
 @pytest.mark.parametrize(
     ("variables", "says"),
     [
-        ("no json", "CI_VARIABLES is no JSON"),
-        ('{"TIDEMILL_AWS_PROD": "[]"}', "TIDEMILL_AWS_PROD is []; a JSON object is wanted"),
-        ('{"TIDEMILL_AWS_PROD": "{}"}', "TIDEMILL_AWS_PROD: backend_url, preview and deploy are wanted"),
+        ("no json", "CI_VARIABLES is not valid JSON"),
+        ('{"TIDEMILL_AWS_PROD": "[]"}', "TIDEMILL_AWS_PROD is [], not a JSON object"),
+        ('{"TIDEMILL_AWS_PROD": "{}"}', "TIDEMILL_AWS_PROD: backend_url, preview and deploy are required"),
         (json.dumps({"TIDEMILL_AWS_PROD": json.dumps({**HOME, "deploy": {}})}), "deploy has no 'prod'"),
     ],
 )

@@ -80,7 +80,7 @@ def test_without_a_checkout_that_is_told(tmp_path, monkeypatch):
 def test_an_account_is_what_it_is_compared_with_on_a_login():
     done = CliRunner().invoke(preview, ["--stack", "vision-dev", "--on", "login", "--base", "main"])
     assert done.exit_code == 2
-    assert "--base is for localcloud; with --on login your account is what is compared with." in done.output
+    assert "--base is for localcloud; --on login compares with your account." in done.output
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_a_comment_that_is_too_long_is_cut_after_a_line_and_says_so(fake, github
     github.comment(7, "| a row of a table |\n" * 5000)
     body = fake.comments[0]["body"]
     assert len(body) <= MOST
-    assert body.endswith("| a row of a table |\n\n… The rest is left out: GitHub takes no more.\n")
+    assert body.endswith("| a row of a table |\n\n… Cut here: GitHub accepts no more.\n")
     assert fitting("x" * MOST) == "x" * MOST
 
 
@@ -156,4 +156,4 @@ def test_the_command_tells_where_the_comment_is_or_what_github_said(fake, tmp_pa
     assert "Traceback" not in refused.stderr
     mistaken = run(fake, file, GITHUB_REPOSITORY="infra")
     assert mistaken.returncode == 2
-    assert "GITHUB_REPOSITORY is 'infra'; owner/name is wanted" in mistaken.stderr
+    assert "GITHUB_REPOSITORY is 'infra', not owner/name" in mistaken.stderr

@@ -330,8 +330,8 @@ def test_refresh_writes_what_was_answered_and_names_the_rest(data, monkeypatch):
     monkeypatch.setitem(command._SOURCES, "aws", lambda name: answers)
     told = CliRunner().invoke(command.prices, ["refresh", "--cloud", "aws"])
     assert told.exit_code == 3
-    assert "us-west-2: on_demand: no price of c7i.xlarge" in told.output
-    assert "us-west-2: spot could not be read, the old ones stay: AccessDenied: no" in told.output
+    assert "us-west-2: on_demand: no price for c7i.xlarge" in told.output
+    assert "us-west-2: spot prices could not be read and stay unchanged: AccessDenied: no" in told.output
     found = region.read("aws", "us-west-2")
     assert found.on_demand == {"as_of": TODAY, "source": "asked", "usd_hour": {"c7i.large": 0.09}}
     assert sorted(found.services) == ["kms_key_month", "nat_gateway_hour"]

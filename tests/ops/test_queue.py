@@ -174,7 +174,7 @@ def test_another_image_keeps_the_repository_of_the_one_before(path, registry, ke
     code, said, output = run("set", "cpu", "images.default=registry://embedder:1.0.0")
     assert code == 0, output
     assert kept in path.read_text()
-    assert "No image names the repository preprocess any more. tidemill:registry.repositories keeps it" in said
+    assert "No image uses the repository preprocess any more. tidemill:registry.repositories keeps it" in said
     assert "keeps it" not in run("set", "cpu", "images.default=registry://embedder:2.0.0")[1], "another tag"
 
 
@@ -195,7 +195,7 @@ def test_a_rehearsal_writes_nothing(path):
 def test_what_is_so_already_is_said(path):
     code, said, _ = run("set", "cpu", "item.cpus=1")
     assert code == 0
-    assert "stacks/Pulumi.vision-dev.yaml says so already." in said
+    assert "stacks/Pulumi.vision-dev.yaml is unchanged" in said
     assert path.read_text() == FILE
 
 
@@ -209,10 +209,10 @@ def test_what_is_so_already_is_said(path):
         (["add", "docs", "images.default=a:1"], 'tidemill:queues.docs.images.default: "a:1"'),
         (["set", "cpu"], "Missing argument 'KEY=VALUE...'"),
         (["set", "cpy", "scratch_gib=20"], "no such queue. Queues: cpu, gpu, big."),
-        (["set", "cpu", "scratch_gib"], "KEY=VALUE is wanted"),
-        (["set", "cpu", "=20"], "KEY=VALUE is wanted"),
-        (["set", "cpu", "scratch_gib="], "KEY=VALUE is wanted"),
-        (["set", "cpu", "scratch_gib=[20"], "the value is no YAML"),
+        (["set", "cpu", "scratch_gib"], "is not KEY=VALUE"),
+        (["set", "cpu", "=20"], "is not KEY=VALUE"),
+        (["set", "cpu", "scratch_gib="], "is not KEY=VALUE"),
+        (["set", "cpu", "scratch_gib=[20"], "the value is not valid YAML"),
         (["set", "cpu", "scratch_gib=many"], 'tidemill:queues.cpu.scratch_gib: "many"'),
         (["set", "cpu", "scratch=20"], "Did you mean 'scratch_gib'?"),
         (["set", "cpu", "capacity[2].max_cpus=20"], "capacity.2: there is nothing at 2"),
@@ -238,7 +238,7 @@ def test_the_last_queue_stays(path):
     before = path.read_text()
     code, said, _ = run("remove", "cpu")
     assert code == 2
-    assert "it is the last queue of vision-dev" in said
+    assert "this is the last queue of vision-dev" in said
     assert path.read_text() == before
 
 
@@ -253,7 +253,7 @@ def test_a_file_that_somebody_else_has_written_meanwhile_stays_theirs(path, monk
     monkeypatch.setattr(stack_files, "edited", slow)
     code, said, _ = run("set", "cpu", "scratch_gib=50")
     assert code == 1
-    assert "written by somebody else meanwhile" in said
+    assert "changed meanwhile" in said
     assert path.read_text() == FILE + "# theirs\n"
 
 

@@ -56,18 +56,18 @@ def test_it_says_whether_protection_stops_the_engine():
     assert lines(True, True)[-1].startswith(
         "It is protected: the engine stops here. To give it up, set tidemill:allow: [p"
     )
-    assert "It is not protected: up does this." in lines(True, False)
-    assert "It is not protected: up does this." in lines(False, False)
+    assert "It is not protected: `up` will do this." in lines(True, False)
+    assert "It is not protected: `up` will do this." in lines(False, False)
 
 
 def test_protection_that_is_lifted_shows_on_a_resource_that_does_not_change_otherwise():
     same = step("same", BUCKET, old={"bucket": "a"}, new={"bucket": "a"}, protect=(True, False))
-    assert told_of(same, kind="protection-lifted") == [("critical", "is protected no longer")]
+    assert told_of(same, kind="protection-lifted") == [("critical", "is no longer protected")]
     kept = step("same", BUCKET, old={"bucket": "a"}, new={"bucket": "a"}, protect=(True, True))
     assert told(kept) == []
     forced = step("update", BUCKET, old={}, new={"forceDestroy": True}, diff={"forceDestroy": "add"})
     assert told_of(forced, kind="protection-lifted") == [
-        ("critical", "may be deleted with what is in it (forceDestroy)")
+        ("critical", "may be deleted with its contents (forceDestroy)")
     ]
 
 
@@ -106,7 +106,7 @@ def test_an_infrastructure_update_is_one_of_the_properties_that_aws_says(path, s
     found = told(step("update", ENVIRONMENT, old=old, new=old, diff={path: "update"}), kind="jobs-interrupted")
     assert [finding.severity for finding in found] == ([severity] if severity else [])
     if found:
-        assert found[0].details == ("Running jobs get 360 minutes, then they end.",)
+        assert found[0].details == ("Running jobs get 360 minutes, then they are killed.",)
 
 
 def test_an_update_without_a_detailed_diff_is_compared_here():
@@ -234,12 +234,12 @@ def test_policies_and_waivers_are_told_with_their_days():
     ]
     found = told(policies=policies, waivers=waivers, exit_code=1)
     assert [(each.severity, each.kind, each.title) for each in found] == [
-        ("critical", "failed", "mandatory policies are violated: up would not run, and what follows may not be whole"),
+        ("critical", "failed", "mandatory policies are violated: up would not run, and what follows may be incomplete"),
         ("high", "policy", "a, mandatory"),
         ("high", "waiver", "c: the waiver ended on 2026-11-20"),
         ("medium", "policy", "b, advisory"),
-        ("medium", "waiver", "d is waived; this ends soon, on 2026-11-21"),
-        ("medium", "waiver", "e is waived; this ends on 2027-01-31"),
+        ("medium", "waiver", "d is waived; the waiver ends soon, on 2026-11-21"),
+        ("medium", "waiver", "e is waived; the waiver ends on 2027-01-31"),
     ]
     assert found[1].details == ("stop", "now")
 
@@ -251,5 +251,5 @@ def test_policies_and_waivers_are_told_with_their_days():
 def test_a_network_that_is_replaced_is_told(kind, key):
     old, new = {key: "10.0.0.0/20"}, {key: "10.1.0.0/20"}
     (found,) = told(step("replace", kind, old=old, new=new, diff={key: "update-replace"}), kind="jobs-interrupted")
-    assert (found.severity, found.title) == ("high", "network is replaced: up ends half-way while machines are in it")
+    assert (found.severity, found.title) == ("high", "network is replaced: up fails half-way while machines are in it")
     assert f"Replaced because of {key}." in found.details

@@ -46,7 +46,7 @@ def test_it_writes_a_file_that_is_right_and_says_what_to_type_next(stacks, cloud
     code, output = run("--team", "vision", "--env", environment, "--cloud", cloud)
     assert code == 0, output
     path = stacks / f"Pulumi.{name}.yaml"
-    assert f"stacks/{path.name} is written" in output
+    assert f"Wrote stacks/{path.name}" in output
     assert f"make preview STACK={name}" in output
     assert problems([path]) == []
     assert from_file(path).cloud == cloud
@@ -87,7 +87,7 @@ def test_a_file_that_is_there_is_not_touched(stacks):
     path.write_text("mine")
     code, output = run("--team", "vision", "--env", "dev")
     assert code == 2
-    assert "stacks/Pulumi.vision-dev.yaml is there already" in output
+    assert "stacks/Pulumi.vision-dev.yaml exists" in output
     assert path.read_text() == "mine"
 
 

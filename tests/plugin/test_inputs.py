@@ -34,14 +34,14 @@ def config(**keys: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
-        (config(quues={}), "config.quues: there is no quues here; there is team, "),
+        (config(quues={}), "config.quues: there is no quues here; allowed: team, "),
         (config(quues={}), "Did you mean queues?"),
         (config(queues={"cpu": {"images": IMAGES, "scratch_gib": 9.0}}), "config.queues.cpu.scratch_gib: there is no"),
         (config(queues={"cpu": {"images": IMAGES, "capacity": [{"maxCpu": 9.0}]}}), "capacity[0].maxCpu: there is no"),
         (config(network="public"), 'config.network: "public" is refused. Allowed: an object.'),
         (config(queues=["cpu"]), 'config.queues: ["cpu"] is refused. Allowed: an object.'),
         (config(data={"read": "s3://raw"}), 'config.data.read: "s3://raw" is refused. Allowed: a list.'),
-        (config(workerImage=Unknown()), "config.workerImage: it decides what is made, so it must be known"),
+        (config(workerImage=Unknown()), "config.workerImage: it decides what is created, so it must be known"),
     ],
 )
 def test_what_would_be_lost_is_refused(package, inputs, said):
@@ -51,7 +51,7 @@ def test_what_would_be_lost_is_refused(package, inputs, said):
 def test_a_secret_config_is_refused(package):
     said = []
     run(lambda: said.append(refused(package, "Pipeline", {"config": pulumi.Output.secret({})})))
-    assert "config: it decides what is made" in said[0]
+    assert "config: it decides what is created" in said[0]
 
 
 def test_an_output_may_be_given_where_the_schema_says_so(package):

@@ -87,9 +87,9 @@ class Context:
 @pytest.mark.parametrize(
     ("rule", "properties", "says"),
     [
-        ("aws-s3-bucket-clsed", {}, "aws-s3-bucket-clsed is no rule. Did you mean aws-s3-bucket-closed?"),
-        (RULE, {"maxDay": 30}, f"{RULE} has no parameter maxDay. It has: maxDays. Did you mean maxDays?"),
-        ("aws-s3-bucket-closed", {"zzz": 1}, "aws-s3-bucket-closed has no parameter zzz. It has: none."),
+        ("aws-s3-bucket-clsed", {}, "There is no rule aws-s3-bucket-clsed. Did you mean aws-s3-bucket-closed?"),
+        (RULE, {"maxDay": 30}, f"{RULE} has no parameter maxDay. Allowed: maxDays. Did you mean maxDays?"),
+        ("aws-s3-bucket-closed", {"zzz": 1}, "aws-s3-bucket-closed has no parameter zzz. Allowed: none."),
     ],
 )
 def test_a_name_that_is_wrong_in_the_packs_config_is_refused(served, rule, properties, says):

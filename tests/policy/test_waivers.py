@@ -77,7 +77,7 @@ def test_a_waiver_of_no_rule_is_a_violation(rule):
     [
         ({"rule": RULE, "until": "2027-01-31"}, "reason is missing"),
         ({"rule": RULE, "reason": " ", "until": "2027-01-31"}, "reason is missing"),
-        (WAIVER | {"until": "soon"}, "until is soon, which is no day"),
+        (WAIVER | {"until": "soon"}, "until is soon, not a day"),
         (WAIVER | {"resorce": "lines"}, "has the keys rule, reason, until"),
         ("aws-s3-bucket-closed", "has the keys rule, reason, until"),
     ],
@@ -93,7 +93,7 @@ def test_a_waiver_that_cannot_be_understood_waives_nothing_and_is_a_violation(en
 def test_waivers_that_are_no_list_are_a_violation():
     for given in ("{", '{"rule": "a"}'):
         found = judge([STACK], {"tidemill:waivers": given}, {})
-        assert "tidemill:waivers is no list" in found[0].message
+        assert "tidemill:waivers is not a list" in found[0].message
 
 
 def test_a_secret_is_not_kept():

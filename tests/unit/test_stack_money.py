@@ -203,8 +203,8 @@ def test_the_command_says_what_is_unknown_and_what_to_do(monkeypatch):
     monkeypatch.setattr(prices, "regions", lambda cloud: ["here"])
     told = run("--stack", "vision-prod")
     assert told.exit_code == 0, told.output
-    assert "Idle, per month: at least 0.00 USD, for some prices are unknown" in told.output
-    assert "The price table has nothing of us-west-2; it has here." in told.output
+    assert "Idle, per month: at least 0.00 USD; some prices are unknown" in told.output
+    assert "The price table has no prices for us-west-2; it has here." in told.output
     assert "python -m ops prices refresh --cloud aws --region us-west-2" in told.output
 
 

@@ -1,1 +1,1 @@
-"""What rules are made of; none of it is a rule."""
+"""The building blocks of rules."""

@@ -1,4 +1,4 @@
-"""Google's default service accounts, which hold the role of an editor in many projects."""
+"""Google's default service accounts, which are editors in many projects."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ _DEFAULT = re.compile(r"(\d+-compute@developer|.*@appspot)\.gserviceaccount\.com
 
 
 def is_default(address: Any) -> bool:
-    """Whether an address is that of a default service account; nothing set means one.
+    """Whether an address belongs to a default service account; an unset address means one.
 
     Source: https://cloud.google.com/iam/docs/service-account-types#default
     """

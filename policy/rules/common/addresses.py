@@ -1,4 +1,4 @@
-"""Addresses: which are outside, and who may have one that the world sees."""
+"""Addresses: which ones are public, and who may have one."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ FORBID = {
 
 
 def is_outside(block: Any) -> bool:
-    """Whether an address range reaches beyond private networks. What is no range, such as a name, does not."""
+    """Whether an address range reaches beyond private networks. Anything else, such as a name, does not."""
     try:
         network = ipaddress.ip_network(str(block), strict=False)
     except ValueError:
@@ -29,11 +29,11 @@ def is_outside(block: Any) -> bool:
 
 
 def public_refused(args: ResourceValidationArgs | StackValidationArgs, where: str) -> Iterator[str]:
-    """Yield why a resource may not give out public addresses, with the fix; nothing where it may.
+    """Yield why a resource may not assign public addresses, with the fix; nothing if it may.
 
     Args:
-        args: what the rule was given; `forbidPublic` is its parameter.
-        where: the property that gives them out and its value.
+        args: the rule's arguments; `forbidPublic` is its parameter.
+        where: the property that assigns them and its value.
     """
     if parameter(args, "forbidPublic"):
         yield (
@@ -43,5 +43,5 @@ def public_refused(args: ResourceValidationArgs | StackValidationArgs, where: st
     elif settings().egress != "public":
         yield (
             f"{where}: machines would have public addresses, and the stack's egress is "
-            f"{settings().egress or 'not set'}. Turn it off, or say tidemill:network {{create: {{egress: public}}}}."
+            f"{settings().egress or 'not set'}. Turn it off, or set tidemill:network {{create: {{egress: public}}}}."
         )

@@ -10,7 +10,7 @@ from .values import items, look
 
 
 def fleets(resources: Sequence[PolicyResource]) -> list[Fleet]:
-    """Every compute environment of a stack that Batch manages on EC2, as far as its size is known."""
+    """Every compute environment of a stack that Batch manages on EC2 and whose size is known."""
     found = [_fleet(r) for r in resources if r.resource_type == COMPUTE_ENVIRONMENT]
     return [one for one in found if one]
 

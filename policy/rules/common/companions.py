@@ -1,4 +1,4 @@
-"""Which resources of a stack speak about which other one."""
+"""Which resources of a stack configure which other one."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,8 @@ def companions(
         resources: Every resource of the stack.
         kind: Type token of the companions.
         key: Their property that names the owner.
-        owner: The resource that is named.
-        identities: The owner's properties that such a name may repeat, for when no dependency is recorded.
+        owner: The resource that they name.
+        identities: The owner's properties that a name may repeat, in case no dependency is recorded.
     """
     names = {name for identity in identities if isinstance(name := look(owner.props, identity), str)}
 

@@ -1,4 +1,4 @@
-"""Reading IAM policy documents: what a document allows, whatever the resource."""
+"""Reads IAM policy documents: what a document allows, on any resource."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from .values import UNKNOWN, items, look
 
 SUBMIT = "batch:SubmitJob"
 FORBIDDEN = ("batch:RegisterJobDefinition", "iam:PassRole")
-"""Together they let a submitter mount the host's root in a job of their own: root on the machines."""
+"""With these, a submitter can mount the host's root in a job of their own and be root on the machines."""
 
 
 class UnreadableDocumentError(ValueError):
@@ -56,7 +56,7 @@ def _is_everywhere(statement: Any) -> bool:
 def allows(documents: list[Any], action: str) -> bool:
     """Whether documents that act together allow an action on any resource.
 
-    Only a Deny of everything without a condition takes an Allow back: a narrower one leaves something allowed.
+    Only a Deny of everything without a condition revokes an Allow: a narrower one leaves something allowed.
     """
     every = [statement for document in documents for statement in statements(document)]
     allowed = any(look(s, "Effect") == "Allow" and _names(s, action) for s in every)
@@ -65,6 +65,6 @@ def allows(documents: list[Any], action: str) -> bool:
 
 
 def forbidden_to_submitters(documents: list[Any]) -> Iterator[str]:
-    """Yield the forbidden actions that documents allow, when they allow to submit jobs at all."""
+    """Yield the forbidden actions that documents allow, if they allow submitting jobs at all."""
     if allows(documents, SUBMIT):
         yield from (action for action in FORBIDDEN if allows(documents, action))

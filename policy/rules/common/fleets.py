@@ -1,4 +1,4 @@
-"""Instance groups of Compute Engine as fleets: autoscaler, group and template belong together."""
+"""Compute Engine instance groups as fleets: autoscaler, group and template together."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from .values import items, look
 def named_by(
     resources: Sequence[PolicyResource], owner: PolicyResource, key: str, value: Any, kinds: Sequence[str]
 ) -> PolicyResource | None:
-    """The resource of a stack that a property names, by its id, or by what it comes from while that is not known."""
+    """The resource of a stack that a property names, by its id or, while that is unknown, by the output's source."""
     candidates = [r for r in resources if r.resource_type in kinds]
     if isinstance(value, str):
         for resource in candidates:
@@ -29,13 +29,13 @@ def group_of(resources: Sequence[PolicyResource], autoscaler: PolicyResource) ->
 
 
 def template_of(resources: Sequence[PolicyResource], group: PolicyResource) -> PolicyResource | None:
-    """The template that a group makes machines from."""
+    """The template of a group's machines."""
     named = look(group.props, "versions", 0, "instanceTemplate")
     return named_by(resources, group, "versions", named, TEMPLATES)
 
 
 def is_spot(template: PolicyResource) -> bool | None:
-    """Whether a template's machines are Spot; None where that is not known."""
+    """Whether a template's machines are Spot; None if unknown."""
     model, preemptible = (look(template.props, "scheduling", key) for key in ("provisioningModel", "preemptible"))
     if isinstance(model, str):
         return model == "SPOT"

@@ -1,8 +1,8 @@
-"""What stands between the engine and pulumi-policy: it hears the stack's config, and lets a waiver speak.
+"""A layer between the engine and pulumi-policy: it reads the stack's config and applies waivers.
 
-pulumi-policy 1.21 keeps only the tags of the engine's ``ConfigureStack``, a policy cannot report one violation at a
-level of its own, and nobody refuses a name that is wrong in the pack's config. All are a matter of the engine's
-published protocol, so the servicer's answers are completed here; nothing private of the library is touched.
+pulumi-policy 1.21 keeps only the tags of the engine's ``ConfigureStack``, cannot report one violation of a policy at a
+different level, and accepts wrong names in the pack's config. All three are part of the engine's published protocol,
+so this layer completes the servicer's answers; it touches nothing private of the library.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from . import settings, waivers
 
 
 def install(policies: Sequence[Policy]) -> None:
-    """Stand before every analyzer that is served from now on.
+    """Wrap every analyzer that is served from now on.
 
     Args:
         policies: the rules of the pack, which its config may name.
@@ -41,11 +41,11 @@ def _checking(configure: Callable[[Any, Any], Any], known: Mapping[str, Sequence
     def check(request: Any, context: Any) -> Any:
         for rule, said in request.policyConfig.items():
             if rule not in known:
-                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{rule} is no rule.{_nearest(rule, known)}")
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"There is no rule {rule}.{_nearest(rule, known)}")
             for name in said.properties:
                 if name not in known[rule]:
                     allowed = ", ".join(known[rule]) or "none"
-                    message = f"{rule} has no parameter {name}. It has: {allowed}.{_nearest(name, known[rule])}"
+                    message = f"{rule} has no parameter {name}. Allowed: {allowed}.{_nearest(name, known[rule])}"
                     context.abort(grpc.StatusCode.INVALID_ARGUMENT, message)
         return configure(request, context)
 
@@ -71,7 +71,7 @@ def _waiving(analyze: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         answer = analyze(request, context)
         given = waivers.read(settings.settings())[0] if answer.diagnostics else []
         for found in answer.diagnostics if given else []:
-            # What is said of a single resource is said by its own URN.
+            # Findings about a single resource carry its URN.
             urn = found.urn or getattr(request, "urn", "")
             waiver = waivers.covering(given, found.policyName, urn, waivers.today())
             if waiver:

@@ -1,4 +1,4 @@
-"""Type tokens that several rules speak of."""
+"""Type tokens that several rules use."""
 
 COMPUTE_ENVIRONMENT = "aws:batch/computeEnvironment:ComputeEnvironment"
 JOB_QUEUE = "aws:batch/jobQueue:JobQueue"
@@ -15,11 +15,11 @@ TEMPLATES = (
     "gcp:compute/instanceTemplate:InstanceTemplate",
 )
 MACHINES = (*TEMPLATES, "gcp:compute/instance:Instance")
-"""What describes a machine of Compute Engine."""
+"""Types that describe a Compute Engine machine."""
 SUBSCRIPTION = "gcp:pubsub/subscription:Subscription"
 TOPIC = "gcp:pubsub/topic:Topic"
 CUSTOM_ROLE = "gcp:projects/iAMCustomRole:IAMCustomRole"
 MEMBERS = "gcp:*:*I[aA][mM]Member"
 BINDINGS = "gcp:*:*I[aA][mM]Binding"
 GRANTS = (MEMBERS, BINDINGS)
-"""Grants on a project or on anything in it."""
+"""Grants on a project or anything in it."""

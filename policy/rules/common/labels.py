@@ -1,4 +1,4 @@
-"""Tags and labels that everything has to carry."""
+"""Tags and labels that every resource must have."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ def parameters(required: list[str]) -> dict[str, dict]:
             "type": "array",
             "items": {"type": "string", "minLength": 1},
             "default": required,
-            "description": "Keys that every resource carries.",
+            "description": "Keys that every resource must have.",
         }
     }
 
@@ -25,8 +25,8 @@ def missing(args: ResourceValidationArgs, *where: str, word: str) -> Iterator[st
 
     Args:
         args: the resource.
-        where: properties that hold them; those that the provider fills in with its defaults too.
-        word: what they are called.
+        where: properties that hold them, including those that the provider fills with its defaults.
+        word: `tag` or `label`, for the message.
     """
     maps = [look(args.props, key) for key in where]
     if any(found is UNKNOWN for found in maps):

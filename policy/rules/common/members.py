@@ -27,7 +27,7 @@ def grants(resources: Sequence[PolicyResource]) -> list[PolicyResource]:
 
 
 def is_granted_to(grant: PolicyResource, account: PolicyResource | None, address: Any) -> bool:
-    """Whether a grant is to a service account, by its address or, while that is not known, by where it comes from."""
+    """Whether a grant is to a service account, by its address or, while that is unknown, by the output's source."""
     if isinstance(address, str) and f"serviceAccount:{address}" in members(grant):
         return True
     sources = [source for key in ("member", "members") for source in grant.property_dependencies.get(key, [])]

@@ -1,4 +1,4 @@
-"""Protection from being deleted or replaced by a preview that nobody read."""
+"""Protection from an unread preview that deletes or replaces."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from pulumi_policy import ResourceValidationArgs
 
 
 def unprotected(args: ResourceValidationArgs, loses: str, allowed_by: str) -> Iterator[str]:
-    """Yield that a resource is not protected, with the fix; nothing where it is.
+    """Yield that a resource is not protected, with the fix; nothing if it is.
 
     Args:
         args: the resource.
@@ -15,6 +15,6 @@ def unprotected(args: ResourceValidationArgs, loses: str, allowed_by: str) -> It
     """
     if not args.opts.protect:
         yield (
-            f"protect is off: deleting or replacing it loses {loses}. Set protect=True (in a Tidemill stack: take "
-            f"{allowed_by} out of tidemill:allow), or waive this rule until the day by which it is gone."
+            f"protect is off: deleting or replacing it loses {loses}. Set protect=True (in a Tidemill stack: remove "
+            f"{allowed_by} from tidemill:allow), or waive this rule until the resource is gone."
         )

@@ -1,4 +1,4 @@
-"""How long a cloud keeps log lines: said, and not for longer than the pack's config lets them be kept."""
+"""Log retention: explicit, and no longer than the pack's config allows."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,14 +10,14 @@ from .values import UNKNOWN, look
 
 
 def parameters(longest: int) -> dict[str, dict[str, Any]]:
-    """The rule's parameter; `longest` is what the cloud takes, in days."""
+    """The rule's parameter; `longest` is the cloud's maximum, in days."""
     return {
         "maxDays": {
             "type": "integer",
             "minimum": 1,
             "maximum": longest,
             "default": longest,
-            "description": "Days that log lines may be kept at most.",
+            "description": "Maximum number of days to keep log lines.",
         }
     }
 
@@ -28,7 +28,7 @@ def violations(args: ResourceValidationArgs, key: str, unset: str) -> Iterator[s
     Args:
         args: the resource.
         key: its property, in days.
-        unset: what follows when it is 0 or not set.
+        unset: the consequence if it is 0 or not set.
     """
     days, most = look(args.props, key), parameter(args, "maxDays")
     if days is UNKNOWN:

@@ -1,4 +1,4 @@
-"""Making a rule out of a plain function: the name comes from its file, a violation is kept for the waivers."""
+"""Makes a rule from a plain function: its name comes from the file, and violations are recorded for the waivers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -27,7 +27,7 @@ MANDATORY, ADVISORY = EnforcementLevel.MANDATORY, EnforcementLevel.ADVISORY
 
 @cache
 def is_of(kind: str, kinds: tuple[str, ...]) -> bool:
-    """Whether a type token is one of a rule's."""
+    """Whether a rule covers a type token."""
     return any(fnmatchcase(kind, pattern) for pattern in kinds)
 
 
@@ -49,7 +49,7 @@ def resource_rule(
 
     Args:
         module: ``__name__`` of the rule's module.
-        kinds: type tokens of the resources that it is about; `*` and `[]` are wildcards.
+        kinds: type tokens of the resources that it covers; `*` and `[]` are wildcards.
         violations: yields what is wrong with a resource, each with its fix.
         description: what holds, as a sentence.
         severity: how bad a violation is.
@@ -85,11 +85,11 @@ def stack_rule(
     level: EnforcementLevel = MANDATORY,
     parameters: Parameters | None = None,
 ) -> StackValidationPolicy:
-    """A rule about resources that speak about each other, which sees all of a stack.
+    """A rule about how resources relate, which sees the whole stack.
 
     Args:
         module: ``__name__`` of the rule's module.
-        kinds: type tokens of the resources that its violations are of.
+        kinds: type tokens of the resources that can violate it.
         violations: yields (what is wrong with its fix, URN of the resource).
         description: what holds, as a sentence.
         severity: how bad a violation is.
@@ -116,7 +116,7 @@ def stack_rule(
 
 
 KINDS: dict[str, tuple[str, ...]] = {}
-"""What each rule is about, by its name."""
+"""The type tokens that each rule covers, by rule name."""
 
 
 def _schema(parameters: Parameters | None) -> PolicyConfigSchema | None:
@@ -124,7 +124,7 @@ def _schema(parameters: Parameters | None) -> PolicyConfigSchema | None:
 
 
 def parameter(args: ResourceValidationArgs | StackValidationArgs, name: str) -> Any:
-    """A parameter of a rule. The engine has put the defaults in; whole numbers come as floats."""
+    """A parameter of a rule. The engine fills in the defaults; whole numbers arrive as floats."""
     value = args.get_config().get(name)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

@@ -1,6 +1,6 @@
-"""The config of the stack that is judged, as the engine hands it over.
+"""The config of the checked stack, as the engine passes it.
 
-``front`` hears it in the message that pulumi-policy reads only the stack's tags of.
+``front`` reads it from the message of which pulumi-policy keeps only the stack's tags.
 Source: https://github.com/pulumi/pulumi/blob/master/proto/pulumi/analyzer.proto (AnalyzerStackConfigureRequest)
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Settings:
-    """A stack's config by full keys (``tidemill:network``); secret values are never kept."""
+    """A stack's config by full keys (``tidemill:network``), without secret values."""
 
     def __init__(self, values: Mapping[str, str] | None = None, secret: Iterable[str] = ()) -> None:
         hidden = set(secret)
@@ -21,7 +21,7 @@ class Settings:
         return self._values.get(key)
 
     def data(self, key: str) -> Any:
-        """A value that the stack file writes as a mapping or a list; None where it is absent or no JSON."""
+        """A mapping or list of the stack file; None if it is absent or not JSON."""
         try:
             return json.loads(self._values.get(key, "null"))
         except ValueError:
@@ -33,10 +33,10 @@ class Settings:
 
     @property
     def egress(self) -> str | None:
-        """How the stack says that its machines reach the world: ``public``, ``nat``, ``endpoints``.
+        """How the stack's machines reach the internet: ``public``, ``nat`` or ``endpoints``.
 
-        ``public`` is what a Tidemill stack that says nothing has. None is said by another program, and where the
-        network is another stack's or somebody else's, whose machines have no addresses of their own.
+        ``public`` is the default of a Tidemill stack. None for other programs, and for a network of another stack or
+        owner, whose machines have no public addresses.
         """
         network = self.data("tidemill:network") or {}
         if not isinstance(network, Mapping) or set(network) - {"create"}:

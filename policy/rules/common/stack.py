@@ -8,5 +8,5 @@ STACK = "pulumi:pulumi:Stack"
 
 
 def urn_of_stack(resources: Sequence[PolicyResource]) -> str:
-    """The URN of a stack, for what is said of no resource in particular; empty where the engine does not list it."""
+    """The URN of a stack, for findings about no single resource; empty if the engine does not list it."""
     return next((r.urn for r in resources if r.resource_type == STACK), "")

@@ -1,7 +1,7 @@
-"""Reading a resource's properties when a preview does not know all of them yet.
+"""Reads a resource's properties when a preview does not know all of them yet.
 
-pulumi-policy raises ``UnknownValueError`` on access, which ends the whole rule with a remark. The rules would rather
-judge what is known, so they read through ``look`` and get ``UNKNOWN`` instead.
+pulumi-policy raises ``UnknownValueError`` on access, which skips the whole rule with a remark. The rules judge what is
+known, so they read through ``look`` and get ``UNKNOWN`` instead.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from pulumi_policy.proxy import UnknownValueError
 
 
 class _Unknown:
-    """A value that only ``up`` will know. Neither present nor absent, so it is falsy and equal to nothing else."""
+    """A value that only ``up`` will know. It is neither present nor absent, so it is falsy and equals nothing else."""
 
     def __bool__(self) -> bool:
         return False
@@ -31,7 +31,7 @@ def look(value: Any, *path: str | int) -> Any:
         path: The keys and indices to follow.
 
     Returns:
-        The value, ``None`` where a step of the path is absent, ``UNKNOWN`` where one is not known at preview.
+        The value; ``None`` if a step of the path is absent, ``UNKNOWN`` if one is not known at preview.
     """
     for step in path:
         if value is None or value is UNKNOWN:
