@@ -38,9 +38,9 @@ def config(**keys: Any) -> dict[str, Any]:
         (config(quues={}), "Did you mean queues?"),
         (config(queues={"cpu": {"images": IMAGES, "scratch_gib": 9.0}}), "config.queues.cpu.scratch_gib: there is no"),
         (config(queues={"cpu": {"images": IMAGES, "capacity": [{"maxCpu": 9.0}]}}), "capacity[0].maxCpu: there is no"),
-        (config(network="public"), 'config.network: "public" is refused. Allowed: an object.'),
-        (config(queues=["cpu"]), 'config.queues: ["cpu"] is refused. Allowed: an object.'),
-        (config(data={"read": "s3://raw"}), 'config.data.read: "s3://raw" is refused. Allowed: a list.'),
+        (config(network="public"), 'config.network: "public" is not allowed. Allowed: an object.'),
+        (config(queues=["cpu"]), 'config.queues: ["cpu"] is not allowed. Allowed: an object.'),
+        (config(data={"read": "s3://raw"}), 'config.data.read: "s3://raw" is not allowed. Allowed: a list.'),
         (config(workerImage=Unknown()), "config.workerImage: it decides what is created, so it must be known"),
     ],
 )
