@@ -10,9 +10,7 @@ def main() -> None:
     """Build the stack; an invalid config ends the run with one line before anything is created."""
     try:
         config = from_pulumi()
-        pipeline = Pipeline(
-            f"{config.team}-{config.environment}", PipelineArgs(config=config.model_dump(exclude_unset=True))
-        )
+        pipeline = Pipeline(f"{config.team}-{config.environment}", PipelineArgs(config=config))
     except ConfigError as error:
         raise pulumi.RunError(str(error)) from None
     for name, value in pipeline.exports.items():

@@ -20,8 +20,9 @@ For any other image: make worker PUSH=REGISTRY, and set tidemill:worker_image to
 class PipelineArgs:
     """Arguments of `Pipeline`."""
 
-    config: dict[str, Any]
+    config: Any
     """The stack's config: its keys without `tidemill:`."""
+    # Or a `StackConfig`: what is checked already is not checked again. Other languages have no unions.
 
 
 class Parts(Protocol):

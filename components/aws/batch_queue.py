@@ -42,8 +42,9 @@ class AwsBatchQueueArgs:
 
     queue: str
     """The queue's name as users type it."""
-    settings: dict[str, Any]
+    settings: Any
     """The queue as a stack file has it below `tidemill:queues.<name>`; every key but `images` has a default."""
+    # Or a `Queue`, which is not checked again.
     images: dict[str, pulumi.Input[str]]
     """Image references that machines can pull, by the names in `settings`."""
     subnet_ids: pulumi.Input[list[str]]

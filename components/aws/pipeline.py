@@ -179,7 +179,7 @@ class AwsParts:
         existing = self._config.imports.queues.get(key)
         args = AwsBatchQueueArgs(
             queue=key,
-            settings=queue.model_dump(),
+            settings=queue,
             images={image: self._pulled(reference) for image, reference in queue.images.items()},
             subnet_ids=self._network.subnet_ids,
             security_group_ids=self._security_groups(),

@@ -38,39 +38,43 @@ _TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image")
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def part(model: type[_Model], values: Mapping[str, Any], *at: str) -> _Model:
+def part(model: type[_Model], values: _Model | Mapping[str, Any], *at: str) -> _Model:
     """One object of a stack's config, for a component that is used alone.
 
     Args:
         model: the object's model.
-        values: its keys.
+        values: its keys, or the object itself, which is returned as it is.
         at: where it is in a stack's config, for the error.
 
     Raises:
         ConfigError: the first thing that is wrong, as one line.
     """
+    if isinstance(values, model):
+        return values
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
         raise from_pydantic(error, model, at) from None
 
 
-def parse(values: Mapping[str, Any]) -> StackConfig:
-    """A stack's config from its keys without their ``tidemill:``.
+def parse(values: StackConfig | Mapping[str, Any]) -> StackConfig:
+    """A stack's config from its keys without their ``tidemill:``; one that was parsed is returned as it is.
 
     Raises:
         ConfigError: the first thing that is wrong, as one line.
     """
+    if isinstance(values, StackConfig):
+        return values
     config = part(StackConfig, fill(values))
     check(config)
     return config
 
 
-def gcp_queue(values: Mapping[str, Any], name: str) -> Queue:
+def gcp_queue(values: Queue | Mapping[str, Any], name: str) -> Queue:
     """A queue of a stack on GCP, with the defaults that it has there, for a component that is used alone.
 
     Args:
-        values: the queue's keys.
+        values: the queue's keys, or the queue itself.
         name: the queue's name, for the error.
 
     Raises:

@@ -153,7 +153,7 @@ class GcpParts:
         existing = self._config.imports.queues.get(key)
         args = GcpWorkerPoolArgs(
             queue=key,
-            settings=queue.model_dump(),
+            settings=queue,
             image=self._image(key),
             network=self._network.network,
             subnetwork=self._network.subnetwork,

@@ -6,7 +6,7 @@ from typing import Any
 import pulumi
 
 from components.base import as_args, token
-from components.config import ConfigError, gcp_queue
+from components.config import ConfigError, Queue, gcp_queue
 from components.config.errors import key_path
 from components.gcp.cloud_init import Host, cloud_config
 from components.gcp.instance_group import Fleet, RungResources, instance_group
@@ -21,8 +21,9 @@ class GcpWorkerPoolArgs:
 
     queue: str
     """The queue's name as users type it."""
-    settings: dict[str, Any]
+    settings: Any
     """The queue as a stack file has it below `tidemill:queues.<name>`; every key but `images` has a default."""
+    # Or a `Queue`, which is not checked again.
     image: pulumi.Input[str]
     """Reference of the image `default` that machines can pull."""
     network: pulumi.Input[str]
@@ -109,7 +110,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
         if args.imported_topic and args.imported_subscription:
             imported = Imported(args.imported_topic, args.imported_subscription)
         self._messages = messages(name, self, project, args.labels, purge=args.purge, imported=imported)
-        fleet = self._fleet(args, project, self._messages)
+        fleet = self._fleet(args, settings, project, self._messages)
         groups = [
             instance_group(f"{name}-{rung.market.replace('_', '-')}", rung, fleet, self, first=number == 0)
             for number, rung in enumerate(settings.capacity)
@@ -122,8 +123,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
             {"topic": self.topic, "subscription": self.subscription, "dead_letters": self.dead_letters}
         )
 
-    def _fleet(self, args: GcpWorkerPoolArgs, project: Project, made: Messages) -> Fleet:
-        settings = gcp_queue(args.settings, args.queue)
+    def _fleet(self, args: GcpWorkerPoolArgs, settings: Queue, project: Project, made: Messages) -> Fleet:
         types = settings.types("gcp")
         if not types:
             raise ConfigError(
