@@ -9,14 +9,10 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from components.config import parse as parse_config
-from components.money import estimate
-from ops.review.build import build
 from ops.review.command import review
-from ops.review.document import parse
 from ops.review.schema import PATH, schema
 from tests.ops.make_previews import GOLDEN, load, review_of
-from tests.ops.review_steps import TODAY, document, step
+from tests.ops.review_steps import document, step
 from tests.ops.scenarios import names
 
 ROOT = Path(__file__).parents[2]
@@ -214,17 +210,3 @@ def test_it_is_a_command_of_ops(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 5
     assert done.stdout.startswith("## Tidemill: the preview failed; 1 critical, 0 resources change\n")
-
-
-def test_money_taken_from_the_resources_is_what_the_stack_file_costs():
-    """Two ways to one figure: the review's, from the engine's preview, and `ops estimate`'s, from the config."""
-    preview = parse(load("first-up"), "first-up")
-    (found,) = build([preview], TODAY).stacks
-    estimated = estimate(parse_config(json.loads(load("first-up"))["config"]), "us-west-2")
-    lines = {line.what: line for line in estimated.burn_hour if "machines" in line.what}
-    assert len(lines) == len(found.fleets) == 3
-    for side in ("low", "high"):
-        wanted = sorted(getattr(line, f"usd_{side}") for line in lines.values())
-        assert sorted(getattr(fleet.usd_hour_after, side) for fleet in found.fleets) == pytest.approx(wanted)
-    idle = sum(row.count_after * (row.usd_month_each or 0) for row in found.idle)
-    assert idle == pytest.approx(sum(line.usd_low or 0 for line in estimated.idle_month))

@@ -7,7 +7,6 @@ import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, gpu_machine, outcome, queue, uris
 from tidemill import prices
-from tidemill.capacity import slots
 from tidemill.cli import run
 from tidemill.client import Pipeline
 from tidemill.client import site as site_module
@@ -60,11 +59,6 @@ def test_containers_of_several_slots_leave_a_rest_unused(monkeypatch):
     table(monkeypatch)
     cost = job_cost(queue(machines=[M7I]), "aws", "here", 3600 * 6, container=3)
     assert cost.on_demand.low == pytest.approx(0.8)
-
-
-def test_tenths_of_a_cpu_lose_no_slot_to_rounding():
-    machine = Machine(type="custom-3", cpus=3, memory_mib=16384)
-    assert slots("aws", machine, Resources(cpus=0.1, memory_mib=64), container=3) == 30
 
 
 def test_the_scratch_is_billed_with_the_machine(monkeypatch):
