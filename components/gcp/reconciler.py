@@ -14,6 +14,7 @@ from components.gcp.project import Project
 from tidemill import layout
 
 SOURCE = Path(__file__).parent / "reconciler_function"
+_SHARED = [Path(layout.__file__)]
 ENTRY = "reconcile"
 PERMISSIONS = (
     "compute.autoscalers.get",
@@ -296,8 +297,10 @@ def _member(name: str, account: gcp.serviceaccount.Account) -> Member:
 def source() -> dict[str, str]:
     """The function's source by path: a `main.py` for the framework, beside the package with what it does."""
     files = {f"{SOURCE.name}/{path.name}": path.read_text(encoding="utf-8") for path in sorted(SOURCE.glob("*.py"))}
+    # Of tidemill the function has its leaves alone.
+    shared = {f"tidemill/{path.name}": path.read_text(encoding="utf-8") for path in _SHARED}
     requirements = (SOURCE / "requirements.txt").read_text(encoding="utf-8")
-    return {"main.py": _MAIN, "requirements.txt": requirements, **files}
+    return {"main.py": _MAIN, "requirements.txt": requirements, "tidemill/__init__.py": "", **shared, **files}
 
 
 def digest(files: dict[str, str]) -> str:

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from google.auth.compute_engine import Credentials
 from google.auth.transport.requests import AuthorizedSession
 
+from tidemill.layout import FLEET_ALIVE, FLEET_ERRORS
+
 from .decide import BROKEN_SECONDS, Group, Machine, Sample, is_stockout
 
 HISTORY_SECONDS = 1200
@@ -197,9 +199,9 @@ class Cloud:
         """
         # A record's name begins with its time; what an old host wrote begins with the machine and comes after them all.
         since = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self.now() - BROKEN_SECONDS))
-        broken = self._written("fleet/errors/", {"startOffset": f"fleet/errors/{since}"})
+        broken = self._written(f"{FLEET_ERRORS}/", {"startOffset": f"{FLEET_ERRORS}/{since}"})
         return Notes({STAMP.sub("", name).removesuffix(".json"): at for name, at in broken.items()},
-                     self._written("fleet/alive/", {}))  # fmt: skip
+                     self._written(f"{FLEET_ALIVE}/", {}))  # fmt: skip
 
     def _written(self, prefix: str, more: Mapping[str, str]) -> dict[str, float]:
         query = {"prefix": prefix, "fields": "items(name,timeCreated),nextPageToken", **more}

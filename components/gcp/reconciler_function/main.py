@@ -11,11 +11,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tidemill import layout
+
 from . import cloud as google
 from .cloud import CallError, Cloud, Notes, Reading, iso
 from .decide import FRESH_READ_SECONDS, Decision, QueueState, Sample, backlog, decide, warm
 
-REPORT = "fleet/reconciler.json"
 OPEN = "ONLY_SCALE_OUT"
 _UNREADABLE = (CallError, AttributeError, KeyError, TypeError, ValueError)
 """A refusal, or an answer of another shape than documented."""
@@ -56,7 +57,7 @@ def run(settings: Mapping[str, Any], cloud: Cloud) -> list[str]:
         failures += failed
     report = {"at": iso(cloud.now()), "period_seconds": settings["period_seconds"], "queues": queues}
     try:
-        cloud.write(REPORT, json.dumps(report), "application/json")
+        cloud.write(layout.FLEET_REPORT, json.dumps(report), "application/json")
     except CallError as error:
         failures.append(_failed("report", error))
     return failures
@@ -147,7 +148,7 @@ def _name_warm(queue: QueueState, cloud: Cloud) -> list[str]:
         return []
     names = "".join(f"{key.rpartition('/')[2]}\n" for key in warm(queue))
     try:
-        cloud.write(f"fleet/warm/{queue.name}", names, "text/plain")
+        cloud.write(f"{layout.FLEET_WARM}/{queue.name}", names, "text/plain")
     except CallError as error:
         return [_failed(f"{queue.name}: warm machines", error)]
     return []
