@@ -211,7 +211,7 @@ def test_a_finished_job_stays_finished_when_it_is_cancelled(stack, capsys):
     job = submitted(capsys)
     stack.run(pipeline(), job)
     assert run(["cancel", job]) == 0
-    assert capsys.readouterr().out == f"{job} had finished; there is nothing to cancel.\n"
+    assert capsys.readouterr().out == f"{job} has already finished; there is nothing to cancel.\n"
     assert run(["status", job]) == 0
 
 

@@ -157,7 +157,7 @@ def test_unknown_prices_are_said(stack, capsys):
     assert run(["estimate", "--queue", "gpu", "--count", "10", "--item-time", "1h"]) == 0
     told = capsys.readouterr().out
     assert told.splitlines()[5].split() == ["spot", "yes", "unknown", "unknown", "g5.2xlarge"]
-    assert "No price of the queue's machines is known" in told
+    assert "The cost is unknown: the price table has none" in told
 
 
 @pytest.mark.parametrize(

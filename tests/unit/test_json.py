@@ -10,7 +10,7 @@ import pytest
 from tests.unit.client_fakes import FakeBackend, descriptor
 from tidemill.backends import LogLine
 from tidemill.cli import documents, run
-from tidemill.cli.app import VERBS
+from tidemill.cli.app import COMMANDS
 from tidemill.client import Pipeline, deliveries
 from tidemill.client import site as site_module
 
@@ -64,7 +64,7 @@ def test_the_published_schemas_are_those_of_the_code():
 
 
 def test_every_verb_has_a_schema():
-    assert set(VERBS) - NO_JSON == set(documents.documents()) - {"error"}
+    assert set(COMMANDS) - NO_JSON == set(documents.documents()) - {"error"}
 
 
 @pytest.mark.parametrize("verb", documents.documents())

@@ -283,7 +283,7 @@ class TestStuck:
         monkeypatch.setattr(Here, "environment", {**here.environment, "TIDEMILL_SCRATCH": "/proc/nowhere"})
         ran = here.run("a", "b", "--workers", "2", "--", "true")
         assert ran.returncode == 1
-        assert "the workers cannot go on: " in ran.stderr
+        assert "the workers cannot continue: " in ran.stderr
         assert "/proc/nowhere" in ran.stderr
         monkeypatch.undo()
         assert here.run("a", "b", "--workers", "2", "--", "true").returncode == 0

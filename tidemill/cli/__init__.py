@@ -1,4 +1,4 @@
-"""The command line: `tidemill <verb>`. A module a verb, imported only when the verb is typed."""
+"""The command line: `tidemill COMMAND`. One module per command, imported only when the command is typed."""
 
 from __future__ import annotations
 

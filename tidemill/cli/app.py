@@ -1,4 +1,4 @@
-"""The group of verbs, and how every failure becomes one line and an exit code."""
+"""The group of commands, and how every failure becomes one line and an exit code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from tidemill.errors import TidemillError
 
-VERBS = {
+COMMANDS = {
     "submit": "Submit a job: one program, many items.",
     "estimate": "Estimate a job's time and cost before submitting it.",
     "status": "Show a job's progress.",
@@ -50,41 +50,41 @@ BUG = 70
 INTERRUPTED = 130
 
 
-class LazyVerbs(click.Group):
-    """Lists verbs from a table and imports a verb's module when it is typed, so that `--help` is instant."""
+class LazyCommands(click.Group):
+    """Lists commands from a table and imports a command's module when it is typed, so that `--help` is instant."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Verbs in the order of a job's life."""
-        return list(VERBS)
+        """Commands in the order of a job's life."""
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of `tidemill.cli.<verb>`."""
-        if cmd_name not in VERBS:
+        """The command of `tidemill.cli.<name>`."""
+        if cmd_name not in COMMANDS:
             return None
         return importlib.import_module(f"tidemill.cli.{cmd_name}").command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """Verbs from the table, without importing them."""
+        """Commands from the table, without importing them."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        return [CompletionItem(verb, help=said) for verb, said in VERBS.items() if verb.startswith(incomplete)]
+        return [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """As click does, with the nearest verb offered for an unknown one."""
-        if args and args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(f"Unknown command {args[0]!r}.{suggestion(args[0])} Commands: {', '.join(VERBS)}.")
+        """As click does, and offers the nearest command for an unknown one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"Unknown command {args[0]!r}.{suggestion(args[0])} Commands: {', '.join(COMMANDS)}.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table, without importing what it describes."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(
-    cls=LazyVerbs, subcommand_metavar="COMMAND [ARGS]...", context_settings={"help_option_names": ["-h", "--help"]}
+    cls=LazyCommands, subcommand_metavar="COMMAND [ARGS]...", context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(package_name="tidemill", message="%(version)s")
 def app() -> None:
@@ -97,14 +97,14 @@ def app() -> None:
 
 
 def suggestion(word: str) -> str:
-    """The command that somebody means who is used to other tools, or mistypes."""
+    """The command that is probably meant: other tools have other names, and people mistype."""
     from tidemill.errors import nearest
 
-    return f" Did you mean {SYNONYMS[word]!r}?" if word in SYNONYMS else nearest(word, VERBS)
+    return f" Did you mean {SYNONYMS[word]!r}?" if word in SYNONYMS else nearest(word, COMMANDS)
 
 
 def execute(arguments: list[str]) -> int:
-    """Run a command line; never lets a traceback out unless TIDEMILL_DEBUG=1."""
+    """Run a command line. A traceback appears only with TIDEMILL_DEBUG=1."""
     try:
         code = app.main(arguments or ["--help"], prog_name="tidemill", standalone_mode=False)
         sys.stdout.flush()
@@ -115,8 +115,8 @@ def execute(arguments: list[str]) -> int:
         click.echo("tidemill: interrupted. A submitted job continues: `tidemill wait JOB` watches it again.", err=True)
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):
-        # The reader (`| head`) has seen enough, which click answers with SystemExit. No complaint, not even when
-        # Python flushes at exit.
+        # The reader (`| head`) has closed the pipe, and click raises SystemExit. Print nothing, not even when Python
+        # flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -154,7 +154,7 @@ def subject(error: click.UsageError) -> str:
 
 
 def likely_options(error: click.NoSuchOption) -> list[str]:
-    """The options that begin as what was typed does, else the nearest."""
+    """The shortest option that begins with what was typed, else the nearest one."""
     import difflib
 
     known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []

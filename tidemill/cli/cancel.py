@@ -12,7 +12,7 @@ from tidemill.cli.show import show_json
 @job_argument
 @common
 def command(job: str, pipeline: str | None, as_json: bool) -> int:
-    """Stop a job. What is finished stays finished; items that run are ended, the rest is not run."""
+    """Stop a job. Finished items are kept; running items are ended, and the others do not run."""
     handle = load_job(pipeline, job)
     ended = handle.cancel()
     cancelled = handle.cancelled
@@ -21,5 +21,5 @@ def command(job: str, pipeline: str | None, as_json: bool) -> int:
     elif cancelled:
         click.echo(f"{job} is cancelled; {ended} array{'' if ended == 1 else 's'} ended.")
     else:
-        click.echo(f"{job} had finished; there is nothing to cancel.")
+        click.echo(f"{job} has already finished; there is nothing to cancel.")
     return 0

@@ -1,4 +1,4 @@
-"""`tidemill completion`: the script with which a shell completes verbs, options and names."""
+"""`tidemill completion`: the script that completes commands, options and names in a shell."""
 
 from __future__ import annotations
 

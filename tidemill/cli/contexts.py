@@ -42,7 +42,7 @@ class Contexts:
 
 
 def path() -> Path:
-    """`~/.config/tidemill/contexts.json` (XDG_CONFIG_HOME is heeded), or where the system keeps such files."""
+    """`~/.config/tidemill/contexts.json`, in XDG_CONFIG_HOME if that is set, or where the system keeps such files."""
     return Path(click.get_app_dir("tidemill")) / FILE
 
 
@@ -71,7 +71,7 @@ def read() -> Contexts:
 
 
 def write(contexts: Contexts) -> None:
-    """Replace the file whole, so that a reader never meets half of it.
+    """Replace the file as a whole, so that a reader never sees half of it.
 
     Raises:
         CallerError: The folder cannot be written.

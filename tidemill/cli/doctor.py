@@ -1,4 +1,4 @@
-"""`tidemill doctor`: what stands between this machine and a finished job."""
+"""`tidemill doctor`: check everything that a job needs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What `--json` prints, as JSON Schemas: `python -m tidemill.cli.documents docs/json` writes them.
 
-The schemas come from the types that the verbs print, so that a key cannot be added or lost unseen. Keys are stable: a
-later version may add some (so readers skip what they do not know), and neither renames nor removes one without a new
-major version.
+The schemas come from the types that the commands print, so that no key is added or lost unseen. Keys are stable: a
+later version may add some (readers skip what they do not know); only a new major version renames or removes one.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Failed:
-    """Every verb, when it fails."""
+    """Every command, when it fails."""
 
     error: Fault
 
@@ -124,7 +123,7 @@ def of(kind: Any, extra: Mapping[str, Any] | None = None, leave_out: tuple[str, 
 
 
 def within(key: str, part: dict[str, Any], list_of: bool = False) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Adds a key that holds another document, its definitions brought along."""
+    """Adds a key that holds another document, with its definitions."""
 
     def add(schema: dict[str, Any]) -> dict[str, Any]:
         inner = {name: value for name, value in part.items() if name != "$defs"}
@@ -137,7 +136,7 @@ def within(key: str, part: dict[str, Any], list_of: bool = False) -> Callable[[d
 
 
 def logged() -> dict[str, Any]:
-    """A line of `logs --json`: a program's line says where it comes from; a worker's own may say more."""
+    """A line of `logs --json`. A program's line says where it comes from; a worker's own may have more keys."""
     places = {"job": STRING, "item": {"type": "integer"}, "attempt": {"type": "integer"}, "stream": STRING}
     properties = {"at": {"type": "string", "format": "date-time"}, "message": STRING} | places
     return {"type": "object", "properties": properties, "required": ["at"]}
@@ -149,11 +148,11 @@ QUEUE = {"name": STRING, "accepting": TRUTH, "running": TRUTH, "state": STRING}
 
 
 def documents() -> dict[str, tuple[str, dict[str, Any]]]:
-    """By verb: what the document is, and its schema."""
+    """By command: what the document is, and its schema."""
     waited = within("summary", of(Summary))(of(Status, ENDED))
     return {
         "submit": ("The job that was sent.", of(Submitted)),
-        "estimate": ("What a job would take and cost.", of(JobEstimate)),
+        "estimate": ("A job's estimated time and cost.", of(JobEstimate)),
         "status": ("A job so far.", of(Status, ENDED)),
         "wait": ("A job at its end.", waited),
         "run": ("A job at its end.", within("pipeline", STRING)(waited)),
@@ -163,27 +162,27 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "resume": ("What was enqueued.", of(Sent)),
         "jobs": ("The newest jobs.", within("jobs", of(JobRow), list_of=True)(EMPTY)),
         "results": ("Each line: the outcome of an item.", of(Outcome)),
-        "failures": ("Failed items by what they said, the largest group first.", of(Failures)),
+        "failures": ("Failed items by error message, largest group first.", of(Failures)),
         "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, ("aws", "gcp")), list_of=True)(EMPTY)),
         "use": ("The contexts.", of(Contexts)),
-        "doctor": ("What was looked at.", of(Checked)),
-        "error": ("Any verb that fails.", of(Failed)),
+        "doctor": ("The checks and their findings.", of(Checked)),
+        "error": ("Any command that fails.", of(Failed)),
     }
 
 
 def schemas() -> dict[str, str]:
     """By file name: the schema as text."""
     found = {}
-    for verb, (said, schema) in documents().items():
-        command = "tidemill ... --json" if verb == "error" else f"tidemill {verb} --json"
-        head = {"$schema": DIALECT, "title": command, "description": said}
+    for name, (text, schema) in documents().items():
+        command = "tidemill ... --json" if name == "error" else f"tidemill {name} --json"
+        head = {"$schema": DIALECT, "title": command, "description": text}
         body = {key: value for key, value in schema.items() if key not in ("title", "description")}
-        found[f"{verb}.schema.json"] = json.dumps(head | body, indent=2) + "\n"
+        found[f"{name}.schema.json"] = json.dumps(head | body, indent=2) + "\n"
     return found
 
 
 def write(folder: Path) -> None:
-    """Write every schema, and remove those of verbs that are gone."""
+    """Write every schema, and remove those of commands that are gone."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = schemas()
     for path in folder.glob("*.schema.json"):

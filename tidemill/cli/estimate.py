@@ -1,4 +1,4 @@
-"""`tidemill estimate`: what a job would take and cost."""
+"""`tidemill estimate`: a job's time and cost, before it is submitted."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tidemill.money import MarketCost
 
 OLD_DAYS = 180
-"""Prices older than this are said to be old."""
+"""Prices older than this get a warning."""
 
 
 @click.command(epilog="Example: tidemill estimate --queue cpu --count 250000 --item-time 7.2m")
 @click.argument("uris", nargs=-1, metavar="[URI]...")
 @click.option("--count", type=click.IntRange(min=1), help="How many items, in place of the items themselves.")
-@click.option("--items", metavar="SOURCE", help="The items as `tidemill submit` takes them; they are counted.")
+@click.option("--items", metavar="SOURCE", help="The items as `tidemill submit` takes them, to count them.")
 @click.option("--items-format", metavar="FORMAT", help="text, jsonl or csv. Default: by the name's ending, else text.")
 @click.option("--items-column", metavar="NAME", help="CSV: the column that is the item. Default: uri.")
 @click.option(
@@ -34,12 +34,12 @@ OLD_DAYS = 180
     metavar="TIME",
     help="How long an item takes: 90s, 7.2m, 0.5h.",
 )
-@click.option("--like", metavar="JOB", help="Learn that from a job, and take over its queue, sizes and items.")
-@click.option("--queue", help="Queue of the pipeline; may be left out when it has only one.")
+@click.option("--like", metavar="JOB", help="Take the time per item from a job, and its queue, sizes and items.")
+@click.option("--queue", help="Queue of the pipeline. Optional if there is only one.")
 @click.option("--cpus", type=float, help="CPUs of an item. Default: the queue's.")
 @click.option("--memory", type=Size(), metavar="SIZE", help="Memory of an item: 512M, 2G. Default: the queue's.")
 @click.option("--gpus", type=int, help="GPUs of an item. Default: the queue's.")
-@click.option("--slots", type=int, help="AWS: items side by side in one container. Default: 1.")
+@click.option("--slots", type=int, help="Items side by side in one container (AWS). Default: 1.")
 @common
 def command(
     *,
@@ -60,7 +60,7 @@ def command(
 ) -> int:
     """Estimate a job's core hours, wall time with the queue at full capacity, and cost in USD.
 
-    From the number of items, how long one takes, and the price table of this version. Nothing is sent or written.
+    The estimate uses the number of items, the time per item, and the price table of this version. It submits nothing.
     """
     given = [name for name, value in (("--count", count), ("--items", items), ("URIs", uris)) if value]
     if len(given) > 1:
@@ -106,7 +106,7 @@ def _show(found: JobEstimate) -> None:
         old = f" ({days} days old; a newer release has newer ones)" if days > OLD_DAYS else ""
         click.echo(f"Prices as of {found.as_of}{old}: machines and their scratch, without taxes and discounts.")
     else:
-        click.echo("No price of the queue's machines is known, so neither is the cost.")
+        click.echo("The cost is unknown: the price table has none of the queue's machines.")
 
 
 def _row(found: JobEstimate, market: str, cost: MarketCost) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def _row(found: JobEstimate, market: str, cost: MarketCost) -> tuple[str, ...]:
 
 
 def _usd(amount: float | None) -> str:
-    """Cents, and of less than a dollar what is left of them."""
+    """Two decimals, four below a dollar."""
     return "unknown" if amount is None else f"{amount:.2f}" if amount >= 1 else f"{amount:.4f}"
 
 

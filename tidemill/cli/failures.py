@@ -1,4 +1,4 @@
-"""`tidemill failures`: failed items by what they said."""
+"""`tidemill failures`: failed items by error message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REMEDIES = {
 
 @click.command()
 @job_argument
-@click.option("--all", "everything", is_flag=True, help=f"Every group, not only the {SHOWN} largest.")
+@click.option("--all", "everything", is_flag=True, help=f"Show every group, not only the {SHOWN} largest.")
 @common
 def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> int:
     """Group failed items by error message, the largest group first."""
@@ -52,7 +52,7 @@ def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> 
 
 
 def show_worst(job: Job) -> None:
-    """The largest groups of a job that has failed items, under a line without anything."""
+    """Print the largest groups of a job with failed items, after an empty line."""
     from tidemill.client.failures import group_failures
 
     groups = group_failures(job.results(failed_only=True))
@@ -64,7 +64,7 @@ def show_worst(job: Job) -> None:
 
 
 def say_what_to_change(groups: list[FailureGroup]) -> None:
-    """Which option helps against limits that items passed."""
+    """Print the options that help items which were over a limit."""
     for reason in dict.fromkeys(group.reason for group in groups):
         if reason in REMEDIES:
             click.echo(REMEDIES[reason], err=True)

@@ -1,4 +1,4 @@
-"""What `submit` and `run` have in common: a program, its items, and what both may take."""
+"""What `submit` and `run` have in common: a program, its items, and options of both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FUNCTION = r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 
 
 class ProgramAfterDashes(click.Command):
-    """Everything after the first `--` is the program's command line and none of our options."""
+    """Everything after the first `--` belongs to the program; none of it is an option of ours."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep the program aside, let click read the rest."""
@@ -86,7 +86,7 @@ def _all(options: list[Callable[..., Any]]) -> Callable[[Callable[..., Any]], Ca
 
 
 what_runs = _all(_WHAT)
-"""Adds the items and the program. What is special to a verb comes after it, then `how_it_runs`."""
+"""Adds the items and the program. The options of one command come after it, then `how_it_runs`."""
 how_it_runs = _all(_HOW)
 """Adds chunks, limits, outputs and code."""
 
@@ -117,7 +117,7 @@ def arguments_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _too_many(items: str, uris: Sequence[str], no_dashes: bool) -> str:
-    """What is meant by more words than `--items` takes: a program without `--`, or a pattern that a shell expanded."""
+    """Why more words follow than `--items` takes: a program without `--`, or a pattern that a shell expanded."""
     if no_dashes:
         return f"Put `--` before the program: --items {items} -- {' '.join(uris)}"
     if len(uris) > 1 or os.path.exists(uris[0]):

@@ -20,7 +20,7 @@ HEADER = ("job", "state", "items", "succeeded", "failed", "queue", "user", "subm
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, the newest first.")
 @common
 def command(limit: int, pipeline: str | None, as_json: bool) -> int:
-    """The newest jobs, from the store alone. Of an `open` one not everything is done; `tidemill status` says more."""
+    """List the newest jobs, from the store alone. An `open` job is not done; `tidemill status JOB` says more."""
     rows = load(pipeline).jobs(limit)
     if as_json:
         show_json({"jobs": [asdict(row) for row in rows]})

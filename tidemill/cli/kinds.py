@@ -15,7 +15,7 @@ class Duration(click.ParamType[float]):
     """Seconds: `250ms`, `90s`, `7.2m`, `0.5h`, `2d`, or a number of seconds.
 
     Args:
-        least: The shortest allowed, in seconds; None where whoever gets it judges.
+        least: The shortest allowed, in seconds; None if the recipient checks it.
     """
 
     name = "time"

@@ -34,7 +34,7 @@ class Speed:
         self._items = 0
 
     def look(self, status: Status) -> None:
-        """Note how many items have ended by now."""
+        """Note how many items have ended."""
         now = self._clock()
         ended, items = status.progress
         if self._looks and (items != self._items or ended < self._looks[-1][1]):
@@ -90,7 +90,7 @@ class View:
         self._speed.look(status)
 
     def render(self) -> RenderableType:
-        """What stands on the terminal now."""
+        """What the terminal shows now."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -113,7 +113,7 @@ class View:
 
 
 class Lines:
-    """Prints a status when the job's state changes, and figures now and then."""
+    """Prints a status when the job's state changes, and figures at intervals."""
 
     def __init__(self, job: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._job = job
@@ -124,7 +124,7 @@ class Lines:
         self._next = 0.0
 
     def __call__(self, status: Status) -> None:
-        """Print one status, if it is time or something has happened."""
+        """Print a status if it is time to, or if the state has changed."""
         self._speed.look(status)
         words = ", ".join(word for word, _ in figures_of(status, self._speed))
         line = f"{self._job}: {count(status)}, {words}"
@@ -141,12 +141,12 @@ def count(status: Status) -> str:
 
 
 def failures(status: Status) -> int:
-    """Failed items: while nothing but a retry runs those that failed again, for the old failures are what runs."""
+    """Failed items; while only a retry runs, those that failed again, because the old failures are what runs."""
     return status.again.failed if status.again and not status.remaining else status.failed
 
 
 def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
-    """What is worth a word while a job runs, each with the style that it has on a terminal."""
+    """The figures of a running job, each with its style on a terminal."""
     chunks = status.chunks
     failed = failures(status)
     words = [(f"{failed} failed", "bold red")] if failed else []
@@ -172,7 +172,7 @@ def counted(number: int, word: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Rounded down: 100 % is said when all is done."""
+    """Rounded down: 100 % means that all is done."""
     return f"{int(share * 100)} %"
 
 

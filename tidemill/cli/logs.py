@@ -39,12 +39,12 @@ class Moment(click.ParamType[datetime]):
 @click.command()
 @job_argument
 @click.option("--item", type=click.IntRange(min=0), help="Only this item, by its index.")
-@click.option("--grep", "text", metavar="TEXT", help="Only lines that hold TEXT, case as typed.")
+@click.option("--grep", "text", metavar="TEXT", help="Only lines that contain TEXT; case matters.")
 @click.option("--since", type=Moment(), metavar="TIME", help="Only lines since TIME: 10m, 2h, 3d or 2026-11-21T09:30.")
 @click.option("--until", type=Moment(), metavar="TIME", help="Only lines until TIME.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with new lines until the job ends.")
-@click.option("--times", "-t", is_flag=True, help="The time before each line.")
-@click.option("--worker", is_flag=True, help="Also what the worker itself says.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new lines until the job ends.")
+@click.option("--times", "-t", is_flag=True, help="Print the time before each line.")
+@click.option("--worker", is_flag=True, help="Also lines of the worker itself.")
 @common
 def command(
     *,
@@ -59,7 +59,7 @@ def command(
     pipeline: str | None,
     as_json: bool,
 ) -> int:
-    """What a job's items printed, oldest first."""
+    """Show what a job's items printed, oldest first."""
     if follow and until:
         raise click.UsageError("--until and --follow are given; new lines have no end. Leave one out.")
     if since and until and since > until:

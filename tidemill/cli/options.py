@@ -1,4 +1,4 @@
-"""Options that every verb has, and the pipeline they lead to."""
+"""Options that every command has, and the pipeline they lead to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PIPELINE = "TIDEMILL_PIPELINE"
 LOCAL = Path(".tidemill", "pipeline.json")
-"""Where `tidemill run` describes this machine, unless it is told otherwise."""
+"""Where `tidemill run` describes this machine, by default."""
 
 
 def complete_pipeline(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
@@ -37,17 +37,17 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 max_usd = click.option(
-    "--max-usd", type=float, metavar="USD", help="What the job may cost from now on, all rounds together."
+    "--max-usd", type=float, metavar="USD", help="New limit of the job's cost in USD, all rounds together."
 )
 job_argument = click.argument("job", metavar="JOB")
 
 
 def pipeline_uri(pipeline: str | None) -> str:
-    """The pipeline to speak to: what was given (an option stands over the environment), else the context in use, else
-    the store that `tidemill run` has made in this folder.
+    """The URI of the pipeline to use: the given one (an option overrides the environment), else that of the context in
+    use, else the store that `tidemill run` has made in this folder.
 
     Raises:
-        UsageError: Neither.
+        UsageError: There is none of these.
     """
     from tidemill.cli import contexts
 
@@ -74,7 +74,7 @@ def load(pipeline: str | None) -> Pipeline:
 
 
 def load_job(pipeline: str | None, job: str) -> Job:
-    """A job of the pipeline, by its id or the newest of a name; which one that is, is said."""
+    """A job of the pipeline, by its id or its name. For a name it is the newest, and its id is printed."""
     found = load(pipeline).job(job)
     if found.id != job:
         click.echo(f"Using the newest job named {job}: {found.id}", err=True)

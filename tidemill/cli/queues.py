@@ -11,7 +11,7 @@ from tidemill.cli.show import show_json, show_table
 @click.command()
 @common
 def command(pipeline: str | None, as_json: bool) -> int:
-    """The queues of the pipeline: what an item gets, machines, capacity, images and the cloud's state of each."""
+    """List the queues of the pipeline: resources per item, machines, capacity, images and state."""
     queues = load(pipeline).queues()
     if as_json:
         show_json({"queues": [queue.to_json() for queue in queues]})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HEADER = ("item", "status", "attempts", "wall", "CPU", "memory", "uri", "output or error")
 ROWS_A_TABLE = 1000
 SHOWN = 120
-"""Characters of an error, its end."""
+"""Characters shown of the end of an error."""
 
 
 @click.command()
@@ -27,14 +27,14 @@ SHOWN = 120
 @click.option(
     "--file",
     metavar="FILE",
-    help="Write them to a file: .jsonl, or .parquet (which needs pip install 'tidemill[parquet]').",
+    help="Write the outcomes to a file: .jsonl, or .parquet (needs pip install 'tidemill[parquet]').",
 )
 @click.option(
     "--format", "form", type=click.Choice(["jsonl", "parquet"]), help="The file's format. Default: its ending."
 )
 @common
 def command(*, job: str, failed: bool, file: str | None, form: str | None, pipeline: str | None, as_json: bool) -> int:
-    """The outcome of every finished item: a table, JSON lines with --json, or a file. Unfinished ones are not shown."""
+    """Show the outcome of every finished item: as a table, as JSON lines with --json, or into a file."""
     if form and not file:
         raise click.UsageError(f"--format is {form!r} and --file is not given; give the file to write.")
     outcomes = load_job(pipeline, job).results(failed_only=failed)

@@ -1,4 +1,4 @@
-"""`tidemill resume`: enqueue again what nobody will deliver any more."""
+"""`tidemill resume`: enqueue again what the cloud will not deliver any more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @max_usd
 @common
 def command(job: str, max_usd: float | None, pipeline: str | None, as_json: bool) -> int:
-    """Enqueue again what the cloud has lost or a dead submit left out; of a cancelled job, all that is not done."""
+    """Continue a job: enqueue what the cloud has lost, an interrupted submit left out, or a cancel stopped."""
     sent = load_job(pipeline, job).resume(max_usd)
     if as_json:
         show_json(asdict(sent))
@@ -29,7 +29,7 @@ def command(job: str, max_usd: float | None, pipeline: str | None, as_json: bool
 
 
 def sentence(sent: Sent) -> str:
-    """What was enqueued, for people."""
+    """The enqueued work in words."""
     note = f" ({sent.note})" if sent.note else ""
     then = f"`{sent.run_command}` runs it." if sent.run_command else f"`tidemill wait {sent.job}` watches it."
     if sent.round is None:

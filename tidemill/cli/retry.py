@@ -1,4 +1,4 @@
-"""`tidemill retry`: run items again that have an outcome, and chunks that the queue has put aside."""
+"""`tidemill retry`: run finished items again, and dead letters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.cli.show import show_json
 @click.option("--failed", is_flag=True, help="Every item that failed.")
 @click.option("--items", metavar="INDEXES", help="Items by their indexes: 7, or 0-9,12,40-41.")
 @click.option("--dead", is_flag=True, help="Dead letters: chunks that reached the delivery limit (GCP).")
-@click.option("--code", metavar="DIR", help="Run them with this folder of code from now on.")
+@click.option("--code", metavar="DIR", help="Folder of code for this and later rounds.")
 @max_usd
 @common
 def command(
@@ -30,7 +30,7 @@ def command(
     pipeline: str | None,
     as_json: bool,
 ) -> int:
-    """Run items again, in a new round whose outcomes then stand. Give --failed, --items or --dead."""
+    """Run finished items again; the new outcomes replace the old ones. Give --failed, --items or --dead."""
     if failed + (items is not None) + dead != 1:
         raise click.UsageError("give one of --failed, --items and --dead.")
     if dead and (code is not None or max_usd is not None):

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from tidemill.worker.local import Keeper
 
 ITEM_SECONDS = 0.25
-"""How long an item is expected to take: short, so that chunks are cut by how many CPUs share them."""
+"""Expected time of an item: short, so that the number of CPUs decides the size of chunks."""
 LOCK_SECONDS = 20.0
 LOOK_SECONDS = 1.0
 INTERRUPTED = 130
 OF_A_RUN = ("workers", "store", "interpreter", "reclaim_every", "as_json")
-"""Options that say how a job is run here, not what it is."""
+"""Options about how a job runs here, not what it is."""
 TYPED = ParameterSource.COMMANDLINE
 
 
@@ -40,7 +40,7 @@ TYPED = ParameterSource.COMMANDLINE
     epilog="Example: tidemill run --items tiles.txt -- python3 features.py {input} {output}",
 )
 @what_runs
-@click.option("--job", metavar="JOB", help="Continue a job of the store as it is: after retry, resume or submit.")
+@click.option("--job", metavar="JOB", help="Continue an existing job unchanged, such as after retry, resume or submit.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Items side by side. Default: as many as fit.")
 @click.option("--store", metavar="URI", help="Job store, file:///folder. Default: ./.tidemill")
 @click.option("--python", "interpreter", metavar="PATH", help="Python that runs --function. Default: python3 on PATH.")
@@ -69,10 +69,9 @@ def command(
 ) -> int:
     """Run a job on this machine: PROGRAM, or a Python function, once for every item.
 
-    The same command again continues a job that was stopped or killed, and does nothing when all is done. The job store
-    is a folder with the same contents as in a cloud, so every other command works on it: --pipeline
-    file:///…/pipeline.json.
-    Without --name the job is called after its program.
+    Type the same command again to continue a job that was stopped or killed. The job store is a folder with the same
+    contents as in a cloud, so every other command works on it (--pipeline file:///…/pipeline.json). Without --name the
+    job is named after its program.
     """
     asked = {} if job else asked_of(ctx, given, memory, interpreter)
     if job:
@@ -98,11 +97,11 @@ def command(
 
 
 def asked_of(ctx: click.Context, given: dict[str, Any], memory: int | None, interpreter: str | None) -> dict[str, Any]:
-    """A new job, as keyword arguments of `Pipeline.submit`: what names files of this folder names them by full paths,
-    for items run in folders of their own.
+    """A new job, as keyword arguments of `Pipeline.submit`. Relative paths become full ones, because items run in
+    folders of their own.
 
     Raises:
-        UsageError: Not one thing that runs.
+        UsageError: No program, or a program and a function.
     """
     from tidemill.client.program import name_of
     from tidemill.code import in_code
@@ -122,7 +121,7 @@ def asked_of(ctx: click.Context, given: dict[str, Any], memory: int | None, inte
 
 
 def check_alone(ctx: click.Context) -> None:
-    """A job that is gone on with stays as it is.
+    """Refuse options that would change a job that is continued.
 
     Raises:
         UsageError: Something is given that would make it another.
@@ -135,7 +134,7 @@ def check_alone(ctx: click.Context) -> None:
 
 
 def origin_of(pipeline: Pipeline, job: Job, *, go_on: bool, interpreter: str | None, workers: int) -> Origin:
-    """Where the job's modules are imported from, and by which Python: where it was first typed."""
+    """Where the job was first typed: the folder that modules are imported from, and the Python that does it."""
     from tidemill.backends.local import Desk, Origin
 
     desk = Desk(pipeline.store.uri, job.id)
@@ -189,7 +188,7 @@ def run(
         with following(job.id) as on_status:
             interrupted = watch(keeper, job, on_status)
         tell(keeper)
-        # Its last process holds the lock, by which a job that runs is told from one that does not.
+        # Its last process holds the lock, which marks the job as running.
         keeper.close()
     status = job.status()
     if interrupted and status.remaining:
@@ -199,7 +198,7 @@ def run(
 
 
 def watch(keeper: Keeper, job: Job, on_status: Callable[[Status], None]) -> bool:
-    """Show how it goes until the keeper says that it is over. Ctrl-C drains; twice, ends it at once.
+    """Show progress until the run is over. Ctrl-C drains; a second Ctrl-C ends it at once.
 
     Returns:
         Whether there was a Ctrl-C.
@@ -210,7 +209,7 @@ def watch(keeper: Keeper, job: Job, on_status: Callable[[Status], None]) -> bool
             on_status(job.status(running=True))
         return False
     except KeyboardInterrupt:
-        click.echo("stopping: what is finished is kept, and the same command continues the job.", err=True)
+        click.echo("stopping: finished items are kept, and the same command continues the job.", err=True)
         keeper.drain()
         with suppress(KeyboardInterrupt):
             while not keeper.wait(LOOK_SECONDS):
@@ -219,12 +218,12 @@ def watch(keeper: Keeper, job: Job, on_status: Callable[[Status], None]) -> bool
 
 
 def tell(keeper: Keeper) -> None:
-    """What the keeper has to say to the person."""
+    """Print what the keeper reports."""
     while keeper.notes:
         click.echo(f"note: {keeper.notes.pop(0)}", err=True)
     if keeper.error:
-        click.echo(f"the workers cannot go on: {keeper.error}", err=True)
-        click.echo("What is finished is kept. Mend that, then type the same command again.", err=True)
+        click.echo(f"the workers cannot continue: {keeper.error}", err=True)
+        click.echo("Finished items are kept. Fix that, then type the same command again.", err=True)
         keeper.error = ""
 
 
@@ -256,7 +255,7 @@ def show(pipeline: Pipeline, job: Job, keeper: Keeper, status: Status, as_json: 
 
 
 def leads_to(uri: str) -> bool:
-    """Whether a verb that is typed here without --pipeline speaks to this one."""
+    """Whether commands that are typed here without --pipeline use this one."""
     try:
         return pipeline_uri(os.environ.get(PIPELINE)) == uri
     except (click.UsageError, CallerError):
@@ -267,7 +266,14 @@ def leads_to(uri: str) -> bool:
 
 
 def local_pipeline(store: str | None, capacity: Capacity, workers: int | None, is_there: bool) -> Pipeline:
-    """This machine as a pipeline, with its descriptor written into the store, which may have to be there already."""
+    """This machine as a pipeline. Its descriptor is written into the store.
+
+    Args:
+        store: A folder, or its URI; None for the default.
+        capacity: Of this machine.
+        workers: Items side by side.
+        is_there: Whether the store has to exist already.
+    """
     from tidemill.backends.local import DEFAULT_FOLDER, LocalBackend, describe_machine, folder_of, publish
     from tidemill.client import Pipeline
 
@@ -291,13 +297,13 @@ def local_pipeline(store: str | None, capacity: Capacity, workers: int | None, i
 
 
 def unusable(folder: Path, why: str | None) -> CallerError:
-    """The job store cannot be where it was asked for."""
+    """The error for a job store that cannot be there."""
     allowed = "a folder that you may write to"
     return CallerError.about("--store", str(folder), allowed, f"{why}. Give another: --store FOLDER.")
 
 
 def absolute(program: Sequence[str]) -> list[str]:
-    """The program with the files of this folder by their full paths: items run in folders of their own."""
+    """The program with full paths for the files of this folder, because items run in folders of their own."""
     return [str(Path(word).absolute()) if is_here(word) else word for word in program]
 
 
@@ -313,5 +319,5 @@ def is_here(word: str) -> bool:
 
 
 def local_path(uri: str) -> str:
-    """An item that names something by a relative path, by its full path."""
+    """An item's full path if it is an existing relative path; else the item."""
     return str(Path(uri).absolute()) if "://" not in uri and not uri.startswith("/") and os.path.lexists(uri) else uri

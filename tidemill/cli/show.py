@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import click
 
 NARROWEST = 8
-"""Columns of a terminal that a cell keeps."""
+"""The least width of a cell on a narrow terminal."""
 
 
 def show_json(value: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ def shown_place(uri: str) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text in so many columns: its middle is left out, because names differ at their ends."""
+    """A text that fits a width. The middle is cut out, because names differ at their ends."""
     if len(text) <= width:
         return text
     tail = (width - 1) * 2 // 3

@@ -1,4 +1,4 @@
-"""`tidemill status`: what became of a job's items so far."""
+"""`tidemill status`: a job's progress."""
 
 from __future__ import annotations
 

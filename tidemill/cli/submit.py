@@ -17,7 +17,7 @@ from tidemill.cli.show import show_json, shown_place
     options_metavar="[OPTIONS]",
     epilog="Example: tidemill submit --queue cpu --items tiles.txt -- python3 features.py {input} {output}",
 )
-@click.option("--queue", help="Queue of the pipeline; may be left out when it has only one.")
+@click.option("--queue", help="Queue of the pipeline. Optional if there is only one.")
 @click.option("--image", default="default", show_default=True, help="One of the queue's images.")
 @what_runs
 @click.option("--cpus", type=float, help="CPUs of an item. Default: the queue's.")
@@ -43,9 +43,9 @@ def command(
 ) -> int:
     """Send a job: PROGRAM runs once for every item.
 
-    {input} in the program's arguments becomes a local copy of the item, {output} a folder whose files are kept; {uri},
-    {output_uri} and {index} are for programs that do this themselves. No shell is involved. With --code, {code} is the
-    folder on the machine; files of it that PROGRAM names by their relative paths are found there.
+    In the program's arguments, {input} becomes a local copy of the item and {output} a folder whose files are kept;
+    {uri}, {output_uri} and {index} are for programs that stream by themselves. No shell is involved. With --code,
+    {code} is the folder on the machine, and PROGRAM may name its files by their relative paths.
     """
     asked = arguments_of(ctx, given)
     job = load(pipeline).submit(**asked, queue=queue, image=image, cpus=cpus, memory_mib=memory, gpus=gpus, slots=slots)

@@ -1,4 +1,4 @@
-"""`tidemill use`: choose the pipeline that the other verbs speak to."""
+"""`tidemill use`: choose the default pipeline of the other commands."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def chosen_name(name: str | None, descriptor: Descriptor) -> str:
 
 
 def show(known: contexts.Contexts, as_json: bool, listing: bool) -> None:
-    """The contexts, and what stands over the one in use."""
+    """The contexts, and what overrides the one in use."""
     if as_json:
         rows = [{"name": name, "pipeline": uri} for name, uri in sorted(known.pipelines.items())]
         show_json({"current": known.current, "contexts": rows})

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @job_argument
-@click.option("--no-repair", is_flag=True, help="Do not re-enqueue deliveries that the cloud has lost; name them.")
+@click.option(
+    "--no-repair", is_flag=True, help="Only name deliveries that the cloud has lost; do not enqueue them again."
+)
 @click.option(
     "--poll",
     type=Duration(0.1),
     metavar="TIME",
-    help="Time between looks. Default: 2s, more for a job of many chunks.",
+    help="Time between polls. Default: 2s, longer for jobs of many chunks.",
 )
 @common
 def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None, as_json: bool) -> int:
@@ -55,7 +57,7 @@ def facts(status: Status, summary: Summary, output: str, where: str = "") -> dic
         status: Its last status.
         summary: Its figures.
         output: URI of its outputs.
-        where: Follows every command of it: ` --pipeline URI`, where that is needed.
+        where: Appended to every command in it: ` --pipeline URI` where needed.
     """
     table: dict[str, object] = {
         "job": status.job,
