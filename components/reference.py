@@ -19,10 +19,10 @@ FILE = Path(__file__).parent.parent / "docs" / "stack-keys.md"
 _HEAD = """\
 # Keys of a stack file
 
-Written by `python -m components.reference` from the models that check the files; what their sentences say of money are
-list prices, rounded, without warranty, `python -m ops estimate` reckons a stack's own. *Needed* is a key without a
-default. Editors complete the keys from [stacks/schema.json](../stacks/schema.json); `python -m ops check` checks the
-files. [teams.md](teams.md) says how a team's stack comes to be.
+`python -m components.reference` writes this page from the models that check the files. Its costs are rounded list
+prices, without warranty; `python -m ops estimate` computes a stack's own. *Needed* marks a key without a default.
+Editors complete the keys from [stacks/schema.json](../stacks/schema.json); `python -m ops check` checks the files.
+[teams.md](teams.md) describes how to add a team's stack.
 """
 
 
