@@ -18,6 +18,7 @@ import yaml
 
 from ops.processes import end_session
 from ops.project import ROOT, copy_project, policy_options
+from tests.warm import warmed
 
 TIMEOUT_SECONDS = 180
 CLOUDS = ("aws:", "gcp:")
@@ -183,7 +184,11 @@ class Project:
         self._backend = folder / "backend"
         self._backend.mkdir()
         # The event log is a debugging option of the CLI.
-        self.env = {**env, "PULUMI_BACKEND_URL": backend or f"file://{self._backend}", "PULUMI_DEBUG_COMMANDS": "true"}
+        self.env = {
+            **warmed(env),
+            "PULUMI_BACKEND_URL": backend or f"file://{self._backend}",
+            "PULUMI_DEBUG_COMMANDS": "true",
+        }
         self._runs = 0
         self._environment = _OTHERS.get(source.name if source else "", "default")
         if source is None:

@@ -17,6 +17,7 @@ import pytest
 
 from localcloud.cloud import Cloud
 from tests.localcloud.harness import until
+from tests.warm import warmed
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("localcloud-provider-engine")]
 
@@ -92,7 +93,7 @@ class Project:
 
     def __init__(self, cloud: Cloud, folder: Path) -> None:
         self.cloud, self.folder = cloud, folder
-        self.environment = cloud.env
+        self.environment = warmed(cloud.env)
         (folder / "Pulumi.yaml").write_text("name: probe\nruntime: python\n")
         (folder / "__main__.py").write_text(PROGRAM)
 

@@ -1,0 +1,30 @@
+"""Has a command of this interpreter run by `tests.warm`, and stands for it: its signals, its end, its exit code.
+
+Started as `python -IS warm_client.py SOCKET ARGUMENTS…`, with no import but those that are built in.
+"""
+
+import _socket
+import os
+import signal
+import sys
+
+FDS = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (0, 1, 2))
+
+
+def main() -> None:
+    """Ask for a fork, and wait for its end."""
+    server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    server.connect(sys.argv[1])
+    environment = [f"{name}={value}" for name, value in os.environ.items()]
+    parts = [os.getcwd(), str(len(sys.argv) - 2), *sys.argv[2:], *environment]
+    request = os.fsencode("\0".join(parts))
+    server.sendmsg([len(request).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, FDS)])
+    server.sendall(request)
+    if pid := int.from_bytes(server.recv(4), "big"):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: os.kill(pid, number))
+    code = server.recv(4)
+    os._exit(int.from_bytes(code, "big") if code else 1)
+
+
+main()
