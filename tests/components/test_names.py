@@ -14,7 +14,7 @@ import pytest
 
 from tests.components.recording import Recorder, run
 from tests.components.stacks import run_program
-from tests.engine.export_fixture import settings, states
+from tests.engine.export_fixture import settings, states, text
 from tests.engine.test_upgrade import RETIRED
 
 
@@ -30,7 +30,7 @@ def made(recorder: Recorder) -> set[str]:
 
 def known(state: Path) -> set[str]:
     """The same of a state; the stack itself, providers and what was only read are left out."""
-    resources = json.loads(state.read_text())["deployment"]["resources"]
+    resources = json.loads(text(state))["deployment"]["resources"]
     urns = [resource["urn"].split("::", 2)[2] for resource in resources if not resource.get("external")]
     return {urn for urn in urns if not urn.startswith("pulumi:")}
 

@@ -6,6 +6,7 @@ team has. A version that is there already is never written anew: it would hide w
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 import tempfile
@@ -29,13 +30,18 @@ _SIGNATURE = "4dabf18193072939515e22adb298388d"
 
 
 def states() -> list[Path]:
-    """The states of every version, as ``<version>/<stack>.state.json``; the stack file is beside each."""
-    return sorted(FOLDER.glob("*/*.state.json"))
+    """The states of every version, as ``<version>/<stack>.state.json.gz``, with the stack file of each."""
+    return sorted(FOLDER.glob("*/*.state.json.gz"))
+
+
+def text(state: Path) -> bytes:
+    """A state as the engine imports it."""
+    return gzip.decompress(state.read_bytes())
 
 
 def settings(state: Path) -> dict[str, Any]:
     """What the stack file set, by its full keys, when a state was written."""
-    return yaml.safe_load(state.with_name(state.name.replace(".state.json", ".yaml")).read_text())["config"]
+    return yaml.safe_load(state.with_name(state.name.replace(".state.json.gz", ".yaml")).read_text())["config"]
 
 
 def portable(state: dict[str, Any], url: str, forbidden: list[str]) -> str:
@@ -88,7 +94,7 @@ def prepare(cloud: Cloud | GcpCloud) -> None:
 
 def write(version: str, stack: str) -> Path:
     """Bring a stack up on an empty localcloud and write its state and its stack file."""
-    path = FOLDER / version / f"{stack}.state.json"
+    path = FOLDER / version / f"{stack}.state.json.gz"
     if path.exists():
         raise SystemExit(f"{path.relative_to(ROOT)} is there already: name a version that is not, such as the next one")
     on_gcp = yaml.safe_load(stack_file(stack).read_text())["config"].get("tidemill:cloud") == "gcp"
@@ -107,9 +113,10 @@ def write(version: str, stack: str) -> Path:
                 used = yaml.safe_dump({"config": dict(config)}, sort_keys=False)
             project.up().ok()
             state = json.loads(project.run("stack", "export", "--show-secrets").ok().out)
-            text = portable(state, cloud.url, [scratch, str(ROOT), str(Path.home()), "127.0.0.1"])
+            written = portable(state, cloud.url, [scratch, str(ROOT), str(Path.home()), "127.0.0.1"])
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    # Without a time the same state gives the same bytes.
+    path.write_bytes(gzip.compress(written.encode(), mtime=0))
     path.with_name(f"{stack}.yaml").write_text(used)
     return path
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.cloud import GcpCloud
-from tests.engine.export_fixture import prepare, settings, states
+from tests.engine.export_fixture import prepare, settings, states, text
 from tests.harness import Project
 
 RELEASED = {"RegionInstanceTemplate", "BucketObject"}
@@ -47,14 +47,16 @@ def test_nor_one_on_gcp(state, google, tmp_path):
 
 
 def stack_of(state: Path) -> str:
-    return state.name.removesuffix(".state.json")
+    return state.name.removesuffix(".state.json.gz")
 
 
 def loses_nothing(state: Path, project: Project) -> None:
     with project.config() as config:
         config.clear()
         config.update(settings(state))
-    project.run("stack", "import", "--file", str(state)).ok()
+    plain = project.folder / "state.json"
+    plain.write_bytes(text(state))
+    project.run("stack", "import", "--file", str(plain)).ok()
     assert len(project.resources()) >= 39
     # Without the policy pack: what a stack file has to say today is no matter of what an upgrade takes away.
     run = project.run("preview", "--diff", events=True).ok()
