@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from localcloud.cloud import GcpCloud
+from tests.e2e.team import Member
 from tests.engine.google import Google
 from tests.harness import Project
 
@@ -21,7 +21,6 @@ PERSON = "photographer"
 TIME_FACTOR = 30
 """The cloud's clock: its minute is two seconds, its hour two minutes. The workers' own clocks are the wall's."""
 IDLE_SECONDS = 5
-TIMEOUT_SECONDS = 240
 
 
 class Objects:
@@ -49,32 +48,17 @@ class Objects:
 
 
 @dataclass(frozen=True)
-class GcpTeam:
+class GcpTeam(Member):
     """A pipeline that is up."""
 
     google: Google
     objects: Objects
     project: Project
     person: dict[str, str]
-    """Environment of a member who may submit and nothing else."""
 
     @property
     def cloud(self) -> GcpCloud:
         return self.google.cloud
-
-    def tidemill(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> str:
-        """Run the CLI as the member and return what it printed to stdout."""
-        done = subprocess.run(
-            ["tidemill", *arguments],
-            env=self.person,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-        )
-        assert done.returncode in ok, f"{arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
 
     def put_items(self, prefix: str, count: int, folder: Path) -> tuple[Path, list[str]]:
         """Put objects into the team's data. Returns the list of items and each object's SHA-256."""
@@ -86,22 +70,6 @@ class GcpTeam:
         items = folder / f"{prefix}.txt"
         items.write_text("".join(f"gs://{DATA}/{prefix}/{index:05d}\n" for index in range(count)))
         return items, digests
-
-    def submit(self, name: str, items: Path, *command: str, chunk_size: int = 10) -> str:
-        """Submit a job and return its id."""
-        options = ("--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", str(chunk_size), "--json")
-        return json.loads(self.tidemill("submit", *options, "--", *command))["job"]
-
-    def status(self, job: str) -> dict[str, Any]:
-        return json.loads(self.tidemill("status", job, "--json", ok=(0, 1)))
-
-    def done(self, job: str) -> int:
-        """How many items have an outcome."""
-        status = self.status(job)
-        return status["succeeded"] + status["failed"]
-
-    def results(self, job: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.tidemill("results", job, "--json").splitlines()]
 
     def read(self, uri: str) -> bytes:
         """An object of the team's."""

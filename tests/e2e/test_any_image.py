@@ -131,7 +131,7 @@ def test_a_release_reaches_a_machine_that_runs(team: Team, worker: Path, tmp_pat
 
     job = team.submit("next", items, sys.executable, "-c", METADATA, "{output}")
     try:
-        await_that(lambda: team.status(job)["succeeded"], "the second release's worker")
+        await_that(lambda: team.done(job), "the second release's worker")
         machines = team.cloud.control("batch/machines")["machines"]
         assert machine["instance"] in [each["instance"] for each in machines]
         trees = team.cloud.state / "machines" / machine["instance"] / "var/lib/tidemill/worker"

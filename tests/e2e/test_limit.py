@@ -23,7 +23,7 @@ def test_a_job_that_nobody_watches_ends_at_its_limit(team: Team, tmp_path: Path)
         return not [child for child in children if child["status"] in ("RUNNABLE", "STARTING", "RUNNING")]
 
     # A status only looks.
-    await_that(lambda: team.status(job)["state"] == "cancelled", "the job has ended")
+    await_that(lambda: team.look(job).state == "cancelled", "the job has ended")
     await_that(ended, "no child of the job is left")
     status = team.status(job)
     assert status["note"].startswith("stopped: max_usd: about ")

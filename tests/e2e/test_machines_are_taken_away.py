@@ -44,11 +44,6 @@ def kill_a_worker(team: Team) -> None:
     os.kill(await_that(one, "a worker runs"), signal.SIGKILL)
 
 
-def done(team: Team, job: str) -> int:
-    status = team.status(job)
-    return status["succeeded"] + status["failed"]
-
-
 def test_three_reclaims_and_a_killed_worker_among_300_items(team: Team, tmp_path: Path) -> None:
     items, digests = team.put_items("survive", ITEMS, tmp_path)
     # A chunk takes longer than the worker's five seconds between two looks for a notice.
@@ -57,7 +52,7 @@ def test_three_reclaims_and_a_killed_worker_among_300_items(team: Team, tmp_path
 
     taken = []
     for fifth in range(1, RECLAIMS + 1):
-        await_that(lambda share=fifth: done(team, job) >= ITEMS * share // 5, f"{fifth} fifths are done")
+        await_that(lambda share=fifth: team.done(job) >= ITEMS * share // 5, f"{fifth} fifths are done")
         taken.append(team.cloud.control("batch/reclaim")["instance"])
         if fifth == 1:
             kill_a_worker(team)
@@ -94,7 +89,7 @@ def test_a_failing_item_is_recorded_and_stops_nothing(team: Team, tmp_path: Path
 def test_a_cancelled_job_stops_and_its_remaining_items_are_not_run(team: Team, tmp_path: Path) -> None:
     items, _ = team.put_items("cancel", 200, tmp_path)
     job = team.submit("cancel", items, "sh", "-c", "sleep 1.5; : > $TIDEMILL_OUTPUT/x", chunk_size=2)
-    await_that(lambda: done(team, job) > 0, "the first chunk is done")
+    await_that(lambda: team.done(job) > 0, "the first chunk is done")
     team.tidemill("cancel", job)
 
     def ended() -> bool:
@@ -102,4 +97,4 @@ def test_a_cancelled_job_stops_and_its_remaining_items_are_not_run(team: Team, t
         return not [child for child in children if child["status"] in ("RUNNABLE", "STARTING", "RUNNING")]
 
     await_that(ended, "no child of the job is left")
-    assert 0 < done(team, job) < 200
+    assert 0 < team.done(job) < 200
