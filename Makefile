@@ -1,5 +1,6 @@
 # make demo          the main job, start to finish, on localcloud    (CLOUD=gcp on a GCP, KEEP=1 leaves it up)
 # make test          lint and all tests
+# make test-fast     the tests that start no engine and no worker, for while you work
 # make test-images   the worker in images that have another C library or none   (needs apt)
 # make worker        builds the worker's image; PUSH=REGISTRY pushes it
 # make stack         a new team's stack file    (TEAM=vision ENV=prod CLOUD=aws)
@@ -16,7 +17,8 @@ PYTHON ?= python3
 BRIEFLY := 2>&1 | awk '!/^ [-+~] / { print; fflush() }'
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-JOBS ?= 2
+JOBS ?= 3
+QUICK := tests/unit tests/components tests/policy tests/plugin
 STACK ?= vision-dev
 CLOUD ?= aws
 BASE ?= main
@@ -29,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Activated environments of the caller must not leak into ours.
 unexport VIRTUAL_ENV PYTHONPATH
 
-.PHONY: help demo test servers test-images worker lint format lines lock stack queue preview review engine bench clean
+.PHONY: help demo test servers test-images worker lint format lines lock stack queue preview review engine bench clean test-fast
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -60,10 +62,18 @@ demo: .venv/.$(CLOUD)
 	@$(BIN)/python -m localcloud engine --cloud $(CLOUD)
 	@$(BIN)/python -m examples.photo_tiles.demo --cloud $(CLOUD) $(if $(KEEP),--keep)
 
-# What takes the whole machine runs after the others, so that it does not make them wait beyond their limits.
-test: lint engine servers
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/images -m "not alone" tests
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --ignore tests/images -m alone tests
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# Lint runs next to the tests, and what it says follows theirs. A failure of either is a failure.
+test: engine servers
+	@out=$$(mktemp); trap 'kill $$lint 2>/dev/null || true; rm -f "$$out"' EXIT; \
+	$(MAKE) --no-print-directory lint >"$$out" 2>&1 & lint=$$!; \
+	tests=0; $(PYTEST) --ignore tests/images tests || tests=$$?; \
+	linted=0; wait $$lint || linted=$$?; cat "$$out"; \
+	exit $$((tests | linted))
+
+test-fast: $(INSTALLED)
+	@$(PYTEST) -m 'not engine' --ignore-glob '*_stateful.py' $(QUICK)
 
 # What the store's contract is held against, built once per version like the engine.
 servers: $(INSTALLED)

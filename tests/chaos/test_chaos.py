@@ -11,10 +11,8 @@ from tests.chaos.batch import NURSERY
 from tests.chaos.bucket import KINDS
 from tests.chaos.world import KILL_POINTS, Size, World
 
-pytestmark = pytest.mark.alone
 
-
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_every_item_has_exactly_one_outcome_whatever_happens(tmp_path: Path) -> None:
     world = World(tmp_path, Size(items=400, chunk_size=10))
     report = world.run()
@@ -27,7 +25,7 @@ def test_every_item_has_exactly_one_outcome_whatever_happens(tmp_path: Path) -> 
     assert [kind for kind in KINDS if not report.failures[kind]] == []
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_functions_live_through_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path, Size(items=110, chunk_size=10, function=True))
     world.batch.victim = -1
@@ -47,7 +45,7 @@ Store._read_back = no_read_back.believe
 """
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_it_sees_workers_that_believe_that_a_409_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path, Size(items=110, chunk_size=5, fault_rate=0.04))
     world.batch.nursery_program = WITHOUT_READ_BACK

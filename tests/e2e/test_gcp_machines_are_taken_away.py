@@ -22,7 +22,6 @@ from tests.e2e.team import await_that
 
 ITEMS = 2000
 WANTED, TO_BE_HAD = 50, 12
-pytestmark = pytest.mark.alone
 AUTOSCALERS = "compute/v1/projects/{project}/regions/us-central1/autoscalers"
 LONG = 420
 """Seconds, for what takes one on a quiet machine: CI may be busy."""
