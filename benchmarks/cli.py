@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.figures import figure
 
 RUNS = 25
-RATIO = 1.5
+RATIO = 1.2
 SDKS = ("boto3", "botocore", "google.auth", "obstore", "pydantic", "rich", "tidemill.client")
 LOADED = f"""
 import sys
