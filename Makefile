@@ -1,14 +1,18 @@
-# make demo          the main job, start to finish, on localcloud    (CLOUD=gcp on a GCP, KEEP=1 leaves it up)
-# make test          lint and all tests
-# make test-fast     the tests that start no engine and no worker, for while you work
-# make test-images   the worker in images that have another C library or none   (needs apt)
-# make worker        builds the worker's image; PUSH=REGISTRY pushes it
-# make stack         a new team's stack file    (TEAM=vision ENV=prod CLOUD=aws)
-# make queue         a queue of a stack file    (STACK=vision-dev DO=add NAME=gpu SET='item.gpus=1 …')
-# make preview       what a stack would make, under the policy pack          (STACK=vision-dev)
-# make review        what a change to a stack would do, the dangerous first   (STACK=vision-dev BASE=main)
-# make bench         the figures of the documentation    (ONLY=preview)
-# All set up what they need on a machine with Python 3.11, make, git and Go.
+# make demo          a job from stack to results on this machine   (CLOUD=gcp: on a GCP, KEEP=1: leave everything up)
+# make stack         write a new team's stack file                 (TEAM=vision ENV=prod CLOUD=aws)
+# make queue         edit a queue of a stack file                  (STACK=vision-dev DO=add NAME=gpu SET='item.gpus=1 …')
+# make preview       show what a stack would create, under the policy pack    (STACK=vision-dev)
+# make review        show what a change does to a stack, dangers first        (STACK=vision-dev BASE=main)
+# make worker        build the worker's image                      (PUSH=REGISTRY: push it)
+# make test          run lint and all tests
+# make test-fast     run the tests of the inner loop
+# make test-images   test the worker in images with another C library or none (needs apt)
+# make lint          check style, types and workflows
+# make format        format the code
+# make bench         measure the figures in the documents          (ONLY=preview)
+# make lock          update the locked dependencies
+# make clean         remove what make has made here
+# Each installs what it needs, on a machine with Python 3.11, make, git and Go.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -79,11 +83,11 @@ test-fast: $(INSTALLED)
 servers: $(INSTALLED)
 	@$(BIN)/python -m tests.store.servers
 
-# Roots are made from Debian's packages, which are fetched.
+# It downloads Debian's packages and makes roots from them.
 test-images: $(INSTALLED)
 	@$(BIN)/python -m pytest tests/images
 
-# The worker as a tree of its own: in every image, beside whatever is there. Without Docker.
+# The worker as a tree of its own, next to whatever an image contains. It needs no Docker.
 worker: .venv/.$(CLOUD)
 	@$(BIN)/python -m worker_image build
 	@$(if $(PUSH),$(BIN)/python -m worker_image push "$(PUSH)")
