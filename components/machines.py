@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tidemill.capacity import Amounts, slots
 
@@ -85,3 +87,12 @@ def one_size(wanted: Sequence[str], size: int, item: Amounts) -> list[MachineTyp
         if any(counts.values()):
             found.append(min(counts, key=lambda each: (-counts[each], each.memory_mib)))
     return found
+
+
+def write(rows: Sequence[Mapping[str, Any]], source: str, table: Path) -> int:
+    """Write a table with one line per row, so that a refresh is a readable diff. Returns the number of rows."""
+    lines = ",\n    ".join(json.dumps(row) for row in rows)
+    today = datetime.date.today().isoformat()
+    head = f'{{\n  "as_of": "{today}",\n  "source": {json.dumps(source)},\n  "machines": [\n    '
+    table.write_text(f"{head}{lines}\n  ]\n}}\n", encoding="utf-8")
+    return len(rows)

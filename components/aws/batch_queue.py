@@ -1,6 +1,6 @@
 """A queue on AWS Batch, with the machines behind it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,10 @@ from components.aws.account import Account
 from components.aws.compute_environment import ComputeSettings, compute_environment
 from components.aws.job_definition import Surroundings, job_definition
 from components.aws.offerings import check_offered
-from components.aws.policy import Statement, allow, grant
+from components.aws.policy import grant
+from components.aws.submitter import jobs_statements, submit_statement
 from components.aws.user_data import user_data
-from components.base import ENVIRONMENT_TAG, TEAM_TAG, as_args, child_name, named, token
+from components.base import as_args, child_name, named, token
 from components.config import ConfigError, Queue, Rung, part
 from components.config.errors import key_path, shown
 from components.machines import SYSTEM_GIB
@@ -23,17 +24,6 @@ _CANNOT_RUN = ("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", "MISCONFIGUR
 """Source: https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""
 
 _SHARE_DECAY_SECONDS = 3600
-
-_WATCH = [
-    "batch:DescribeComputeEnvironments",
-    "batch:DescribeJobDefinitions",
-    "batch:DescribeJobQueues",
-    "batch:DescribeJobs",
-    "batch:GetJobQueueSnapshot",
-    "batch:ListJobs",
-    "servicequotas:GetServiceQuota",
-]
-"""Calls that know no resource; the quota of vCPUs is what `tidemill doctor` looks at."""
 
 
 @dataclass
@@ -297,7 +287,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         """Let a role submit to this queue, watch every job, and end the team's jobs."""
         args = self._args
         jobs = jobs_statements(self._account, args.team, args.environment)
-        grant(self, "submit", role, [submit_statement([self], args.team), *jobs])
+        grant(self, "submit", role, [submit_statement(self.submit_arns, args.team), *jobs])
 
     @property
     def submit_arns(self) -> list[pulumi.Output[str]]:
@@ -308,40 +298,6 @@ class AwsBatchQueue(pulumi.ComponentResource):
 def _label(rung: Rung) -> str:
     market = rung.market.replace("_", "-")
     return f"{market}-{rung.name}" if rung.name else market
-
-
-def _tagged(team: str) -> dict[str, str]:
-    return {f"aws:RequestTag/{TEAM_TAG}": team}
-
-
-def submit_statement(queues: Iterable[AwsBatchQueue], team: str) -> Statement:
-    """What a submitter needs of queues: their images, with the team's tag on the job.
-
-    No RegisterJobDefinition, no PassRole: whoever may register a definition may mount the machine's root.
-    SubmitJob with tags was seen to ask TagResource of the definition, not of the job that it makes.
-    Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
-    """
-    arns = [arn for queue in queues for arn in queue.submit_arns]
-    return allow(["batch:SubmitJob", "batch:TagResource"], arns, {"StringEquals": _tagged(team)})
-
-
-def jobs_statements(account: Account, team: str, environment: str | None = None) -> list[Statement]:
-    """What a submitter needs beside a queue: tag new jobs for the team, end the team's jobs, watch.
-
-    A job that carries the tag of another team or environment cannot be tagged: its tagger could then end it. A job that
-    SubmitJob is making has no tags yet; one of an older client has no environment. Describe and list calls of Batch
-    know no resource.
-    """
-    jobs = [account.arn("batch", "job/*")]
-    teams = {f"aws:ResourceTag/{TEAM_TAG}": team}
-    environments = {f"aws:ResourceTag/{ENVIRONMENT_TAG}": environment} if environment else {}
-    unclaimed = {"StringEquals": _tagged(team), "StringEqualsIfExists": {**teams, **environments}}
-    owned = {"StringEquals": teams} | ({"StringEqualsIfExists": environments} if environments else {})
-    return [
-        allow(["batch:TagResource"], jobs, unclaimed),
-        allow(["batch:CancelJob", "batch:TerminateJob"], jobs, owned),
-        allow(_WATCH, ["*"]),
-    ]
 
 
 def _refuse_s3_mounts(queue: str, settings: Queue) -> None:

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws.account import Account
-from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs, jobs_statements, submit_statement
+from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
 from components.aws.budget import AwsBudget, AwsBudgetArgs
 from components.aws.identity import AwsIdentity, AwsIdentityArgs
 from components.aws.logs import AwsLogs, AwsLogsArgs
@@ -16,6 +16,7 @@ from components.aws.network import AwsNetwork, AwsNetworkArgs
 from components.aws.registry import AwsRegistry, AwsRegistryArgs, look_statements
 from components.aws.shared import AwsSharedOutput, repository_arns
 from components.aws.store import AwsStore, AwsStoreArgs
+from components.aws.submitter import jobs_statements, submit_statement
 from components.base import team_tags
 from components.config import Queue, StackConfig, repository_of, shared_repository_of
 from components.config.checks.aws import submitter_policies
@@ -214,7 +215,7 @@ class AwsParts:
             self._store.grant_machines(identity.instance_role)
             identity.grant_worker(identity.instance_role, self._worker_repositories(config.worker_image))
         first, *more = [
-            submit_statement([self._queues[queue] for queue in policy], config.team)
+            submit_statement([arn for queue in policy for arn in self._queues[queue].submit_arns], config.team)
             for policy in submitter_policies(config)
         ]
         identity.grant_submitters(

@@ -8,15 +8,13 @@ Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInsta
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import boto3
 
-TABLE = Path(__file__).parent.parent / "machines.json"
+from components.machines import TABLE, write
+
 FAMILIES = (
     "c5", "c6a", "c6g", "c6i", "c7a", "c7g", "c7i",
     "m5", "m6a", "m6g", "m6i", "m7a", "m7g", "m7i",
@@ -50,16 +48,6 @@ def rows(described: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (row["type"].split(".")[0], row["cpus"], row["memory_mib"], row["type"]))
 
 
-def write(described: Iterable[Mapping[str, Any]], source: str, table: Path = TABLE) -> int:
-    """Write the table, a row a line so that a refresh is a readable diff. Returns the number of types."""
-    found = rows(described)
-    lines = ",\n    ".join(json.dumps(row) for row in found)
-    today = datetime.date.today().isoformat()
-    head = f'{{\n  "as_of": "{today}",\n  "source": {json.dumps(source)},\n  "machines": [\n    '
-    table.write_text(f"{head}{lines}\n  ]\n}}\n", encoding="utf-8")
-    return len(found)
-
-
 def main() -> None:
     """Ask EC2 and rewrite the table in place."""
     parser = argparse.ArgumentParser(description="Refresh components/machines.json from EC2.")
@@ -70,7 +58,7 @@ def main() -> None:
         Filters=[{"Name": "instance-type", "Values": [f"{family}.*" for family in FAMILIES]}]
     )
     described = [entry for page in pages for entry in page["InstanceTypes"]]
-    count = write(described, f"EC2 DescribeInstanceTypes, {client.meta.region_name}")
+    count = write(rows(described), f"EC2 DescribeInstanceTypes, {client.meta.region_name}", TABLE)
     print(f"{TABLE}: {count} types. Review the diff: types that leave the table leave the fleets.")
 
 

@@ -10,17 +10,14 @@ https://cloud.google.com/compute/docs/gpus#t4-gpus
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import google.auth
 from google.auth.transport.requests import AuthorizedSession
 
-from components.machines import GCP_TABLE, MachineType
+from components.machines import GCP_TABLE, MachineType, write
 
 FAMILIES = ("c3", "c3d", "e2", "g2", "n1", "n2", "n2d")
 T4 = "nvidia-tesla-t4"
@@ -54,16 +51,6 @@ def rows(described: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in vars(machine).items() if value is not None} for machine in ordered]
 
 
-def write(described: Iterable[Mapping[str, Any]], source: str, table: Path = GCP_TABLE) -> int:
-    """Write the table, a row a line so that a refresh is a readable diff. Returns the number of rows."""
-    found = rows(described)
-    lines = ",\n    ".join(json.dumps(row) for row in found)
-    today = datetime.date.today().isoformat()
-    head = f'{{\n  "as_of": "{today}",\n  "source": {json.dumps(source)},\n  "machines": [\n    '
-    table.write_text(f"{head}{lines}\n  ]\n}}\n", encoding="utf-8")
-    return len(found)
-
-
 def ask(session: AuthorizedSession, project: str) -> Iterator[dict[str, Any]]:
     """Every machine type of every zone.
 
@@ -92,7 +79,7 @@ def main() -> None:
     project = wanted or own
     if not project:
         parser.error("the login names no project: give --project")
-    count = write(ask(AuthorizedSession(login), project), "Compute Engine machineTypes.aggregatedList")
+    count = write(rows(ask(AuthorizedSession(login), project)), "Compute Engine machineTypes.aggregatedList", GCP_TABLE)
     print(f"{GCP_TABLE}: {count} types. Review the diff: types that leave the table leave the fleets.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from components import machines
 from ops.review.compute import AUTOSCALERS, ENVIRONMENT, GROUPS, TEMPLATES
@@ -93,18 +93,15 @@ def _size(kind: str, inputs: dict[str, Any]) -> int:
     return 1
 
 
-class _Machines:
+class _Machines(NamedTuple):
     """What one fleet may start."""
 
-    def __init__(
-        self, market: Any, cpus: int | None, types: list[str], gpus: int = 0, machines: int | None = None
-    ) -> None:
-        self.market = market
-        self.cpus = cpus
-        self.types = types
-        self.gpus = gpus
-        self.machines = machines
-        """How many, whatever their type; None where `cpus` limits them."""
+    market: Any
+    cpus: int | None
+    types: list[str]
+    gpus: int = 0
+    machines: int | None = None
+    """How many, whatever their type; None where `cpus` limits them."""
 
 
 class _Side:

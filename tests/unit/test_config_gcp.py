@@ -159,7 +159,7 @@ def described() -> list[dict[str, Any]]:
 
 def test_a_refresh_writes_the_same_table(tmp_path: Path):
     path = tmp_path / "machines.json"
-    count = refresh_machines.write(described(), "a test", path)
+    count = machines.write(refresh_machines.rows(described()), "a test", path)
     assert json.loads(path.read_text())["machines"] == json.loads(machines.GCP_TABLE.read_text())["machines"]
     assert count == len(json.loads(path.read_text())["machines"])
 

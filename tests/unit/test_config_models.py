@@ -174,7 +174,7 @@ def test_the_table_agrees_with_motos_copy_of_what_ec2_says():
 
 def test_a_refresh_writes_the_same_table(tmp_path):
     path = tmp_path / "machines.json"
-    count = refresh_machines.write(INSTANCE_TYPES.values(), "a test", path)
+    count = machines.write(refresh_machines.rows(INSTANCE_TYPES.values()), "a test", path)
     written = json.loads(path.read_text())
     assert count == len(written["machines"])
     assert written["machines"] == json.loads(machines.TABLE.read_text())["machines"]

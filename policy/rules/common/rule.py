@@ -64,16 +64,9 @@ def resource_rule(
                 _note(name, args.urn)
                 report(message, None)
 
-    policy = ResourceValidationPolicy(
-        name=name,
-        description=description,
-        severity=severity,
-        enforcement_level=level,
-        config_schema=_schema(parameters),
-        validate=validate,
-    )
     KINDS[name] = kinds
-    return policy
+    schema = PolicyConfigSchema(dict(parameters)) if parameters else None
+    return ResourceValidationPolicy(name, description, validate, level, schema, severity=severity)
 
 
 def stack_rule(
@@ -103,24 +96,13 @@ def stack_rule(
             _note(name, urn)
             report(message, urn)
 
-    policy = StackValidationPolicy(
-        name=name,
-        description=description,
-        severity=severity,
-        enforcement_level=level,
-        config_schema=_schema(parameters),
-        validate=validate,
-    )
     KINDS[name] = kinds
-    return policy
+    schema = PolicyConfigSchema(dict(parameters)) if parameters else None
+    return StackValidationPolicy(name, description, validate, level, schema, severity=severity)
 
 
 KINDS: dict[str, tuple[str, ...]] = {}
 """The type tokens that each rule covers, by rule name."""
-
-
-def _schema(parameters: Parameters | None) -> PolicyConfigSchema | None:
-    return PolicyConfigSchema(dict(parameters)) if parameters else None
 
 
 def parameter(args: ResourceValidationArgs | StackValidationArgs, name: str) -> Any:

@@ -1,0 +1,51 @@
+"""What submitting to AWS Batch asks of IAM."""
+
+import pulumi
+
+from components.aws.account import Account
+from components.aws.policy import Statement, allow
+from components.base import ENVIRONMENT_TAG, TEAM_TAG
+
+_WATCH = [
+    "batch:DescribeComputeEnvironments",
+    "batch:DescribeJobDefinitions",
+    "batch:DescribeJobQueues",
+    "batch:DescribeJobs",
+    "batch:GetJobQueueSnapshot",
+    "batch:ListJobs",
+    "servicequotas:GetServiceQuota",
+]
+"""Calls that know no resource; the quota of vCPUs is what `tidemill doctor` looks at."""
+
+
+def _tagged(team: str) -> dict[str, str]:
+    return {f"aws:RequestTag/{TEAM_TAG}": team}
+
+
+def submit_statement(arns: list[pulumi.Output[str]], team: str) -> Statement:
+    """What a submitter needs of queues and their images, with the team's tag on the job.
+
+    No RegisterJobDefinition, no PassRole: whoever may register a definition may mount the machine's root.
+    SubmitJob with tags was seen to ask TagResource of the definition, not of the job that it makes.
+    Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
+    """
+    return allow(["batch:SubmitJob", "batch:TagResource"], arns, {"StringEquals": _tagged(team)})
+
+
+def jobs_statements(account: Account, team: str, environment: str | None = None) -> list[Statement]:
+    """What a submitter needs beside a queue: tag new jobs for the team, end the team's jobs, watch.
+
+    A job that carries the tag of another team or environment cannot be tagged: its tagger could then end it. A job that
+    SubmitJob is making has no tags yet; one of an older client has no environment. Describe and list calls of Batch
+    know no resource.
+    """
+    jobs = [account.arn("batch", "job/*")]
+    teams = {f"aws:ResourceTag/{TEAM_TAG}": team}
+    environments = {f"aws:ResourceTag/{ENVIRONMENT_TAG}": environment} if environment else {}
+    unclaimed = {"StringEquals": _tagged(team), "StringEqualsIfExists": {**teams, **environments}}
+    owned = {"StringEquals": teams} | ({"StringEqualsIfExists": environments} if environments else {})
+    return [
+        allow(["batch:TagResource"], jobs, unclaimed),
+        allow(["batch:CancelJob", "batch:TerminateJob"], jobs, owned),
+        allow(_WATCH, ["*"]),
+    ]
