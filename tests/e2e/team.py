@@ -80,12 +80,13 @@ class Member:
     def results(self, job: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.tidemill("results", job, "--json").splitlines()]
 
-    def look(self, job: str) -> Status:
-        """The status, asked by the SDK in this process: to start the CLI takes as long as many items do."""
+    def look(self, job: str, *, fleet: bool = False) -> Status:
+        """The status, and what keeps machines from coming, asked by the SDK in this process: to start the CLI takes as
+        long as many items do."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.person.items():
                 patch.setenv(name, value)
-            return self._pipeline.job(job).status(consumption=False)
+            return self._pipeline.job(job).status(consumption=fleet)
 
     def done(self, job: str) -> int:
         """How many items have an outcome."""
