@@ -31,6 +31,8 @@ regionInstanceGroupManagers/deleteInstances"""
 _MAIN = (
     f'"""What the functions framework starts."""\n\nfrom {SOURCE.name}.main import {ENTRY}\n\n__all__ = ["{ENTRY}"]\n'
 )
+_LEAVES = '"""The modules of tidemill that the function needs."""\n'
+"""Not empty: Pulumi's SDK cannot read an asset without text back from the engine."""
 _RUNTIME = "python312"
 _TIMEOUT_SECONDS = 110
 _IMAGE_DAYS = 7
@@ -300,7 +302,7 @@ def source() -> dict[str, str]:
     # Of tidemill the function has its leaves alone.
     shared = {f"tidemill/{path.name}": path.read_text(encoding="utf-8") for path in _SHARED}
     requirements = (SOURCE / "requirements.txt").read_text(encoding="utf-8")
-    return {"main.py": _MAIN, "requirements.txt": requirements, "tidemill/__init__.py": "", **shared, **files}
+    return {"main.py": _MAIN, "requirements.txt": requirements, "tidemill/__init__.py": _LEAVES, **shared, **files}
 
 
 def digest(files: dict[str, str]) -> str:
