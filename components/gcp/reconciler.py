@@ -1,7 +1,7 @@
 """What removes machines that have left: a function with an account of its own, called every few minutes."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ import pulumi_gcp as gcp
 from components.base import as_args, token
 from components.gcp.member import Member, account_id, role_id
 from components.gcp.project import Project
-from tidemill import layout
+from tidemill import fleet, layout
+from tidemill.fleet import FleetQueue, FleetSettings
 
 SOURCE = Path(__file__).parent / "reconciler_function"
-_SHARED = [Path(layout.__file__)]
+_SHARED = [Path(fleet.__file__), Path(layout.__file__)]
 ENTRY = "reconcile"
 PERMISSIONS = (
     "compute.autoscalers.get",
@@ -151,13 +152,8 @@ class GcpReconciler(pulumi.ComponentResource):
         )
         repository = self._repository()
         builder, ready = self._builder(repository)
-        settings = {
-            "project": self._project.id,
-            "region": self._project.region,
-            "bucket": args.bucket,
-            "period_seconds": args.period_minutes * 60,
-            "queues": args.fleets,
-        }
+        known = pulumi.Output.all(self._project.id, self._project.region, args.bucket, pulumi.Output.all(*args.fleets))
+        settings = known.apply(lambda known: asdict(self._settings(*known)))
         return gcp.cloudfunctionsv2.Function(
             # A Cloud Run service of that name is made for it, with fewer than 50 characters.
             f"{name}-run",
@@ -190,6 +186,10 @@ class GcpReconciler(pulumi.ComponentResource):
             labels=args.labels,
             opts=pulumi.ResourceOptions(parent=self, depends_on=ready),
         )
+
+    def _settings(self, project: str, region: str, bucket: str, fleets: list[dict[str, Any]]) -> FleetSettings:
+        queues = [FleetQueue.of(fleet) for fleet in fleets]
+        return FleetSettings(project, region, bucket, self._args.period_minutes * 60, queues)
 
     def _repository(self) -> gcp.artifactregistry.Repository:
         """Where builds put the function's image; the team's own repository lets no tag move, as a build does."""

@@ -1,6 +1,6 @@
 """A queue on Pub/Sub, with the machines behind it."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pulumi
@@ -13,6 +13,7 @@ from components.gcp.instance_group import Fleet, RungResources, instance_group
 from components.gcp.member import Member
 from components.gcp.project import Project
 from components.gcp.queue_topic import Imported, Messages, messages, on_subscription, on_topic
+from tidemill.fleet import FleetGroup, FleetQueue
 
 
 @dataclass
@@ -118,7 +119,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
         self.topic = self._messages.topic.id
         self.subscription = self._messages.subscription.id
         self.dead_letters = self._messages.dead_letters.id
-        self.fleet = pulumi.Output.from_input(self._described(args.queue, fleet, groups))
+        self.fleet = self._described(args.queue, fleet, groups)
         self.register_outputs(
             {"topic": self.topic, "subscription": self.subscription, "dead_letters": self.dead_letters}
         )
@@ -156,22 +157,18 @@ class GcpWorkerPool(pulumi.ComponentResource):
             after=made.ready,
         )
 
-    def _described(self, queue: str, fleet: Fleet, groups: list[RungResources]) -> dict[str, Any]:
+    def _described(self, queue: str, fleet: Fleet, groups: list[RungResources]) -> pulumi.Output[dict[str, Any]]:
         minimum = fleet.settings.gcp.min_machines
-        return {
-            "name": queue,
-            "subscription": self._messages.subscription.name,
-            "groups": [
-                {
-                    "market": group.market,
-                    "manager": group.manager.name,
-                    "autoscaler": group.autoscaler.name,
-                    "per_machine": fleet.slots,
-                    "minimum": 0 if number else minimum,
-                }
-                for number, group in enumerate(groups)
-            ],
-        }
+        described = [
+            pulumi.Output.all(group.manager.name, group.autoscaler.name).apply(
+                lambda names, market=group.market, number=number: FleetGroup(
+                    market, names[0], names[1], fleet.slots, 0 if number else minimum
+                )
+            )
+            for number, group in enumerate(groups)
+        ]
+        known = pulumi.Output.all(self._messages.subscription.name, *described)
+        return known.apply(lambda known: asdict(FleetQueue(queue, known[0], known[1:])))
 
     def grant_work(self, member: Member) -> None:
         """Let a worker's account pull, extend and acknowledge this queue's messages, and nothing of another queue."""

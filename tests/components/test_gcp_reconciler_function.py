@@ -10,6 +10,7 @@ import pytest
 from components.gcp.reconciler_function import main
 from components.gcp.reconciler_function.cloud import ERROR_PAGES, Cloud, iso
 from tests.mutants import work_arrives_late
+from tidemill.fleet import FleetSettings
 
 COMPUTE = "https://compute.googleapis.com/compute/v1/projects/p/regions/r/"
 SERIES = "https://monitoring.googleapis.com/v3/projects/p/timeSeries"
@@ -157,7 +158,7 @@ def note(kind: str, machine: str, at: float) -> dict[str, Any]:
 
 def run(google: Google, settings: dict[str, Any] | None = None) -> list[str]:
     cloud = Cloud("p", "r", "store", google, pause=lambda _: None, clock=lambda: google.clock)
-    return main.run(settings or SETTINGS, cloud)
+    return main.run(FleetSettings.parse(json.dumps(settings or SETTINGS)), cloud)
 
 
 def named(*names: str) -> list[str]:
@@ -246,6 +247,7 @@ def test_errors_of_the_group_say_since_when_a_machine_cannot_be_created():
     assert run(google) == []
     assert google.removed == named("late")
     assert google.report["queues"]["cpu"]["groups"]["spot"]["errors"] == ["QUOTA_EXCEEDED: none left"]
+    assert google.report["queues"]["cpu"]["groups"]["spot"]["quotas"] == ["QUOTA_EXCEEDED: none left"]
 
 
 def test_a_dry_market_that_nothing_is_wanted_of_is_not_reported():
@@ -347,14 +349,14 @@ def test_the_report():
     assert run(google) == []
     report = google.report
     assert report.pop("at") in (iso(google.now), iso(google.now + 1), iso(google.now - 1))
-    shown = {"target": 4, "running": 2, "creating": 1, "stopped": 1, "stockout": False, "errors": []}
-    closed = dict.fromkeys(("target", "running", "creating", "stopped"), 0) | {"stockout": False, "errors": []}
+    shown = {"target": 4, "running": 2, "creating": 1, "stopped": 1, "stockout": False, "errors": [], "quotas": []}
+    closed = shown | dict.fromkeys(("target", "running", "creating", "stopped"), 0)
     assert report == {
         "period_seconds": 120,
         "queues": {
             "cpu": {
                 "backlog": 8,
-                "groups": {"spot": shown, "on_demand": closed | {"open": False}},
+                "groups": {"spot": shown | {"open": None}, "on_demand": closed | {"open": False}},
                 "decisions": ["remove 1 spot machines: powered off", "remove 1 spot machines: wanted for nothing"],
             }
         },
@@ -509,6 +511,6 @@ def test_other_addresses_of_the_apis_are_honoured(monkeypatch: pytest.MonkeyPatc
                 url = url.replace(f"http://127.0.0.1:9/{api}/", f"https://{api}.googleapis.com/")
             return google.request(method, url, **more)
 
-    assert main.run(SETTINGS, Cloud("p", "r", "store", Elsewhere())) == []
+    assert main.run(FleetSettings.parse(json.dumps(SETTINGS)), Cloud("p", "r", "store", Elsewhere())) == []
     assert {url.split("/")[3] for url in asked} == {"compute", "monitoring", "storage"}
     assert all(url.startswith("http://127.0.0.1:9/") for url in asked)

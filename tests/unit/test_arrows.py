@@ -35,6 +35,7 @@ FORBIDDEN = {
     "tidemill.version": ["tidemill"],
     "tidemill.descriptor": ["tidemill"],
     "tidemill.errors": ["tidemill"],
+    "tidemill.fleet": ["tidemill"],
     "tidemill.layout": ["tidemill"],
     "tidemill.prices": ["tidemill"],
     "tidemill.capacity": ["tidemill"],
@@ -67,7 +68,14 @@ FORBIDDEN = {
 }
 # The leaves and contracts that both halves share.
 ALLOWED = {
-    "components": ["tidemill.capacity", "tidemill.descriptor", "tidemill.errors", "tidemill.layout", "tidemill.prices"],
+    "components": [
+        "tidemill.capacity",
+        "tidemill.descriptor",
+        "tidemill.errors",
+        "tidemill.fleet",
+        "tidemill.layout",
+        "tidemill.prices",
+    ],
     "ops": ["tidemill.capacity", "tidemill.errors", "tidemill.layout", "tidemill.prices"],
     # It does on an account what the pipeline's users do.
     "ops.first_account": ["tidemill"],

@@ -22,6 +22,7 @@ from tidemill.client.failures import FailureGroup
 from tidemill.client.rounds import Sent
 from tidemill.client.status import JobRow
 from tidemill.descriptor import Queue
+from tidemill.fleet import FleetReport, FleetSettings, MachineError
 from tidemill.ledger import Outcome
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -73,6 +74,15 @@ class Contexts:
 
     current: str | None
     contexts: list[Context]
+
+
+@dataclass(frozen=True)
+class FleetContract:
+    """What a GCP stack, its reconciler and its machines tell each other (tidemill/fleet.py)."""
+
+    settings: FleetSettings
+    report: FleetReport
+    machine_error: MachineError
 
 
 @dataclass(frozen=True)
@@ -178,7 +188,8 @@ def schemas() -> dict[str, str]:
         head = {"$schema": DIALECT, "title": command, "description": text}
         body = {key: value for key, value in schema.items() if key not in ("title", "description")}
         found[f"{name}.schema.json"] = json.dumps(head | body, indent=2) + "\n"
-    return found
+    contract = {"$schema": DIALECT, **TypeAdapter(FleetContract).json_schema()}
+    return found | {"fleet.schema.json": json.dumps(contract, indent=2) + "\n"}
 
 
 def write(folder: Path) -> None:

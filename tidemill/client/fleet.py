@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import heapq
-import json
 import re
 import time
 from dataclasses import dataclass
 
+from pydantic import TypeAdapter
+
 from tidemill.backends.findings import Finding
 from tidemill.client.reconciler import read_report
 from tidemill.client.site import Site
+from tidemill.fleet import MachineError
 from tidemill.layout import FLEET_ERRORS
 from tidemill.store import Store
 
@@ -69,8 +71,8 @@ def _fleet_error(name: str, data: bytes) -> FleetError:
     machine = _STAMP.sub("", name.rpartition("/")[2].removesuffix(".json"))
     text = data.decode(errors="replace").strip()
     try:
-        return FleetError(name, machine, str(json.loads(text)["error"]))
-    except (ValueError, TypeError, KeyError):
+        return FleetError(name, machine, TypeAdapter(MachineError).validate_json(text).error)
+    except ValueError:
         return FleetError(name, machine, text)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
+from pydantic import TypeAdapter
+
+from tidemill.fleet import FleetReport, GroupReport, QueueReport
 from tidemill.layout import FLEET_REPORT
 from tidemill.store import Store
 
@@ -23,30 +24,32 @@ class Report:
     Attributes:
         at: When it ran, seconds since the epoch; 0 when it does not say.
         period_seconds: How often it runs.
-        queues: By queue: `groups` by market, each with `target`, `running`, `stockout`, `errors`, `open`.
+        queues: By name.
     """
 
     at: float
     period_seconds: float
-    queues: Mapping[str, Mapping[str, Any]]
+    queues: Mapping[str, QueueReport]
 
-    def groups(self, queue: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def groups(self, queue: str) -> list[tuple[str, GroupReport]]:
         """The groups of a queue by market, Spot first."""
-        groups = self.queues.get(queue, {}).get("groups", {})
-        yield from sorted(groups.items(), key=lambda one: one[0] != "spot")
+        groups = self.queues.get(queue, QueueReport()).groups
+        return sorted(groups.items(), key=lambda one: one[0] != "spot")
 
     def troubles(self, queue: str) -> list[str]:
         """Why machines of a queue do not come: quotas first, then stockouts, then other errors of the cloud."""
         quotas, stockouts, others = [], [], []
         for market, group in self.groups(queue):
             name = f"queue {queue}, {market} machines"
-            there = f"{group.get('running', 0)} of {group.get('target', 0)} run"
-            if group.get("stockout"):
+            there = f"{group.running} of {group.target} run"
+            if group.stockout:
                 stockouts.append(f"{name}: out of stock ({there})")
-            for error in group.get("errors", []):
-                text = " ".join(str(error).split())[:_TEXT]
-                quota = "quota" in text.lower()
-                if quota or not group.get("stockout"):
+            # A function of an older release does not say which of its errors are quotas.
+            known = [each for each in group.errors if "quota" in each.lower()] if group.quotas is None else group.quotas
+            for error in group.errors:
+                text = " ".join(error.split())[:_TEXT]
+                quota = error in known
+                if quota or not group.stockout:
                     (quotas if quota else others).append(f"{name}: {text} ({there})")
         return [*quotas, *stockouts, *others]
 
@@ -64,9 +67,9 @@ class Report:
     def open_rungs(self, queue: str) -> list[str]:
         """A line for each further rung that is open."""
         return [
-            f"queue {queue}, {market} machines: open, because Spot has run dry ({group.get('running', 0)} run)"
+            f"queue {queue}, {market} machines: open, because Spot has run dry ({group.running} run)"
             for market, group in self.groups(queue)
-            if market != "spot" and group.get("open")
+            if market != "spot" and group.open
         ]
 
 
@@ -74,9 +77,8 @@ def read_report(store: Store) -> Report | None:
     """The report, or None when the reconciler has never written one that can be read."""
     data = store.find(FLEET_REPORT)
     try:
-        values = json.loads(data or b"")
-        at = datetime.fromisoformat(values["at"])
-        moment = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-        return Report(moment, float(values["period_seconds"]), dict(values["queues"]))
-    except (ValueError, TypeError, KeyError):
+        report = TypeAdapter(FleetReport).validate_json(data or b"")
+        at = datetime.fromisoformat(report.at)
+    except ValueError:
         return None
+    return Report((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(), report.period_seconds, report.queues)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from google.auth.compute_engine import Credentials
 from google.auth.transport.requests import AuthorizedSession
 
+from tidemill.fleet import FleetGroup
 from tidemill.layout import FLEET_ALIVE, FLEET_ERRORS
 
 from .decide import BROKEN_SECONDS, Group, Machine, Sample, is_stockout
@@ -82,8 +83,8 @@ class Reading:
     """A group as it was at a moment."""
 
     group: Group
-    errors: list[str]
-    """What went wrong in the last hour, each text once, the newest first."""
+    errors: dict[str, str]
+    """What went wrong in the last hour, each text once with its code, the newest first."""
     at: float
     """When its machines were listed, by the cloud's clock."""
 
@@ -137,7 +138,7 @@ class Cloud:
                 break
         return found
 
-    def read(self, wanted: Mapping[str, Any], errors: Sequence[Mapping[str, Any]], notes: Notes) -> Reading:
+    def read(self, wanted: FleetGroup, errors: Sequence[Mapping[str, Any]], notes: Notes) -> Reading:
         """A group as it is.
 
         Args:
@@ -148,20 +149,20 @@ class Cloud:
         Raises:
             CallError: It could not be read as a whole.
         """
-        name = wanted["manager"]
+        name = wanted.manager
         manager = self._compute("GET", f"instanceGroupManagers/{name}")
-        autoscaler = self._compute("GET", f"autoscalers/{wanted['autoscaler']}")
+        autoscaler = self._compute("GET", f"autoscalers/{wanted.autoscaler}")
         at = self.now()
         pages = self._pages("POST", f"{self._groups}/{name}/listManagedInstances", {"maxResults": "500"})
         listed = [each for page in pages for each in page.get("managedInstances", [])]
         stockouts = [_at(each) for each in errors if is_stockout(each.get("error", {}).get("code", ""))]
         failing = _failing(errors)
         group = Group(
-            market=wanted["market"],
+            market=wanted.market,
             machines=[_machine(each, failing, notes) for each in listed],
             target=int(manager.get("targetSize", 0)),
-            per_machine=float(wanted["per_machine"]),
-            minimum=int(wanted["minimum"]),
+            per_machine=wanted.per_machine,
+            minimum=wanted.minimum,
             mode=autoscaler.get("autoscalingPolicy", {}).get("mode", "ON"),
             stockout_at=max(stockouts, default=None),
         )
@@ -341,8 +342,8 @@ def _attempt(listed: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return listed.get("lastAttempt", {}).get("errors", {}).get("errors", [])
 
 
-def _texts(errors: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, Any]], now: float) -> list[str]:
+def _texts(errors: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, Any]], now: float) -> dict[str, str]:
     lately = sorted((each for each in errors if now - _at(each) <= 3600), key=_at, reverse=True)
     found = [each.get("error", {}) for each in lately] + [error for each in listed for error in _attempt(each)]
-    texts = (f"{error.get('code', 'UNKNOWN')}: {error.get('message', '')}"[:300] for error in found)
-    return list(dict.fromkeys(texts))[:_ERRORS_SHOWN]
+    codes = [(error.get("code", "UNKNOWN"), error.get("message", "")) for error in found]
+    return dict(islice({f"{code}: {said}"[:300]: code for code, said in codes}.items(), _ERRORS_SHOWN))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tidemill import layout
+from tidemill.fleet import FleetGroup, FleetQueue, FleetReport, FleetSettings, GroupReport, QueueReport
 
 from . import cloud as google
 from .cloud import CallError, Cloud, Notes, Reading, iso
@@ -24,18 +26,18 @@ _UNREADABLE = (CallError, AttributeError, KeyError, TypeError, ValueError)
 
 def reconcile(_request: Any) -> tuple[str, int, dict[str, str]]:
     """Entry point of the function; it looks at nothing of the request."""
-    settings = json.loads(os.environ["RECONCILER_SETTINGS"])
-    cloud = Cloud(settings["project"], settings["region"], settings["bucket"], google.session())
+    settings = FleetSettings.parse(os.environ["RECONCILER_SETTINGS"])
+    cloud = Cloud(settings.project, settings.region, settings.bucket, google.session())
     failures = run(settings, cloud)
     body = json.dumps({"failures": failures})
     return body, 500 if failures else 200, {"Content-Type": "application/json"}
 
 
-def run(settings: Mapping[str, Any], cloud: Cloud) -> list[str]:
+def run(settings: FleetSettings, cloud: Cloud) -> list[str]:
     """One pass over all queues.
 
     Args:
-        settings: `project`, `region`, `bucket`, `period_seconds`, and `queues`: a list of `GcpWorkerPool.fleet`.
+        settings: The queues, and how often it runs.
         cloud: Makes the calls.
 
     Returns:
@@ -48,71 +50,71 @@ def run(settings: Mapping[str, Any], cloud: Cloud) -> list[str]:
     except _UNREADABLE as error:
         # Without them nobody's place is held, and nobody counts as silent.
         failures.append(_failed("what machines wrote", error))
-    wanted = _in_turn(settings["queues"], cloud.now() / settings["period_seconds"])
+    wanted = _in_turn(settings.queues, cloud.now() / settings.period_seconds)
     # What takes longest comes first, so that machines are removed soon after they were listed.
-    errors = {each["name"]: _errors(each, cloud) for each in wanted}
-    queues = {}
+    errors = {each.name: _errors(each, cloud) for each in wanted}
+    queues: dict[str, QueueReport] = {}
     for each in wanted:
-        queues[each["name"]], failed = _queue(each, cloud, errors[each["name"]], notes)
+        queues[each.name], failed = _queue(each, cloud, errors[each.name], notes)
         failures += failed
-    report = {"at": iso(cloud.now()), "period_seconds": settings["period_seconds"], "queues": queues}
+    report = FleetReport(iso(cloud.now()), settings.period_seconds, queues)
     try:
-        cloud.write(layout.FLEET_REPORT, json.dumps(report), "application/json")
+        cloud.write(layout.FLEET_REPORT, json.dumps(asdict(report)), "application/json")
     except CallError as error:
         failures.append(_failed("report", error))
     return failures
 
 
-def _in_turn(queues: Sequence[Mapping[str, Any]], number: float) -> list[Mapping[str, Any]]:
+def _in_turn(queues: Sequence[FleetQueue], number: float) -> list[FleetQueue]:
     """The queues, each run beginning with another one: one that runs out of time leaves others behind than the last."""
     first = int(number) % len(queues) if queues else 0
     return [*queues[first:], *queues[:first]]
 
 
-def _errors(wanted: Mapping[str, Any], cloud: Cloud) -> list[list[dict[str, Any]]] | Exception:
+def _errors(wanted: FleetQueue, cloud: Cloud) -> list[list[dict[str, Any]]] | Exception:
     """The errors of each group of a queue, or why they cannot be read."""
     try:
-        return [cloud.errors(group["manager"]) for group in wanted["groups"]]
+        return [cloud.errors(group.manager) for group in wanted.groups]
     except _UNREADABLE as error:
         return error
 
 
 def _queue(
-    wanted: Mapping[str, Any], cloud: Cloud, errors: list[list[dict[str, Any]]] | Exception, notes: Notes
-) -> tuple[dict[str, Any], list[str]]:
+    wanted: FleetQueue, cloud: Cloud, errors: list[list[dict[str, Any]]] | Exception, notes: Notes
+) -> tuple[QueueReport, list[str]]:
     """A queue's part of the report, and what failed."""
-    name = wanted["name"]
+    name = wanted.name
     try:
         if isinstance(errors, Exception):
             raise errors
-        read = [cloud.read(group, each, notes) for group, each in zip(wanted["groups"], errors, strict=True)]
+        read = [cloud.read(group, each, notes) for group, each in zip(wanted.groups, errors, strict=True)]
     except _UNREADABLE as error:
         text = _failed(name, error)
-        return {"backlog": None, "groups": {}, "decisions": [f"nothing: {text}"]}, [text]
+        return QueueReport(decisions=[f"nothing: {text}"]), [text]
     failures: list[str] = []
     samples: list[Sample] | None = None
     try:
         # After the machines: so it is no older than what they were wanted for.
-        samples = cloud.backlog(wanted["subscription"])
+        samples = cloud.backlog(wanted.subscription)
     except _UNREADABLE as error:
         failures.append(_failed(f"{name}: backlog", error))
     queue = QueueState(name, [each.group for each in read], samples)
     now = cloud.now()
     done = []
     for decision in decide(queue, now):
-        number = [group["market"] for group in wanted["groups"]].index(decision.market)
-        text, failed = _carry_out(decision, name, wanted["groups"][number], read[number], cloud)
+        number = [group.market for group in wanted.groups].index(decision.market)
+        text, failed = _carry_out(decision, name, wanted.groups[number], read[number], cloud)
         done.append(text)
         failures += failed
     failures += _name_warm(queue, cloud)
     groups = {each.group.market: _shown(each, now, number) for number, each in enumerate(read)}
-    shown = {"backlog": _whole(backlog(queue, now)), "groups": groups, "decisions": done}
-    _say("INFO", "queue", f"{name}: {len(done)} decisions", queue=name, **shown)
+    shown = QueueReport(_whole(backlog(queue, now)), groups, done)
+    _say("INFO", "queue", f"{name}: {len(done)} decisions", queue=name, **asdict(shown))
     return shown, failures
 
 
 def _carry_out(
-    decision: Decision, queue: str, wanted: Mapping[str, Any], read: Reading, cloud: Cloud
+    decision: Decision, queue: str, wanted: FleetGroup, read: Reading, cloud: Cloud
 ) -> tuple[str, list[str]]:
     """What was done, as a text, and what failed."""
     market, machines = decision.market, _still_safe(decision, read, cloud.now())
@@ -120,9 +122,9 @@ def _carry_out(
     text = f"{what}: {decision.why}"
     try:
         if decision.kind == "remove":
-            cloud.remove(wanted["manager"], machines)
+            cloud.remove(wanted.manager, machines)
         else:
-            cloud.set_mode(wanted["autoscaler"], OPEN if decision.kind == "open" else "OFF")
+            cloud.set_mode(wanted.autoscaler, OPEN if decision.kind == "open" else "OFF")
     except CallError as error:
         failure = _failed(f"{queue}: {text}", error)
         return f"failed: {failure}", [failure]
@@ -154,18 +156,19 @@ def _name_warm(queue: QueueState, cloud: Cloud) -> list[str]:
     return []
 
 
-def _shown(read: Reading, now: float, number: int) -> dict[str, Any]:
+def _shown(read: Reading, now: float, number: int) -> GroupReport:
     group = read.group
-    shown = {
-        "target": group.target,
-        "running": len(group.of("up")),
-        "creating": len(group.of("absent")),
-        "stopped": len(group.of("off")),
+    return GroupReport(
+        target=group.target,
+        running=len(group.of("up")),
+        creating=len(group.of("absent")),
+        stopped=len(group.of("off")),
         # Only while it matters: a dry market that nothing is wanted of is no news.
-        "stockout": group.dry(now) and bool(group.of("absent")),
-        "errors": read.errors,
-    }
-    return shown | ({"open": group.open} if number else {})
+        stockout=group.dry(now) and bool(group.of("absent")),
+        errors=list(read.errors),
+        quotas=[text for text, code in read.errors.items() if "QUOTA" in code],
+        open=group.open if number else None,
+    )
 
 
 def _whole(value: float | None) -> int | None:

@@ -1,0 +1,144 @@
+"""The fleet contract on GCP: what a stack tells the reconciler, and what reconciler and machines leave in the store.
+
+Components write `FleetSettings`. The reconciler's function reads them and writes a `FleetReport`, which the client
+reads. A machine that cannot run its worker writes a `MachineError` (components/gcp/host/run.sh). The function ships
+this module, so it is a leaf of the standard library alone. Its schema is docs/json/fleet.schema.json.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FleetGroup:
+    """A rung of a queue, as the reconciler knows it.
+
+    Attributes:
+        market: `spot` or `on_demand`.
+        manager: Name of its regional instance group manager.
+        autoscaler: Name of its autoscaler.
+        per_machine: Items that run side by side on one machine.
+        minimum: Machines that stay without work.
+    """
+
+    market: str
+    manager: str
+    autoscaler: str
+    per_machine: float
+    minimum: int
+
+
+@dataclass(frozen=True)
+class FleetQueue:
+    """A queue with its rungs, in the order in which they open.
+
+    Attributes:
+        name: The queue.
+        subscription: Short name of the subscription that workers pull from.
+        groups: A group per rung.
+    """
+
+    name: str
+    subscription: str
+    groups: list[FleetGroup]
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> FleetQueue:
+        """From plain JSON values.
+
+        Raises:
+            TypeError: A field is missing or unknown.
+        """
+        return cls(**{**values, "groups": [FleetGroup(**group) for group in values["groups"]]})
+
+
+@dataclass(frozen=True)
+class FleetSettings:
+    """The reconciler's settings: the environment variable `RECONCILER_SETTINGS` of its function."""
+
+    project: str
+    region: str
+    bucket: str
+    period_seconds: float
+    queues: list[FleetQueue]
+
+    @classmethod
+    def parse(cls, text: str) -> FleetSettings:
+        """From JSON.
+
+        Raises:
+            TypeError: A field is missing or unknown.
+        """
+        values = json.loads(text)
+        return cls(**{**values, "queues": [FleetQueue.of(queue) for queue in values["queues"]]})
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """A rung's machines.
+
+    Attributes:
+        target: Machines that the autoscaler wants.
+        running: Machines that run.
+        creating: Machines that are being created.
+        stopped: Machines that were taken away or have stopped.
+        stockout: Whether the market has none, while some are wanted.
+        errors: What went wrong within an hour, the newest first: `<Google's code>: <message>`.
+        quotas: Those of `errors` that are a quota; None in a report of an older function.
+        open: Whether the rung takes work; None for the first rung, which always does.
+    """
+
+    target: int = 0
+    running: int = 0
+    creating: int = 0
+    stopped: int = 0
+    stockout: bool = False
+    errors: list[str] = field(default_factory=list)
+    quotas: list[str] | None = None
+    open: bool | None = None
+
+
+@dataclass(frozen=True)
+class QueueReport:
+    """A queue's part of the report.
+
+    Attributes:
+        backlog: Messages that wait; None when that could not be read.
+        groups: By market.
+        decisions: What the reconciler did, in words.
+    """
+
+    backlog: int | None = None
+    groups: dict[str, GroupReport] = field(default_factory=dict)
+    decisions: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class FleetReport:
+    """What the reconciler saw and did in its last run: the object `fleet/reconciler.json`.
+
+    Attributes:
+        at: When it ran, in ISO 8601.
+        period_seconds: How often it runs.
+        queues: By name.
+    """
+
+    at: str
+    period_seconds: float
+    queues: dict[str, QueueReport]
+
+
+@dataclass(frozen=True)
+class MachineError:
+    """Why a machine could not run its worker: an object in `fleet/errors`.
+
+    Attributes:
+        error: What went wrong, and the last lines that the worker printed.
+        at: When it gave up, in ISO 8601.
+    """
+
+    error: str
+    at: str = ""
