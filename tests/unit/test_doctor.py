@@ -435,7 +435,7 @@ def test_the_verb_prints_a_line_a_check_and_a_command_a_fault(stack, capsys):
     stack.state = QueueState(False, False, "disabled, valid")
     assert run(["doctor"]) == 3
     lines = capsys.readouterr().out.splitlines()
-    at = lines.index("fault    queue cpu: disabled, valid")
+    at = lines.index("problem  queue cpu: disabled, valid")
     assert lines[at + 1].strip() == "the stack's owner types: pulumi up"
     assert lines[-1] == "2 problems found."
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tidemill.backends.findings import Finding
 
 STYLES = {"ok": "green", "warning": "yellow", "fault": "red", "unknown": "cyan"}
-FAULT = 3
+PROBLEM_FOUND = 3
 
 
 @click.command()
@@ -36,12 +36,12 @@ def command(output: str | None, pipeline: str | None, as_json: bool) -> int:
         show_json({"ok": not faults, "checks": [finding.to_json() for finding in findings]})
     else:
         click.echo(f"{faults} problem{'' if faults == 1 else 's'} found." if faults else "Everything is fine.")
-    return FAULT if faults else 0
+    return PROBLEM_FOUND if faults else 0
 
 
 def show(finding: Finding) -> None:
     """A line for the finding, and under it what to type."""
-    verdict = finding.verdict.ljust(8)
+    verdict = {"fault": "problem"}.get(finding.verdict, finding.verdict).ljust(8)
     styled = click.style(verdict, fg=STYLES[finding.verdict], bold=finding.verdict == "fault") if color() else verdict
     click.echo(f"{styled} {finding.check}: {' '.join(finding.detail.split())}")
     if finding.command:
