@@ -113,6 +113,11 @@ class Queue(_Model):
     aws: AwsQueue | None = None
     gcp: GcpQueue | None = None
 
+    @property
+    def ladder(self) -> str:
+        """Its rungs in words: `spot 4000 CPUs, then on_demand 256 CPUs`."""
+        return ", then ".join(f"{rung.market} {rung.max_cpus} CPUs" for rung in self.capacity)
+
 
 class Descriptor(_Model):
     """A team's pipeline in one environment, as `pipeline.json` holds it.

@@ -15,15 +15,16 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.chaos.bucket import NAME, Bucket
-from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
-from tidemill.descriptor import Descriptor, Queue, WorkerExit
+from tidemill.backends import Array, ArrayState, Backend, LogLine, QueueState, Shape
+from tidemill.backends.aws.batch import environment_of
+from tidemill.descriptor import Queue, WorkerExit
 from tidemill.ledger import Round
 from tidemill.worker.settings import OURS
 
@@ -39,12 +40,8 @@ TICK = 0.01
 NURSERY = "from tests.chaos.nursery import main; main()"
 
 
-class QueueFolder:
+class QueueFolder(Backend):
     """A queue in a folder, as the client sees it."""
-
-    whole_cpus = False
-    array_chunks = 10_000
-    sees_children = True
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,12 +52,12 @@ class QueueFolder:
 
     def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
         for array in arrays:
-            body = {"name": array.name, "size": array.size, "environment": array.environment}
+            body = {"name": array.name, "size": array.size, "environment": environment_of(array.address)}
             write(self.folder / f"{time.time_ns()}~{array.name}.array", body)
 
-    def describe(self, queue: Queue, prefix: str) -> list[ArrayState]:
+    def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
         found = []
-        for path in sorted(self.folder.glob(f"*~{prefix}*.array")):
+        for path in sorted(self.folder.glob(f"*~{job}-r{'' if round_ is None else f'{round_}-a'}*.array")):
             array = json.loads(path.read_bytes())
             with suppress(FileNotFoundError):
                 array |= json.loads(path.with_suffix(".state").read_bytes())
@@ -77,15 +74,6 @@ class QueueFolder:
             return {}
         return {index: "gave up" for index, state in enumerate(children) if state == "failed"}
 
-    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
-        return []
-
-    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
-        return 0
-
-    def now(self) -> float:
-        return time.time()
-
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
         open_ = [array for array in arrays if not array.ended]
         for array in open_:
@@ -93,16 +81,8 @@ class QueueFolder:
         return len(open_)
 
     def logs(
-        self,
-        descriptor: Descriptor,
-        fields: dict[str, str | int],
-        since: float,
-        until: float | None = None,
-        text: str | None = None,
+        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
     ) -> Iterator[LogLine]:
-        return iter(())
-
-    def child_logs(self, descriptor: Descriptor, array: ArrayState, index: int) -> Iterator[LogLine]:
         return iter(())
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:

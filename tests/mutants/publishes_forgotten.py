@@ -5,7 +5,7 @@ from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.descriptor import Queue
 
 
-def none(self: GcpPubSub, queue: Queue, prefix: str) -> list[ArrayState]:
+def none(self: GcpPubSub, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
     return []
 
 

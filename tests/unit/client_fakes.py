@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayState, Backend, LogLine, QueueState, Shape
 from tidemill.client import Pipeline
 from tidemill.descriptor import AwsQueue, Descriptor, Image, Machine, Queue, Resources, Rung
 from tidemill.ledger import Ledger, Outcome
@@ -29,12 +28,14 @@ class FakeArray:
     terminated: bool = False
 
 
-class FakeBackend:
+def belongs(array: Array, job: str, round_: int | None) -> bool:
+    return array.address.job == job and round_ in (None, array.address.round)
+
+
+class FakeBackend(Backend):
     """A queue. `forget`, `children` and `reasons` are a test's to change; `refuse_after` makes enqueueing fail."""
 
     whole_cpus = True
-    array_chunks = 10_000
-    sees_children = True
 
     def __init__(self) -> None:
         self.arrays: list[FakeArray] = []
@@ -52,8 +53,8 @@ class FakeBackend:
                 raise ConnectionAbortedError("the submitter dies here")
             self.arrays.append(FakeArray(array, shape, f"id-{next(self._ids)}", ["waiting"] * array.size))
 
-    def describe(self, queue: Queue, prefix: str) -> list[ArrayState]:
-        return [self._state(a) for a in self.arrays if a.array.name.startswith(prefix)]
+    def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
+        return [self._state(a) for a in self.arrays if belongs(a.array, job, round_)]
 
     def _state(self, fake: FakeArray) -> ArrayState:
         ended = all(state in ("succeeded", "failed") for state in fake.children)
@@ -65,15 +66,6 @@ class FakeBackend:
         fake = next(a for a in self.arrays if a.id == array.id)
         return {i: fake.reasons.get(i, "failed") for i, state in enumerate(fake.children) if state == "failed"}
 
-    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
-        return []
-
-    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
-        return 0
-
-    def now(self) -> float:
-        return time.time()
-
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
         ids = {state.id for state in arrays if not state.ended}
         for fake in self.arrays:
@@ -83,16 +75,11 @@ class FakeBackend:
         return len(ids)
 
     def logs(
-        self,
-        descriptor: Descriptor,
-        fields: dict[str, str | int],
-        since: float,
-        until: float | None = None,
-        text: str | None = None,
+        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
     ) -> Iterator[LogLine]:
         return iter(self.lines)
 
-    def child_logs(self, descriptor: Descriptor, array: ArrayState, index: int) -> Iterator[LogLine]:
+    def child_logs(self, job: str, array: ArrayState, index: int) -> Iterator[LogLine]:
         return (line for line in self.lines if line.stream == f"{array.name}:{index}")
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:

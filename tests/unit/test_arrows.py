@@ -43,7 +43,7 @@ FORBIDDEN = {
     "tidemill.manifest": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
     "tidemill.ledger": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends"],
     "tidemill.worker": ["tidemill.client", "tidemill.cli", "tidemill.backends", "boto3", "botocore", "click", "rich"],
-    "tidemill.backends": ["tidemill.worker", "tidemill.cli", "tidemill.client"],
+    "tidemill.backends": ["tidemill.worker", "tidemill.cli", "tidemill.client", "tidemill.ledger"],
     "tidemill.backends.aws": ["tidemill.backends.gcp", "tidemill.backends.local"],
     "tidemill.backends.gcp": ["tidemill.backends.aws", "tidemill.backends.local"],
     "tidemill.client": ["tidemill.worker", "tidemill.cli"],

@@ -1,6 +1,7 @@
 """Requests to AWS Batch and CloudWatch Logs, checked against botocore's models. It cannot prove how AWS acts."""
 
 import json
+from dataclasses import replace
 
 import boto3
 import pytest
@@ -8,7 +9,7 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from botocore.stub import ANY, Stubber
 
 from tests.unit.client_fakes import ARN, descriptor, queue
-from tidemill.backends import Array, ArrayState, Shape
+from tidemill.backends import Array, ArrayAddress, ArrayState, Shape
 from tidemill.backends.aws import batch as aws_batch
 from tidemill.backends.aws.batch import AwsBatch, submit_request
 from tidemill.descriptor import AwsQueue, Resources
@@ -60,14 +61,20 @@ def shape(**changes) -> Shape:
 
 
 def array(size: int, k: int = 0) -> Array:
-    return Array(f"{JOB}-r0-a{k}", range(size), {"TIDEMILL_JOB": JOB})
+    return Array(f"{JOB}-r0-a{k}", range(size), ArrayAddress(JOB, 0, k, "a" * 64, "b" * 64))
 
 
 def request(size: int, needs: list[dict[str, str]], k: int = 0) -> dict:
     container = {
         "name": "item",
         "resourceRequirements": needs,
-        "environment": [{"name": "TIDEMILL_JOB", "value": JOB}],
+        "environment": [
+            {"name": "TIDEMILL_JOB", "value": JOB},
+            {"name": "TIDEMILL_ROUND", "value": "0"},
+            {"name": "TIDEMILL_ARRAY", "value": str(k)},
+            {"name": "TIDEMILL_JOB_SHA256", "value": "a" * 64},
+            {"name": "TIDEMILL_ROUND_SHA256", "value": "b" * 64},
+        ],
     }
     plain = {
         "jobName": f"{JOB}-r0-a{k}",
@@ -102,7 +109,7 @@ def test_a_container_gets_its_slots_times_the_resources():
 
 
 def test_a_request_that_batch_would_refuse_for_its_size_is_not_sent(stubbed):
-    large = Array(f"{JOB}-r0-a0", range(2), {"LARGE": "x" * 31_000})
+    large = replace(array(2), name="x" * 31_000)
     with pytest.raises(CallerError, match="AWS Batch accepts 30720"):
         stubbed.backend.enqueue(shape(), [array(2), large])
 
@@ -165,7 +172,7 @@ def test_arrays_are_found_by_name_through_pages_and_described_100_at_a_time(stub
     parents = [detail(n, "PENDING", arrayProperties={"size": 11, "statusSummary": counts}) for n in range(99, -1, -1)]
     batch.add_response("describe_jobs", {"jobs": parents}, {"jobs": [f"id-{n}" for n in range(100)]})
     batch.add_response("describe_jobs", {"jobs": [detail(100, "FAILED", statusReason="why")]}, {"jobs": ["id-100"]})
-    states = stubbed.backend.describe(queue(), f"{JOB}-r")
+    states = stubbed.backend.describe(queue(), JOB)
     assert [state.id for state in states] == [f"id-{n}" for n in range(101)]
     assert states[0].states == {"waiting": 3, "starting": 1, "running": 3, "succeeded": 4}
     assert (states[0].ended, states[0].size) == (False, 11)
@@ -209,13 +216,13 @@ def test_logs_of_a_child_are_those_of_all_its_attempts(stubbed):
         {"timestamp": 2000, "message": "no JSON", "logStreamName": "cpu/item/2"},
     ]
     stubbed.stubs["logs"].add_response("filter_log_events", {"events": events}, asked)
-    lines = list(stubbed.backend.child_logs(descriptor(), ArrayState("n", "id-0", 20, {}, False), 7))
+    lines = list(stubbed.backend.child_logs(JOB, ArrayState("n", "id-0", 20, {}, False), 7))
     assert [(line.at, line.fields) for line in lines] == [(1.5, {"item": 3}), (2.0, {})]
 
 
 def test_a_forgotten_child_has_no_logs(stubbed):
     stubbed.stubs["batch"].add_response("describe_jobs", {"jobs": []}, {"jobs": ["id-0"]})
-    assert list(stubbed.backend.child_logs(descriptor(), ArrayState("n", "id-0", 1, {}, True), 0)) == []
+    assert list(stubbed.backend.child_logs(JOB, ArrayState("n", "id-0", 1, {}, True), 0)) == []
 
 
 def test_logs_are_searched_by_their_json_fields(stubbed):
@@ -226,7 +233,7 @@ def test_logs_are_searched_by_their_json_fields(stubbed):
     }
     events = [{"timestamp": 1, "message": json.dumps({"job": JOB, "item": n})} for n in (3, 4)]
     stubbed.stubs["logs"].add_response("filter_log_events", {"events": events}, asked)
-    found = stubbed.backend.logs(descriptor(), {"job": JOB, "item": 3}, 5.0)
+    found = stubbed.backend.logs({"job": JOB, "item": 3}, 5.0)
     assert [line.fields["item"] for line in found] == [3]
 
 
@@ -243,13 +250,13 @@ def test_logs_are_searched_by_text_where_the_pattern_can_say_it(stubbed, text, t
     }
     event = {"timestamp": 1, "message": json.dumps({"job": JOB}), "eventId": "e-1"}
     stubbed.stubs["logs"].add_response("filter_log_events", {"events": [event]}, asked)
-    found = stubbed.backend.logs(descriptor(), {"job": JOB}, 5.0, 9.0, text)
+    found = stubbed.backend.logs({"job": JOB}, 5.0, 9.0, text)
     assert [line.id for line in found] == ["e-1"]
 
 
 def test_a_log_group_without_streams_is_empty(stubbed):
     stubbed.stubs["logs"].add_client_error("filter_log_events", "ResourceNotFoundException")
-    assert list(stubbed.backend.logs(descriptor(), {"job": JOB}, 0)) == []
+    assert list(stubbed.backend.logs({"job": JOB}, 0)) == []
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,16 @@ from google.oauth2.credentials import Credentials
 
 from tests.stored import write_round, write_spec
 from tests.unit.google_fakes import BUCKET, PROJECT, FakeGoogle, gcp_descriptor, gcp_queue, names_of
-from tidemill.backends import Array, ArrayState, DeadLetter, Shape
+from tidemill.backends import Array, ArrayAddress, ArrayState, DeadLetter, Shape
 from tidemill.backends.gcp import session as gcp_session
 from tidemill.backends.gcp.backlog import EMPTY_SECONDS, Empty, Point, empty_since
 from tidemill.backends.gcp.pubsub import IN_FLIGHT, GcpPubSub, publish_request
+from tidemill.client.deliveries import Facts
+from tidemill.client.site import Site
 from tidemill.descriptor import GcpQueue, Resources
 from tidemill.errors import CallerError, CloudError
 from tidemill.job import MAX_CHUNKS, JobSpec
-from tidemill.ledger import Ledger, Outcome, Round, RoundArray
+from tidemill.ledger import Counts, Ledger, Outcome, Round, RoundArray, Snapshot
 from tidemill.store import Store
 
 JOB = "tiles-0a1b2c3d"
@@ -45,14 +47,19 @@ def shape() -> Shape:
 
 
 def array(chunks, k=0, number=0, job=JOB) -> Array:
-    env = {
-        "TIDEMILL_JOB": job,
-        "TIDEMILL_ROUND": str(number),
-        "TIDEMILL_ARRAY": str(k),
-        "TIDEMILL_JOB_SHA256": "a" * 64,
-        "TIDEMILL_ROUND_SHA256": "b" * 64,
-    }
-    return Array(f"{job}-r{number}-a{k}", chunks, env)
+    return Array(f"{job}-r{number}-a{k}", chunks, ArrayAddress(job, number, k, "a" * 64, "b" * 64))
+
+
+def lost(backend, ledger, state) -> dict[int, str]:
+    """Chunks of the job's array that the client takes for lost, by what the backend says, each with the reason."""
+    (array,) = ledger.round(0).arrays
+    counts = Counts(0, 0, 0, 0, 0, 0, 0, False, 0)
+    waiting = set(array.all()) - ledger.done_chunks(0)
+    facts = Facts(
+        Site(gcp_descriptor(), ledger.store, backend), ledger, ledger.spec(), Snapshot(counts, [], {}, {}, waiting)
+    )
+    facts.look_at(0, array, state)
+    return {chunk: loss.reason for chunk, loss in facts.found.items()}
 
 
 def job_of(store, *arrays) -> Ledger:
@@ -107,7 +114,7 @@ def test_a_submit_that_dies_leaves_no_record_of_what_was_not_answered(backend, g
     arrays = [array(range(k * 10, k * 10 + 10), k) for k in range(20)]
     with pytest.raises(CloudError, match="Google could not be asked"):
         backend.enqueue(shape(), arrays)
-    known = {state.name for state in backend.describe(gcp_queue(), f"{JOB}-r0-a")}
+    known = {state.name for state in backend.describe(gcp_queue(), JOB, 0)}
     assert len(known) == len(google.published) == 3
     # Nothing was begun after the failure but what was in flight.
     assert len(answered) <= 3 + IN_FLIGHT * 7
@@ -135,24 +142,24 @@ def test_a_reply_that_is_lost_is_asked_for_again_and_the_message_is_there_twice(
 
 def test_arrays_are_known_by_their_records(backend, google, store):
     backend.enqueue(shape(), [array(range(3)), array([5], 0, 1), array([6], 12, 1)])
-    found = backend.describe(gcp_queue(), f"{JOB}-r")
+    found = backend.describe(gcp_queue(), JOB)
     assert {(state.name, state.size, state.ended) for state in found} == {
         (f"{JOB}-r0-a0", 3, False),
         (f"{JOB}-r1-a0", 1, False),
         (f"{JOB}-r1-a12", 1, False),
     }
-    assert {state.name for state in backend.describe(gcp_queue(), f"{JOB}-r1-a")} == {f"{JOB}-r1-a0", f"{JOB}-r1-a12"}
-    assert backend.describe(gcp_queue(), "other-00000000-r") == []
+    assert {state.name for state in backend.describe(gcp_queue(), JOB, 1)} == {f"{JOB}-r1-a0", f"{JOB}-r1-a12"}
+    assert backend.describe(gcp_queue(), "other-00000000") == []
     assert backend.cancel(found, "why") == 3
 
 
 def test_after_the_retention_nothing_is_delivered_any_more(backend, google, store):
     backend.enqueue(shape(), [array(range(3))])
-    (state,) = backend.describe(gcp_queue(), f"{JOB}-r")
+    (state,) = backend.describe(gcp_queue(), JOB)
     for age, ended in ((2678400 - 60, False), (2678400 + 60, True)):
         google.now = state.created_at + age
         backend.queue_states({"cpu": gcp_queue()})  # any answer tells the time
-        (now,) = backend.describe(gcp_queue(), f"{JOB}-r")
+        (now,) = backend.describe(gcp_queue(), JOB)
         assert now.ended is ended
         assert bool(now.reason) is ended
 
@@ -161,12 +168,12 @@ def test_after_the_retention_nothing_is_delivered_any_more(backend, google, stor
 
 
 def test_dead_letters_are_looked_at_and_given_back(backend, google, store):
-    job_of(store, array(range(6)))
+    ledger = job_of(store, array(range(6)))
     backend.enqueue(shape(), [array(range(6))])
     google.messages[SUBSCRIPTION].append(type(google.messages[SUBSCRIPTION][0])({"job": "else-00000000"}))
     google.kill(SUBSCRIPTION, JOB, [1, 4, 5])
-    (state,) = backend.describe(gcp_queue(), f"{JOB}-r")
-    assert backend.failed_children(state) == dict.fromkeys(
+    (state,) = backend.describe(gcp_queue(), JOB)
+    assert lost(backend, ledger, state) == dict.fromkeys(
         (1, 4, 5), "it was delivered 100 times without a record, and is a dead letter now"
     )
     assert backend.dead_letters(gcp_queue(), JOB) == [DeadLetter(0, chunk, 100) for chunk in (1, 4, 5)]
@@ -205,38 +212,38 @@ def zeros(start, end):
 def test_what_an_empty_backlog_no_longer_holds_is_lost(backend, google, store):
     ledger = job_of(store, array(range(6)))
     backend.enqueue(shape(), [array(range(6))])
-    (state,) = backend.describe(gcp_queue(), f"{JOB}-r")
+    (state,) = backend.describe(gcp_queue(), JOB)
     done(ledger, 0, 2)
     google.now = state.created_at + 1200
     ledger.marker(0, 3, "a", 1, {}).write([3])
     google.points["cpu"] = [(state.created_at, 6), *zeros(state.created_at + 120, google.now - 100)]
     backend.queue_states({"cpu": gcp_queue()})  # any answer tells the time
-    words = "it is not done, and nothing is left in the subscription"
+    words = "it is not done, and the queue no longer holds it"
     # Chunk 3's worker wrote long ago, by the cloud's clock.
-    assert backend.failed_children(state) == dict.fromkeys((1, 3, 4, 5), words)
+    assert lost(backend, ledger, state) == dict.fromkeys((1, 3, 4, 5), words)
 
 
 def test_a_chunk_of_which_a_worker_has_just_written_is_not_lost(backend, google, store):
     ledger = job_of(store, array(range(3)))
     backend.enqueue(shape(), [array(range(3))])
-    (state,) = backend.describe(gcp_queue(), f"{JOB}-r")
+    (state,) = backend.describe(gcp_queue(), JOB)
     ledger.marker(0, 1, "a", 1, {}).write([1])
     google.now = state.created_at + 200
     old = ArrayState(state.name, state.id, 3, {}, False, state.created_at - 2000)
     google.points["cpu"] = zeros(google.now - 900, google.now)
     backend.queue_states({"cpu": gcp_queue()})
-    assert set(backend.failed_children(old)) == {0, 2}
+    assert set(lost(backend, ledger, old)) == {0, 2}
 
 
 @pytest.mark.parametrize("code", [403, 404])
 def test_without_the_right_to_look_nothing_is_taken_for_lost(backend, google, store, code):
-    job_of(store, array(range(3)))
+    ledger = job_of(store, array(range(3)))
     backend.enqueue(shape(), [array(range(3))])
-    (state,) = backend.describe(gcp_queue(), f"{JOB}-r")
+    (state,) = backend.describe(gcp_queue(), JOB)
     google.now = state.created_at + 1200
     google.points["cpu"] = zeros(state.created_at, google.now)
     google.refuse = lambda api, path: (code, {"error": {"message": "no"}})
-    assert backend.failed_children(state) == {}
+    assert lost(backend, ledger, state) == {}
 
 
 @pytest.mark.parametrize(
@@ -268,16 +275,16 @@ def test_zeros_count_from_a_sample_after_the_publish(since, until, covered):
 
 
 def test_every_series_of_a_backlog_counts(backend, google, store):
-    job_of(store, array(range(3)))
+    ledger = job_of(store, array(range(3)))
     backend.enqueue(shape(), [array(range(3))])
-    (state,) = backend.describe(gcp_queue(), f"{JOB}-r")
+    (state,) = backend.describe(gcp_queue(), JOB)
     google.now = state.created_at + 1200
     interval = [{"endTime": f"2033-01-01T00:{minute:02}:00Z"} for minute in range(10)]
     series = [
         {"points": [{"interval": one, "value": {"int64Value": value}} for one in interval]} for value in ("0", "1")
     ]
     google.refuse = lambda api, path: (200, {"timeSeries": series}) if api == "monitoring" else None
-    assert backend.failed_children(state) == {}
+    assert lost(backend, ledger, state) == {}
 
 
 # ---- logs and queues -----------------------------------------------------------------------------------------------
@@ -287,7 +294,7 @@ def test_lines_are_found_by_their_fields_through_pages(backend, google):
     for second in range(7):
         google.line(1000.5 + second, job=JOB, item=second % 2, chunk=0, stream="stdout", message=f"line {second}")
     google.line(1000, job="else-00000000", item=1, message="line 0")
-    found = list(backend.logs(gcp_descriptor(), {"job": JOB, "item": 1}, 1000.0))
+    found = list(backend.logs({"job": JOB, "item": 1}, 1000.0))
     assert [(line.at, line.said, line.fields["item"]) for line in found] == [
         (1001.5, "line 1", 1),
         (1003.5, "line 3", 1),
@@ -300,28 +307,20 @@ def test_lines_are_found_by_their_fields_through_pages(backend, google):
 def test_logs_by_time_and_text(backend, google):
     for second, text in enumerate(["no", "ein fünftes", 'say "no" AND', "No"]):
         google.line(1000 + second, job=JOB, message=text)
-    assert [line.said for line in backend.logs(gcp_descriptor(), {"job": JOB}, 1001.0, 1002.0)] == [
+    assert [line.said for line in backend.logs({"job": JOB}, 1001.0, 1002.0)] == [
         "ein fünftes",
         'say "no" AND',
     ]
     (body,) = [call[2] for call in google.calls[-1:]]
     assert "timestamp<=" in body["filter"]
-    assert [line.said for line in backend.logs(gcp_descriptor(), {"job": JOB}, 0.0, None, "fünft")] == ["ein fünftes"]
+    assert [line.said for line in backend.logs({"job": JOB}, 0.0, None, "fünft")] == ["ein fünftes"]
 
 
-def test_lines_of_a_chunk(backend, google, store):
-    job_of(store, array([5, 9]))
-    for chunk in (5, 9):
-        google.line(2000, job=JOB, chunk=chunk, message=f"chunk {chunk}")
-    state = ArrayState(f"{JOB}-r0-a0", "", 2, {}, False, 1000.0)
-    assert [line.said for line in backend.child_logs(gcp_descriptor(), state, 1)] == ["chunk 9"]
-
-
-def test_a_bucket_that_is_not_there_is_empty_and_none_is_said(backend, google):
+def test_a_bucket_that_is_not_there_is_empty_and_none_is_said(backend, google, store, monkeypatch):
     google.refuse = lambda api, path: (404, {"error": {"message": f"{BUCKET} not found"}})
-    assert list(backend.logs(gcp_descriptor(), {"job": JOB}, 0)) == []
+    assert list(backend.logs({"job": JOB}, 0)) == []
     with pytest.raises(CallerError, match="log_group"):
-        list(backend.logs(gcp_descriptor(log_group=None), {"job": JOB}, 0))
+        list(GcpPubSub(gcp_descriptor(log_group=None), store, google.session(monkeypatch)).logs({"job": JOB}, 0))
 
 
 def test_queue_states(backend, google):

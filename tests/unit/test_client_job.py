@@ -210,7 +210,7 @@ def test_of_two_submits_at_once_the_younger_twin_is_ended(monkeypatch):
     target, backend = pipeline()
     describe = backend.describe
     blind = iter([True, True])
-    monkeypatch.setattr(backend, "describe", lambda q, p: [] if next(blind, False) else describe(q, p))
+    monkeypatch.setattr(backend, "describe", lambda *asked: [] if next(blind, False) else describe(*asked))
     first = target.submit(COMMAND, uris(4), queue="cpu", name="tiles", chunk_size=2)
     blind = iter([True])
     target.submit(COMMAND, uris(4), queue="cpu", name="tiles", chunk_size=2)

@@ -7,6 +7,7 @@ import pytest
 import tidemill
 from tests.stored import read_items
 from tests.unit.client_fakes import pipeline, uris
+from tidemill.backends import ArrayAddress
 from tidemill.client.chunks import arrays_of, choose_chunk_size, plan_chunks
 from tidemill.errors import CallerError
 from tidemill.ledger import Ledger
@@ -22,16 +23,10 @@ def test_a_submit_writes_the_manifest_the_spec_and_the_round_and_enqueues_one_ar
     assert (job.spec.items_total, job.spec.chunks_total, job.spec.chunk_size) == (10, 4, 3)
     assert job.spec.user == "ada"
     assert [array.name for array in ledger.round(0).arrays] == [f"{job.id}-r0-a0"] == backend.names
-    environment = backend.arrays[0].array.environment
     spec = target.store.get(f"jobs/{job.id}/job.json")
     round_ = target.store.get(f"jobs/{job.id}/rounds/0.json")
-    assert environment == {
-        "TIDEMILL_JOB": job.id,
-        "TIDEMILL_ROUND": "0",
-        "TIDEMILL_ARRAY": "0",
-        "TIDEMILL_JOB_SHA256": hashlib.sha256(spec).hexdigest(),
-        "TIDEMILL_ROUND_SHA256": hashlib.sha256(round_).hexdigest(),
-    }
+    address = ArrayAddress(job.id, 0, 0, hashlib.sha256(spec).hexdigest(), hashlib.sha256(round_).hexdigest())
+    assert backend.arrays[0].array.address == address
     assert job.enqueued == 1
 
 

@@ -410,7 +410,7 @@ def test_a_chunk_that_vanished_is_found_by_the_empty_backlog_and_enqueued_again(
     world.google.now = now + 600
     status = job.status()
     assert (status.state, status.chunks.lost) == ("lost", [2])
-    assert status.note == "it is not done, and nothing is left in the subscription"
+    assert status.note == "it is not done, and the queue no longer holds it"
     world.google.points.clear()  # the samples are of before it is published again
 
     def look(status):

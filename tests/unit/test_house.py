@@ -23,7 +23,6 @@ LONG_FILES = {
     "tidemill/worker/loop.py",
 }
 LARGE_CLASSES = {
-    "GcpPubSub",
     "Job",
     "Ledger",
     "Store",

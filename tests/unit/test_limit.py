@@ -112,8 +112,7 @@ def test_a_submit_stops_sending_when_what_it_sent_has_cost_enough():
         """The fleet is fast: what was sent has cost its 20 USD an array when the next is to be sent."""
         enqueue(shape, arrays)
         for array in arrays:
-            (job,) = {array.environment["TIDEMILL_JOB"]}
-            write_spent(target.store, ChunkKey(job, 0, array.chunks[0]), "a1-x", 20)
+            write_spent(target.store, ChunkKey(array.address.job, 0, array.chunks[0]), "a1-x", 20)
 
     backend.enqueue = enqueue_and_run  # type: ignore[method-assign]
     job = target.submit(

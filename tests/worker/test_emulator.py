@@ -12,7 +12,7 @@ from localcloud.gcp.pubsub import PubSub
 from tests.unit.google_fakes import PROJECT, gcp_descriptor, gcp_queue, names_of
 from tests.worker.containers import ran, until
 from tests.worker.gce import Gce
-from tidemill.backends import Array, Shape
+from tidemill.backends import Array, ArrayAddress, Shape
 from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.descriptor import WorkerExit
 from tidemill.job import Resources
@@ -23,15 +23,9 @@ HOUR = 3600.0
 
 def publish(job) -> None:
     """As a submit does."""
-    environment = {
-        "TIDEMILL_JOB": job.spec.job,
-        "TIDEMILL_ROUND": "0",
-        "TIDEMILL_ARRAY": "0",
-        "TIDEMILL_JOB_SHA256": job.job_sha256,
-        "TIDEMILL_ROUND_SHA256": job.round_sha256,
-    }
+    address = ArrayAddress(job.spec.job, 0, 0, job.job_sha256, job.round_sha256)
     shape = Shape(gcp_queue(), "default", Resources(), 1, "ada", {})
-    GcpPubSub(gcp_descriptor(), job.ledger.store).enqueue(shape, [Array("a", range(1), environment)])
+    GcpPubSub(gcp_descriptor(), job.ledger.store).enqueue(shape, [Array("a", range(1), address)])
 
 
 def test_an_item_of_more_than_an_hour_by_way_of_an_emulator(team, monkeypatch, tmp_path):

@@ -476,5 +476,5 @@ class TestLimit:
 def test_this_machine_takes_work():
     descriptor = describe_machine("file:///nowhere", 2, 4096, 0, 2)
     backend = LocalBackend(descriptor)
-    assert backend.describe(descriptor.queues["local"], "no-job-prefix") == []
+    assert backend.describe(descriptor.queues["local"], "no-job") == []
     assert backend.queue_states(descriptor.queues)["local"].running

@@ -6,11 +6,31 @@ ledger's business. Every method may raise `tidemill.errors.CloudError`.
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from tidemill.descriptor import Descriptor, Queue, Resources
+from tidemill.descriptor import Queue, Resources
+
+
+@dataclass(frozen=True)
+class ArrayAddress:
+    """What a worker must know to find an array's chunks in the store. Each backend encodes it in its own way.
+
+    Attributes:
+        job: The job's id.
+        round: The round's number.
+        array: The array's number in its round.
+        spec_sha256: Of `job.json`: a worker refuses another one.
+        round_sha256: Of the round's object.
+    """
+
+    job: str
+    round: int
+    array: int
+    spec_sha256: str
+    round_sha256: str
 
 
 @dataclass(frozen=True)
@@ -20,12 +40,12 @@ class Array:
     Attributes:
         name: `<job>-r<round>-a<k>`; the same name is the same array.
         chunks: At most as many as the backend's `array_chunks`; child `i` is the i-th of them.
-        environment: Variables that tell a worker which job, round and array it serves.
+        address: Where a worker finds them.
     """
 
     name: str
     chunks: Sequence[int]
-    environment: dict[str, str]
+    address: ArrayAddress
 
     @property
     def size(self) -> int:
@@ -123,71 +143,69 @@ class DeadLetter:
     deliveries: int
 
 
-class Backend(Protocol):
-    """How chunks reach machines."""
+class Backend(ABC):
+    """How chunks reach machines. A backend states what its cloud knows; the client decides what follows from it."""
 
-    whole_cpus: bool
+    whole_cpus = False
     """Whether items need whole CPUs."""
-    array_chunks: int
+    array_chunks = 10_000
     """Chunks that an array may have."""
-    sees_children: bool
+    sees_children = True
     """Whether the cloud knows what each child of an array is doing, and in which container."""
 
+    @abstractmethod
     def user(self) -> str:
-        """Who the cloud says we are, in a form that its queue accepts."""
-        ...
+        """The caller's name in the cloud, in a form that its queue accepts."""
 
+    @abstractmethod
     def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
-        """Hand arrays to the cloud. Looking up first what is already there is the caller's part."""
-        ...
+        """Hand arrays to the cloud. The caller checks first which arrays are already there."""
 
-    def describe(self, queue: Queue, prefix: str) -> list[ArrayState]:
-        """Every array whose name begins with `prefix` and that the cloud has not forgotten, oldest first."""
-        ...
+    @abstractmethod
+    def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
+        """Every array of a job, or of one of its rounds, that the cloud still knows, oldest first."""
 
-    def failed_children(self, array: ArrayState) -> dict[int, str]:
-        """Children that have failed for good, by their index in the array, each with the cloud's reason."""
-        ...
-
-    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
-        """What the queue has put aside of a job; empty where a cloud puts nothing aside."""
-        ...
-
-    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
-        """Throw away what was put aside, after it was enqueued anew; returns how many there were."""
-        ...
-
+    @abstractmethod
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
-        """End arrays, what runs of them included; returns how many there were to end."""
-        ...
+        """End arrays and their running children; returns how many arrays there were to end."""
 
+    @abstractmethod
     def logs(
-        self,
-        descriptor: Descriptor,
-        fields: dict[str, str | int],
-        since: float,
-        until: float | None = None,
-        text: str | None = None,
+        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
     ) -> Iterator[LogLine]:
         """Log lines whose JSON fields have the given values, oldest first.
 
         Args:
-            descriptor: The pipeline.
             fields: Fields and their values.
             since: Seconds since the epoch.
             until: The same; None for all there are.
             text: Only lines whose message holds this. A hint that spares reading: a backend may return others too.
         """
-        ...
 
-    def child_logs(self, descriptor: Descriptor, array: ArrayState, index: int) -> Iterator[LogLine]:
-        """Log lines of one child, all its attempts, oldest first; nothing when the cloud has forgotten the child."""
-        ...
-
+    @abstractmethod
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
         """The state of each queue by its name."""
-        ...
+
+    def failed_children(self, array: ArrayState) -> dict[int, str]:
+        """Children that have failed for good, by their index in the array, each with the cloud's reason."""
+        return {}
+
+    def child_logs(self, job: str, array: ArrayState, index: int) -> Iterator[LogLine]:
+        """Log lines of one child, all its attempts, oldest first; nothing when the cloud has forgotten the child."""
+        return iter(())
+
+    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
+        """What the queue has put aside of a job; empty where a cloud puts nothing aside."""
+        return []
+
+    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
+        """Throw away what was put aside, after it was enqueued anew; returns how many there were."""
+        return 0
+
+    def is_gone(self, queue: Queue, enqueued_at: float) -> bool:
+        """Whether the queue no longer holds anything that was enqueued by then. False where the cloud does not tell."""
+        return False
 
     def now(self) -> float:
-        """Seconds since the epoch, by the cloud's clock where it has told."""
-        ...
+        """Seconds since the epoch, by the cloud's clock where it tells."""
+        return time.time()

@@ -11,27 +11,24 @@ import getpass
 import json
 import os
 import platform
-import re
 import shlex
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
 from tidemill import layout
-from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayState, Backend, LogLine, QueueState, Shape
 from tidemill.capacity import usable_memory_mib
 from tidemill.descriptor import SPEC_VERSION, Descriptor, Image, Machine, Queue, Resources, Rung
 from tidemill.errors import CallerError
-from tidemill.ledger.rounds import RoundArray
 from tidemill.store import Store
 
 QUEUE = "local"
 CHUNKS_A_CPU = 16
 """Chunks for each CPU: enough that none of them idles for long at the end."""
-_PREFIX = re.compile(r"^(?P<job>[a-z][a-z0-9-]*-[0-9a-f]{8})-r")
 DEFAULT_FOLDER = ".tidemill"
 """The job store of `tidemill run`, in the folder in which it is typed."""
 _NOBODY = "not running"
@@ -175,16 +172,12 @@ class Desk:
         return False
 
 
-class LocalBackend:
+class LocalBackend(Backend):
     """Local runs, as the client sees a queue.
 
     Args:
         descriptor: Of this machine.
     """
-
-    whole_cpus = False
-    array_chunks = 10_000
-    sees_children = True
 
     def __init__(self, descriptor: Descriptor) -> None:
         self._store = descriptor.store
@@ -199,47 +192,32 @@ class LocalBackend:
     def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
         """Nothing to hand over: the round in the store is what the next `tidemill run` works on."""
 
-    def describe(self, queue: Queue, prefix: str) -> list[ArrayState]:
+    def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
         """The arrays of a job's rounds: running while a run holds the job's lock, ended when none does."""
-        match = _PREFIX.match(prefix)
-        if match is None:
-            return []
-        desk = Desk(self._store, match["job"])
+        desk = Desk(self._store, job)
         alive, found = desk.alive, []
         origin = desk.origin() if alive else None
         workers = origin.workers if origin else 1
+        # What is enqueued here is what the store says: nothing else remembers it.
         for path in sorted((desk.folder.parent / "rounds").glob("*.json"), key=lambda path: int(path.stem)):
+            if round_ not in (None, int(path.stem)):
+                continue
             for array in json.loads(path.read_bytes())["arrays"]:
-                if array["name"].startswith(prefix):
-                    size = RoundArray.model_validate(array).size
-                    states = {"running": min(workers, size)} if alive and not found else {}
-                    at = path.stat().st_mtime
-                    found.append(ArrayState(array["name"], array["name"], size, states, not alive, at))
+                size = array.get("count") or array.get("rows") or len(array["chunks"])
+                states = {"running": min(workers, size)} if alive and not found else {}
+                found.append(ArrayState(array["name"], array["name"], size, states, not alive, path.stat().st_mtime))
         return found
 
     def failed_children(self, array: ArrayState) -> dict[int, str]:
         """Of a run that is over every chunk without a record is left; the ledger knows which those are."""
         return dict.fromkeys(range(array.size), _NOBODY) if array.ended else {}
 
-    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
-        """None: a run delivers a chunk until it is done."""
-        return []
-
-    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
-        """Nothing to throw away."""
-        return 0
-
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
         """Nothing to end: the workers of a run see the tombstone."""
         return sum(not array.ended for array in arrays)
 
     def logs(
-        self,
-        descriptor: Descriptor,
-        fields: dict[str, str | int],
-        since: float,
-        until: float | None = None,
-        text: str | None = None,
+        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
     ) -> Iterator[LogLine]:
         """See `Backend.logs`: the files that the job's workers wrote."""
         desk = Desk(self._store, str(fields["job"]))
@@ -247,18 +225,13 @@ class LocalBackend:
         chosen = (line for line in lines if since <= line.at and (until is None or line.at <= until))
         yield from sorted(chosen, key=lambda line: (line.at, line.id))
 
-    def child_logs(self, descriptor: Descriptor, array: ArrayState, index: int) -> Iterator[LogLine]:
-        """Every line of the array's job: a local worker is nobody's child."""
-        match = _PREFIX.match(array.name)
-        return self.logs(descriptor, {"job": match["job"]}, 0.0) if match else iter(())
+    def child_logs(self, job: str, array: ArrayState, index: int) -> Iterator[LogLine]:
+        """Every line of the job: a local worker runs chunks of any array."""
+        return self.logs({"job": job}, 0.0)
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
         """It takes work; it runs what `tidemill run` is told to."""
         return {name: QueueState(True, True, "this machine") for name in queues}
-
-    def now(self) -> float:
-        """This machine's clock."""
-        return time.time()
 
 
 def _lines(path: Path, fields: dict[str, str | int], text: str | None) -> Iterator[LogLine]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 
 from tidemill import layout
-from tidemill.backends import Array, ArrayState, Backend, Shape
+from tidemill.backends import Array, ArrayAddress, ArrayState, DeadLetter, Shape
 from tidemill.client.limit import ends_when_reached
 from tidemill.client.site import Site
 from tidemill.descriptor import Queue
@@ -23,6 +25,8 @@ EXPLAINED_CHILDREN = 1000
 SUBMIT_GRACE_SECONDS = 300
 """A round younger than this may still be on its way to the queue: somebody's submit runs right now, or the queue's
 listing is late. Somebody who types `resume` waits for a tenth of it."""
+
+GONE = "it is not done, and the queue no longer holds it"
 
 
 @dataclass(frozen=True)
@@ -82,24 +86,25 @@ def enqueue(site: Site, spec: JobSpec, round_: Round) -> int:
     each sees the other's arrays and ends the younger twin.
     """
     ledger, backend, queue = Ledger(site.store, spec.job), site.backend, queue_of(site, spec)
-    prefix = f"{spec.job}-r{round_.round}-a"
-    known = {state.name for state in backend.describe(queue, prefix)}
+    known = {state.name for state in backend.describe(queue, spec.job, round_.round)}
     missing = _missing(ledger, round_, known, forgets=backend.sees_children)
     if not missing:
         return 0
-    hashes = {
-        "TIDEMILL_JOB_SHA256": _sha256(ledger, layout.spec(spec.job)),
-        "TIDEMILL_ROUND_SHA256": _sha256(ledger, layout.round_(spec.job, round_.round)),
-    }
-    place = {"TIDEMILL_JOB": spec.job, "TIDEMILL_ROUND": str(round_.round)}
-    arrays = [Array(array.name, array.all(), place | {"TIDEMILL_ARRAY": str(k)} | hashes) for k, array in missing]
+    spec_sha256 = _sha256(ledger, layout.spec(spec.job))
+    round_sha256 = _sha256(ledger, layout.round_(spec.job, round_.round))
+    arrays = [
+        Array(array.name, array.all(), ArrayAddress(spec.job, round_.round, k, spec_sha256, round_sha256))
+        for k, array in missing
+    ]
+    shape = _shape(site, spec, queue, round_)
     sent, at_once = 0, ARRAYS_A_LOOK if spec.limit else len(arrays)
     for start in range(0, len(arrays), at_once):
         if spec.limit and ends_when_reached(ledger, spec, spec.user):
             break
-        backend.enqueue(_shape(site, spec, queue, round_), some := arrays[start : start + at_once])
+        some = arrays[start : start + at_once]
+        backend.enqueue(shape, some)
         sent += len(some)
-    backend.cancel(_twins(backend.describe(queue, prefix)), "enqueued twice")
+    backend.cancel(_twins(backend.describe(queue, spec.job, round_.round)), "enqueued twice")
     return sent
 
 
@@ -152,28 +157,44 @@ def _sha256(ledger: Ledger, name: str) -> str:
 
 
 def reconcile(
-    spec: JobSpec, backend: Backend, known: Sequence[ArrayState], snapshot: Snapshot, patient: bool = True
+    site: Site,
+    ledger: Ledger,
+    spec: JobSpec,
+    known: Sequence[ArrayState],
+    snapshot: Snapshot,
+    *,
+    patient: bool = True,
 ) -> Deliveries:
     """Compare what was enqueued with what is done and what the cloud knows.
 
     Args:
+        site: Whose backend is asked what it has lost.
+        ledger: The job's ledger.
         spec: The job's spec.
-        backend: Asked which children of an array have failed.
         known: What the cloud knows of the job's arrays.
-        look: What the store's names say, read after `known`, so that a chunk which was committed in between is not
-            taken for lost.
+        snapshot: The store's names, read after `known`, so that a chunk which was committed in between does not count
+            as lost.
         patient: Whether to give a young round that the cloud does not know all of its time, and to look up why
-            something was lost.
+            something was lost, and what runs.
 
     Returns:
         The deliveries; of a cancelled job nothing is lost, for it is not wanted.
     """
     grace = SUBMIT_GRACE_SECONDS if patient else SUBMIT_GRACE_SECONDS / 10
-    states: dict[str, int] = {}
+    facts = Facts(site, ledger, spec, snapshot)
+    seen = _compare(facts, spec, known, snapshot, grace)
+    if not patient:
+        return seen
+    if seen.lost and (loss := facts.found.get(seen.lost[0])):
+        seen = replace(seen, reason=facts.why(seen.lost[0], loss))
+    return seen if site.backend.sees_children else facts.counted(seen)
+
+
+def _compare(facts: Facts, spec: JobSpec, known: Sequence[ArrayState], snapshot: Snapshot, grace: float) -> Deliveries:
+    states: Counter[str] = Counter()
     by_name = oldest_by_name(known)
     for state in by_name.values():
-        for name, count in state.states.items():
-            states[name] = states.get(name, 0) + count
+        states.update(state.states)
     waits = next((state.reason for state in known if state.reason and not state.ended), None)
     outstanding = any(not state.ended for state in known)
     if snapshot.counts.cancelled:
@@ -181,7 +202,6 @@ def reconcile(
     if not snapshot.rounds:
         lost = [] if _young(spec.created_at, grace) else list(range(spec.chunks_total))
         return Deliveries(states, lost, not lost, "its submit did not get as far as enqueueing")
-    given_up: dict[int, _GivenUp] = {}
     on_its_way = False
     for round_ in snapshot.rounds:
         young = _young(round_.created_at, grace)
@@ -189,28 +209,93 @@ def reconcile(
             state = by_name.get(array.name)
             for chunk in array.all():
                 # A chunk belongs to the newest round that enqueued it.
-                given_up.pop(chunk, None)
+                facts.found.pop(chunk, None)
             if state is None and young:
                 on_its_way = True
             else:
-                given_up |= dict.fromkeys(_chunks_given_up(array, state, backend), _GivenUp(round_.round, array, state))
-    lost = sorted(chunk for chunk in given_up if chunk in snapshot.waiting)
-    why = given_up[lost[0]].why(lost[0], backend) if lost and patient else waits
-    return Deliveries(states, lost, outstanding or on_its_way, why, on_its_way=on_its_way)
+                facts.look_at(round_.round, array, state)
+    lost = sorted(chunk for chunk in facts.found if chunk in snapshot.waiting)
+    return Deliveries(states, lost, outstanding or on_its_way, waits, on_its_way=on_its_way)
 
 
-def from_store(site: Site, ledger: Ledger, spec: JobSpec, seen: Deliveries, snapshot: Snapshot) -> Deliveries:
-    """Deliveries of a queue that does not count children: what a worker has written of lately runs, the rest waits."""
-    if snapshot.counts.cancelled:
-        return replace(seen, outstanding=False)
-    open_, newest = snapshot.waiting.difference(seen.lost), newest_rounds(snapshot)
-    rounds, now = {newest[chunk] for chunk in open_ if chunk in newest}, site.backend.now()
-    held = {number: ledger.beating_chunks(number, now) for number in rounds}
-    running = sum(chunk in held.get(newest.get(chunk, -1), ()) for chunk in open_)
-    letters = site.backend.dead_letters(queue_of(site, spec), spec.job)
-    dead = {letter.chunk for letter in letters if newest.get(letter.chunk) == letter.round}.intersection(seen.lost)
-    states = {"running": running, "waiting": len(open_) - running}
-    return replace(seen, states=states, outstanding=bool(open_), dead=sorted(dead))
+@dataclass(frozen=True)
+class Loss:
+    """A delivery that the cloud will not make again, with the reason where it is known already."""
+
+    array: RoundArray
+    state: ArrayState | None
+    reason: str = ""
+
+
+class Facts:
+    """What the cloud says of a job's chunks, next to what the ledger says of them.
+
+    Attributes:
+        found: By chunk: the delivery that was lost, done or not.
+    """
+
+    def __init__(self, site: Site, ledger: Ledger, spec: JobSpec, snapshot: Snapshot) -> None:
+        self._backend, self._queue, self._job = site.backend, queue_of(site, spec), spec.job
+        self._ledger, self._snapshot = ledger, snapshot
+        self._beating: dict[int, set[int]] = {}
+        self.found: dict[int, Loss] = {}
+
+    @cached_property
+    def _letters(self) -> list[DeadLetter]:
+        return self._backend.dead_letters(self._queue, self._job)
+
+    def _held(self, number: int) -> set[int]:
+        """Chunks of a round of which a worker has written something lately."""
+        if number not in self._beating:
+            self._beating[number] = self._ledger.beating_chunks(number, self._backend.now())
+        return self._beating[number]
+
+    def look_at(self, number: int, array: RoundArray, state: ArrayState | None) -> None:
+        """Find the chunks of an array of a round that the cloud will not deliver again."""
+        if state is None or state.ended:
+            self.found |= dict.fromkeys(array.all(), Loss(array, state))
+        elif self._backend.sees_children:
+            failed = self._backend.failed_children(state)
+            self.found |= {array.chunk(child): Loss(array, state, reason) for child, reason in failed.items()}
+        elif open_ := self._snapshot.waiting.intersection(array.all()):
+            dead = {one.chunk: _put_aside(one) for one in self._letters if one.round == number and one.chunk in open_}
+            gone = dict.fromkeys(self._gone(number, state, open_), GONE)
+            self.found |= {chunk: Loss(array, state, reason) for chunk, reason in (gone | dead).items()}
+
+    def _gone(self, number: int, state: ArrayState, chunks: set[int]) -> set[int]:
+        """Those of a round's chunks that the queue no longer holds, and no worker either."""
+        if not self._backend.is_gone(self._queue, state.created_at):
+            return set()
+        # Read after the queue was asked: a worker commits a chunk before the queue forgets it.
+        return chunks - self._held(number) - self._ledger.done_chunks(number)
+
+    def why(self, chunk: int, loss: Loss) -> str:
+        """Why a chunk was lost, in the cloud's words where it has any."""
+        if loss.reason or loss.state is None:
+            return loss.reason or "the queue does not know it (any more)"
+        failed = loss.state.states.get("failed", 0)
+        if failed > EXPLAINED_CHILDREN:
+            return f"{failed} containers of {loss.array.name} ended without a record"
+        if not self._backend.sees_children and loss.state.reason:
+            return loss.state.reason
+        child = loss.array.all().index(chunk)
+        return self._backend.failed_children(loss.state).get(child, "its container ended without a record")
+
+    def counted(self, seen: Deliveries) -> Deliveries:
+        """The figures of a queue that does not count children: what a worker has written of lately runs, the rest
+        waits."""
+        if self._snapshot.counts.cancelled:
+            return replace(seen, outstanding=False)
+        open_, newest = self._snapshot.waiting.difference(seen.lost), newest_rounds(self._snapshot)
+        running = sum(chunk in newest and chunk in self._held(newest[chunk]) for chunk in open_)
+        dead = {one.chunk for one in self._letters if newest.get(one.chunk) == one.round}.intersection(seen.lost)
+        states = {"running": running, "waiting": len(open_) - running}
+        return replace(seen, states=states, outstanding=bool(open_), dead=sorted(dead))
+
+
+def _put_aside(letter: DeadLetter) -> str:
+    times = f"{letter.deliveries} times" if letter.deliveries else "as often as it may be"
+    return f"it was delivered {times} without a record, and is a dead letter now"
 
 
 def newest_rounds(snapshot: Snapshot) -> dict[int, int]:
@@ -220,28 +305,3 @@ def newest_rounds(snapshot: Snapshot) -> dict[int, int]:
 
 def _young(written: datetime, grace_seconds: float) -> bool:
     return (datetime.now(UTC) - written).total_seconds() < grace_seconds
-
-
-@dataclass(frozen=True)
-class _GivenUp:
-    """The delivery of a chunk that the cloud will not make again."""
-
-    round: int
-    array: RoundArray
-    state: ArrayState | None
-
-    def why(self, chunk: int, backend: Backend) -> str:
-        if self.state is None:
-            return "the queue does not know it (any more)"
-        failed = self.state.states.get("failed", 0)
-        if failed > EXPLAINED_CHILDREN:
-            return f"{failed} containers of {self.array.name} ended without a record"
-        child = self.array.all().index(chunk)
-        return backend.failed_children(self.state).get(child, "its container ended without a record")
-
-
-def _chunks_given_up(array: RoundArray, state: ArrayState | None, backend: Backend) -> Iterable[int]:
-    """Chunks of an array that the cloud will not deliver again, done or not."""
-    if state is None or state.ended:
-        return array.all()
-    return [array.chunk(child) for child in backend.failed_children(state)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tidemill.backends import ArrayState, LogLine
 from tidemill.client.consumption import Consumption, sample, suggestion
-from tidemill.client.deliveries import Deliveries, from_store, oldest_by_name, queue_of, reconcile
+from tidemill.client.deliveries import Deliveries, oldest_by_name, queue_of, reconcile
 from tidemill.client.fleet import fleet_words, machine_words
 from tidemill.client.journal import newest_specs
 from tidemill.client.limit import spent_of
@@ -146,10 +146,7 @@ class Job:
         taken = sample(self._ledger, snapshot, self.spec.resources) if consumption else None
         if snapshot.counts.finished:
             return self._status(snapshot, Deliveries(), "finished", taken)
-        queue_of(self._site, self.spec)
-        deliveries = reconcile(self.spec, self._site.backend, known, snapshot)
-        if not self._site.backend.sees_children:
-            deliveries = from_store(self._site, self._ledger, self.spec, deliveries, snapshot)
+        deliveries = reconcile(self._site, self._ledger, self.spec, known, snapshot)
         active = deliveries.states.get("running", 0) + deliveries.states.get("starting", 0)
         state: State = "running" if active else "waiting"
         if snapshot.counts.cancelled and not deliveries.outstanding:
@@ -161,7 +158,7 @@ class Job:
 
     def _known(self) -> list[ArrayState]:
         """What the queue still knows of the job's arrays."""
-        return self._site.backend.describe(queue_of(self._site, self.spec), f"{self.id}-r")
+        return self._site.backend.describe(queue_of(self._site, self.spec), self.id)
 
     def _status(
         self,
@@ -196,7 +193,7 @@ class Job:
             start_failures=counts.start_failures,
             items_a_second=rate,
             consumption=taken,
-            suggestion=suggestion(taken) if taken and self._site.descriptor.cloud != "local" else None,
+            suggestion=suggestion(taken) if taken and not self._site.local else None,
             fleet_errors=fleet_words(self._site, self.spec.queue) if fleet else [],
             note=self._note(snapshot, deliveries, state, fleet),
             run_command=self.run_command if state == "lost" else None,
@@ -426,14 +423,14 @@ class Job:
 
     def wanted_lines(self, wanted: Wanted) -> Iterator[LogLine]:
         """An item's containers are read by name; what the cloud has forgotten, and whole jobs, by a search."""
-        backend, descriptor = self._site.backend, self._site.descriptor
+        backend = self._site.backend
         since = max(self.spec.created_at.timestamp(), wanted.since_seconds)
         children = [] if wanted.item is None or not backend.sees_children else self._children(wanted.item)
         for array, index in children:
-            yield from filter(wanted.has, backend.child_logs(descriptor, array, index))
+            yield from filter(wanted.has, backend.child_logs(self.id, array, index))
         if not children:
             fields: dict[str, str | int] = {"job": self.id} | ({} if wanted.item is None else {"item": wanted.item})
-            lines = backend.logs(descriptor, fields, since, wanted.until_seconds, wanted.text)
+            lines = backend.logs(fields, since, wanted.until_seconds, wanted.text)
             yield from filter(wanted.has, lines)
 
     def _children(self, item: int) -> list[tuple[ArrayState, int]]:

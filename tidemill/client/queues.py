@@ -37,7 +37,7 @@ class QueueInfo:
     @property
     def capacity(self) -> str:
         """`spot 4000 CPUs, then on_demand 256 CPUs`."""
-        return ", then ".join(f"{rung.market} {rung.max_cpus} CPUs" for rung in self.queue.capacity)
+        return self.queue.ladder
 
     @property
     def images(self) -> list[str]:

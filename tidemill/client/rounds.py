@@ -108,14 +108,14 @@ def _look_for_missing(site: Site, ledger: Ledger, spec: JobSpec) -> tuple[Snapsh
     queue does not show yet: such a round is waited for, until it is older than that may take.
     """
     while True:
-        known = site.backend.describe(queue_of(site, spec), f"{spec.job}-r")
+        known = site.backend.describe(queue_of(site, spec), spec.job)
         snapshot = ledger.snapshot()
         if snapshot.counts.cancelled:
             return snapshot, sorted(snapshot.waiting)
-        if getattr(site.backend, "local", False):
+        if site.local:
             # What is enqueued stays so until a run works on it.
             return snapshot, []
-        seen = reconcile(spec, site.backend, known, snapshot, patient=False)
+        seen = reconcile(site, ledger, spec, known, snapshot, patient=False)
         if not seen.on_its_way:
             return snapshot, seen.lost
         time.sleep(LOOK_SECONDS)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayAddress, ArrayState, Backend, LogLine, QueueState, Shape
 from tidemill.backends.aws.session import client, default_session, translated
 from tidemill.descriptor import Descriptor, Queue
 from tidemill.errors import CallerError, CloudError
@@ -40,7 +40,7 @@ _STATES = {
 }
 
 
-class AwsBatch:
+class AwsBatch(Backend):
     """The queues of one stack on AWS Batch, used with the caller's own login.
 
     Args:
@@ -49,8 +49,6 @@ class AwsBatch:
     """
 
     whole_cpus = True
-    array_chunks = 10_000
-    sees_children = True
 
     def __init__(self, descriptor: Descriptor, session: boto3.Session | None = None) -> None:
         self._descriptor = descriptor
@@ -80,14 +78,15 @@ class AwsBatch:
             time.sleep(self._next_submit - now)
         self._next_submit = max(now, self._next_submit) + 1 / SUBMITS_A_SECOND
 
-    def describe(self, queue: Queue, prefix: str) -> list[ArrayState]:
+    def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
         """See `Backend.describe`: one ListJobs page a 100 arrays and one DescribeJobs a 100."""
-        ids = [job["jobId"] for job in self._list(queue, prefix)]
+        prefix = f"{job}-r" if round_ is None else f"{job}-r{round_}-a"
+        ids = [found["jobId"] for found in self._list(queue, prefix)]
         details: list[ArrayState] = []
         for start in range(0, len(ids), DESCRIBE_IDS):
             with translated("batch:DescribeJobs"):
                 answer = self._batch.describe_jobs(jobs=ids[start : start + DESCRIBE_IDS])
-            details += [_state(job) for job in answer["jobs"]]
+            details += [_state(found) for found in answer["jobs"]]
         return sorted(details, key=lambda state: (state.created_at, state.name))
 
     def _list(self, queue: Queue, prefix: str) -> Iterator[dict[str, Any]]:
@@ -109,14 +108,6 @@ class AwsBatch:
             children = [job for page in pages for job in page["jobSummaryList"]]
         return {int(job["jobId"].rsplit(":", 1)[1]): job.get("statusReason", "failed") for job in children}
 
-    def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
-        """None: what Batch gives up is a failed child, a lost delivery."""
-        return []
-
-    def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
-        """Nothing to throw away."""
-        return 0
-
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
         """See `Backend.cancel`. TerminateJob also ends children that run."""
         waiting = [state for state in arrays if not state.ended]
@@ -126,12 +117,7 @@ class AwsBatch:
         return len(waiting)
 
     def logs(
-        self,
-        descriptor: Descriptor,
-        fields: dict[str, str | int],
-        since: float,
-        until: float | None = None,
-        text: str | None = None,
+        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
     ) -> Iterator[LogLine]:
         """See `Backend.logs`: FilterLogEvents with a JSON pattern over the stack's log group.
 
@@ -144,20 +130,21 @@ class AwsBatch:
         arguments: dict[str, Any] = {"filterPattern": "{ " + " && ".join(f"({term})" for term in terms) + " }"}
         if until is not None:
             arguments["endTime"] = int(until * 1000)
-        for line in self._filter(descriptor, startTime=int(since * 1000), **arguments):
+        for line in self._filter(startTime=int(since * 1000), **arguments):
             if all(line.fields.get(key) == value for key, value in fields.items()):
                 yield line
 
-    def child_logs(self, descriptor: Descriptor, array: ArrayState, index: int) -> Iterator[LogLine]:
+    def child_logs(self, job: str, array: ArrayState, index: int) -> Iterator[LogLine]:
         """See `Backend.child_logs`."""
         child = array.id if array.size == 1 else f"{array.id}:{index}"
         with translated("batch:DescribeJobs"):
             jobs = self._batch.describe_jobs(jobs=[child])["jobs"]
         streams = _streams(jobs[0]) if jobs else []
         if streams:
-            yield from self._filter(descriptor, logStreamNames=streams)
+            yield from self._filter(logStreamNames=streams)
 
-    def _filter(self, descriptor: Descriptor, **arguments: Any) -> Iterator[LogLine]:
+    def _filter(self, **arguments: Any) -> Iterator[LogLine]:
+        descriptor = self._descriptor
         if not descriptor.log_group:
             raise CallerError(
                 "the pipeline's descriptor names no log_group.", "Ask the stack's owner to run `pulumi up`."
@@ -177,10 +164,6 @@ class AwsBatch:
         found = {queue["jobQueueArn"]: queue for queue in answer}
         return {name: _queue_state(found.get(arn)) for name, arn in arns.items()}
 
-    def now(self) -> float:
-        """This machine's clock: AWS refuses requests of one that is wrong by more than some minutes."""
-        return time.time()
-
 
 def submit_request(shape: Shape, array: Array) -> dict[str, Any]:
     """The SubmitJob request of an array.
@@ -195,7 +178,7 @@ def submit_request(shape: Shape, array: Array) -> dict[str, Any]:
     ]
     if resources.gpus:
         needs.append({"type": "GPU", "value": str(resources.gpus * slots)})
-    environment = [{"name": key, "value": value} for key, value in array.environment.items()]
+    environment = [{"name": key, "value": value} for key, value in environment_of(array.address).items()]
     request: dict[str, Any] = {
         "jobName": array.name,
         "jobQueue": _queue_arn(shape.queue),
@@ -211,6 +194,17 @@ def submit_request(shape: Shape, array: Array) -> dict[str, Any]:
     if size > REQUEST_BYTES:
         raise CallerError(f"the request for {array.name} has {size} bytes; AWS Batch accepts {REQUEST_BYTES}.")
     return request
+
+
+def environment_of(address: ArrayAddress) -> dict[str, str]:
+    """The variables that tell a worker which array it serves. Batch adds the child's index."""
+    return {
+        "TIDEMILL_JOB": address.job,
+        "TIDEMILL_ROUND": str(address.round),
+        "TIDEMILL_ARRAY": str(address.array),
+        "TIDEMILL_JOB_SHA256": address.spec_sha256,
+        "TIDEMILL_ROUND_SHA256": address.round_sha256,
+    }
 
 
 def _overrides(queue: Queue, container: dict[str, Any]) -> dict[str, Any]:

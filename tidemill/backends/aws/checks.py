@@ -113,8 +113,7 @@ class AwsChecks:
         if state["status"] == "INVALID" or not machines:
             reason = state.get("statusReason") or "no compute environment"
             return Finding(check, "fault", f"cannot start machines: {reason}", UP, owner=True)
-        ladder = ", then ".join(f"{rung.market} {rung.max_cpus} CPUs" for rung in queue.capacity)
-        return Finding(check, "ok", f"enabled, {state['status'].lower()}: {ladder}")
+        return Finding(check, "ok", f"enabled, {state['status'].lower()}: {queue.ladder}")
 
     def _environment(self, check: str, machine: dict[str, Any]) -> Finding | None:
         name = machine["computeEnvironmentName"]

@@ -98,8 +98,7 @@ class GcpChecks:
         if subscription is None or subscription.get("topic") != gcp.topic:
             problem = "is not there" if subscription is None else "does not read the queue's topic"
             return Finding(check, "fault", f"{gcp.subscription} {problem}: messages would be lost", UP, owner=True)
-        ladder = ", then ".join(f"{rung.market} {rung.max_cpus} CPUs" for rung in queue.capacity)
-        return Finding(check, "ok", f"topic and subscription are there: {ladder}")
+        return Finding(check, "ok", f"topic and subscription are there: {queue.ladder}")
 
     def _dead_letters(self, check: str, gcp: GcpQueue) -> Finding:
         try:

@@ -10,7 +10,6 @@ at worst work done twice. Outcomes are exactly once all the same.
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -18,14 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from tidemill import layout
-from tidemill.backends import Array, ArrayState, DeadLetter, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayState, Backend, DeadLetter, LogLine, QueueState, Shape
 from tidemill.backends.gcp import dead_letters as dead
 from tidemill.backends.gcp.backlog import Empty, backlog, empty_since
 from tidemill.backends.gcp.logs import entries, query
 from tidemill.backends.gcp.session import DeniedError, GoogleSession, MissingError
 from tidemill.descriptor import Descriptor, GcpQueue, Queue
 from tidemill.errors import CallerError, CloudError
-from tidemill.ledger import Ledger
 from tidemill.store import Store
 
 T = TypeVar("T")
@@ -34,22 +32,19 @@ REQUEST_MESSAGES = 1000
 REQUEST_BYTES = 4 * 1024 * 1024
 """Google's own emulators refuse more; a thousand of our messages have 0.4 MB."""
 IN_FLIGHT = 4
-LATE_SECONDS = 60.0
-"""An array's record is written after its messages were published: workers may have had them before."""
 LOOK_SECONDS = 30.0
 """How long what Monitoring and the dead letters said is believed: both lag more than that."""
 LEAST_RETENTION_SECONDS = 600.0
 WAIT_SECONDS = 300.0
 """A job that waits for longer does not wait for its first machine's start."""
 
-_PREFIX = re.compile(r"^(?P<job>[a-z][a-z0-9-]*-[0-9a-f]{8})-r(?:(?P<round>\d+)-a(?:\d+)?)?$")
 _DELETED = "_deleted-topic_"
 _FORGOTTEN = "Pub/Sub has dropped it: it was not done within the subscription's retention"
 _WAITS = "the first machine takes 1 to 4 minutes to start (the autoscaler's metric lags)"
 _NO_TOPIC = "the descriptor names no Pub/Sub topic for this queue. Ask the stack's owner to run `pulumi up`."
 
 
-class GcpPubSub:
+class GcpPubSub(Backend):
     """The queues of one stack on Pub/Sub, used with the caller's own login.
 
     Args:
@@ -58,7 +53,6 @@ class GcpPubSub:
         session: Makes the calls; None means the application default credentials.
     """
 
-    whole_cpus = False
     array_chunks = REQUEST_MESSAGES
     sees_children = False
 
@@ -66,7 +60,6 @@ class GcpPubSub:
         self._descriptor, self._store = descriptor, store
         self._session = session or GoogleSession(descriptor.account)
         self._kept: dict[tuple[object, ...], tuple[float, Any]] = {}
-        self._ledgers: dict[str, Ledger] = {}
 
     def user(self) -> str:
         """The caller's e-mail address."""
@@ -104,19 +97,18 @@ class GcpPubSub:
             self._session.call("pubsub", "POST", f"v1/{topic}:publish", body, action="pubsub.topics.publish")
         except MissingError as error:
             raise CloudError(f"{topic} is not there: the stack was changed or destroyed.", "Ask its owner.") from error
-        self._store.put(_record(array), b"")
+        address = array.address
+        name = layout.publication(address.job, address.round, address.array, array.size)
+        self._store.put(name, b"")
 
-    def describe(self, queue: Queue, prefix: str) -> list[ArrayState]:
+    def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
         """See `Backend.describe`: the records of what was published. Nothing of them has ended but by retention."""
-        match = _PREFIX.match(prefix)
-        if match is None:
-            return []
         found = []
-        for entry in self._store.entries(layout.published(match["job"])):
+        for entry in self._store.entries(layout.published(job)):
             number, k, size = layout.parse_published(entry.name)
-            name = f"{match['job']}-r{number}-a{k}"
-            if match["round"] in (None, str(number)):
-                old, at = self._is_forgotten(queue, entry.modified), entry.modified
+            if round_ in (None, number):
+                name, at = f"{job}-r{number}-a{k}", entry.modified
+                old = self._is_forgotten(queue, at)
                 reason = _FORGOTTEN if old else _WAITS if self.now() - at < WAIT_SECONDS else None
                 found.append(ArrayState(name, name, size, {}, old, at, reason))
         return sorted(found, key=lambda state: (state.created_at, state.name))
@@ -141,26 +133,6 @@ class GcpPubSub:
 
     # ---- what is lost -------------------------------------------------------------------------------------------
 
-    def failed_children(self, array: ArrayState) -> dict[int, str]:
-        """Chunks that nobody will deliver again: dead letters, and what an empty backlog no longer holds."""
-        match = _PREFIX.match(array.name)
-        if match is None or match["round"] is None:
-            return {}
-        job, number = match["job"], int(match["round"])
-        ledger = self._ledger(job)
-        chunks = next((a.all() for a in self._round(job, number).arrays if a.name == array.name), ())
-        queue = self._descriptor.queues.get(self._keep(("spec", job), ledger.spec, float("inf")).queue)
-        if queue is None or not chunks:
-            return {}
-        lost = {letter.chunk: _said(letter) for letter in self.dead_letters(queue, job) if letter.round == number}
-        empty = self._empty(_of(queue).subscription)
-        if empty and empty.covers(array.created_at):
-            alive = self._keep(("alive", job, number), lambda: self._done_or_alive(ledger, number), LOOK_SECONDS)
-            for chunk in chunks:
-                if chunk not in alive:
-                    lost.setdefault(chunk, "it is not done, and nothing is left in the subscription")
-        return {child: lost[chunk] for child, chunk in enumerate(chunks) if chunk in lost}
-
     def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
         """See `Backend.dead_letters`; empty where this login may not look."""
         subscription = _of(queue).dead_letters
@@ -181,8 +153,13 @@ class GcpPubSub:
         self._kept.pop(("dead", subscription), None)
         return dead.forget(self._session, subscription, job, lambda one: (one.round, one.chunk) in wanted)
 
+    def is_gone(self, queue: Queue, enqueued_at: float) -> bool:
+        """See `Backend.is_gone`: by Monitoring's count of what is not acknowledged."""
+        empty = self._empty(_of(queue).subscription)
+        return empty is not None and empty.covers(enqueued_at)
+
     def _empty(self, subscription: str) -> Empty | None:
-        """Since when the backlog has been empty; None when it is not, or nobody tells."""
+        """Since when the backlog has been empty; None when it is not, or this login may not look."""
 
         def ask() -> Empty | None:
             try:
@@ -191,16 +168,6 @@ class GcpPubSub:
                 return None
 
         return self._keep(("empty", subscription), ask, LOOK_SECONDS)
-
-    def _done_or_alive(self, ledger: Ledger, number: int) -> set[int]:
-        """Chunks of a round that are done, or of which a worker has written something lately."""
-        return ledger.beating_chunks(number, self.now()) | ledger.done_chunks(number)
-
-    def _ledger(self, job: str) -> Ledger:
-        return self._ledgers.setdefault(job, Ledger(self._store, job))
-
-    def _round(self, job: str, number: int) -> Any:
-        return self._keep(("round", job, number), lambda: self._ledger(job).round(number), float("inf"))
 
     def _keep(self, key: tuple[object, ...], ask: Callable[[], T], seconds: float) -> T:
         """What was asked for within so many seconds, or what is answered now."""
@@ -212,26 +179,12 @@ class GcpPubSub:
     # ---- logs and queues ----------------------------------------------------------------------------------------
 
     def logs(
-        self,
-        descriptor: Descriptor,
-        fields: dict[str, str | int],
-        since: float,
-        until: float | None = None,
-        text: str | None = None,
+        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
     ) -> Iterator[LogLine]:
         """See `Backend.logs`."""
-        for line in entries(self._session, descriptor.log_group, query(fields, since, until, text)):
+        for line in entries(self._session, self._descriptor.log_group, query(fields, since, until, text)):
             if all(line.fields.get(key) == value for key, value in fields.items()):
                 yield line
-
-    def child_logs(self, descriptor: Descriptor, array: ArrayState, index: int) -> Iterator[LogLine]:
-        """Lines of the child's chunk: no container is a chunk's own here."""
-        match = _PREFIX.match(array.name)
-        if match is None or match["round"] is None:
-            return
-        arrays = self._round(match["job"], int(match["round"])).arrays
-        chunk = next(one.chunk(index) for one in arrays if one.name == array.name)
-        yield from self.logs(descriptor, {"job": match["job"], "chunk": chunk}, array.created_at - LATE_SECONDS)
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
         """See `Backend.queue_states`: the topic takes jobs, its subscription hands them out."""
@@ -263,12 +216,12 @@ def publish_request(array: Array) -> dict[str, Any]:
     Raises:
         CallerError: The request is larger than Pub/Sub accepts.
     """
-    env = array.environment
+    address = array.address
     labels = {
-        "job": env["TIDEMILL_JOB"],
-        "round": env["TIDEMILL_ROUND"],
-        "job_sha256": env["TIDEMILL_JOB_SHA256"],
-        "round_sha256": env["TIDEMILL_ROUND_SHA256"],
+        "job": address.job,
+        "round": str(address.round),
+        "job_sha256": address.spec_sha256,
+        "round_sha256": address.round_sha256,
     }
     messages = [{"attributes": labels | {"chunk": str(chunk)}} for chunk in array.chunks]
     size = len(messages) * len(json.dumps(messages[-1])) + len(messages)
@@ -280,17 +233,7 @@ def publish_request(array: Array) -> dict[str, Any]:
     return {"messages": messages}
 
 
-def _record(array: Array) -> str:
-    env = array.environment
-    return layout.publication(env["TIDEMILL_JOB"], int(env["TIDEMILL_ROUND"]), int(env["TIDEMILL_ARRAY"]), array.size)
-
-
 def _of(queue: Queue) -> GcpQueue:
     if queue.gcp is None:
         raise CloudError(_NO_TOPIC)
     return queue.gcp
-
-
-def _said(letter: DeadLetter) -> str:
-    times = f"{letter.deliveries} times" if letter.deliveries else "as often as it may be"
-    return f"it was delivered {times} without a record, and is a dead letter now"
