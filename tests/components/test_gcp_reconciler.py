@@ -155,6 +155,7 @@ def test_the_source_is_named_by_its_content_and_the_same_everywhere():
     assert isinstance(archive, pulumi.AssetArchive)
     texts = {path: getattr(asset, "text", None) for path, asset in archive.assets.items()}
     assert texts == files
+    assert "" not in files.values(), "the SDK cannot read an asset without text back from the engine"
     assert digest(dict(reversed(files.items()))) == digest(files)
     assert digest({**files, "main.py": files["main.py"] + " "}) != digest(files)
 
