@@ -82,7 +82,7 @@ def test_following_begins_where_it_is_told(sent, monkeypatch):
 
 @pytest.mark.parametrize(
     ("typed", "ago"),
-    [("90s", 90), ("10m", 600), ("2h", 7200), ("3d", 259_200)],
+    [("90s", 90), ("10m", 600), ("2h", 7200), ("3d", 259_200), ("1.5h", 5400)],
 )
 def test_a_time_ago(typed, ago):
     moment = verb.Moment().convert(typed, None, None)
@@ -104,7 +104,7 @@ def test_a_time_of_the_clock(typed, moment):
 
 @pytest.mark.parametrize("typed", ["yesterday", "10", "m", "-3m", "99999999999d", "2026-13-01"])
 def test_what_is_no_time_is_told(typed):
-    with pytest.raises(Exception, match="is no time; allowed: 90s, 10m"):
+    with pytest.raises(Exception, match="10m"):
         verb.Moment().convert(typed, None, None)
 
 

@@ -50,7 +50,12 @@ _WHAT = [
 _HOW = [
     click.option("--chunk-size", type=int, help="Items per chunk. Default: chosen automatically."),
     click.option(
-        "--item-seconds", "--item-time", type=Duration(), metavar="TIME", help="How long an item takes: 0.5s, 10m."
+        "--item-time",
+        "--item-seconds",
+        "item_seconds",
+        type=Duration(),
+        metavar="TIME",
+        help="How long an item takes: 0.5s, 10m.",
     ),
     click.option("--attempts", type=int, default=3, show_default=True, help="Attempts of an item, 1 to 10."),
     click.option(

@@ -11,6 +11,12 @@ _SECONDS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0,
 _MEBIBYTES = {"": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 
 
+def seconds_of(text: str) -> float | None:
+    """The seconds of a duration as people type it; None if it is not one."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text.strip())
+    return float(found[1]) * _SECONDS[found[2]] if found else None
+
+
 class Duration(click.ParamType[float]):
     """Seconds: `250ms`, `90s`, `7.2m`, `0.5h`, `2d`, or a number of seconds.
 
@@ -25,10 +31,9 @@ class Duration(click.ParamType[float]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """As click asks for."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", str(value).strip())
-        if found is None:
+        seconds = seconds_of(str(value))
+        if seconds is None:
             return self.fail(f"{value!r} is not a duration. Use seconds, or 250ms, 90s, 7.2m, 0.5h, 2d.", param, ctx)
-        seconds = float(found[1]) * _SECONDS[found[2]]
         if self._least is not None and seconds < self._least:
             return self.fail(f"{value!r} is too short. The least is {self._least:g}s.", param, ctx)
         return seconds

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidemill.cli.kinds import seconds_of
 from tidemill.cli.options import common, job_argument, load_job
 
 if TYPE_CHECKING:
     from tidemill.backends import LogLine
 
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
 
 class Moment(click.ParamType[datetime]):
-    """A time: `10m` (ago, also s, h, d) or ISO 8601, local where it names no zone."""
+    """A time: a duration ago with its unit (`10m`), or ISO 8601, local where it names no zone."""
 
     name = "time"
 
@@ -28,12 +26,13 @@ class Moment(click.ParamType[datetime]):
         if isinstance(value, datetime):
             return value
         try:
-            if ago := re.fullmatch(r"(\d+)([smhd])", value):
-                return datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+            # A bare number may be a date: 20261121.
+            if not value.isdecimal() and (ago := seconds_of(value)) is not None:
+                return datetime.now(UTC) - timedelta(seconds=ago)
             return datetime.fromisoformat(value).astimezone(UTC)
         except (ValueError, OverflowError):
-            said = f"{value!r} is no time; allowed: 90s, 10m, 2h, 3d (ago) or 2026-11-21T09:30"
-            return self.fail(f"{said} (local, or with a zone such as Z or +01:00).", param, ctx)
+            use = "Use a time ago (90s, 10m, 1.5h, 3d), or 2026-11-21T09:30 (local, or with a zone: Z, +01:00)."
+            return self.fail(f"{value!r} is not a time. {use}", param, ctx)
 
 
 @click.command()

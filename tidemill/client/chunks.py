@@ -69,7 +69,7 @@ class Plan:
         return islice(chain(self.first, repeat(self.chunk_size)), self.chunks)
 
     def words(self) -> str:
-        """`23 chunks of 24, assuming 10 s per item (set --item-seconds); 4 small chunks go first to measure it`."""
+        """`23 chunks of 24, assuming 10 s per item (set --item-time); 4 small chunks go first to measure it`."""
         first = f"; {len(self.first)} small chunks go first to measure it" if self.first else ""
         noun = "chunk" if self.chunks == 1 else "chunks"
         return f"{self.chunks} {noun} of {self.chunk_size}{self.why and ', ' + self.why}{first}"
@@ -84,7 +84,7 @@ def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked:
     seconds = (
         f"{duration(item_seconds)} per item"
         if item_seconds
-        else f"{duration(ITEM_SECONDS)} per item (set --item-seconds)"
+        else f"{duration(ITEM_SECONDS)} per item (set --item-time)"
     )
     plan = Plan(items, size, (), f"assuming {seconds}")
     learning = Plan(items, size, (max(1, size // SMALLER),) * LEARNING_CHUNKS, plan.why)
