@@ -82,9 +82,7 @@ def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked:
     if asked is not None:
         return Plan(items, size)
     seconds = (
-        f"{duration(item_seconds)} per item"
-        if item_seconds
-        else f"{duration(ITEM_SECONDS)} per item (set --item-time)"
+        f"{duration(item_seconds)} per item" if item_seconds else f"{duration(ITEM_SECONDS)} per item (set --item-time)"
     )
     plan = Plan(items, size, (), f"assuming {seconds}")
     learning = Plan(items, size, (max(1, size // SMALLER),) * LEARNING_CHUNKS, plan.why)
