@@ -11,7 +11,9 @@ import pytest
 from tests.stored import read_items
 from tests.unit.client_fakes import pipeline, uris
 from tidemill.client.fetched import Fetched
-from tidemill.client.items import LINE_BYTES, open_items, translate
+from tidemill.client.item_folders import translate
+from tidemill.client.item_source import LINE_BYTES
+from tidemill.client.items import open_items
 from tidemill.client.spool import Spool
 from tidemill.errors import CallerError
 from tidemill.job import Item

@@ -17,7 +17,7 @@ from json.encoder import encode_basestring
 from typing import BinaryIO, cast
 
 from tidemill.client.fetched import Fetched
-from tidemill.client.items import LINE_BYTES, Block, ItemSource
+from tidemill.client.item_source import LINE_BYTES, Block, ItemSource
 from tidemill.errors import CallerError, shown
 
 _BITS = 1 << 27
