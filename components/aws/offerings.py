@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import lru_cache
 
 import pulumi
 import pulumi_aws as aws
@@ -28,17 +30,9 @@ def check_offered(queue: str, types: Sequence[MachineType], parent: pulumi.Resou
     Raises:
         ConfigError: The region lacks some.
     """
-    names = [machine.type for machine in types]
-    sold: set[str] = set()
+    names = tuple(machine.type for machine in types)
     try:
-        for start in range(0, len(names), _FILTER_VALUES):
-            wanted = aws.ec2.GetInstanceTypeOfferingsFilterArgs(
-                name="instance-type", values=names[start : start + _FILTER_VALUES]
-            )
-            found = aws.ec2.get_instance_type_offerings(
-                filters=[wanted], location_type="region", opts=pulumi.InvokeOptions(parent=parent)
-            )
-            sold |= set(found.instance_types)
+        sold = _sold(names, parent.get_provider("aws:index:Provider"), asyncio.get_running_loop())
     except Exception as error:
         pulumi.log.warn(f"Whether the region sells the machines of queue {queue} could not be asked: {error}", parent)
         return
@@ -52,3 +46,17 @@ def check_offered(queue: str, types: Sequence[MachineType], parent: pulumi.Resou
             "families that the region sells in every size of machines.cpus",
             f"Set families: [{', '.join(rest)}]" if rest else "Take other families, or another region",
         )
+
+
+@lru_cache(maxsize=64)
+def _sold(names: tuple[str, ...], provider: pulumi.ProviderResource | None, run: object) -> set[str]:
+    """Those of some types that the region sells. Queues with the same machines ask once per run of a program."""
+    sold: set[str] = set()
+    for start in range(0, len(names), _FILTER_VALUES):
+        wanted = aws.ec2.GetInstanceTypeOfferingsFilterArgs(
+            name="instance-type", values=list(names[start : start + _FILTER_VALUES])
+        )
+        opts = pulumi.InvokeOptions(provider=provider)
+        found = aws.ec2.get_instance_type_offerings(filters=[wanted], location_type="region", opts=opts)
+        sold |= set(found.instance_types)
+    return sold
