@@ -78,7 +78,7 @@ test: $(INSTALLED)
 	exit $$((tests | linted))
 
 test-fast: $(INSTALLED)
-	@$(PYTEST) -m 'not engine' --ignore-glob '*_stateful.py' $(QUICK)
+	@$(PYTEST) -m 'not engine' $(QUICK)
 
 # What the store's contract is held against, built once per version like the engine.
 servers: $(INSTALLED)
