@@ -1,1 +1,1 @@
-"""The platform team's half: Pulumi components that provision one team's pipeline."""
+"""The platform team's half: Pulumi components that provision a team's pipeline."""

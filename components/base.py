@@ -1,4 +1,4 @@
-"""What every component shares: type tokens, arguments, tags and labels."""
+"""Common to all components: type tokens, arguments, tags and labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def token(component: type) -> str:
 
 
 def as_args(kind: type[_Args], args: _Args | Mapping[str, Any]) -> _Args:
-    """Arguments of a component, given as its dataclass or as a mapping (what other languages' programs send).
+    """Arguments of a component, from its dataclass or a mapping (which programs in other languages send).
 
     Raises:
         TypeError: a key is missing or unknown; the message names both.
@@ -28,7 +28,7 @@ def as_args(kind: type[_Args], args: _Args | Mapping[str, Any]) -> _Args:
     if isinstance(args, kind):
         return args
     if not isinstance(args, Mapping):
-        raise TypeError(f"{kind.__name__} or a mapping is wanted, not {type(args).__name__}")
+        raise TypeError(f"expected {kind.__name__} or a mapping, not {type(args).__name__}")
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     unknown = sorted(set(args) - set(known))
     if unknown:
@@ -37,12 +37,12 @@ def as_args(kind: type[_Args], args: _Args | Mapping[str, Any]) -> _Args:
 
 
 def team_tags(team: str, environment: str) -> dict[str, str]:
-    """The tags that everything of a pipeline carries; cost reports and the submitters' policy go by them."""
+    """The tags of all resources of a pipeline; cost reports and the submitters' policy depend on them."""
     return {TEAM_TAG: team, ENVIRONMENT_TAG: environment}
 
 
 def team_labels(team: str, environment: str) -> dict[str, str]:
-    """The same as GCP's labels, whose keys and values are lower-case letters, digits, hyphens and underscores.
+    """The same as GCP labels, whose keys and values have lower-case letters, digits, hyphens and underscores.
 
     Source: https://cloud.google.com/resource-manager/docs/labels-overview
     """
@@ -50,14 +50,14 @@ def team_labels(team: str, environment: str) -> dict[str, str]:
 
 
 def named(tags: Mapping[str, pulumi.Input[str]] | None, name: str) -> dict[str, pulumi.Input[str]]:
-    """Tags with a ``Name``, for what the AWS console lists by it."""
+    """Tags with a ``Name``, by which the AWS console lists some resources."""
     return {**(tags or {}), "Name": name}
 
 
 def child_name(name: str, imported: str | None) -> str:
-    """The logical name of a child that may be taken over: with what exists in it, if it is.
+    """The logical name of a child that may be imported; the name contains the imported resource's.
 
-    The engine lets an import take the place of a protected resource, which it then deletes. Under a name of its own an
-    import, another one, or none any more is another resource, and the deletion of the protected one stops the preview.
+    The engine would let an import replace a protected resource and delete that. With a name of its own, each import is
+    a different resource, and the deletion of the protected one stops the preview.
     """
     return f"{name}-{imported}" if imported else name

@@ -1,4 +1,4 @@
-"""Who CI is to a cloud: the tokens of GitHub's workflows, and the subjects that they carry.
+"""CI's identity to a cloud: the subjects of the GitHub workflows' tokens.
 
 Source: https://docs.github.com/en/actions/reference/security/oidc
 """
@@ -22,7 +22,7 @@ _BUCKETS = re.compile(r"[a-z0-9][a-z0-9.-]+[a-z0-9*]")
 
 
 class Ci(BaseModel):
-    """Whose workflows may log in, and for which environments they deploy."""
+    """The repository whose workflows may log in, and the environments that they deploy."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -33,21 +33,21 @@ class Ci(BaseModel):
         min_length=1, max_length=8, description="The environments whose stacks are deployed to this account or project."
     )
     branch: Annotated[str, matching(_BRANCH, "the name of a branch, of at most 30 characters", 30)] = Field(
-        default="main", description="The branch that nightly runs are of."
+        default="main", description="The branch of nightly runs."
     )
 
     @property
     def preview_subjects(self) -> list[str]:
-        """Of runs for pull requests, and of runs of the branch outside of an environment."""
+        """Subjects of runs for pull requests, and of runs of the branch outside an environment."""
         return [f"repo:{self.repository}:pull_request", f"repo:{self.repository}:ref:refs/heads/{self.branch}"]
 
     def deploy_subject(self, environment: str) -> str:
-        """Of a job that GitHub lets into an environment, after whoever has to approve it."""
+        """Subject of a job that GitHub lets into an environment, after any required approval."""
         return f"repo:{self.repository}:environment:{environment}"
 
 
 class AwsCiModel(Ci):
-    """What only an AWS account has."""
+    """CI's settings on AWS."""
 
     # They share an IAM policy, which has 6,144 characters.
     buckets: Annotated[

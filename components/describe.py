@@ -1,4 +1,4 @@
-"""A pipeline's descriptor: what its users need to know of it."""
+"""A pipeline's descriptor: what its users need to know."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def describe(
     log_group: pulumi.Input[str],
     queues: Mapping[str, Any],
 ) -> pulumi.Output[dict[str, Any]]:
-    """The descriptor as plain data, checked against its model as soon as everything in it is known."""
+    """The descriptor as plain data, checked against its model once all its values are known."""
     content = whole(
         {
             "team": config.team,
@@ -57,12 +57,12 @@ def describe(
 
 
 def as_text(descriptor: pulumi.Output[dict[str, Any]]) -> pulumi.Output[str]:
-    """The descriptor as `pipeline.json` has it."""
+    """The descriptor as in `pipeline.json`."""
     return descriptor.apply(lambda plain: json.dumps(plain, indent=2))
 
 
 def aws_queue(settings: Queue, queue: BatchQueue) -> dict[str, Any]:
-    """A queue on AWS, as the descriptor has it."""
+    """A queue on AWS in the descriptor."""
     images = {
         name: {"ref": reference, "job_definition": queue.job_definitions[name]}
         for name, reference in settings.images.items()
@@ -72,7 +72,7 @@ def aws_queue(settings: Queue, queue: BatchQueue) -> dict[str, Any]:
 
 
 def gcp_queue(settings: Queue, pool: WorkerPool, image: pulumi.Input[str]) -> dict[str, Any]:
-    """A queue on GCP, as the descriptor has it; ``image`` is what its machines pull."""
+    """A queue on GCP in the descriptor; ``image`` is the reference that its machines pull."""
     names = {"topic": pool.topic, "subscription": pool.subscription, "dead_letters": pool.dead_letters}
     return {**_queue(settings, {"default": {"ref": image}}, settings.types("gcp")), "gcp": names}
 

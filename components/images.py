@@ -1,4 +1,4 @@
-"""Image references of a stack's config: which lie in the stack's own registry or a shared one, and what to pull."""
+"""Image references of a stack's config: their registries, and the references to pull."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def resolve(
     """What a machine pulls: ``registry://name:tag`` becomes ``<registry url>/name:tag``, others stay.
 
     Args:
-        reference: as a stack file has it.
-        registry_url: of the stack's own registry.
-        shared_url: of the shared registry, which ``shared://`` images lie in.
+        reference: as in a stack file.
+        registry_url: the stack's own registry.
+        shared_url: the shared registry, for ``shared://`` images.
     """
     if repository_of(reference) is not None:
         return pulumi.Output.concat(registry_url, "/", reference.removeprefix("registry://"))
@@ -31,7 +31,7 @@ def resolve(
 
 
 def _named(config: StackConfig) -> list[str]:
-    """Every image that machines of the stack pull."""
+    """All images that machines of the stack pull."""
     images = [image for queue in config.queues.values() for image in queue.images.values()]
     return [*images, config.worker_image] if config.worker_image else images
 
@@ -49,7 +49,7 @@ def shared_repositories(config: StackConfig) -> list[str]:
 
 
 def external_repositories(config: StackConfig) -> list[str]:
-    """ARNs of ECR repositories that images come from beside the stack's registry."""
+    """ARNs of the images' ECR repositories outside the stack's registry."""
     return sorted({arn for image in _named(config) if (arn := ecr_repository(image))})
 
 

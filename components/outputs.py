@@ -1,4 +1,4 @@
-"""Outputs anywhere in plain data."""
+"""Resolves outputs within plain data."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pulumi
 
 
 def whole(data: Any) -> pulumi.Output[Any]:
-    """Dicts and lists that hold outputs, as one output of plain data.
+    """Dicts and lists with outputs, as one output of plain data.
 
-    `Output.from_input` makes several outputs of every dict, list and text on its way, which took half of the time of a
-    program with 50 queues; here the outputs alone are waited for.
+    `Output.from_input` makes several outputs of every dict, list and text, which took half of the time of a program
+    with 50 queues; this function waits only for the actual outputs.
     """
     found = list(_outputs(data))
     return pulumi.Output.all(*found).apply(lambda known: _filled(data, iter(known)))
@@ -36,7 +36,7 @@ def _outputs(data: Any) -> Iterator[pulumi.Output[Any]]:
 
 
 def _filled(data: Any, known: Iterator[Any]) -> Any:
-    """The data with what became known in the place of each output, in the order of `_outputs`."""
+    """The data with each output replaced by its value, in the order of `_outputs`."""
     if isinstance(data, pulumi.Output):
         return next(known)
     if isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""A team's whole pipeline on the cloud that its config names."""
+"""A team's whole pipeline on the cloud in its config."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from components.config.notes import notes
 from components.protection import Protection, ProtectionArgs
 
 NO_WORKER = """\
-tidemill:worker_image is not set, so the images of the queues must bring `tidemill` and its Python themselves.
+tidemill:worker_image is not set, so the images of the queues must contain `tidemill` and its Python themselves.
 For any other image: make worker PUSH=REGISTRY, and set tidemill:worker_image to the reference that it prints."""
 
 
@@ -26,14 +26,14 @@ class PipelineArgs:
 
 
 class Parts(Protocol):
-    """What a pipeline needs of its parts, whatever the cloud."""
+    """What a pipeline needs of its parts on any cloud."""
 
     descriptor: pulumi.Output[dict[str, Any]]
     descriptor_uri: pulumi.Output[str]
     all: list[pulumi.Resource]
 
     def exports(self) -> dict[str, Any]:
-        """Outputs of a stack beside the descriptor, by name."""
+        """Outputs of a stack, apart from the descriptor, by name."""
         ...
 
 
@@ -43,10 +43,10 @@ class Pipeline(pulumi.ComponentResource):
     Type token: ``tidemill:index:Pipeline``.
 
     Makes: on AWS `AwsNetwork`, `AwsRegistry`, `AwsStore` with the descriptor in it, `AwsIdentity` with the submitter
-    policy, `AwsLogs`, and an `AwsBatchQueue` for each queue; on GCP the same rooms, a `GcpWorkerPool` for each queue,
-    and one `GcpReconciler`; with a budget `AwsBudget` or `GcpBudget`.
+    policy, `AwsLogs`, and an `AwsBatchQueue` per queue; on GCP the counterparts, a `GcpWorkerPool` per queue, and one
+    `GcpReconciler`; with a budget `AwsBudget` or `GcpBudget`.
 
-    Costs while idle: with the default config storage alone; each part says what its options cost.
+    Costs while idle: with the default config only storage; each part documents the cost of its options.
 
     Example:
         ```python
@@ -58,9 +58,9 @@ class Pipeline(pulumi.ComponentResource):
     """
 
     descriptor: pulumi.Output[dict[str, Any]]
-    """The descriptor, as `pipeline.json` in the store has it."""
+    """The descriptor, as in the store's `pipeline.json`."""
     descriptor_uri: pulumi.Output[str]
-    """URI of `pipeline.json`: all that a user needs beside a login."""
+    """URI of `pipeline.json`: all that a user needs, apart from a login."""
     exports: dict[str, Any]
     """A stack's outputs by name."""
 
@@ -78,14 +78,14 @@ class Pipeline(pulumi.ComponentResource):
         self.descriptor, self.descriptor_uri = parts.descriptor, parts.descriptor_uri
         # Not the descriptor itself: `up` would print its hundred lines each time.
         self.exports = {"pipeline_uri": self.descriptor_uri, **parts.exports()}
-        # Everything comes before it, so that a destroy meets it first.
+        # It depends on everything, so that a destroy reaches it first.
         last = pulumi.ResourceOptions(parent=self, depends_on=parts.all)
         Protection(name, ProtectionArgs(purge=config.may_purge), last)
         self.register_outputs({"descriptor": self.descriptor, "descriptor_uri": self.descriptor_uri})
 
 
 def _parts(name: str, config: StackConfig, parent: pulumi.ComponentResource) -> Parts:
-    """The parts on the cloud of a config. A stack imports its own cloud's SDK alone: each takes seconds to load."""
+    """The parts on a config's cloud. A stack imports only its own cloud's SDK: each takes seconds to load."""
     if config.cloud == "gcp":
         from components.gcp.pipeline import GcpParts  # noqa: PLC0415
 

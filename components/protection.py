@@ -1,4 +1,4 @@
-"""What a plain `pulumi destroy` meets first."""
+"""The resource that a plain `pulumi destroy` reaches first."""
 
 from dataclasses import dataclass
 
@@ -20,9 +20,9 @@ class ProtectionArgs:
 class Protection(pulumi.ComponentResource):
     """Stops a plain `pulumi destroy` before it deletes anything, and names the key that allows it.
 
-    Destroy runs no program and deletes what nothing depends on first; without this the unprotected half of a stack
-    would be gone when it comes to the first bucket. Make it depend on everything: then it comes first; it is
-    protected, so that destroy stops there; and the engine's message shows its name.
+    Destroy runs no program and first deletes resources that nothing depends on. Without this, it would delete the
+    unprotected half of a stack before it reached the first bucket. Make it depend on everything: then it comes first,
+    its protection stops the destroy, and the engine's message shows its name.
 
     Type token: ``tidemill:index:Protection``.
 

@@ -33,7 +33,7 @@ def text() -> str:
 
 
 def _document(model: type[BaseModel], project: str) -> Iterator[str]:
-    """A table of the keys, then one for each object among them, each once."""
+    """A table of the keys, then one per object type."""
     schema = model.model_json_schema()
     definitions = schema.get("$defs", {})
     where = "`stacks/Pulumi.<stack>.yaml`" if project == PROJECT else "`shared/Pulumi.<stack>.yaml`, the shared stack"
@@ -46,7 +46,7 @@ def _document(model: type[BaseModel], project: str) -> Iterator[str]:
 
 
 def _objects(schema: Mapping[str, Any], definitions: Mapping[str, Any], path: str) -> dict[str, str]:
-    """The objects below a schema and where they are, in the order in which a reader meets them."""
+    """The objects below a schema and their paths, in reading order."""
     found: dict[str, str] = {}
     for key, value in schema.get("properties", {}).items():
         several = {"array": "[]", "object": ".*name*"}.get(value.get("type", ""), "")
@@ -58,7 +58,7 @@ def _objects(schema: Mapping[str, Any], definitions: Mapping[str, Any], path: st
 
 
 def _sentence(value: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """What a schema says of itself; a key whose object says the same leaves it to the object."""
+    """A schema's own description; a key does not repeat its object's description."""
     described = value.get("description")
     if described is None and "$ref" in value:
         described = definitions[value["$ref"].rpartition("/")[2]].get("description", "")
@@ -78,7 +78,7 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _table(schema: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str) -> str:
-    rows = ["| key | type | default | what it is, and what it costs |", "|---|---|---|---|"]
+    rows = ["| key | type | default | description and cost |", "|---|---|---|---|"]
     for key, value in schema["properties"].items():
         default = "*needed*" if key in schema.get("required", []) else _default(value)
         sentence = _sentence(value, definitions)
@@ -96,7 +96,7 @@ def _default(value: Mapping[str, Any]) -> str:
 
 
 def _type(value: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """What may stand there, with its range."""
+    """The allowed type, with its range."""
     if "$ref" in value:
         name = value["$ref"].rpartition("/")[2]
         return f"[{name}](#{_anchor(name)})"

@@ -18,7 +18,7 @@ _PLACES = {
     "gcp:project": {
         "type": "string",
         "pattern": f"^{GCP_PLACES['gcp:project'][0]}$",
-        "description": "The GCP project; one a team is the rule.",
+        "description": "The GCP project; normally one per team.",
     },
     "gcp:region": {
         "type": "string",
@@ -26,11 +26,11 @@ _PLACES = {
         "description": "The GCP region.",
     },
 }
-"""The keys of the clouds' own providers that a stack cannot be without."""
+"""Required keys of the clouds' own providers."""
 
 
 def schema() -> dict[str, Any]:
-    """JSON schema of ``Pulumi.<stack>.yaml``: our keys in full, every other provider's as they are."""
+    """JSON schema of ``Pulumi.<stack>.yaml``: our keys in full, other providers' keys unchecked."""
     model = StackConfig.model_json_schema()
     _complete(model["$defs"] | {"StackConfig": model})
     keys = {f"{PROJECT}:{name}": value for name, value in model["properties"].items()}
@@ -46,7 +46,7 @@ def schema() -> dict[str, Any]:
                 "if": {"properties": {f"{PROJECT}:cloud": {"const": "gcp"}}, "required": [f"{PROJECT}:cloud"]},
                 "then": {"required": ["gcp:project", "gcp:region"]},
                 "else": {"required": ["aws:region"]},
-                # Keys of providers, but none of ours that is not listed.
+                # Allow keys of providers, but no unknown keys of ours.
                 "patternProperties": {f"^(?!{PROJECT}:)": {}},
                 "additionalProperties": False,
             }
@@ -56,7 +56,7 @@ def schema() -> dict[str, Any]:
 
 
 def _complete(definitions: dict[str, Any]) -> None:
-    """Add what an editor can know although the models leave it to rules between keys: names and references."""
+    """Add patterns of names and references for editors, which the models leave to rules between keys."""
     known = dict.fromkeys([*machines.families("aws"), *machines.families("gcp")])
     definitions["Machines"]["properties"]["families"]["items"] = {"type": "string", "enum": [*known]}
     images = definitions["Queue"]["properties"]["images"]
@@ -65,7 +65,7 @@ def _complete(definitions: dict[str, Any]) -> None:
     images |= {"patternProperties": {names: {"type": "string", "pattern": reference}}, "required": ["default"]}
     for definition in definitions.values():
         for value in definition.get("properties", {}).values():
-            # pydantic says which names a mapping takes, but not that it takes no others.
+            # pydantic lists a mapping's allowed names, but does not exclude others.
             if "patternProperties" in value:
                 value["additionalProperties"] = False
 

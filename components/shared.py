@@ -1,4 +1,4 @@
-"""How a team's stack reads what the platform team's shared stack says of itself: its output `shared`."""
+"""Reads the platform team's shared stack from a team's stack: its output `shared`."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ OUTPUT = "shared"
 
 
 class SharedOutput(BaseModel):
-    """What both clouds' shared stacks say of themselves; a model of each cloud has the rest.
+    """The common part of both clouds' shared stacks; each cloud's model has the rest.
 
-    A later release may say more than this one knows; what it does not know is ignored.
+    Unknown keys from a later release are ignored.
     """
 
     version: Literal[1] = 1
     region: str
-    """Where network and registry are."""
+    """The region of network and registry."""
     egress: Literal["nat", "endpoints"]
-    """How machines of the network reach the world; they have no addresses of their own."""
+    """How the network's machines reach the internet; they have no public addresses."""
     registry_url: str
-    """What comes before an image's name."""
+    """Prefix of an image's name."""
 
 
 _Content = TypeVar("_Content", bound=SharedOutput)
 
 
 def refused(what: str, stack: str, allowed: str, hint: str) -> ConfigError:
-    """The error of a shared stack that is not what a team's stack needs.
+    """The error for a shared stack that does not meet a team's stack's needs.
 
     Args:
-        what: what the team's stack uses of it, `network` or `registry`.
+        what: the part that the team's stack uses, `network` or `registry`.
         stack: `organization/project/stack`.
-        allowed: which stacks are.
+        allowed: which stacks are allowed.
         hint: what to do.
     """
     return ConfigError(f"tidemill:{what}.shared", json.dumps(stack), allowed, hint)
@@ -47,21 +47,21 @@ def refused(what: str, stack: str, allowed: str, hint: str) -> ConfigError:
 def shared_output(
     name: str, what: str, stack: str | None, kind: type[_Content], parent: pulumi.Resource
 ) -> _Content | None:
-    """What a shared stack says of itself, as plain data; None where a team's stack names none.
+    """A shared stack's output as plain data; None if a team's stack names none.
 
-    It is asked for before anything is made, by the call that a StackReference makes itself: a reference to a stack that
-    is not there makes the engine hang up on the program, and what is wrong in one is found when half of the team's
-    stack is made. The reference is made as well, so that the team's state tells which stack it depends on.
+    The call is the one that a StackReference itself makes, but before anything is created: a reference to a missing
+    stack makes the engine hang up on the program, and other errors show when half of the team's stack exists. The
+    reference is created as well, so that the team's state records which stack it depends on.
 
     Args:
         name: the pipeline's name.
-        what: what the team's stack uses of it, `network` or `registry`.
+        what: the part that the team's stack uses, `network` or `registry`.
         stack: `organization/project/stack`.
         kind: model of the output on the team's cloud.
         parent: the pipeline.
 
     Raises:
-        ConfigError: the stack is not there, has no such output, or one that this release cannot read.
+        ConfigError: the stack does not exist, lacks the output, or has one that this release cannot read.
     """
     if stack is None:
         return None
@@ -81,7 +81,7 @@ def shared_output(
 
 
 def check_region(stack: str | None, content: SharedOutput | None, region: str | None) -> None:
-    """Refuse a network that is in another region than the team's stack."""
+    """Refuse a network outside the region of the team's stack."""
     if stack and content and content.region != region:
         raise refused(
             "network",

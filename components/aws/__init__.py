@@ -1,1 +1,1 @@
-"""AWS: each module holds one component, usable alone."""
+"""AWS: one component per module, each usable alone."""

@@ -1,4 +1,4 @@
-"""Where a component's resources are: account, region, partition."""
+"""The AWS account of a component's resources: number, region, partition."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pulumi_aws as aws
 
 
 class Account:
-    """Account, region and partition of the provider that a component's children get; no resources.
+    """Account number, region and partition of a component's provider; no resources.
 
-    Each is asked for when it is first read: a stack has a component a queue, and most need one of them.
+    Each is looked up at its first use: a stack has one component per queue, and most need only one value.
 
     Args:
-        parent: the component; its provider answers.
+        parent: the component whose provider answers.
     """
 
     def __init__(self, parent: pulumi.Resource) -> None:
@@ -22,7 +22,7 @@ class Account:
 
     @cached_property
     def number(self) -> pulumi.Output[str]:
-        """The account's number."""
+        """The account number."""
         return aws.get_caller_identity_output(opts=self._opts).account_id
 
     @cached_property
@@ -32,7 +32,7 @@ class Account:
 
     @cached_property
     def partition(self) -> pulumi.Output[str]:
-        """``aws``, or what stands for it in China and in government regions."""
+        """``aws``, or its equivalent in China and government regions."""
         return self._partition.partition
 
     @cached_property

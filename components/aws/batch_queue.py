@@ -1,4 +1,4 @@
-"""A queue on AWS Batch, with the machines behind it."""
+"""A queue on AWS Batch and its machines."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ class AwsBatchQueueArgs:
     queue: str
     """The queue's name as users type it."""
     settings: Any
-    """The queue as a stack file has it below `tidemill:queues.<name>`; every key but `images` has a default."""
+    """The queue's keys as under `tidemill:queues.<name>` in a stack file; all but `images` have defaults."""
     # Or a `Queue`, which is not checked again.
     images: dict[str, pulumi.Input[str]]
-    """Image references that machines can pull, by the names in `settings`."""
+    """Image references that machines can pull, by their names in `settings`."""
     subnet_ids: pulumi.Input[list[str]]
-    """Subnets that machines start in."""
+    """Subnets of the machines."""
     security_group_ids: list[pulumi.Input[str]]
     """Security groups of the machines."""
     instance_profile_arn: pulumi.Input[str]
@@ -52,30 +52,30 @@ class AwsBatchQueueArgs:
     log_group: pulumi.Input[str]
     """Log group of the workers."""
     team: str
-    """The team; submitters may end its jobs alone."""
+    """The team; submitters may end only its jobs."""
     environment: str | None = None
-    """The team's environment; submitters may not end jobs that carry the tag of another one."""
+    """The team's environment; submitters may not end jobs tagged with another one."""
     worker_image: pulumi.Input[str] | None = None
-    """The worker's image by digest, in ECR: machines fetch it, so the instance profile's role needs what `grant_worker`
-    gives. None when the queue's images bring the worker."""
+    """The worker's image by digest, in ECR. Machines fetch it, so the instance profile's role needs `grant_worker`.
+    None if the queue's images contain the worker."""
     reads_mounts: bool = False
-    """Whether the instance profile's role may read the buckets that the queue mounts, by `AwsIdentity.grant_data`.
+    """Whether the instance profile's role may read the buckets that the queue mounts (`AwsIdentity.grant_data`).
     Without it a queue with `s3` mounts is refused: its machines could not mount them and would power off."""
     imported: str | None = None
-    """ARN of a job queue that exists already: it is taken over and keeps its name."""
+    """ARN of an existing job queue to import; it keeps its name."""
     replace: bool = False
     """Lift the protection of the job queue and its compute environments."""
     tags: dict[str, str] | None = None
-    """Tags of everything that can carry tags, machines and their volumes included."""
+    """Tags of all taggable resources, including machines and their volumes."""
 
 
 class AwsBatchQueue(pulumi.ComponentResource):
-    """A Batch job queue over a ladder of Spot and On-Demand capacity, and a job definition for each of its images.
+    """A Batch job queue over a ladder of Spot and On-Demand capacity, with a job definition per image.
 
     Type token: ``tidemill:index:AwsBatchQueue``.
 
-    Makes: launch template, a compute environment for each rung (protected), fair-share scheduling policy, job queue
-    (protected), a job definition for each image; a placement group if asked for; with a worker image the object
+    Makes: launch template, a compute environment per rung (protected), fair-share scheduling policy, job queue
+    (protected), a job definition per image; on request a placement group; with a worker image the object
     ``machines/<queue>/worker`` in the store, which tells new machines its name.
 
     Costs while idle: nothing; machines run while there are jobs, at most up to `max_cpus` of each rung.
@@ -110,7 +110,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
     arn: pulumi.Output[str]
     """The job queue's ARN."""
     job_definitions: dict[str, pulumi.Output[str]]
-    """ARNs of the current job definition revisions, by the images' names."""
+    """ARNs of the current job definition revisions, by image name."""
 
     def __init__(self, name: str, args: AwsBatchQueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsBatchQueueArgs, args)
@@ -130,7 +130,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         self.register_outputs({"arn": self.arn, "job_definitions": self.job_definitions})
 
     def _rungs(self, name: str, settings: Queue) -> list[aws.batch.ComputeEnvironment]:
-        """The environments that the queue uses. One that drains is made too, and is no longer the queue's."""
+        """The queue's environments. A draining one is created too, but no longer belongs to the queue."""
         args, types = self._args, settings.types("aws")
         check_offered(args.queue, types, self)
         fleet = ComputeSettings(
@@ -158,7 +158,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         return aws.ec2.LaunchTemplate(
             f"{name}-machines",
             block_device_mappings=[
-                # The root device of Amazon Linux: nothing has to be formatted before the agent starts.
+                # Amazon Linux's root device: nothing needs formatting before the agent starts.
                 aws.ec2.LaunchTemplateBlockDeviceMappingArgs(device_name="/dev/xvda", ebs=volume)
             ],
             metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
@@ -182,7 +182,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
 
     @property
     def _pointer(self) -> str:
-        """Key of the object that tells a new machine which worker to fetch before its first container."""
+        """Key of the object that names the worker which a new machine fetches before its first container."""
         return f"{layout.MACHINES}/{self._args.queue}/worker"
 
     def _point_to_worker(self, name: str) -> None:
@@ -237,14 +237,14 @@ class AwsBatchQueue(pulumi.ComponentResource):
                 for reason in _CANNOT_RUN
             ],
             tags=self._args.tags,
-            # Jobs wait in it, and are gone with it.
+            # Waiting jobs are lost with it.
             opts=pulumi.ResourceOptions(parent=self, protect=not self._args.replace, import_=imported),
         )
 
     def _name_of(self, queue: str) -> str:
-        """The name of a queue that is to be imported.
+        """The name of a queue to import.
 
-        A FIFO queue is refused here, in the preview; Batch would refuse its policy in the middle of an update.
+        This refuses a FIFO queue in the preview; Batch would refuse its policy in the middle of an update.
         """
         name = queue.rpartition("/")[2]
         key = key_path(["imports", "queues", self._args.queue, "job_queue"])
@@ -284,14 +284,14 @@ class AwsBatchQueue(pulumi.ComponentResource):
         }
 
     def grant_submit(self, role: aws.iam.Role) -> None:
-        """Let a role submit to this queue, watch every job, and end the team's jobs."""
+        """Let a role submit to this queue, watch all jobs, and end the team's jobs."""
         args = self._args
         jobs = jobs_statements(self._account, args.team, args.environment)
         grant(self, "submit", role, [submit_statement(self.submit_arns, args.team), *jobs])
 
     @property
     def submit_arns(self) -> list[pulumi.Output[str]]:
-        """What SubmitJob names: the queue, and every revision of its job definitions."""
+        """The resources that SubmitJob names: the queue and every revision of its job definitions."""
         return [self.arn, *self._revisions]
 
 

@@ -18,11 +18,11 @@ class AwsBootstrapArgs:
     """Arguments of `AwsBootstrap`."""
 
     service_linked_roles: list[str] = field(default_factory=lambda: list(SERVICES))
-    """Services whose service-linked role is made; leave out those that the account has already."""
+    """Services to create a service-linked role for; leave out those that the account already has."""
     purge: bool = False
     """Lift the protection, and delete the bucket with the state of every stack in it."""
     tags: dict[str, str] | None = None
-    """Tags of everything that can carry tags."""
+    """Tags of all taggable resources."""
 
 
 class AwsBootstrap(pulumi.ComponentResource):
@@ -30,7 +30,7 @@ class AwsBootstrap(pulumi.ComponentResource):
 
     Type token: ``tidemill:index:AwsBootstrap``.
 
-    Makes: a service-linked role for each service, and an `AwsStore` with a KMS key and versioning for the state.
+    Makes: a service-linked role per service, and an `AwsStore` with a KMS key and versioning for the state.
 
     Costs while idle: the KMS key, about $1 a month, and the state's storage.
 
@@ -43,9 +43,9 @@ class AwsBootstrap(pulumi.ComponentResource):
     """
 
     backend_url: pulumi.Output[str]
-    """What `pulumi login` takes."""
+    """The argument of `pulumi login`."""
     secrets_provider: pulumi.Output[str]
-    """What `pulumi stack init --secrets-provider` takes."""
+    """The argument of `pulumi stack init --secrets-provider`."""
     state_arn: pulumi.Output[str]
     """ARN of the bucket with the state."""
     key_arn: pulumi.Output[str]

@@ -1,4 +1,4 @@
-"""A pipeline's monthly budget, and who is told when it is used up."""
+"""A pipeline's monthly budget and its notices."""
 
 from dataclasses import dataclass, field
 
@@ -10,11 +10,11 @@ from components.config import Budget, part
 from components.config.checks.aws import check_budget
 
 ACTUAL = (50, 80, 100)
-"""Percent of the budget that were spent when a notice is sent."""
+"""Spent percentages of the budget that trigger a notice."""
 FORECAST = 100
-"""Percent of the budget that the month is forecast to end with when a notice is sent."""
+"""Forecast percentage of the budget at the month's end that triggers a notice."""
 METRIC = "UnblendedCost"
-"""What usage costs on the day of its use. AWS wants a metric with every filter expression.
+"""The cost of usage on the day of use. AWS requires a metric with every filter expression.
 Source: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_Budget.html"""
 
 
@@ -23,21 +23,21 @@ class AwsBudgetArgs:
     """Arguments of `AwsBudget`."""
 
     monthly_usd: int
-    """USD a calendar month (UTC)."""
+    """USD per calendar month (UTC)."""
     notify: list[str]
-    """Who is told: 1 to 10 e-mail addresses."""
+    """Recipients of notices: 1 to 10 e-mail addresses."""
     cost_tags: dict[str, str] = field(default_factory=dict)
-    """What is counted: the cost of everything that carries all of these tags; without any, the whole account's."""
+    """Counts the cost of everything that has all of these tags; without tags, the whole account's cost."""
     tags: dict[str, str] | None = None
     """Tags of the budget itself."""
 
 
 class AwsBudget(pulumi.ComponentResource):
-    """A monthly cost budget of what carries a pipeline's tags, with notices by e-mail.
+    """A monthly cost budget for everything with a pipeline's tags, with notices by e-mail.
 
-    It is a notice and no stop: AWS computes costs a few times a day, hours after the use, and ends nothing. A job's own
+    It notifies and does not stop anything: AWS computes costs a few times per day, hours after the use. A job's own
     limit is `tidemill submit --max-usd`. Tags count from the day on which they are activated as cost allocation tags in
-    the account that pays (the management account of an organization); until then the budget stays at zero.
+    the account that pays (an organization's management account); until then the budget stays at zero.
 
     Sources: https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-best-practices.html,
     https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
@@ -85,7 +85,7 @@ class AwsBudget(pulumi.ComponentResource):
 
 
 def _all_of(tags: dict[str, str]) -> aws.budgets.BudgetFilterExpressionArgs | None:
-    """Costs that carry every one of the tags; `And` is for two or more.
+    """Costs with all of the tags; `And` is for two or more.
 
     Source: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_Expression.html
     """

@@ -1,4 +1,4 @@
-"""Who CI is in an account: a reader for previews, and for each environment a writer for deploys."""
+"""CI's identities in an account: a reader for previews, and a writer per environment for deploys."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ from components.config import part
 
 _AUDIENCE = "sts.amazonaws.com"
 _SESSION_SECONDS = 4 * 3600
-"""A deploy waits for what runs on a compute environment that it replaces."""
+"""A deploy waits for jobs on a compute environment that it replaces."""
 
 
 @dataclass
@@ -29,33 +29,33 @@ class AwsCiArgs:
     """Arguments of `AwsCi`."""
 
     repository: str
-    """The repository on GitHub whose workflows may log in, `owner/name`."""
+    """The GitHub repository whose workflows may log in, `owner/name`."""
     state_arn: pulumi.Input[str]
     """ARN of the bucket with the state of the stacks."""
     key_arn: pulumi.Input[str]
     """ARN of the key of the state and of its secrets."""
     environments: list[str] = field(default_factory=list)
-    """The environments whose stacks are deployed to this account; at least one."""
+    """The environments with stacks in this account; at least one."""
     branch: str = "main"
-    """The branch that nightly runs are of."""
+    """The branch of nightly runs."""
     provider_arn: str | None = None
-    """ARN of GitHub's identity provider where the account has one already: it can have only one."""
+    """ARN of GitHub's identity provider if the account already has one: it can have only one."""
     buckets: list[str] = field(default_factory=list)
-    """Names of the data buckets that stacks may use beside their own stores (`tidemill:data`), at most 10. A name may
-    end with `*`."""
+    """Names of the data buckets that stacks may use in addition to their own stores (`tidemill:data`), at most 10. A
+    name may end with `*`."""
     tags: dict[str, str] | None = None
-    """Tags of everything that can carry tags."""
+    """Tags of all taggable resources."""
 
 
 class AwsCi(pulumi.ComponentResource):
-    """Roles that workflows of one GitHub repository assume with GitHub's own tokens; there is no key to keep.
+    """Roles that workflows of one GitHub repository assume with GitHub's own tokens, without stored keys.
 
     Type token: ``tidemill:index:AwsCi``.
 
-    Makes: an identity provider unless there is one; a role for previews, which reads, for pull requests and for the
-    branch; a role for deploys of each environment, which jobs assume that GitHub lets into that environment; their
-    policies; and for each environment a permission boundary, which every role that its deploys make must have. What
-    each may is in `components/aws/ci_policies.py`; docs/access.md shows it call by call.
+    Makes: an identity provider unless there is one; a read-only role for previews of pull requests and the branch; per
+    environment a role for deploys, for jobs that GitHub lets into that environment; their policies; and per environment
+    a permission boundary, which every role that its deploys create must have. `components/aws/ci_policies.py` has their
+    permissions; docs/access.md shows them call by call.
 
     Costs while idle: nothing.
 
@@ -76,11 +76,11 @@ class AwsCi(pulumi.ComponentResource):
     """
 
     preview_role_arn: pulumi.Output[str]
-    """What a preview logs in to."""
+    """The role of previews."""
     deploy_role_arns: dict[str, pulumi.Output[str]]
-    """What a deploy logs in to, by environment."""
+    """The roles of deploys, by environment."""
     boundary_arns: dict[str, pulumi.Output[str]]
-    """What stacks that CI deploys have as their `tidemill:permission_boundary`, by environment."""
+    """The `tidemill:permission_boundary` of stacks that CI deploys, by environment."""
 
     def __init__(self, name: str, args: AwsCiArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsCiArgs, args)
@@ -127,7 +127,7 @@ class AwsCi(pulumi.ComponentResource):
         )
 
     def _role(self, suffix: str, subjects: list[str], policies: dict[str, aws.iam.Policy]) -> aws.iam.Role:
-        """A role for workflows whose tokens carry one of some subjects.
+        """A role for workflows whose tokens have one of the subjects.
 
         Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_providers_create_oidc_verify-thumbprint.html
         """

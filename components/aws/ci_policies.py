@@ -1,4 +1,4 @@
-"""What CI may do in an account: read what a preview asks for, write what a stack makes, and nothing for its own good.
+"""CI's permissions in an account: reads for previews, writes for the resources of a stack, no changes to itself.
 
 Actions by resource type: https://docs.aws.amazon.com/service-authorization/latest/reference/reference.html. What the
 provider calls to read a resource: https://github.com/hashicorp/terraform-provider-aws, `internal/service`.
@@ -37,7 +37,7 @@ _READ_ANY = {
     "GetBucketRequestPayment GetBucketTagging GetBucketVersioning GetBucketWebsite GetEncryptionConfiguration "
     "GetLifecycleConfiguration GetReplicationConfiguration ListBucket ListTagsForResource",
 }
-"""Of everything in the account: names and settings, no data, no log line and no secret."""
+"""Names and settings of everything in the account; no data, log lines or secrets."""
 
 _WRITE_NAMED = {
     "batch": "CreateComputeEnvironment CreateJobQueue CreateSchedulingPolicy DeleteComputeEnvironment DeleteJobQueue "
@@ -63,10 +63,10 @@ _NAMED = {
     "ecr": ["ecr:*:{account}:repository/*-{environment}/*"],
     "firehose": ["firehose:*:{account}:deliverystream/*-{environment}-*"],
     "logs": ["logs:*:{account}:log-group:*-{environment}-*"],
-    # As narrow as a store's name is: a wildcard also matches what follows a slash, the names of objects.
+    # As narrow as a store's name: a wildcard also matches object names after the slash.
     "s3": ["s3:::*-{environment}-store-bucket-*"],
 }
-"""What a stack of an environment makes is called `<team>-<environment>-…`."""
+"""Resources of an environment's stacks are named `<team>-<environment>-…`."""
 
 _IAM = [f"iam::{{account}}:{kind}/*-{{environment}}-*" for kind in ("instance-profile", "policy", "role")]
 _ANY_NAMED = [
@@ -102,7 +102,7 @@ _EC2_KINDS = (
     "elastic-ip", "internet-gateway", "launch-template", "natgateway", "network-interface", "placement-group",
     "route-table", "security-group", "security-group-rule", "subnet", "vpc", "vpc-endpoint",
 )  # fmt: skip
-"""No instance, image, snapshot or volume. Their names are ids, so this is of the whole account."""
+"""No instances, images, snapshots or volumes. Their names are ids, so this covers the whole account."""
 
 _STATE = [
     "stacks/*-{environment}.json*",
@@ -110,7 +110,7 @@ _STATE = [
     "history/*-{environment}/*",
     "backups/*-{environment}/*",
 ]
-"""Where the engine keeps a stack, below `.pulumi/`, whatever its project: a stack's name ends with its environment.
+"""The engine's paths of a stack below `.pulumi/`, for any project: a stack's name ends with its environment.
 Source: https://github.com/pulumi/pulumi/tree/master/pkg/backend/diy"""
 
 _KEYS = "DisableKeyRotation EnableKeyRotation PutKeyPolicy ScheduleKeyDeletion UntagResource UpdateKeyDescription"
@@ -129,7 +129,7 @@ _WORK = {
     "logs": "CreateLogStream DescribeLogStreams FilterLogEvents GetLogEvents PutLogEvents",
     "s3": "AbortMultipartUpload GetBucketLocation GetObject ListBucket ListBucketMultipartUploads PutObject",
 }
-"""What machines, jobs, log delivery and submitters do with what their environment's stacks made."""
+"""Actions of machines, jobs, log delivery and submitters on the resources of their environment's stacks."""
 _CLUSTERS = [f"ecs:*:{{account}}:{kind}/*-{{environment}}-*" for kind in ("cluster", "container-instance")]
 _KEY_USE = "Decrypt DescribeKey Encrypt GenerateDataKey ReEncryptFrom ReEncryptTo"
 _LOOK = {
@@ -143,7 +143,7 @@ _LOOK = {
 
 @dataclass(frozen=True)
 class Home:
-    """Where an account keeps the state of its stacks, and what CI itself is called there."""
+    """An account's state bucket and key, and the names of CI's own resources."""
 
     account: Account
     state: pulumi.Input[str]
@@ -151,10 +151,10 @@ class Home:
     key: pulumi.Input[str]
     """ARN of the key of the state and its secrets."""
     name: str
-    """How the names of CI's own roles and policies begin."""
+    """Prefix of the names of CI's own roles and policies."""
 
     def arns(self, templates: Sequence[str], environment: str = "") -> list[pulumi.Output[str]]:
-        """ARNs without ``arn:<partition>:``, with ``{account}`` and ``{environment}`` to be filled in."""
+        """Fill ``{account}`` and ``{environment}`` into ARNs without ``arn:<partition>:``."""
         account = self.account
         return [
             pulumi.Output.format("arn:{0}:" + t.replace("{account}", "{1}"), account.partition, account.number)
@@ -172,11 +172,11 @@ _WRITTEN = (layout.DESCRIPTOR, f"{layout.MACHINES}/*")
 
 
 def preview_statements(home: Home) -> list[Statement]:
-    """Read the state and its secrets, and what a stack is made of."""
+    """Read the state, its secrets and a stack's resources."""
     return [
         allow(_named(_READ_ANY), ["*"]),
         allow(["s3:GetObject"], [pulumi.Output.concat(home.state, "/*")]),
-        # What a stack writes into its store: the contract, and which worker machines fetch. Neither holds a secret.
+        # A stack writes its descriptor and the name of the worker into its store. Neither holds a secret.
         allow(["s3:GetObject", "s3:GetObjectTagging"], home.arns([f"s3:::*/{key}" for key in _WRITTEN])),
         allow(["kms:Decrypt"], [home.key]),
         _through_s3(home, "kms:Decrypt"),
@@ -184,7 +184,7 @@ def preview_statements(home: Home) -> list[Statement]:
 
 
 def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str]) -> list[Statement]:
-    """Make what stacks of an environment are made of, network, keys and state aside."""
+    """Create the resources of an environment's stacks, except network, keys and state."""
     roles = home.arns(["iam::{account}:role/*-{environment}-*"], environment)
     stores = home.arns(_NAMED["s3"], environment)
     passed = [f"{service}.amazonaws.com" for service in _PASSED_TO]
@@ -198,7 +198,7 @@ def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str])
             ["s3:PutObject", "s3:PutObjectTagging"],
             [pulumi.Output.concat(arn, "/", key) for arn in stores for key in _WRITTEN],
         ),
-        # A store that is purged is emptied.
+        # Purging a store empties it.
         allow(["s3:DeleteObject", "s3:DeleteObjectVersion"], stores),
         allow(_actions("iam", _WRITE_ROLE), roles, {"StringEquals": {"iam:PermissionsBoundary": boundary}}),
         allow(_actions("iam", _WRITE_IAM), home.arns(_IAM, environment)),
@@ -207,13 +207,13 @@ def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str])
 
 
 def wall_statements(home: Home, environment: str, others: Sequence[str]) -> list[Statement]:
-    """The state and keys of an environment's stacks, and no name that is another environment's.
+    """The state and keys of an environment's stacks, and a denial of other environments' names.
 
-    `*-dev-*` also matches a queue of `prod` that is called `dev`.
+    `*-dev-*` also matches a `prod` queue named `dev`.
 
     Args:
         home: the account.
-        environment: whose stacks these are.
+        environment: the stacks' environment.
         others: the account's other environments.
     """
     objects = [pulumi.Output.concat(home.state, "/.pulumi/", path) for path in home.filled(_STATE, environment)]
@@ -222,7 +222,7 @@ def wall_statements(home: Home, environment: str, others: Sequence[str]) -> list
     asked = {"StringEquals": {f"aws:RequestTag/{_TAG}": environment}}
     return [
         allow(["s3:DeleteObject", "s3:PutObject", "s3:PutObjectTagging"], objects),
-        # A key's name is an id: what stacks made is known by the tag that they give. One that is made has none yet.
+        # A key's name is an id, so the tag identifies keys of stacks. A key that is being created has no tag yet.
         allow(["kms:CreateKey"], ["*"], asked),
         allow(["kms:TagResource"], ["*"], {**asked, "StringEqualsIfExists": own}),
         allow(_actions("kms", f"{_KEYS} {_ALIASES}"), home.arns(["kms:*:{account}:key/*"]), {"StringEquals": own}),
@@ -232,13 +232,13 @@ def wall_statements(home: Home, environment: str, others: Sequence[str]) -> list
 
 
 def ground_statements(home: Home) -> list[Statement]:
-    """The network of any stack, the key of the state, and what CI may never do to itself."""
+    """The network of any stack, the key of the state, and denials of changes to CI itself."""
     own = home.arns([f"iam::{{account}}:{kind}/{home.name}-*" for kind in ("policy", "role")])
     return [
         allow(_actions("ec2", _WRITE_EC2), home.arns([f"ec2:*:{{account}}:{kind}/*" for kind in _EC2_KINDS])),
         allow(["kms:Encrypt", "kms:GenerateDataKey"], [home.key]),
         _through_s3(home, "kms:GenerateDataKey"),
-        # Whoever makes roles may make one that trusts its maker, which then needs no permission of its own.
+        # Anyone who creates roles can create one that trusts its creator, who then needs no permission of its own.
         _deny(["sts:AssumeRole"], ["*"]),
         _deny(_actions("iam", f"{_WRITE_ROLE} {_WRITE_IAM} PassRole"), own),
         _deny(_actions("kms", f"{_KEYS} DisableKey TagResource"), [home.key]),
@@ -249,9 +249,9 @@ def ground_statements(home: Home) -> list[Statement]:
 
 
 def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) -> list[Statement]:
-    """The most that a role of an environment's stacks may do: what machines, jobs, log delivery and submitters need.
+    """The maximum for a role of an environment's stacks: what machines, jobs, log delivery and submitters need.
 
-    It grants nothing by itself. Without it, who may make roles may make one that may do anything.
+    It grants nothing by itself. Without it, anyone who may create roles could create one that may do anything.
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html#access_policies_boundaries-delegate
 
     Args:
@@ -282,13 +282,13 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
         allow(_named(_LOOK), ["*"]),
         _deny(["s3:*"], [home.state, pulumi.Output.concat(home.state, "/*")]),
         _deny(["kms:*"], [home.key]),
-        # No role of a stack trusts an identity provider. Whoever makes one that does is a workflow.
+        # No role of a stack trusts an identity provider; only a rogue workflow would create one that does.
         {**_deny(["*"], ["*"]), "Condition": {"Null": {"aws:FederatedProvider": "false"}}},
     ]
 
 
 def _through_s3(home: Home, action: str) -> Statement:
-    """Use of keys by S3 alone: a store may have a key of its own, and which objects are reached S3's actions say.
+    """Use of keys only through S3: a store may have its own key, and S3's actions limit the objects.
 
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service
     """

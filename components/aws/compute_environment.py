@@ -1,4 +1,4 @@
-"""One rung of a queue: a Batch compute environment, and how its replacement is seen through."""
+"""One rung of a queue: a Batch compute environment, and the hooks that complete its replacement."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pulumi_aws as aws
 
 from components.config import Rung
 
-# Batch's own limit is 7200, the provider's is 360. Running jobs are ended after it when the environment is updated.
+# Batch's own limit is 7200, the provider's is 360. After it an update of the environment kills running jobs.
 UPDATE_MINUTES = 360
 
 _STRATEGIES = {"spot": "SPOT_PRICE_CAPACITY_OPTIMIZED", "on_demand": "BEST_FIT_PROGRESSIVE"}
 _TYPES = {"spot": "SPOT", "on_demand": "EC2"}
 
-# What Batch answers while it still detaches the queue, or still disables the environment.
+# Batch's answers while it still detaches the queue or disables the environment.
 _PASSES = ("found existing jobqueue relationship", "resource is being modified")
-# What the provider says when an update outlasts its own patience, and Batch when it is asked again meanwhile.
+# The provider's error when an update exceeds its timeout, and Batch's answer to another call meanwhile.
 _TOO_LONG = ("timeout while waiting", "is being modified")
 _LONGEST_WAIT_SECONDS = 600
 _FIRST_WAIT_SECONDS = 5
@@ -44,11 +44,11 @@ class ComputeSettings:
 def compute_environment(
     name: str, rung: Rung, settings: ComputeSettings, parent: pulumi.Resource
 ) -> aws.batch.ComputeEnvironment:
-    """A rung. No service role: with the service-linked one most edits happen in place.
+    """A rung. It has no service role: with the service-linked one most edits happen in place.
 
-    No tags on the compute resources either: they come from the launch template, and no tag can replace the environment.
-    One that drains is disabled: what runs goes on, nothing is placed, no machine is added. Its machines are left as
-    they are, because a change would end them. It is not protected, because it is there to be taken away.
+    Tags of machines come from the launch template, so that no tag can replace the environment. A draining rung is
+    disabled: running jobs continue, Batch places no new ones and adds no machines. Its machines stay unchanged, because
+    a change would stop them. It is not protected, because it is about to be removed.
     Sources: https://docs.aws.amazon.com/batch/latest/userguide/infrastructure-updates.html,
     https://docs.aws.amazon.com/batch/latest/APIReference/API_UpdateComputeEnvironment.html (state)
     """
@@ -91,13 +91,13 @@ def compute_environment(
 
 
 def refuse_to_make(args: pulumi.ResourceHookArgs) -> None:
-    """Refuse a compute environment that is to be made and drains already: Batch makes none that is disabled.
+    """Refuse to create a draining compute environment: Batch cannot create a disabled one.
 
     Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_CreateComputeEnvironment.html (state)
     """
     raise ValueError(
-        f"{args.name} drains, but this stack has no such compute environment yet, and Batch makes none that is "
-        "disabled. Remove the rung with `drain: true` from tidemill:queues.<name>.capacity."
+        f"{args.name} drains, but this stack does not have that compute environment yet, and Batch cannot create a "
+        "disabled one. Remove the rung with `drain: true` from tidemill:queues.<name>.capacity."
     )
 
 
@@ -106,7 +106,7 @@ def _never_new(name: str) -> pulumi.ResourceHook:
 
 
 def pause_seconds(failures: int) -> int | None:
-    """Seconds to wait after so many failures: 5, 10, 20, 40, 60, 60 and so on; None after 10 minutes of them."""
+    """Seconds to wait after a number of failures: 5, 10, 20, 40, 60, 60 and so on; None after 10 minutes in all."""
     waited = sum(_pause(number) for number in range(1, failures))
     return _pause(failures) if waited < _LONGEST_WAIT_SECONDS else None
 
@@ -116,17 +116,17 @@ def _pause(number: int) -> int:
 
 
 async def wait_for_relation(args: pulumi.ErrorHookArgs) -> bool:
-    """Whether the engine should delete a replaced compute environment again: yes, after a wait, while Batch still
-    holds the relation to the queue that was moved away from it. An update that took too long is explained.
+    """Whether the engine should retry deleting a replaced compute environment: yes, after a pause, while Batch still
+    relates it to the queue that has moved away. Also explains an update that took too long.
 
     Source: https://github.com/pulumi/pulumi-aws/issues/6233
     """
     latest = args.errors[0].lower() if args.errors else ""
     if args.failed_operation == "update" and any(message in latest for message in _TOO_LONG):
         pulumi.log.error(
-            f"{args.id} is still being updated: Batch goes on by itself, and jobs on its old machines have up to "
-            f"{UPDATE_MINUTES // 60} hours, but the provider waits 20 minutes. Nothing is lost. Run `pulumi up` again "
-            "when `aws batch describe-compute-environments` shows its status as VALID."
+            f"{args.id} is still updating. Batch continues on its own and gives jobs on the old machines up to "
+            f"{UPDATE_MINUTES // 60} hours; the provider waits only 20 minutes. Nothing is lost. Run `pulumi up` again "
+            "when `aws batch describe-compute-environments` shows the status VALID."
         )
         return False
     if args.failed_operation != "delete" or not any(message in latest for message in _PASSES):
@@ -134,11 +134,11 @@ async def wait_for_relation(args: pulumi.ErrorHookArgs) -> bool:
     pause = pause_seconds(len(args.errors))
     if pause is None:
         pulumi.log.error(
-            f"Batch still ties {args.id} to a job queue after {_LONGEST_WAIT_SECONDS // 60} minutes. The queue has "
-            "moved on already and nothing is lost: run `pulumi up` again later, it deletes the old compute environment "
+            f"Batch still relates {args.id} to a job queue after {_LONGEST_WAIT_SECONDS // 60} minutes. The queue has "
+            "already moved and nothing is lost. Run `pulumi up` again later; it deletes the old compute environment "
             "and replaces nothing."
         )
         return False
-    pulumi.log.info(f"{args.name}: Batch has not let go of the job queue yet, deleting again in {pause} s")
+    pulumi.log.info(f"{args.name}: Batch has not released the job queue yet; retrying the delete in {pause} s")
     await asyncio.sleep(pause)
     return True

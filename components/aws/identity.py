@@ -1,4 +1,4 @@
-"""Who may do what: the roles of machines and jobs, and what submitters are allowed."""
+"""The roles of machines and jobs, and the permissions of submitters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class AwsIdentityArgs:
     permission_boundary: pulumi.Input[str] | None = None
     """ARN of a policy that bounds every role."""
     tags: dict[str, str] | None = None
-    """Tags of everything that can carry tags."""
+    """Tags of all taggable resources."""
     submitters: list[str] = field(default_factory=list)
     """ARNs of users, roles or accounts that may assume the submitter role."""
 
@@ -31,10 +31,10 @@ class AwsIdentity(pulumi.ComponentResource):
 
     Type token: ``tidemill:index:AwsIdentity``.
 
-    Makes: instance role with the ECS agent's permissions and its instance profile, execution role, job role; the
-    latter two can do nothing until another component grants them something. `grant_submitters` adds the submitter
-    policy and, if there are principals for it, the submitter role. Its name without `-identity` is what the names of
-    the queues begin with whose machines have the instance role.
+    Makes: instance role with the ECS agent's permissions and its instance profile, execution role, job role; the latter
+    two have no permissions until another component grants some. `grant_submitters` adds the submitter policy and, if it
+    has principals, the submitter role. The component's name without `-identity` is the prefix of the names of the
+    queues whose machines use the instance role.
 
     Costs while idle: nothing.
 
@@ -46,17 +46,17 @@ class AwsIdentity(pulumi.ComponentResource):
     """
 
     instance_role: aws.iam.Role
-    """What machines are. User code would reach it, since jobs on EC2 share the machine's network; machines deny it."""
+    """The machines' role. Jobs on EC2 share the machine's network, so machines block user code's access to it."""
     execution_role: aws.iam.Role
-    """What the ECS agent is while it starts a container: image pull, secrets, log streams."""
+    """The ECS agent's role when it starts a container: image pull, secrets, log streams."""
     job_role: aws.iam.Role
-    """What the worker and the user's code are."""
+    """The role of the worker and the user's code."""
     instance_profile_arn: pulumi.Output[str]
     """The instance role's profile; known once the role has its permissions."""
     submitter_policy_arn: pulumi.Output[str] | None
     """The submitter policy, after `grant_submitters`."""
     submitter_policy_arns: list[pulumi.Output[str]]
-    """It and those for the queues that it has no room for."""
+    """The submitter policy, and further ones for queues that do not fit into it."""
     submitter_role_arn: pulumi.Output[str] | None
     """The submitter role, after `grant_submitters`, if there are principals for it."""
 
@@ -73,7 +73,8 @@ class AwsIdentity(pulumi.ComponentResource):
         profile = aws.iam.InstanceProfile(
             f"{name}-profile", role=self.instance_role.name, tags=args.tags, opts=self._child
         )
-        # Who starts or ends machines with the profile has to wait for the permissions, and outlive them.
+        # Resources that start or stop machines with the profile must wait for the permissions and be deleted before
+        # them.
         self.instance_profile_arn = pulumi.Output.all(profile.arn, agent.id).apply(lambda both: both[0])
         self.submitter_policy_arn, self.submitter_policy_arns = None, []
         self.submitter_role_arn = None
@@ -110,24 +111,24 @@ class AwsIdentity(pulumi.ComponentResource):
             grant(self, "secrets", role, statements)
 
     def grant_external_pull(self, role: aws.iam.Role, repositories: Sequence[str]) -> None:
-        """Let a role pull from ECR repositories that are not of the stack's registry, by ARN."""
+        """Let a role pull from ECR repositories outside the stack's registry, by ARN."""
         if not repositories:
             return
         layers = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
         grant(self, "external-pull", role, [allow(["ecr:GetAuthorizationToken"], ["*"]), allow(layers, repositories)])
 
     def grant_worker(self, role: aws.iam.Role, repositories: Sequence[pulumi.Input[str]]) -> None:
-        """Let machines fetch the worker's image, by its repository's ARN. They need no login to the registry."""
+        """Let machines fetch the worker's image, by its repository's ARN. They need no registry login."""
         grant(self, "worker", role, [allow(["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"], repositories)])
 
     def grant_submitters(
         self, statements: Sequence[pulumi.Input[Statement]], *more: Sequence[pulumi.Input[Statement]]
     ) -> None:
-        """Make the submitter policy, and the submitter role where principals may assume it.
+        """Create the submitter policy and, if it has principals, the submitter role.
 
         Args:
-            statements: What a submitter may.
-            more: What has no room in one policy, for a policy each; submitters need them all.
+            statements: The submitter's permissions.
+            more: Further statements that do not fit into one policy, one policy each; submitters need them all.
         """
         name = self.pulumi_resource_name
         suffixes = ["", *(f"-{number}" for number in range(2, len(more) + 2))]
@@ -161,18 +162,18 @@ class AwsIdentity(pulumi.ComponentResource):
 
 
 def _agent_statements(account: Account, stem: str) -> list[Statement]:
-    """The ECS agent's own calls, in the clusters of this stack's compute environments: no images, no logs, no store.
+    """The ECS agent's own calls in the clusters of this stack's compute environments: no images, logs or store.
 
-    Batch makes a cluster for each environment and names it after the environment, in one of two forms that accounts
-    show: ``AWSBatch-<environment>-<uuid>`` and ``<environment>_Batch_<uuid>``
-    (https://github.com/hashicorp/terraform-provider-aws/pull/38050). If there were a third, no machine would join.
+    Batch creates a cluster per environment and names it after the environment, in one of two forms seen in accounts:
+    ``AWSBatch-<environment>-<uuid>`` and ``<environment>_Batch_<uuid>``
+    (https://github.com/hashicorp/terraform-provider-aws/pull/38050). With a third form no machine would join.
 
     Source: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/security-iam-awsmanpol.html
     (AmazonEC2ContainerServiceforEC2Role, without what the execution role does instead)
 
     Args:
-        account: where the clusters are.
-        stem: what the names of the stack's queues begin with, ``vision-dev``.
+        account: the clusters' account.
+        stem: prefix of the names of the stack's queues, ``vision-dev``.
     """
     kinds = ("cluster", "container-instance")
     own = [account.arn("ecs", f"{kind}/{prefix}{stem}-*") for kind in kinds for prefix in ("AWSBatch-", "")]
@@ -198,7 +199,7 @@ def _agent_statements(account: Account, stem: str) -> list[Statement]:
 def data_statements(
     account: Account, read: Sequence[str], write: Sequence[str], kms_keys: Sequence[str]
 ) -> list[Statement]:
-    """Statements for ``s3://bucket/prefix`` URIs; writing includes reading what is there."""
+    """Statements for ``s3://bucket/prefix`` URIs; write includes read."""
     statements = []
     if write:
         actions = ["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"]
@@ -229,16 +230,16 @@ def _prefixes(uris: Sequence[str]) -> Mapping[str, list[str]]:
 
 
 def secret_statements(arns: Sequence[str]) -> list[Statement]:
-    """Statements for what a job definition's ``valueFrom`` names.
+    """Statements for the ``valueFrom`` references of a job definition.
 
-    A Secrets Manager reference may carry a JSON key, stage and version behind the ARN; IAM knows the secret alone.
+    A Secrets Manager reference may have a JSON key, stage and version after the ARN; IAM knows only the secret.
     Source: https://docs.aws.amazon.com/batch/latest/userguide/specifying-sensitive-data-secrets.html
     """
     secrets = sorted({":".join(arn.split(":")[:7]) for arn in arns if ":secretsmanager:" in arn})
     parameters = sorted({arn for arn in arns if ":ssm:" in arn})
     statements = []
     if secrets:
-        # A reference without the six random characters that Secrets Manager appends names the secret too.
+        # A reference may omit the six random characters that Secrets Manager appends.
         either = [resource for arn in secrets for resource in (arn, f"{arn}-??????")]
         statements.append(allow(["secretsmanager:GetSecretValue"], either))
     if parameters:

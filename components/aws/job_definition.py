@@ -18,14 +18,14 @@ ATTEMPTS = 10
 """Batch's limit. Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_RetryStrategy.html"""
 
 _WORKER = ["python3", "-m", "tidemill.worker"]
-"""Of an image that brings the worker."""
+"""The command of an image that contains the worker."""
 _HOST = "/tidemill"
-"""Where containers see what the machine has for them: the launcher and the worker's trees, and Spot's notice."""
+"""The machine's folder in containers: the launcher, the workers' trees and Spot's notice."""
 
 
 @dataclass
 class Surroundings:
-    """What every image of a queue runs with."""
+    """Settings shared by all images of a queue."""
 
     queue: str
     store_uri: pulumi.Input[str]
@@ -36,13 +36,13 @@ class Surroundings:
     worker_image: pulumi.Input[str] | None
     tags: Mapping[str, pulumi.Input[str]] | None
     rungs: Sequence[pulumi.Resource]
-    """What must have changed before: a new revision may need what only new machines have."""
+    """Resources that must change first: a new revision may need features of new machines."""
 
 
 def job_definition(
     name: str, image: pulumi.Input[str], settings: Queue, around: Surroundings, parent: pulumi.Resource
 ) -> aws.batch.JobDefinition:
-    """A job definition. Older revisions stay registered: jobs that wait were submitted with one of them."""
+    """A job definition. Older revisions stay registered, because waiting jobs use them."""
     timeout = settings.timeout_minutes
     return aws.batch.JobDefinition(
         name,
@@ -59,7 +59,7 @@ def job_definition(
 
 
 def _container(image: pulumi.Input[str], settings: Queue, around: Surroundings) -> dict[str, Any]:
-    """One container, whose exit code is the job's. The worker comes with it, or the machine has it (`host.py`)."""
+    """One container, whose exit code is the job's. It contains the worker, or the machine has it (`host.py`)."""
     environment = {
         "TIDEMILL_STORE": around.store_uri,
         "TIDEMILL_QUEUE": around.queue,
@@ -67,9 +67,9 @@ def _container(image: pulumi.Input[str], settings: Queue, around: Surroundings) 
         "TIDEMILL_SCRATCH": "/scratch",
         "TIDEMILL_CACHE": "/cache",
         "TIDEMILL_NOTICE": f"{_HOST}/notice",
-        # An image may bring a worker of its own, and of any age.
+        # An image may contain its own worker, of any age.
         "TIDEMILL_MIN_WORKER": MIN_WORKER,
-        # Containers do not reach instance metadata; SDKs need not wait for it.
+        # Containers cannot reach instance metadata; SDKs must not wait for it.
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     worker = around.worker_image
@@ -83,7 +83,7 @@ def _container(image: pulumi.Input[str], settings: Queue, around: Surroundings) 
         "volumes": _volumes(settings),
         "mountPoints": _mount_points(settings),
         "logConfiguration": _log(around),
-        # Processes that a user's program leaves behind are reaped, and signals reach the worker.
+        # Reaps processes that a user's program leaves behind, and forwards signals to the worker.
         "linuxParameters": {"initProcessEnabled": True, **_shared_memory(settings)},
     }
     if settings.secrets:
@@ -100,8 +100,8 @@ def _log(around: Surroundings) -> dict[str, Any]:
         "awslogs-group": around.log_group,
         "awslogs-region": around.region,
         "awslogs-stream-prefix": around.queue,
-        # Lines are lost rather than that a program waits, or cannot start, while CloudWatch throttles. What happens
-        # without these two depends on the account's age.
+        # While CloudWatch throttles, lose lines instead of blocking programs or their start. The default of these two
+        # depends on the account's age.
         "mode": "non-blocking",
         "max-buffer-size": "4m",
     }
@@ -128,7 +128,7 @@ def _volumes(settings: Queue) -> list[dict[str, Any]]:
 
 def _source(name: str, mount: Mount) -> dict[str, Any]:
     if mount.efs:
-        # ECS mounts it, with the helper that its image ships: no line of user data, and jobs without it need no EFS.
+        # ECS mounts it with the helper in its image: this needs no user data, and other jobs need no EFS.
         return {"efsVolumeConfiguration": {"fileSystemId": mount.efs, "transitEncryption": "ENABLED"}}
     return {"host": {"sourcePath": mount.host or f"{S3_MOUNTS}/{name}"}}
 
@@ -145,7 +145,7 @@ def _mount_points(settings: Queue) -> list[dict[str, Any]]:
 
 
 def _retries() -> aws.batch.JobDefinitionRetryStrategyArgs:
-    """What the worker's exit codes mean; a job that matches no rule is retried.
+    """Retry rules for the worker's exit codes; a job that matches no rule is retried.
 
     Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_EvaluateOnExit.html
     """

@@ -1,4 +1,4 @@
-"""KMS keys: one that is there already, or one of a component's own."""
+"""KMS keys: an existing one, or a component's own."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def key_arn(
     """The ARN of the key to encrypt with, or None for the service's own.
 
     Args:
-        component: whose child a new key is.
+        component: the parent of a new key.
         wanted: None, ``create``, or the ARN of a key.
-        account: where the key is.
+        account: the key's account.
         tags: tags of a new key.
-        more: statements of a new key's policy beside "the account's IAM policies decide".
-        purge: lift the protection of a new key; what is encrypted with it cannot be read once it is gone.
+        more: statements of a new key's policy in addition to "the account's IAM policies decide".
+        purge: lift the protection of a new key; data encrypted with it is unreadable once the key is deleted.
     """
     if wanted != CREATE:
         return pulumi.Output.from_input(wanted) if wanted else None
@@ -56,5 +56,5 @@ def key_arn(
 
 
 def use_key(key: pulumi.Input[str] | None) -> list[Statement]:
-    """What a role needs to read and write what is encrypted with a key; nothing where there is none."""
+    """Statements to read and write data that is encrypted with a key; none without a key."""
     return [allow(_USE, [key])] if key is not None else []

@@ -14,7 +14,7 @@ from components.config.checks.aws import check_logs
 from tidemill import layout
 
 FAILED_ITEMS = '{ $.event = "item" && $.status = "failed" }'
-"""Filter of the worker's JSON lines: one line with these fields for each item that failed for good."""
+"""Filter of the worker's JSON lines: each item that failed for good has one line with these fields."""
 
 _ARCHIVE_PREFIX = f"{layout.LOGS}/"
 
@@ -24,7 +24,7 @@ class AwsLogsArgs:
     """Arguments of `AwsLogs`."""
 
     retention_days: int = 14
-    """Days that lines are kept, one of CloudWatch's values."""
+    """Days to keep lines, one of CloudWatch's values."""
     kms_key: str | None = None
     """ARN of a KMS key that admits CloudWatch Logs, or `create` for a new one."""
     metric_namespace: str = "Tidemill"
@@ -32,13 +32,13 @@ class AwsLogsArgs:
     archive_bucket_arn: pulumi.Input[str] | None = None
     """Copy every line to this bucket, under ``logs/``; None makes no archive."""
     archive_kms_key_arn: pulumi.Input[str] | None = None
-    """The key that the bucket is encrypted with."""
+    """The bucket's encryption key."""
     purge: bool = False
-    """Lift the protection of a key of its own."""
+    """Lift the protection of its own key."""
     permission_boundary: pulumi.Input[str] | None = None
     """ARN of a policy that bounds the archive's roles."""
     tags: dict[str, str] | None = None
-    """Tags of everything that can carry tags."""
+    """Tags of all taggable resources."""
 
 
 class AwsLogs(pulumi.ComponentResource):
@@ -47,10 +47,10 @@ class AwsLogs(pulumi.ComponentResource):
     Type token: ``tidemill:index:AwsLogs``.
 
     Makes: log group, metric filter; with `kms_key` of `create` a KMS key and an alias; with an archive a Firehose
-    delivery stream, a subscription filter and a role for each of both.
+    delivery stream and a subscription filter, each with a role.
 
-    Costs while idle: stored lines, $0.03 a GB and month; a KMS key of its own about $1 a month. The archive costs by
-    the GB that passes, nothing idle.
+    Costs while idle: stored lines, $0.03 per GB and month; its own KMS key about $1 per month. The archive is billed
+    per GB, nothing idle.
 
     Example:
         ```python
@@ -98,7 +98,7 @@ class AwsLogs(pulumi.ComponentResource):
         """
         service = pulumi.Output.concat("logs.", self._account.region, ".", self._account.dns_suffix)
         groups = self._account.arn("logs", "log-group:*")
-        # DescribeKey has no encryption context, so under this condition it would never be allowed.
+        # DescribeKey has no encryption context, so this condition would always refuse it.
         return {
             "Effect": "Allow",
             "Principal": {"Service": service},
@@ -109,12 +109,12 @@ class AwsLogs(pulumi.ComponentResource):
         }  # fmt: skip
 
     def write_statements(self) -> list[Statement]:
-        """What the log driver needs: streams of this group, and lines in them."""
+        """The log driver's permissions: to create streams of this group and write lines."""
         streams = pulumi.Output.concat(self.arn, ":*")
         return [allow(["logs:CreateLogStream", "logs:PutLogEvents"], [streams])]
 
     def read_statements(self) -> list[Statement]:
-        """What a submitter needs to read the lines of this group."""
+        """A submitter's permissions to read this group's lines."""
         resources = [self.arn, pulumi.Output.concat(self.arn, ":*")]
         return [allow(["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents"], resources)]
 
@@ -138,7 +138,7 @@ class AwsLogs(pulumi.ComponentResource):
                 error_output_prefix=f"{_ARCHIVE_PREFIX}errors/",
                 buffering_interval=300,
                 buffering_size=64,
-                # CloudWatch Logs hands over lines that are gzipped already.
+                # CloudWatch Logs delivers lines gzipped.
                 compression_format="UNCOMPRESSED",
                 kms_key_arn=args.archive_kms_key_arn,
             ),

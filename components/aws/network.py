@@ -1,4 +1,4 @@
-"""The network that machines start in."""
+"""The machines' network."""
 
 import ipaddress
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from components.base import as_args, named, token
 from components.config import ConfigError, NewNetwork, part
 
 INTERFACE_ENDPOINTS = ("ecs", "ecs-agent", "ecs-telemetry", "ecr.api", "ecr.dkr", "logs")
-"""What a Batch machine without internet needs beside S3.
+"""The endpoints, apart from S3, that a Batch machine without internet needs.
 Source: https://docs.aws.amazon.com/batch/latest/userguide/vpc-interface-endpoints.html"""
 
 _ANYWHERE = "0.0.0.0/0"
@@ -24,19 +24,19 @@ class AwsNetworkArgs:
     """Arguments of `AwsNetwork`."""
 
     zones: int = 3
-    """Availability zones, one subnet each, 1 to 6; not used with an existing network."""
+    """Number of availability zones, one subnet each, 1 to 6; not for an existing network."""
     egress: str = "public"
-    """How machines reach the world: `public`, `nat` or `endpoints`; not used with an existing network."""
+    """How machines reach the internet: `public`, `nat` or `endpoints`; not for an existing network."""
     cidr: str = "10.0.0.0/16"
     """Address range of the VPC, /16 to /20; every subnet gets a sixteenth of it."""
     extra_endpoints: list[str] = field(default_factory=list)
-    """Services that need an interface endpoint too where egress is `endpoints`, such as `secretsmanager`."""
+    """Services that also need an interface endpoint if egress is `endpoints`, such as `secretsmanager`."""
     vpc_id: pulumi.Input[str] | None = None
-    """An existing VPC; only a security group is made in it."""
+    """An existing VPC, which gets only a security group."""
     subnet_ids: pulumi.Input[list[pulumi.Input[str]]] | None = None
     """Subnets of the existing VPC."""
     tags: dict[str, str] | None = None
-    """Tags of everything that can carry tags."""
+    """Tags of all taggable resources."""
 
 
 class AwsNetwork(pulumi.ComponentResource):
@@ -44,13 +44,13 @@ class AwsNetwork(pulumi.ComponentResource):
 
     Type token: ``tidemill:index:AwsNetwork``.
 
-    Makes: a security group and its egress rule. For a new VPC also: VPC, a subnet a zone, route table and its
+    Makes: a security group and its egress rule. For a new VPC also: VPC, a subnet per zone, route table and its
     associations, S3 gateway endpoint; `public`: internet gateway and route; `nat`: also a NAT gateway with its address
-    in a public subnet of its own (one for all zones: machines of other zones pay for traffic between zones, and S3
-    goes past it); `endpoints`: an interface endpoint for each service that Batch needs, and their security group.
+    in its own public subnet (one for all zones: machines of other zones pay for traffic between zones, S3 traffic
+    bypasses it); `endpoints`: an interface endpoint per service that Batch needs, and their security group.
 
-    Costs while idle: `public` nothing; `nat` about $33 a month; `endpoints` about $7 a month for each endpoint and
-    zone (list prices of us-west-2, without warranty).
+    Costs while idle: `public` nothing; `nat` about $33 per month; `endpoints` about $7 per month, endpoint and zone
+    (list prices of us-west-2, without warranty).
 
     Example:
         ```python
@@ -62,7 +62,7 @@ class AwsNetwork(pulumi.ComponentResource):
     vpc_id: pulumi.Output[str]
     """The VPC."""
     subnet_ids: pulumi.Output[list[str]]
-    """Subnets that machines start in."""
+    """Subnets of the machines."""
     security_group_id: pulumi.Output[str]
     """Security group of the machines: everything out, nothing in."""
 
@@ -113,7 +113,7 @@ class AwsNetwork(pulumi.ComponentResource):
         self._s3_endpoint(table)
 
     def _zones(self) -> dict[str, str]:
-        """The first zones of the region by letter. Each keeps its address block whatever other zones come and go."""
+        """The region's first zones by letter. Each keeps its address block, independent of other zones."""
         found = aws.get_availability_zones(
             state="available",
             filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
@@ -141,7 +141,7 @@ class AwsNetwork(pulumi.ComponentResource):
             vpc_id=self.vpc_id,
             availability_zone=zone,
             cidr_block=self._block(first + (ord(letter) - ord("a")) % _PRIVATE_BLOCKS_START),
-            # A NAT gateway brings its own address; nothing else starts in its subnet.
+            # A NAT gateway has its own address; nothing else starts in its subnet.
             map_public_ip_on_launch=self._args.egress == "public",
             tags=self._tags(f"{kind}-{letter}"),
             opts=self._opts,
@@ -180,7 +180,7 @@ class AwsNetwork(pulumi.ComponentResource):
             allocation_id=address.allocation_id,
             subnet_id=subnet.id,
             tags=self._tags("nat"),
-            # The address needs the internet gateway, and AWS refuses to detach it while the address is mapped.
+            # The address needs the internet gateway, and AWS refuses to detach the gateway while the address is mapped.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[gateway]),
         )
 

@@ -1,4 +1,4 @@
-"""Whether a region sells the machine types that a queue may start."""
+"""Checks that a region offers a queue's machine types."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _FILTER_VALUES = 200
 
 
 def check_offered(queue: str, types: Sequence[MachineType], parent: pulumi.Resource) -> None:
-    """Refuse families of which the region lacks a type; Batch would refuse them in the middle of an update.
+    """Refuse families with a type that the region lacks; Batch would refuse them in the middle of an update.
 
-    Who may not ask (a CI reader of an older bootstrap stack) is not kept from a preview.
+    A login without the permission (a CI reader of an older bootstrap stack) can still preview.
 
     Args:
         queue: The queue's name.
-        types: What it may start.
-        parent: The component; its provider answers.
+        types: The queue's machine types.
+        parent: The component whose provider answers.
 
     Raises:
         ConfigError: The region lacks some.
@@ -34,7 +34,7 @@ def check_offered(queue: str, types: Sequence[MachineType], parent: pulumi.Resou
     try:
         sold = _sold(names, parent.get_provider("aws:index:Provider"), asyncio.get_running_loop())
     except Exception as error:
-        pulumi.log.warn(f"Whether the region sells the machines of queue {queue} could not be asked: {error}", parent)
+        pulumi.log.warn(f"Could not check whether the region offers the machines of queue {queue}: {error}", parent)
         return
     families = sorted({machine.family for machine in types})
     missing = sorted({machine.family for machine in types if machine.type not in sold})

@@ -1,4 +1,4 @@
-"""A team's pipeline on AWS: which parts there are, and who is granted what."""
+"""A team's pipeline on AWS: its parts and their grants."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class AwsParts:
         return AwsNetwork(f"{name}-network", args, self._child)
 
     def _security_groups(self) -> list[pulumi.Input[str]]:
-        """The team's own, which its file systems admit; and the shared network's, which its endpoints admit."""
+        """The team's own group, which its file systems admit, and the shared network's, which its endpoints admit."""
         own: list[pulumi.Input[str]] = [self._network.security_group_id]
         return [*own, self._shared_network.security_group_id] if self._shared_network else own
 
@@ -140,7 +140,7 @@ class AwsParts:
         return [arn for arn in (ecr_repository(image),) if arn]
 
     def _secret_services(self) -> list[str]:
-        """The services that secrets of the queues come from: their interface endpoints are needed without internet."""
+        """The services of the queues' secrets, which need interface endpoints without internet."""
         arns = [arn for queue in self._config.queues.values() for arn in queue.secrets.values()]
         return [service for service in ("secretsmanager", "ssm") if any(f":{service}:" in arn for arn in arns)]
 
@@ -166,7 +166,7 @@ class AwsParts:
         return AwsIdentity(f"{name}-identity", args, self._child)
 
     def _make_budget(self, name: str) -> list[AwsBudget]:
-        """The budget of what carries the pipeline's tags, or none."""
+        """The budget for the pipeline's tags, or none."""
         wanted = self._config.budget
         if wanted is None:
             return []
@@ -231,7 +231,7 @@ class AwsParts:
         )
 
     def exports(self) -> dict[str, Any]:
-        """Outputs of a stack beside the descriptor, by name."""
+        """Outputs of a stack, apart from the descriptor, by name."""
         identity = self._identity
         exports = {
             "submitter_policy_arn": identity.submitter_policy_arn,

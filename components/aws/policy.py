@@ -1,4 +1,4 @@
-"""IAM documents as plain data. Values may be outputs; actions are always spelled out."""
+"""IAM documents as plain data. Values may be outputs; actions are always listed in full."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def document(statements: Sequence[pulumi.Input[Statement]]) -> pulumi.Output[str
 
 
 def trust(service: str, source_account: pulumi.Input[str] | None = None) -> pulumi.Output[str]:
-    """Who may assume a role: one AWS service, for resources of this account alone where the service says for whom.
+    """A trust policy for one AWS service, limited to this account's resources if the service names them.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html
     """
@@ -45,7 +45,7 @@ def grant(
     role: aws.iam.Role,
     statements: Sequence[pulumi.Input[Statement]],
 ) -> aws.iam.RolePolicy:
-    """An inline policy on a role, child of the component that grants; its name says what and to whom."""
+    """An inline policy on a role, child of the granting component; its name says what and to whom."""
     name = f"{component.pulumi_resource_name}-{what}-{role.pulumi_resource_name}"
     return aws.iam.RolePolicy(
         name, role=role.name, policy=document(statements), opts=pulumi.ResourceOptions(parent=component)

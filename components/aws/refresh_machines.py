@@ -1,7 +1,7 @@
 """Refresh ``components/machines.json`` from EC2: ``python -m components.aws.refresh_machines``.
 
-Needs AWS credentials with ``ec2:DescribeInstanceTypes`` and nothing else; costs nothing. Without ``--region`` the
-environment's region is asked. Bare-metal types are left out: Batch starts them, but they take many minutes to boot.
+Needs AWS credentials with only ``ec2:DescribeInstanceTypes``; costs nothing. ``--region`` defaults to the environment's
+region. Bare-metal types are left out: Batch starts them, but they take many minutes to boot.
 Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
 """
 
@@ -27,7 +27,7 @@ def rows(described: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Table rows from ``InstanceTypes`` entries of DescribeInstanceTypes, by family and size.
 
     Returns:
-        One dict a type: ``type``, ``cpus`` (vCPUs), ``memory_mib``, ``gpus`` (NVIDIA), ``architecture``.
+        One dict per type: ``type``, ``cpus`` (vCPUs), ``memory_mib``, ``gpus`` (NVIDIA), ``architecture``.
     """
     found = []
     for entry in described:

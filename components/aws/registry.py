@@ -21,20 +21,19 @@ class AwsRegistryArgs:
     """Arguments of `AwsRegistry`."""
 
     namespace: str
-    """First part of every repository's name, `vision-dev`: users type it when they push."""
+    """First part of every repository's name, `vision-dev`, which users type when they push."""
     repositories: list[str]
     """Names of the repositories within the namespace."""
     keep_images: int = 100
     """Images kept in each repository; the oldest expire beyond it."""
     expire_untagged_after_days: int = 14
-    """Days after which an image without a tag expires."""
+    """Days after which an untagged image expires."""
     purge: bool = False
     """Lift the protection, and delete repositories with the images in them."""
     imported: dict[str, str] | None = None
-    """Repositories that exist already, by their names here: they are taken over, keep their names, and stay when the
-    stack goes."""
+    """Existing repositories to import, by their names here: they keep their names and outlive the stack."""
     tags: dict[str, str] | None = None
-    """Tags of everything that can carry tags."""
+    """Tags of all taggable resources."""
 
 
 class AwsRegistry(pulumi.ComponentResource):
@@ -42,9 +41,9 @@ class AwsRegistry(pulumi.ComponentResource):
 
     Type token: ``tidemill:index:AwsRegistry``.
 
-    Makes: for each name an ECR repository ``<namespace>/<name>`` and its lifecycle policy.
+    Makes: per name an ECR repository ``<namespace>/<name>`` and its lifecycle policy.
 
-    Costs while idle: the images' storage, $0.10 a GB and month; nothing while there are none.
+    Costs while idle: the images' storage, $0.10 per GB and month; nothing without images.
 
     Example:
         ```python
@@ -56,7 +55,7 @@ class AwsRegistry(pulumi.ComponentResource):
     """
 
     url: pulumi.Output[str]
-    """What comes before a repository's name: `docker push <url>/<name>:<tag>`; not so for what was imported."""
+    """Prefix of a repository's name: `docker push <url>/<name>:<tag>`; not for imported ones."""
     urls: dict[str, pulumi.Output[str]]
     """The repositories' URLs by name."""
     arns: dict[str, pulumi.Output[str]]
@@ -101,7 +100,7 @@ class AwsRegistry(pulumi.ComponentResource):
         self._grant("pull", role, _PULL)
 
     def look_statements(self) -> list[Statement]:
-        """What a submitter needs to see, before a submit, that an image is there."""
+        """A submitter's permissions to check, before a submit, that an image exists."""
         return look_statements(list(self.arns.values()))
 
     def grant_push(self, role: aws.iam.Role) -> None:
@@ -109,7 +108,7 @@ class AwsRegistry(pulumi.ComponentResource):
         self._grant("push", role, _PULL + _PUSH)
 
     def _grant(self, what: str, role: aws.iam.Role, actions: list[str]) -> None:
-        # The token is not of a repository: https://docs.aws.amazon.com/AmazonECR/latest/userguide/security-iam-awsmanpol.html
+        # The token is not tied to a repository: https://docs.aws.amazon.com/AmazonECR/latest/userguide/security-iam-awsmanpol.html
         statements = [allow(["ecr:GetAuthorizationToken"], ["*"])]
         if self.arns:
             statements.append(allow(actions, list(self.arns.values())))
@@ -117,7 +116,7 @@ class AwsRegistry(pulumi.ComponentResource):
 
 
 def look_statements(repositories: Sequence[pulumi.Input[str]]) -> list[Statement]:
-    """Statements to see which images repositories have, by their ARNs: `tidemill doctor` asks."""
+    """Statements for `tidemill doctor` to list the images of repositories, by ARN."""
     return [allow(["ecr:DescribeImages"], repositories)] if repositories else []
 
 

@@ -1,4 +1,4 @@
-"""What the platform team owns once for the teams of an AWS account and region: a network and a registry."""
+"""The platform team's network and registry, shared by the teams of an AWS account and region."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -19,7 +19,7 @@ class AwsSharedOutput(SharedOutput):
     vpc_id: str
     subnet_ids: list[str]
     security_group_id: str
-    """What the interface endpoints admit. It lets nothing in."""
+    """Security group that the interface endpoints admit. It lets nothing in."""
     repositories: dict[str, str]
     """ARNs of the registry's repositories by name."""
 
@@ -29,25 +29,25 @@ class AwsSharedArgs:
     """Arguments of `AwsShared`."""
 
     namespace: str
-    """First part of every repository's name, `shared-prod`: the platform team types it when it pushes."""
+    """First part of every repository's name, `shared-prod`, which the platform team types when it pushes."""
     egress: str = "nat"
-    """How machines reach the world: `nat` or `endpoints`. They have no addresses of their own."""
+    """How machines reach the internet: `nat` or `endpoints`. They have no public addresses."""
     zones: int = 3
-    """Availability zones, one subnet each, 1 to 6."""
+    """Number of availability zones, one subnet each, 1 to 6."""
     cidr: str = "10.0.0.0/16"
     """Address range of the VPC, /16 to /20; every subnet gets a sixteenth of it."""
     extra_endpoints: list[str] = field(default_factory=list)
-    """Services that need an interface endpoint too where egress is `endpoints`, such as `secretsmanager`."""
+    """Services that also need an interface endpoint if egress is `endpoints`, such as `secretsmanager`."""
     repositories: list[str] = field(default_factory=list)
     """Names of the repositories within the namespace."""
     keep_images: int = 100
     """Images kept in each repository; the oldest expire beyond it."""
     expire_untagged_after_days: int = 14
-    """Days after which an image without a tag expires."""
+    """Days after which an untagged image expires."""
     purge: bool = False
     """Lift the protection, and delete repositories with the images in them."""
     tags: dict[str, str] | None = None
-    """Tags of everything that can carry tags."""
+    """Tags of all taggable resources."""
 
 
 class AwsShared(pulumi.ComponentResource):
@@ -55,8 +55,8 @@ class AwsShared(pulumi.ComponentResource):
 
     Type token: ``tidemill:index:AwsShared``.
 
-    Makes: an `AwsNetwork` without public addresses and an `AwsRegistry`. Each team's stack adds a security group of its
-    own to the network, and to its own execution role the right to pull what its images name.
+    Makes: an `AwsNetwork` without public addresses and an `AwsRegistry`. Each team's stack adds its own security group
+    to the network, and lets its own execution role pull the repositories that its images name.
 
     Costs while idle: the network's NAT gateway or endpoints, once for all teams; the images' storage.
 
@@ -68,9 +68,9 @@ class AwsShared(pulumi.ComponentResource):
     """
 
     shared: pulumi.Output[dict[str, Any]]
-    """What team stacks read."""
+    """The values that team stacks read."""
     registry_url: pulumi.Output[str]
-    """What comes before a repository's name: `docker push <url>/<name>:<tag>`."""
+    """Prefix of a repository's name: `docker push <url>/<name>:<tag>`."""
 
     def __init__(self, name: str, args: AwsSharedArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsSharedArgs, args)
@@ -119,7 +119,7 @@ def repository_arns(stack: str | None, content: AwsSharedOutput | None, names: l
     """ARNs of the shared repositories that the images of a team's stack name.
 
     Raises:
-        ConfigError: the shared stack has none of that name.
+        ConfigError: the shared stack does not have one of them.
     """
     if stack is None or content is None:
         return []

@@ -1,4 +1,4 @@
-"""The job store: a bucket of the team's own."""
+"""The job store: the team's own bucket."""
 
 from dataclasses import dataclass
 
@@ -21,17 +21,17 @@ class AwsStoreArgs:
     """Arguments of `AwsStore`."""
 
     expire_jobs_after_days: int | None = None
-    """Days after which what lies under ``jobs/`` is deleted; None keeps it."""
+    """Days after which objects under ``jobs/`` are deleted; None keeps them."""
     kms_key: str | None = None
     """ARN of a KMS key, or `create` for a new one; None: S3's own encryption."""
     versioning: bool = False
     """Keep overwritten objects for 30 days."""
     purge: bool = False
-    """Lift the protection, and delete the bucket with what is in it."""
+    """Lift the protection, and delete the bucket with its contents."""
     imported: str | None = None
-    """Name of a bucket that exists already: it is taken over, keeps its name, and stays when the stack goes."""
+    """Name of an existing bucket to import: it keeps its name and outlives the stack."""
     tags: dict[str, str] | None = None
-    """Tags of everything that can carry tags."""
+    """Tags of all taggable resources."""
 
 
 class AwsStore(pulumi.ComponentResource):
@@ -43,7 +43,7 @@ class AwsStore(pulumi.ComponentResource):
     with `versioning` its versioning, with `kms_key` of `create` a KMS key and an alias; `publish` adds the object
     ``pipeline.json``.
 
-    Costs while idle: storage, about $0.023 a GB and month; a KMS key of its own about $1 a month.
+    Costs while idle: storage, about $0.023 per GB and month; its own KMS key about $1 per month.
 
     Example:
         ```python
@@ -59,7 +59,7 @@ class AwsStore(pulumi.ComponentResource):
     uri: pulumi.Output[str]
     """``s3://<bucket>``."""
     key_arn: pulumi.Output[str] | None
-    """The KMS key that objects are encrypted with, None for S3's own encryption."""
+    """The objects' KMS key; None for S3's own encryption."""
 
     def __init__(self, name: str, args: AwsStoreArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsStoreArgs, args)
@@ -116,7 +116,7 @@ class AwsStore(pulumi.ComponentResource):
             f"{name}-policy",
             bucket=self.bucket,
             policy=document([tls_only]),
-            # S3 refuses one of two calls that change a bucket's access at the same moment.
+            # S3 refuses one of two concurrent calls that change a bucket's access.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[block]),
         )
 
@@ -146,7 +146,7 @@ class AwsStore(pulumi.ComponentResource):
         aws.s3.BucketLifecycleConfiguration(f"{name}-lifecycle", bucket=self.bucket, rules=rules, opts=self._child)
 
     def objects(self, pattern: str) -> pulumi.Output[str]:
-        """ARN of the objects that match a pattern: ``jobs/*``."""
+        """ARN of the objects that match a pattern such as ``jobs/*``."""
         return pulumi.Output.concat(self.arn, "/", pattern)
 
     def _below(self, folder: str) -> pulumi.Output[str]:
@@ -166,12 +166,12 @@ class AwsStore(pulumi.ComponentResource):
         return pulumi.Output.concat(self.uri, "/", written.key)
 
     def work_statements(self) -> list[Statement]:
-        """What a job may: read and write ``jobs/`` and ``out/``; no delete, no descriptor, no other prefix."""
+        """A job's permissions: read and write ``jobs/`` and ``out/``; no delete, no descriptor, no other prefix."""
         objects = [self._below(layout.JOBS), self._below(layout.OUT)]
         return [allow(["s3:GetObject", *_PUT], objects), self._list(), *key.use_key(self.key_arn)]
 
     def submit_statements(self) -> list[Statement]:
-        """What a submitter may: read the descriptor, read and write ``jobs/``, read ``out/`` and ``fleet/``."""
+        """A submitter's permissions: read the descriptor, read and write ``jobs/``, read ``out/`` and ``fleet/``."""
         readable = [self.objects(layout.DESCRIPTOR), *map(self._below, (layout.JOBS, layout.OUT, layout.FLEET))]
         return [
             allow(["s3:GetObject"], readable),
@@ -181,10 +181,10 @@ class AwsStore(pulumi.ComponentResource):
         ]
 
     def _list(self) -> Statement:
-        """Names in the team's own store, without a condition on the prefix.
+        """List the team's own store, without a condition on the prefix.
 
         A GET has no `s3:prefix`. With such a condition S3 answers 403 instead of 404 for an absent object, and each
-        look for one costs a listing more: twelve times the price of the GET.
+        check for one needs an additional listing: twelve times the price of the GET.
         Source: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, "Permissions".
         """
         return allow(["s3:ListBucket"], [self.arn])
@@ -194,7 +194,7 @@ class AwsStore(pulumi.ComponentResource):
         grant(self, "work", role, self.work_statements())
 
     def grant_machines(self, role: aws.iam.Role) -> None:
-        """Let a role read which worker machines fetch; they may read nothing else, and nobody's jobs may write it."""
+        """Let a role read the name of the worker that machines fetch, and nothing else; no job may write it."""
         grant(self, "machines", role, [allow(["s3:GetObject"], [self._below(layout.MACHINES)])])
 
     def grant_read(self, role: aws.iam.Role) -> None:
@@ -217,7 +217,7 @@ def _under(prefix: str) -> aws.s3.BucketLifecycleConfigurationRuleFilterArgs:
 
 
 def _unfinished_uploads() -> aws.s3.BucketLifecycleConfigurationRuleArgs:
-    """Parts of uploads that nobody will finish are billed and seen by no listing; no object is touched."""
+    """Deletes parts of abandoned uploads, which are billed but invisible in listings; objects are not affected."""
     abort = aws.s3.BucketLifecycleConfigurationRuleAbortIncompleteMultipartUploadArgs(days_after_initiation=7)
     return _rule("unfinished-uploads", filter=_under(""), abort_incomplete_multipart_upload=abort)
 

@@ -1,4 +1,4 @@
-"""What submitting to AWS Batch asks of IAM."""
+"""The IAM permissions of submitters on AWS Batch."""
 
 import pulumi
 
@@ -15,7 +15,7 @@ _WATCH = [
     "batch:ListJobs",
     "servicequotas:GetServiceQuota",
 ]
-"""Calls that know no resource; the quota of vCPUs is what `tidemill doctor` looks at."""
+"""Calls without a resource; `tidemill doctor` checks the quota of vCPUs."""
 
 
 def _tagged(team: str) -> dict[str, str]:
@@ -23,21 +23,21 @@ def _tagged(team: str) -> dict[str, str]:
 
 
 def submit_statement(arns: list[pulumi.Output[str]], team: str) -> Statement:
-    """What a submitter needs of queues and their images, with the team's tag on the job.
+    """Submit to queues and their images, with the team's tag on the job.
 
-    No RegisterJobDefinition, no PassRole: whoever may register a definition may mount the machine's root.
-    SubmitJob with tags was seen to ask TagResource of the definition, not of the job that it makes.
+    No RegisterJobDefinition, no PassRole: anyone who may register a definition may mount the machine's root.
+    SubmitJob with tags was seen to require TagResource on the definition, not on the new job.
     Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
     """
     return allow(["batch:SubmitJob", "batch:TagResource"], arns, {"StringEquals": _tagged(team)})
 
 
 def jobs_statements(account: Account, team: str, environment: str | None = None) -> list[Statement]:
-    """What a submitter needs beside a queue: tag new jobs for the team, end the team's jobs, watch.
+    """Tag new jobs for the team, end the team's jobs, and watch.
 
-    A job that carries the tag of another team or environment cannot be tagged: its tagger could then end it. A job that
-    SubmitJob is making has no tags yet; one of an older client has no environment. Describe and list calls of Batch
-    know no resource.
+    A job with the tag of another team or environment cannot be tagged, because its tagger could then end it. A job that
+    SubmitJob is creating has no tags yet; one from an older client has no environment. Describe and list calls of Batch
+    have no resource.
     """
     jobs = [account.arn("batch", "job/*")]
     teams = {f"aws:ResourceTag/{TEAM_TAG}": team}

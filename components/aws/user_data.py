@@ -1,6 +1,6 @@
-"""What a machine does when it starts, before the ECS agent joins: settings of the agent, folders, mounts, `host.py`.
+"""A machine's start before the ECS agent joins: settings of the agent, folders, mounts, `host.py`.
 
-Nothing here changes with a release of Tidemill: each change is an infrastructure update of every compute environment.
+A release of Tidemill must not change this: each change is an infrastructure update of every compute environment.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from components.config import Mount
 SCRATCH = "/var/lib/tidemill/scratch"
 CACHE = "/var/lib/tidemill/cache"
 WORKER = "/var/lib/tidemill/worker"
-"""What `host.py` keeps for containers."""
+"""The folder that `host.py` keeps for containers."""
 S3_MOUNTS = "/var/lib/tidemill/s3"
 
 AGENT_SETTINGS = {
-    # Else a released chunk is placed again on the machine that is going away.
+    # Otherwise Batch places a returned chunk on the same machine, which is stopping.
     "ECS_ENABLE_SPOT_INSTANCE_DRAINING": "true",
-    # Lines are written with the execution role, so that the instance role needs no logs permission.
+    # The execution role writes log lines, so that the instance role needs no logs permission.
     "ECS_ENABLE_AWSLOGS_EXECUTIONROLE_OVERRIDE": "true",
-    # Images are pinned: what is on the machine need not be pulled again for each chunk.
+    # Images are pinned, so machines need not pull them again for each chunk.
     "ECS_IMAGE_PULL_BEHAVIOR": "prefer-cached",
 }
 """Source: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-agent-config.html"""
@@ -61,7 +61,7 @@ def script(mounts: Mapping[str, Mount], pointer: str | None = None) -> str:
 
     Args:
         mounts: Of the queue, by name.
-        pointer: URI of the object that names the worker's image; None where the queue's images bring the worker.
+        pointer: URI of the object that names the worker's image; None if the queue's images contain the worker.
     """
     settings = "\n".join(f"{key}={value}" for key, value in AGENT_SETTINGS.items())
     folders = [SCRATCH, CACHE, *sorted({m.host for m in mounts.values() if m.host})]
@@ -96,14 +96,15 @@ def _file(path: str, content: str) -> str:
 
 
 def _mountpoint(buckets: Mapping[str, str]) -> list[str]:
-    """Mountpoint for Amazon S3; its package is in the repositories of AL2023, which S3 serves.
+    """Mountpoint for Amazon S3, a package in the repositories of AL2023, which S3 serves.
 
-    The machine's own role must read what is mounted: `Pipeline` grants that; for a queue alone, `reads_mounts` says so.
+    The machine's own role must be able to read the mounts: `Pipeline` grants that; a queue alone declares
+    `reads_mounts`.
     Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html
     """
     if not buckets:
         return []
-    # A machine without its mounts must not take jobs: the agent joins only after this script.
+    # A machine without its mounts must not take jobs; the agent joins only after this script.
     lines = [f"dnf install -y mount-s3 || {_GIVE_UP}"]
     for name, uri in buckets.items():
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
@@ -114,7 +115,7 @@ def _mountpoint(buckets: Mapping[str, str]) -> list[str]:
 
 
 def user_data(mounts: Mapping[str, Mount], pointer: str | None = None) -> str:
-    """The script as base64 of a MIME multi-part document: Batch adds a part of its own to it. EC2 takes 16 KiB.
+    """The script as base64 of a MIME multi-part document, to which Batch adds its own part. EC2's limit is 16 KiB.
 
     Source: https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
     """

@@ -1,4 +1,4 @@
-"""A stack's config: pydantic models of its keys, the rules between them, and one clear error for what is wrong."""
+"""A stack's config: pydantic models of its keys, the rules between them, and one clear error for the first mistake."""
 
 from components.config.checks import repository_of, shared_repository_of
 from components.config.errors import ConfigError

@@ -1,4 +1,4 @@
-"""Defaults that differ between clouds, filled in before a config is checked."""
+"""Defaults that differ between clouds, set before a config is checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GCP_SIZE = 16
 
 
 def fill(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A stack's keys with the defaults of its cloud. What is of a wrong type is left for the models to refuse."""
+    """A stack's keys with the defaults of its cloud. The models refuse values of a wrong type later."""
     filled = dict(values)
     queues = filled.get("queues")
     if filled.get("cloud") == "gcp" and isinstance(queues, Mapping):
@@ -19,7 +19,7 @@ def fill(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fill_gcp_queue(queue: Any) -> Any:
-    """A queue's keys with the machines that a queue on GCP has by default."""
+    """A queue's keys with the default machines of a queue on GCP."""
     if not isinstance(queue, Mapping):
         return queue
     machines = queue.get("machines", {})

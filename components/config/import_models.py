@@ -1,4 +1,4 @@
-"""What exists already and is taken over by a stack."""
+"""Existing resources that a stack imports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from components.config.types import BUCKET, JOB_QUEUE, REPOSITORY, SUBSCRIPTION,
 
 
 class QueueImport(Model):
-    """A queue that exists already: `job_queue` on AWS, `topic` and `subscription` on GCP."""
+    """An existing queue: `job_queue` on AWS, `topic` and `subscription` on GCP."""
 
     job_queue: (
         Annotated[str, matching(JOB_QUEUE, "the ARN of a job queue, arn:aws:batch:<region>:<account>:job-queue/<name>")]
@@ -20,7 +20,7 @@ class QueueImport(Model):
     ) = Field(
         default=None,
         description="AWS: ARN of a job queue with a fair-share policy; a FIFO queue cannot get one. It moves to this "
-        "stack's compute environments; what runs on those that it had goes on there.",
+        "stack's compute environments; jobs on its earlier ones continue there.",
     )
     topic: Annotated[str, matching(TOPIC, "projects/<project>/topics/<name>")] | None = Field(
         default=None, description="GCP: full name of the topic."
@@ -28,27 +28,27 @@ class QueueImport(Model):
     subscription: Annotated[str, matching(SUBSCRIPTION, "projects/<project>/subscriptions/<name>")] | None = Field(
         default=None,
         description="GCP: full name of the topic's subscription, without a filter and without ordering. Empty it "
-        "before: workers drop messages that are no chunks.",
+        "first: workers drop messages that are not chunks.",
     )
 
 
 class Imports(Model):
-    """What exists already and is taken over by this stack. It keeps its name, so the keys stay after the import.
+    """Existing resources that this stack imports. They keep their names, so leave the keys in the file.
 
-    What is imported gets this stack's settings and tags. Bucket and repositories stay when the stack is destroyed.
+    Imported resources get this stack's settings and tags. Bucket and repositories stay when the stack is destroyed.
     """
 
     store: Annotated[str, matching(BUCKET, "the name of a bucket")] | None = Field(
         default=None,
-        description="Bucket that becomes the job store. On AWS its policy, lifecycle rules and encryption are "
-        "overwritten by this stack's; its objects are left alone.",
+        description="Bucket that becomes the job store. On AWS this stack overwrites its policy, lifecycle rules and "
+        "encryption; its objects are left alone.",
     )
     repositories: dict[
         Name, Annotated[str, matching(re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*"), "the name of a repository", 256)]
     ] = Field(
         default={},
         max_length=100,
-        description="AWS: names of ECR repositories, by the names that `registry://` images of this stack have.",
+        description="AWS: names of ECR repositories, by their names in this stack's `registry://` images.",
     )
     repository: (
         Annotated[str, matching(REPOSITORY, "projects/<project>/locations/<region>/repositories/<name>")] | None

@@ -1,4 +1,4 @@
-"""Read a stack's config: from the running Pulumi program, or from a stack file."""
+"""Reads a stack's config from the running Pulumi program or a stack file."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _GCP_PLACE = {
     "gcp:project": ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"),
     "gcp:region": ("GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION"),
 }
-"""Keys of Pulumi's provider, and the variables that it takes instead.
+"""Keys of Pulumi's provider, and the environment variables that it accepts instead.
 Source: https://www.pulumi.com/registry/packages/gcp/installation-configuration/"""
 GCP_PLACES = {
     "gcp:project": (r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]", "the id of a project, not its name or number"),
     "gcp:region": (r"[a-z]+-[a-z]+\d+", "a region, like us-central1, and no zone"),
 }
-"""What they look like. Source: https://cloud.google.com/resource-manager/docs/creating-managing-projects"""
+"""Their formats. Source: https://cloud.google.com/resource-manager/docs/creating-managing-projects"""
 _TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image")
 
 
@@ -99,20 +99,20 @@ def from_pulumi() -> StackConfig:
 
 
 def _given() -> dict[str, str]:
-    # Config() answers only keys that it is asked for, and an unknown key must be seen: the environment has them all.
+    # Config() returns only requested keys; the environment has all keys, including unknown ones.
     return {**runtime.get_config_env(), **runtime.CONFIG.get()}
 
 
 def program_values(project: str, model: type[BaseModel], texts: Sequence[str]) -> dict[str, Any]:
-    """Every key of a project in the running program's config, without its `project:`, as plain data.
+    """All keys of a project in the running program's config, without their `project:`, as plain data.
 
     Args:
         project: the Pulumi project.
         model: the model of its keys.
-        texts: the keys that are texts; all others are JSON.
+        texts: the keys with text values; all others have JSON.
 
-    Raises:
-        ConfigError: a secret, or no JSON where some belongs.
+        Raises:
+            ConfigError: a secret, or a value that should be JSON.
     """
     values: dict[str, Any] = {}
     for key, text in _given().items():
@@ -131,7 +131,7 @@ def program_values(project: str, model: type[BaseModel], texts: Sequence[str]) -
 
 
 def _place(given: Mapping[str, str]) -> None:
-    """Without project and region the provider would fail at the first resource, with words about credentials."""
+    """Without project and region the provider would fail at the first resource, with an error about credentials."""
     for key, variables in _GCP_PLACE.items():
         hint = f"`pulumi config set {key} ...`, or set {variables[0]}"
         value = next(filter(None, [given.get(key), *(os.environ.get(name) for name in variables)]), None)
@@ -143,7 +143,7 @@ def _place(given: Mapping[str, str]) -> None:
 
 
 def _same_region(config: StackConfig, region: str | None) -> None:
-    """Machines start in the stack's region, so their subnetwork has to be there."""
+    """Machines start in the stack's region, so their subnetwork must be there."""
     existing = config.network.existing
     if existing and existing.subnetwork and region and f"/regions/{region}/" not in existing.subnetwork:
         raise ConfigError(
@@ -155,10 +155,10 @@ def _same_region(config: StackConfig, region: str | None) -> None:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, as the engine does; plain YAML takes the last one silently."""
+    """Refuses duplicate keys, as the engine does; plain YAML silently uses the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """As the base class, without a key twice."""
+        """As the base class, without duplicate keys."""
         seen: set[Any] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
@@ -171,10 +171,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """What a stack file says, whatever its keys.
+    """The `config:` of a stack file, with any keys.
 
     Raises:
-        ConfigError: it is not there, no YAML (the line is named), or has a key twice.
+        ConfigError: the file does not exist, is not YAML (with the line), or has a duplicate key.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}

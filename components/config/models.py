@@ -1,6 +1,6 @@
-"""A stack's config as plain data: every key with its default, its range, a sentence and what it costs idle.
+"""A stack's config as plain data: every key with its default, range, description and idle cost.
 
-The keys of a stack file are ``tidemill:<field of StackConfig>``. Rules that need more than one key, and what only one
+The keys of a stack file are ``tidemill:<field of StackConfig>``. Rules that need more than one key, or that only one
 cloud has, are in ``checks/``.
 """
 
@@ -32,32 +32,32 @@ from components.config.waiver_models import Waiver
 
 
 class Data(Model):
-    """Buckets other than the job store that this team's jobs may use. On GCP they are granted one by one, so they must
-    be there before the stack, and the deployer must be allowed to set their IAM policies.
+    """Buckets, apart from the job store, that this team's jobs may use. On GCP each gets its own grant, so they must
+    exist before the stack, and the deployer must be allowed to set their IAM policies.
     """
 
     read: Annotated[list[DataUri], unique] = Field(default=[], description="What jobs may read.")
     write: Annotated[list[DataUri], unique] = Field(default=[], description="What jobs may read and write.")
     kms_keys: Annotated[list[Annotated[str, matching(AWS_KEY, "the ARN of a KMS key")]], unique] = Field(
         default=[],
-        description="AWS: KMS keys that those buckets are encrypted with. On GCP Cloud Storage uses them itself.",
+        description="AWS: KMS keys of those buckets. On GCP Cloud Storage uses the keys itself.",
     )
 
 
 class Store(Model):
-    """The job store: a bucket of the team's own."""
+    """The job store: the team's own bucket."""
 
     expire_jobs_after_days: int | None = Field(
         default=None,
         ge=1,
         le=3650,
-        description="Delete what is under jobs/ this many days after it was written. Leave out to keep it; results "
-        "under out/ are never deleted.",
+        description="Delete objects under jobs/ this many days after they were written. Leave out to keep them; "
+        "results under out/ are never deleted.",
     )
     kms_key: KmsKey | None = Field(
         default=None,
-        description="Encrypt with a KMS key instead of the cloud's own. `create` makes one, about $1 a month idle "
-        "(GCP: about $0.06 for each version, a new one every 90 days).",
+        description="Encrypt with a KMS key instead of the cloud's own. `create` makes one, about $1 per month idle "
+        "(GCP: about $0.06 per version, a new one every 90 days).",
     )
     versioning: bool = Field(
         default=False, description="Keep overwritten objects for 30 days; their storage is billed."
@@ -66,16 +66,16 @@ class Store(Model):
         default=7,
         ge=7,
         le=90,
-        description="GCP: days that a deleted or overwritten object can be restored; its storage is billed as long.",
+        description="GCP: days for which a deleted or overwritten object can be restored; billed for its storage.",
     )
 
 
 class Images(Model):
-    """Image repositories that a stack makes."""
+    """Image repositories of a stack."""
 
     repositories: Annotated[list[Name], unique] = Field(
         default=[],
-        description="AWS: repositories to make beside those that a queue's `registry://` images name. On GCP one "
+        description="AWS: repositories to make in addition to those of the queues' `registry://` images. On GCP one "
         "repository holds images of every name.",
     )
     keep_images: int = Field(
@@ -91,8 +91,8 @@ class Registry(Images):
 
     shared: StackName | None = Field(
         default=None,
-        description="Let images also come from the registry of a shared stack (folder shared/), as shared://name:tag "
-        "or by digest, such as organization/tidemill-shared/prod.",
+        description="A shared stack (folder shared/), such as organization/tidemill-shared/prod, whose registry images "
+        "may also come from, as shared://name:tag or by digest.",
     )
 
 
@@ -103,27 +103,27 @@ class Logs(Model):
         default=14,
         ge=1,
         le=3653,
-        description="Days that log lines are kept; storage is billed by the GB and month (GCP: beyond 30 days). "
-        "CloudWatch takes certain numbers only, GCP 1 to 3650.",
+        description="Days to keep log lines; storage is billed per GB and month (GCP: beyond 30 days). "
+        "CloudWatch accepts certain numbers only, GCP 1 to 3650.",
     )
     kms_key: KmsKey | None = Field(
         default=None,
-        description="Encrypt with a KMS key. `create` makes one, about $1 a month idle (GCP: about $0.06).",
+        description="Encrypt with a KMS key. `create` makes one, about $1 per month idle (GCP: about $0.06).",
     )
     archive: Literal["bucket", "bigquery"] | None = Field(
         default=None,
         description="`bucket`: copy every line to a bucket, on AWS the job store (under logs/, through Firehose), on "
-        "GCP one of its own. `bigquery`: to a BigQuery dataset, GCP only. Billed by the GB, nothing idle.",
+        "GCP a separate one. `bigquery`: to a BigQuery dataset, GCP only. Billed per GB, nothing idle.",
     )
 
 
 class Budget(Model):
-    """A monthly budget of what the stack costs, and who is told when it is used up. A notice, not a stop."""
+    """A monthly budget for the stack's cost, with notices by e-mail. It notifies and does not stop anything."""
 
     monthly_usd: int = Field(
         ge=1,
         le=100_000_000,
-        description="Whole US dollars a calendar month. Costs nothing. GCP: the billing account must be in USD.",
+        description="Whole US dollars per calendar month. Costs nothing. GCP: the billing account must be in USD.",
     )
     notify: Annotated[
         list[Annotated[str, matching(ADDRESS, "an e-mail address such as ml-platform@example.com", 254)]],
@@ -131,7 +131,7 @@ class Budget(Model):
     ] = Field(
         min_length=1,
         max_length=10,
-        description="E-mail addresses that are told at 50, 80 and 100 % spent and at 100 % forecast; on GCP at most 5.",
+        description="E-mail addresses for notices at 50, 80 and 100 % spent and at 100 % forecast; on GCP at most 5.",
     )
     billing_account: (
         Annotated[str, matching(BILLING_ACCOUNT, "the id of a billing account such as 012345-6789AB-CDEF01")] | None
@@ -159,23 +159,23 @@ class Access(Model):
         unique,
     ] = Field(
         default=[],
-        description="Principals that may submit. AWS: they may assume a submitter role, which is made only if there "
-        "are some. GCP: they get the submitter's grants themselves.",
+        description="Principals that may submit. AWS: they may assume a submitter role, which exists only if there "
+        "are any. GCP: they get the submitter's grants themselves.",
     )
 
 
 class StackConfig(Model):
     """The keys ``tidemill:<field>`` of a stack file."""
 
-    team: Name = Field(description="The team that owns the pipeline: the trust boundary, and a tag on everything.")
-    environment: Name = Field(description="Which of the team's pipelines this is: dev, prod.")
-    cloud: Literal["aws", "gcp"] = Field(default="aws", description="The cloud that the pipeline is on.")
+    team: Name = Field(description="The team that owns the pipeline: the trust boundary, and a tag on every resource.")
+    environment: Name = Field(description="Which of the team's pipelines: dev, prod.")
+    cloud: Literal["aws", "gcp"] = Field(default="aws", description="The pipeline's cloud.")
     network: Network = Field(
         default=Network(), description="Where machines run.", examples=[{"create": {"egress": "public"}}]
     )
     data: Data = Field(
         default=Data(),
-        description="Buckets that jobs may use beside the job store.",
+        description="Buckets that jobs may use in addition to the job store.",
         examples=[
             {"read": ["s3://raw-images"], "write": ["s3://features/vision/"]},
             {"read": ["gs://raw-images"], "write": ["gs://features/vision/"]},
@@ -186,7 +186,7 @@ class StackConfig(Model):
     logs: Logs = Field(default=Logs(), description="The workers' log lines.")
     budget: Budget | None = Field(
         default=None,
-        description="A monthly budget with notices by e-mail. Leave out for none; it costs nothing.",
+        description="A monthly budget with notices by e-mail, which costs nothing. Leave out for none.",
         examples=[
             {"monthly_usd": 500, "notify": ["ml-platform@example.com"]},
             {
@@ -198,14 +198,14 @@ class StackConfig(Model):
     )
     worker_image: str | None = Field(
         default=None,
-        description="The worker's image by digest, as `make worker PUSH=REGISTRY` prints it; it runs beside every "
-        "image of the queues. Leave out when the images bring `tidemill` themselves.",
+        description="The worker's image by digest, as `make worker PUSH=REGISTRY` prints it; it runs with any image "
+        "of the queues. Leave out if the images contain `tidemill` themselves.",
         examples=[f"registry://tidemill-worker@sha256:{64 * '0'}"],
     )
     queues: dict[Name, Queue] = Field(
         min_length=1,
         max_length=50,
-        description="The queues, by the name that users type. AWS has 50 in an account and region, for all stacks.",
+        description="The queues, by the name that users type. AWS allows 50 per account and region, for all stacks.",
     )
     access: Access = Field(
         default=Access(),
@@ -217,7 +217,7 @@ class StackConfig(Model):
     )
     imports: Imports = Field(
         default=Imports(),
-        description="What exists already and is taken over.",
+        description="Existing resources to import.",
         examples=[{"store": "vision-results"}],
     )
     permission_boundary: Annotated[str, matching(POLICY, "the ARN of an IAM policy")] | None = Field(
@@ -235,16 +235,16 @@ class StackConfig(Model):
     waivers: list[Waiver] = Field(
         default=[],
         max_length=50,
-        description="Rules of the policy pack that this stack may break for a while, each with a reason and a last "
+        description="Rules of the policy pack that this stack may temporarily violate, each with a reason and a last "
         "day; the review shows them.",
     )
 
     @property
     def may_replace(self) -> bool:
-        """Whether what machines run in may be replaced or deleted."""
+        """Whether resources that machines run in may be replaced or deleted."""
         return bool(self.allow)
 
     @property
     def may_purge(self) -> bool:
-        """Whether buckets and registries may be deleted, with what is in them."""
+        """Whether buckets and registries may be deleted with their contents."""
         return "purge" in self.allow

@@ -1,4 +1,4 @@
-"""Where machines run, as plain data: a new network, one that is there already, or a shared stack's."""
+"""The machines' network as plain data: a new one, an existing one, or a shared stack's."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class NewNetwork(Model):
     )
     egress: Literal["public", "nat", "endpoints"] = Field(
         default="public",
-        description="How machines reach the world. `public`: own addresses, no way in; nothing idle. `nat`: one NAT "
-        "gateway, about $33 a month idle (GCP: Cloud NAT, about $4 for its address). `endpoints`: no internet; on AWS "
-        "6 or more interface endpoints, each about $7 a month and zone idle; on GCP Private Google Access, nothing "
-        "idle.",
+        description="How machines reach the internet. `public`: own addresses, no way in; nothing idle. `nat`: one NAT "
+        "gateway, about $33 per month idle (GCP: Cloud NAT, about $4 for its address). `endpoints`: no internet; on "
+        "AWS 6 or more interface endpoints, each about $7 per month and zone idle; on GCP Private Google Access, "
+        "nothing idle.",
     )
     cidr: Annotated[
         str, matching(re.compile(r"\d+\.\d+\.\d+\.\d+/(1[6-9]|20)"), "an IPv4 range such as 10.0.0.0/16, /16 to /20")
@@ -38,7 +38,7 @@ class NewNetwork(Model):
 
 
 class ExistingNetwork(Model):
-    """A VPC that is there already: `vpc_id` and `subnet_ids` on AWS, `network` and `subnetwork` on GCP.
+    """An existing VPC: `vpc_id` and `subnet_ids` on AWS, `network` and `subnetwork` on GCP.
 
     AWS: its subnets must reach ECS, ECR, CloudWatch Logs and S3. GCP: the subnetwork needs Private Google Access. A
     shared VPC's host project must let this project's Google APIs service agent use the subnetwork.
@@ -55,13 +55,13 @@ class ExistingNetwork(Model):
             unique,
         ]
         | None
-    ) = Field(default=None, min_length=1, max_length=16, description="AWS: Subnets that machines start in.")
+    ) = Field(default=None, min_length=1, max_length=16, description="AWS: the machines' subnets.")
     network: Annotated[str, matching(NETWORK, "projects/<project>/global/networks/<name>")] | None = Field(
         default=None, description="GCP: the VPC network, also of a shared VPC's host project."
     )
     subnetwork: (
         Annotated[str, matching(SUBNETWORK, "projects/<project>/regions/<region>/subnetworks/<name>")] | None
-    ) = Field(default=None, description="GCP: the subnetwork that machines start in, in the stack's region.")
+    ) = Field(default=None, description="GCP: the machines' subnetwork, in the stack's region.")
 
 
 class Network(Model):
@@ -70,9 +70,9 @@ class Network(Model):
     create: NewNetwork | None = Field(
         default=None, description="Make a VPC. Leave out together with `existing` and `shared` for the default."
     )
-    existing: ExistingNetwork | None = Field(default=None, description="Use a VPC that is there already.")
+    existing: ExistingNetwork | None = Field(default=None, description="Use an existing VPC.")
     shared: StackName | None = Field(
         default=None,
         description="Use the network of a shared stack (folder shared/), such as organization/tidemill-shared/prod. "
-        "Its machines have no addresses of their own; what stands idle in it is paid once for all teams.",
+        "Its machines have no public addresses; its idle cost is paid once for all teams.",
     )

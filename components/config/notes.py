@@ -1,4 +1,4 @@
-"""What is right in a stack's config but may not be what was meant."""
+"""Notes on valid config that may not be what was meant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.capacity import most_machines
 
 
 def notes(config: StackConfig) -> list[str]:
-    """A line for each key that does less than it says; a preview shows them."""
+    """One line per key that does less than it says; a preview shows them."""
     if config.cloud != "gcp":
         return []
     found = []
@@ -21,7 +21,7 @@ def notes(config: StackConfig) -> list[str]:
 
 
 def _left_out(path: tuple[str, ...], queue: Queue) -> list[str]:
-    """Families that have no machine of the queue's size that an item fits."""
+    """Families without a machine of the queue's size that fits an item."""
     wanted, kept = queue.machines, {machine.family for machine in queue.types("gcp")}
     known = machines.families("gcp")
     return [
@@ -37,7 +37,7 @@ def _sizes(known: list[machines.MachineType]) -> str:
 
 
 def _uneven(path: tuple[str, ...], queue: Queue) -> list[str]:
-    """Rungs that no number of machines fills."""
+    """Rungs whose max_cpus is not a multiple of the machine size."""
     size = queue.machines.size
     return [
         f"{key_path([*path, 'capacity', index, 'max_cpus'])}: {rung.max_cpus} is no multiple of machines.cpus "

@@ -1,6 +1,6 @@
-"""A queue of a stack's config as plain data: every key with its default, its range, a sentence and what it costs idle.
+"""A queue of a stack's config as plain data: every key with its default, range, description and idle cost.
 
-Rules that need more than one key, and what only one cloud has, are in ``checks/``.
+Rules that need more than one key, or that only one cloud has, are in ``checks/``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from components.config.types import (
 from components.machines import MachineType, one_size, select
 
 MOST_CPUS = 416
-"""vCPUs of the largest machines of the tables, and some room."""
+"""vCPUs of the largest machines in the tables, plus some room."""
 
 
 class Model(BaseModel):
-    """Plain data that refuses keys it does not know."""
+    """Plain data that refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -36,9 +36,9 @@ class Model(BaseModel):
 class Item(Model):
     """What one item gets unless its job says otherwise."""
 
-    cpus: int = Field(default=1, ge=1, le=MOST_CPUS, description="vCPUs; Batch on EC2 knows whole ones only.")
+    cpus: int = Field(default=1, ge=1, le=MOST_CPUS, description="vCPUs; Batch on EC2 accepts only whole numbers.")
     memory_mib: int = Field(
-        default=2048, ge=64, le=4_194_304, description="Memory in MiB, the worker's own share included."
+        default=2048, ge=64, le=4_194_304, description="Memory in MiB, including the worker's own share."
     )
     gpus: int = Field(default=0, ge=0, le=16, description="NVIDIA GPUs; leave out for none.")
 
@@ -63,7 +63,7 @@ _OneSize = Annotated[int, Field(ge=1, le=MOST_CPUS)]
 
 
 class Machines(Model):
-    """Which machines a queue may start; more families, more Spot capacity.
+    """Which machines a queue may start; more families mean more Spot capacity.
 
     AWS: every size in the range of every family. GCP: one size of every family.
     """
@@ -95,7 +95,7 @@ class Rung(Model):
     """
 
     market: Literal["spot", "on_demand"] = Field(
-        default="spot", description="`on_demand` is never taken back and costs more."
+        default="spot", description="`on_demand` is never reclaimed and costs more."
     )
     max_cpus: int = Field(
         default=256, ge=1, le=100_000, description="vCPUs this rung may reach. Nothing runs while idle."
@@ -107,18 +107,18 @@ class Rung(Model):
     )
     drain: bool = Field(
         default=False,
-        description="AWS only. What runs on this rung goes on, nothing more starts, and its machines stay as they are; "
+        description="AWS only. Jobs on this rung continue, no new ones start, and its machines stay as they are; "
         "for a rung that another one replaces. Take it out of the file when it is empty, and for a stack that is made "
         "anew.",
     )
 
 
 class Mount(Model):
-    """Something that containers see as a folder; exactly one key says what: `host`, `efs`, `s3`, `gcs`, `filestore`."""
+    """A folder in containers; exactly one key names its source: `host`, `efs`, `s3`, `gcs`, `filestore`."""
 
     host: AbsolutePath | None = Field(
         default=None,
-        description="A folder of the machine; made when it is not there. On GCP below /mnt/disks or /var/lib, the "
+        description="A folder of the machine, created if missing. On GCP below /mnt/disks or /var/lib; the "
         "rest of the machine's image is read-only.",
     )
     efs: (
@@ -126,7 +126,7 @@ class Mount(Model):
         | None
     ) = Field(
         default=None,
-        description="AWS: an EFS file system that is there already; its mount targets must admit the machines.",
+        description="AWS: an existing EFS file system; its mount targets must admit the machines.",
     )
     s3: S3Uri | None = Field(
         default=None,
@@ -140,9 +140,9 @@ class Mount(Model):
     )
     filestore: Annotated[str, matching(FILESTORE, "an address and a share, such as 10.0.0.2:/vol")] | None = Field(
         default=None,
-        description="GCP: address and share of a Filestore instance that is there already, in the machines' network.",
+        description="GCP: address and share of an existing Filestore instance, in the machines' network.",
     )
-    path: AbsolutePath = Field(description="Where the container sees it.")
+    path: AbsolutePath = Field(description="The folder's path in the container.")
     read_only: bool = Field(default=False, description="Refuse writes.")
 
 
@@ -162,45 +162,45 @@ class GcpQueueOptions(Model):
         default=10,
         ge=5,
         le=120,
-        description="Minutes without work after which a machine leaves; each is billed. Fewer than 5 are refused: the "
-        "backlog that the autoscaler sees is up to 4 minutes old, and it would start again what has just left.",
+        description="Minutes without work after which a machine stops; each is billed. Fewer than 5 are refused: the "
+        "autoscaler's backlog metric is up to 4 minutes old, and it would restart machines that have just stopped.",
     )
     min_machines: int = Field(
         default=0,
         ge=0,
         le=1000,
-        description="Machines of the first rung that stay when there is no work, billed like working ones. Leave out "
-        "for none: the first item then waits for the metric (1 to 4 minutes) and a boot.",
+        description="Machines of the first rung that stay without work, billed like busy ones. Leave out for none: "
+        "the first item then waits for the metric (1 to 4 minutes) and a boot.",
     )
     scale_in: Literal["idle", "autoscaler"] = Field(
         default="idle",
-        description="Who ends machines. `idle`: each leaves when it has no work, nothing busy is ended. `autoscaler`: "
-        "the autoscaler removes machines as the backlog shrinks, busy ones too; their chunks run again. For items of "
-        "seconds that may run twice.",
+        description="What stops machines. `idle`: each stops when it has no work; no busy machine is stopped. "
+        "`autoscaler`: the autoscaler removes machines as the backlog shrinks, busy ones too; their chunks run again. "
+        "For items of seconds that may run twice.",
     )
     max_age_hours: int = Field(
         default=168,
         ge=24,
         le=2880,
-        description="Age at which a machine powers itself off if it has not left before. Workers take no chunk "
-        "that could outlast it, so it is far above the longest item.",
+        description="Age at which a machine powers itself off if it has not stopped earlier. Workers take no chunk "
+        "that could outlast it, so set it far above the longest item.",
     )
     extra_disk_gib: int | None = Field(
         default=None,
         ge=10,
         le=65_536,
-        description="A second disk of a machine at /mnt/disks/extra, to be mounted with host. Billed while the "
-        "machine runs. Leave out for none.",
+        description="Size of a second disk at /mnt/disks/extra, for mounts with host. Billed while the machine runs. "
+        "Leave out for none.",
     )
     fuse_image: Annotated[str, matching(FUSE_IMAGE, "an image by digest")] | None = Field(
         default=None,
-        description="Image that has gcsfuse, by digest, such as Debian with that package; machines mount gcs mounts "
-        "with it. Container-Optimized OS brings none.",
+        description="Image with gcsfuse, by digest, such as Debian with that package; machines use it for gcs mounts. "
+        "Container-Optimized OS has none.",
     )
 
 
 class Queue(Model):
-    """Where jobs wait, and the machines behind it. An idle queue has no machine and costs nothing."""
+    """A queue of jobs and its machines. An idle queue has no machines and costs nothing."""
 
     images: dict[Name, str] = Field(
         min_length=1,
@@ -215,7 +215,7 @@ class Queue(Model):
         default=[Rung(market="spot", max_cpus=256)],
         min_length=1,
         max_length=3,
-        description="Ladder of capacity, first rung first; Batch takes at most 3. GCP: Spot, On-Demand, or Spot and "
+        description="Ladder of capacity, first rung first; Batch allows at most 3. GCP: Spot, On-Demand, or Spot and "
         "then On-Demand.",
         examples=[[{"market": "spot", "max_cpus": 256}]],
     )
@@ -223,7 +223,7 @@ class Queue(Model):
         default=100,
         ge=8,
         le=16_000,
-        description="Scratch of a machine in GiB (gp3, pd-balanced on GCP); its slots share it. Billed while it runs.",
+        description="Scratch disk of a machine in GiB (gp3; pd-balanced on GCP), shared by its slots. Billed while on.",
     )
     secrets: dict[EnvironmentKey, str] = Field(
         default={},
@@ -268,9 +268,9 @@ class Queue(Model):
         "queue's head. Waiting for Spot capacity is never cancelled.",
     )
     aws: AwsQueueOptions = Field(
-        default=AwsQueueOptions(), description="What only AWS has.", examples=[{"placement_group": "spread"}]
+        default=AwsQueueOptions(), description="Keys only for AWS.", examples=[{"placement_group": "spread"}]
     )
-    gcp: GcpQueueOptions = Field(default=GcpQueueOptions(), description="What only GCP has.")
+    gcp: GcpQueueOptions = Field(default=GcpQueueOptions(), description="Keys only for GCP.")
 
     def types(self, cloud: str) -> list[MachineType]:
         """The machine types that the queue may start: on GCP at most one per family, the preferred one first."""

@@ -22,28 +22,28 @@ _SERVICE = matching(re.compile(r"[a-z0-9][a-z0-9.-]{0,62}"), "the name of a serv
 
 
 class NewSharedNetwork(NewNetwork):
-    """A VPC that the stacks of several teams use."""
+    """A VPC for the stacks of several teams."""
 
     egress: Literal["nat", "endpoints"] = Field(  # type: ignore[assignment]
         default="nat",
-        description="How machines reach the world; they have no addresses of their own. `nat`: one NAT gateway, about "
-        "$33 a month idle (GCP: Cloud NAT, about $4 for its address). `endpoints`: no internet; on AWS 6 or more "
-        "interface endpoints, each about $7 a month and zone idle; on GCP Private Google Access, nothing idle.",
+        description="How machines reach the internet; they have no public addresses. `nat`: one NAT gateway, about $33 "
+        "per month idle (GCP: Cloud NAT, about $4 for its address). `endpoints`: no internet; on AWS 6 or more "
+        "interface endpoints, each about $7 per month and zone idle; on GCP Private Google Access, nothing idle.",
     )
     extra_endpoints: Annotated[list[Annotated[str, _SERVICE]], unique] = Field(
         default=[],
-        description="AWS with egress endpoints: services that the teams' queues need beside Batch's own, such as "
-        "secretsmanager; each about $7 a month and zone idle.",
+        description="AWS with egress endpoints: services that the teams' queues need besides Batch's own, such as "
+        "secretsmanager; each about $7 per month and zone idle.",
     )
 
 
 class SharedConfig(Model):
     """The keys ``tidemill-shared:<field>`` of a shared stack's file."""
 
-    cloud: Literal["aws", "gcp"] = Field(default="aws", description="The cloud that the stack is on.")
-    network: NewSharedNetwork = Field(default=NewSharedNetwork(), description="The network that machines run in.")
+    cloud: Literal["aws", "gcp"] = Field(default="aws", description="The stack's cloud.")
+    network: NewSharedNetwork = Field(default=NewSharedNetwork(), description="The machines' network.")
     registry: Images = Field(default=Images(), description="The image repositories.")
-    purge: bool = Field(default=False, description="Lift protection, and let destroy delete the images in it.")
+    purge: bool = Field(default=False, description="Lift protection, and let destroy delete the images.")
 
 
 def from_pulumi() -> SharedConfig:
@@ -73,6 +73,6 @@ def _check_cloud(config: SharedConfig) -> None:
 
 
 def _renamed(error: ConfigError) -> ConfigError:
-    """The error with the key as the shared stack's file has it."""
+    """The error with the key as in the shared stack's file."""
     key = error.what.replace("tidemill:", f"{PROJECT}:", 1)
     return ConfigError(key, error.value, error.allowed, error.fix, sentence=error.sentence)

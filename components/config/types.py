@@ -36,7 +36,7 @@ SUBNETWORK = re.compile(rf"{_PROJECT}/regions/[a-z0-9-]+/subnetworks/[a-z]([a-z0
 FILESTORE = re.compile(r"(\d{1,3}\.){3}\d{1,3}:/[A-Za-z0-9._/-]+")
 """Address and share of a Filestore instance."""
 BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
-"""A bucket; dots and underscores are for the clouds to refuse."""
+"""A bucket; the clouds themselves refuse dots and underscores."""
 JOB_QUEUE = re.compile(
     r"arn:aws[a-z-]*:batch:(?P<region>[a-z0-9-]+):\d{12}:job-queue/(?P<name>[0-9A-Za-z][\w-]{0,127})"
 )
@@ -53,7 +53,7 @@ SUBSCRIPTION = re.compile(rf"(?P<project>{_PROJECT})/subscriptions/{_PUBSUB_ID}"
 FUSE_IMAGE = re.compile(r"[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}")
 """Any image, by digest."""
 _PREFIX = r"(/(?!-)[A-Za-z0-9!_.'()/=+@,:-]*)?"
-"""Prefixes stand in IAM documents, conditions and boot scripts: nothing here means anything to one of them.
+"""Prefixes appear in IAM documents, conditions and boot scripts; none of these characters has a meaning there.
 Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html (safe characters)"""
 _S3 = re.compile(rf"s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]{_PREFIX}")
 _GS = re.compile(rf"gs://[a-z0-9][a-z0-9._-]{{1,220}}[a-z0-9]{_PREFIX}")
@@ -95,7 +95,7 @@ def matching(pattern: re.Pattern[str], allowed: str, longest: int = 2048) -> Mat
 
 
 def either(first: re.Pattern[str], second: re.Pattern[str], allowed: str) -> Matching:
-    """A text that matches one of two patterns; which of them a stack may use is for its cloud's checks."""
+    """A text that matches one of two patterns; the cloud's checks decide which one a stack may use."""
     return matching(re.compile(f"{first.pattern}|{second.pattern}"), allowed)
 
 

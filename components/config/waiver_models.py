@@ -1,4 +1,4 @@
-"""A waiver: one rule of the policy pack that a stack may break, why, and until when."""
+"""A waiver: a rule of the policy pack that a stack may violate, why, and until when."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from components.config.types import matching
 RULE = re.compile(r"(any|aws|gcp)(-[a-z0-9]+){3,}")
 """Names of the pack's rules: ``<cloud>-<service>-<resource>-<rule>``."""
 _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})( 00:00:00 \+0000 UTC)?")
-# The engine reads an unquoted day of a stack file as a time, and hands that over as Go writes it.
+# The engine reads an unquoted day of a stack file as a time and passes it in Go's format.
 
 
 def _day(value: Any) -> datetime.date:
@@ -28,17 +28,17 @@ def _day(value: Any) -> datetime.date:
 
 
 class Waiver(Model):
-    """A rule of the policy pack that this stack, or one resource of it, may break for a while."""
+    """A rule of the policy pack that this stack, or one of its resources, may temporarily violate."""
 
     rule: Annotated[str, matching(RULE, "the name of a rule, such as aws-s3-bucket-closed", 100)] = Field(
         description="The rule's name, as a violation shows it; docs/policies.md lists them."
     )
     resource: Annotated[str, matching(re.compile(r"\S(.*\S)?"), "the logical name of a resource", 300)] | None = Field(
         default=None,
-        description="Logical name of the one resource that may break it, the end of its URN. Leave out for all.",
+        description="Logical name of the one resource that may violate it, the end of its URN. Leave out for all.",
     )
     reason: Annotated[str, matching(re.compile(r"\S.{8,}\S"), "a sentence of 10 to 500 characters", 500)] = Field(
-        description="Why, for whoever reads the review."
+        description="Why, for readers of the review."
     )
     until: Annotated[datetime.date, BeforeValidator(_day, json_schema_input_type=datetime.date)] = Field(
         description="Last day of the waiver, in UTC, such as 2027-01-31, at most a year from now. After it the rule "

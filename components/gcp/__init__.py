@@ -1,1 +1,1 @@
-"""GCP: each module holds one component, usable alone."""
+"""GCP: one component per module, each usable alone."""

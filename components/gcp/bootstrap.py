@@ -31,7 +31,7 @@ SERVICES = (
 )
 """Every API that a pipeline, its machines and its submitters call."""
 AGENTS = ("cloudfunctions.googleapis.com", "cloudscheduler.googleapis.com", "pubsub.googleapis.com")
-"""Services whose agent a stack grants something, or that act for it: a grant to one that is not there is refused.
+"""Services whose agents get grants or act for a stack: Google refuses a grant to an agent that does not exist.
 Source: https://cloud.google.com/iam/docs/create-service-agents"""
 
 
@@ -40,25 +40,25 @@ class GcpBootstrapArgs:
     """Arguments of `GcpBootstrap`."""
 
     services: list[str] = field(default_factory=lambda: list(SERVICES))
-    """APIs to enable; leave out those that somebody else manages. They stay enabled when this is destroyed."""
+    """APIs to enable, except those that somebody else manages. They stay enabled when this stack is destroyed."""
     purge: bool = False
     """Lift the protection, and delete the bucket with the state of every stack in it."""
     labels: dict[str, str] | None = None
-    """Labels of everything that can carry labels."""
+    """Labels of all resources that support them."""
 
 
 class GcpBootstrap(pulumi.ComponentResource):
     """A project's APIs and service agents, and a bucket and key for the state of the teams' stacks.
 
-    `python -m ops quotas --stack STACK` compares the project's quotas with what a stack's queues ask for.
+    `python -m ops quotas --stack STACK` compares the project's quotas with the needs of a stack's queues.
 
     Type token: ``tidemill:index:GcpBootstrap``.
 
     Makes: an enabled API for each service, the service agents of Pub/Sub, Cloud Functions and Cloud Scheduler, and a
     `GcpStore` with a key and versioning for the state.
 
-    Costs while idle: the key, about $0.06 a month for each version, and the state's storage. The Container Scanning
-    API bills each image that is pushed to the project, about $0.26.
+    Costs while idle: the key, about $0.06 per month and version, and the state's storage. The Container Scanning API
+    bills each image pushed to the project, about $0.26.
 
     Example:
         ```python
@@ -69,9 +69,9 @@ class GcpBootstrap(pulumi.ComponentResource):
     """
 
     backend_url: pulumi.Output[str]
-    """What `pulumi login` takes."""
+    """The argument of `pulumi login`."""
     secrets_provider: pulumi.Output[str]
-    """What `pulumi stack init --secrets-provider` takes."""
+    """The argument of `pulumi stack init --secrets-provider`."""
     state_bucket: pulumi.Output[str]
     """Name of the bucket with the state."""
     kms_key: pulumi.Output[str]
@@ -82,7 +82,7 @@ class GcpBootstrap(pulumi.ComponentResource):
         super().__init__(token(GcpBootstrap), name, None, opts)
         enabled = {service: self._enable(name, service) for service in args.services}
         agents = [self._agent(name, service, enabled) for service in AGENTS]
-        # Asking for it makes the storage service's agent, which the key of the state bucket admits.
+        # Looking it up creates the storage service's agent, which the key of the state bucket admits.
         gcp.storage.get_project_service_account(opts=pulumi.InvokeOptions(parent=self))
         store = GcpStore(
             f"{name}-state",
@@ -98,7 +98,7 @@ class GcpBootstrap(pulumi.ComponentResource):
         return gcp.projects.Service(
             f"{name}-{service.partition('.')[0]}",
             service=service,
-            # Others of the project may use it: destroying this stack must not take it from them.
+            # Others in the project may use it, so destroying this stack must not disable it.
             disable_on_destroy=False,
             opts=pulumi.ResourceOptions(parent=self),
         )

@@ -1,4 +1,4 @@
-"""A project's monthly budget, and who is told when it is used up."""
+"""A project's monthly budget and its notices."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from components.gcp.member import person
 from components.gcp.project import Project
 
 SPENT = (0.5, 0.8, 1.0)
-"""Shares of the budget that were spent when a notice is sent."""
+"""Spent shares of the budget that trigger a notice."""
 FORECAST = 1.0
-"""Share of the budget that the month is forecast to end with when a notice is sent."""
+"""Forecast share of the budget at the month's end that triggers a notice."""
 _LONGEST_NAME = 60
 """Source: https://cloud.google.com/billing/docs/reference/budget/rest/v1/billingAccounts.budgets"""
 
@@ -24,9 +24,9 @@ class GcpBudgetArgs:
     """Arguments of `GcpBudget`."""
 
     monthly_usd: int
-    """USD a calendar month; the billing account's currency must be USD."""
+    """USD per calendar month; the billing account's currency must be USD."""
     notify: list[str]
-    """Who is told: 1 to 5 e-mail addresses."""
+    """Recipients of notices: 1 to 5 e-mail addresses."""
     billing_account: str
     """Id of the billing account that pays for the project: ``012345-6789AB-CDEF01``."""
     labels: dict[str, str] | None = None
@@ -36,19 +36,19 @@ class GcpBudgetArgs:
 class GcpBudget(pulumi.ComponentResource):
     """A monthly budget of the stack's project, with notices by e-mail.
 
-    It is a notice and no stop: Google reports costs hours after the use, and ends nothing. A job's own limit is
-    `tidemill submit --max-usd`. It counts the whole project, for not every cost carries labels: with two stacks in one
-    project, each stack's budget counts both.
+    It notifies and does not stop anything: Google reports costs hours after the use. A job's own limit is
+    `tidemill submit --max-usd`. It counts the whole project, because not every cost carries labels: with two stacks in
+    one project, each stack's budget counts both.
 
-    The deployer needs `roles/billing.costsManager` on the billing account, and the Budget API wants a project to count
-    its calls for: `gcp:userProjectOverride` and `gcp:billingProject` for people's own logins (docs/budgets.md).
+    The deployer needs `roles/billing.costsManager` on the billing account. The Budget API attributes its calls to a
+    project: set `gcp:userProjectOverride` and `gcp:billingProject` for people's own logins (docs/budgets.md).
 
     Source: https://cloud.google.com/billing/docs/how-to/budgets
 
     Type token: ``tidemill:index:GcpBudget``.
 
-    Makes: a notification channel for each address, and a budget with notices at 50, 80 and 100 % spent and at 100 %
-    forecast.
+    Makes: a notification channel per address, and a budget with notices at 50, 80 and 100 % spent and at 100 %
+        forecast.
 
     Costs while idle: nothing.
 
@@ -83,7 +83,7 @@ class GcpBudget(pulumi.ComponentResource):
                 )
             ),
             budget_filter=gcp.billing.BudgetBudgetFilterArgs(
-                # By its number: Google answers with it, and a project's id would be a change at every preview.
+                # By number, as Google returns it: a project's id would show as a change at every preview.
                 projects=[pulumi.Output.concat("projects/", Project(self).number)],
                 calendar_period="MONTH",
             ),
@@ -93,7 +93,7 @@ class GcpBudget(pulumi.ComponentResource):
             ],
             all_updates_rule=gcp.billing.BudgetAllUpdatesRuleArgs(
                 monitoring_notification_channels=channels,
-                # Else every administrator of the billing account is told too, of every team's budget.
+                # Otherwise every administrator of the billing account gets the notices of every team's budget too.
                 disable_default_iam_recipients=True,
             ),
             opts=self._child,

@@ -1,4 +1,4 @@
-"""Who CI is in a project: a reader for previews, and for each environment a writer for deploys."""
+"""CI's identities in a project: a reader for previews, and a writer per environment for deploys."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from components.gcp.ci_permissions import reading, writing
 from components.gcp.member import account_id, role_id
 from components.gcp.project import Project
 
-# What stacks write into their stores, and their previews read back: neither holds a secret.
+# Objects that stacks write into their stores and previews read back; neither holds a secret.
 _WRITTEN = (
     'resource.name.endsWith("/objects/pipeline.json") || '
     '(resource.name.contains("/objects/reconciler/") && resource.name.endsWith(".zip"))'
@@ -24,26 +24,26 @@ class GcpCiArgs:
     """Arguments of `GcpCi`."""
 
     repository: str
-    """The repository on GitHub whose workflows may log in, `owner/name`."""
+    """The GitHub repository whose workflows may log in, `owner/name`."""
     state_bucket: pulumi.Input[str]
     """Name of the bucket with the state of the stacks."""
     kms_key: pulumi.Input[str]
     """Full name of the key of the state and of its secrets."""
     environments: list[str] = field(default_factory=list)
-    """The environments whose stacks are deployed to this project; at least one."""
+    """The environments with stacks in this project; at least one."""
     branch: str = "main"
-    """The branch that nightly runs are of."""
+    """The branch of nightly runs."""
 
 
 class GcpCi(pulumi.ComponentResource):
-    """Service accounts that workflows of one GitHub repository become with GitHub's own tokens; there is no key.
+    """Service accounts that workflows of one GitHub repository use with GitHub's own tokens, without stored keys.
 
     Type token: ``tidemill:index:GcpCi``.
 
-    Makes: a workload identity pool with GitHub as its provider, for one repository; a service account that reads, for
-    pull requests and for the branch; an account for deploys of each environment, for jobs that GitHub lets into that
-    environment; custom roles of what each may (`components/gcp/ci_permissions.py`), and their bindings on the project,
-    the state's bucket and its key.
+    Makes: a workload identity pool with GitHub as its provider, for one repository; a read-only service account for
+    previews of pull requests and the branch; per environment an account for deploys, for jobs that GitHub lets into
+    that environment; custom roles with their permissions (`components/gcp/ci_permissions.py`), and their bindings on
+    the project, the state's bucket and its key.
 
     Costs while idle: nothing.
 
@@ -66,9 +66,9 @@ class GcpCi(pulumi.ComponentResource):
     provider: pulumi.Output[str]
     """Full name of the workload identity provider."""
     preview_account: pulumi.Output[str]
-    """Address of the account that previews are."""
+    """Address of the previews' account."""
     deploy_accounts: dict[str, pulumi.Output[str]]
-    """Addresses of the accounts that deploys are, by environment."""
+    """Addresses of the deploys' accounts, by environment."""
 
     def __init__(self, name: str, args: GcpCiArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpCiArgs, args)
@@ -105,7 +105,7 @@ class GcpCi(pulumi.ComponentResource):
             workload_identity_pool_id=self._pool.workload_identity_pool_id,
             workload_identity_pool_provider_id="github",
             attribute_mapping={"google.subject": "assertion.sub", "attribute.repository": "assertion.repository"},
-            # GitHub gives tokens to everybody: without it anybody's workflows would get into the pool.
+            # GitHub gives everybody tokens: without this condition anybody's workflows could enter the pool.
             attribute_condition=f'assertion.repository == "{ci.repository}"',
             oidc=gcp.iam.WorkloadIdentityPoolProviderOidcArgs(issuer_uri=f"https://{ISSUER}"),
             opts=self._child,
@@ -121,7 +121,7 @@ class GcpCi(pulumi.ComponentResource):
         )
 
     def _account(self, what: str, subjects: list[str], roles: list[gcp.projects.IAMCustomRole]) -> pulumi.Output[str]:
-        """An account that workflows become whose tokens carry one of some subjects; returns its address."""
+        """An account for workflows whose tokens have one of the subjects; returns its address."""
         kind, _, environment = what.partition("-")
         made = gcp.serviceaccount.Account(
             f"{self._name}-{what}",

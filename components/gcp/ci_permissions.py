@@ -1,4 +1,4 @@
-"""What CI may do in a project: read what a preview asks for, and write what a stack makes.
+"""CI's permissions in a project: reads for previews, and writes for the resources of a stack.
 
 Source: https://cloud.google.com/iam/docs/permissions-reference
 """
@@ -80,17 +80,17 @@ _WRITE = {
     "storage.objects": "create delete list",
 }
 """`resourcemanager.projects.setIamPolicy` lets its holder grant anything in the project: a stack gives its machines
-roles on the project, and Google takes no narrower permission for that (docs/ci.md). `compute.instances`: who changes a
-group is asked as if the machines were theirs, assumed."""
+roles on the project, and Google has no narrower permission for that (docs/ci.md). `compute.instances`: changing a group
+is assumed to require the permissions for changing its machines."""
 
 
 def reading() -> list[str]:
-    """Permissions of previews and of looks for drift."""
+    """Permissions of previews and drift checks."""
     return _named(_READ)
 
 
 def writing() -> list[str]:
-    """Permissions of deploys, beside those of previews."""
+    """Permissions of deploys, in addition to those of previews."""
     return _named(_WRITE)
 
 

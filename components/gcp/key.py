@@ -1,4 +1,4 @@
-"""Keys of Cloud KMS: one that is there already, or one of a component's own."""
+"""Cloud KMS keys: an existing one, or a component's own."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def key_name(
     """The full name of the key to encrypt with, or None for Google's own encryption.
 
     Args:
-        component: whose child a new key is.
-        wanted: None, ``create``, or the name of a key, whose policy must admit the service agent already.
-        project: where the key is.
+        component: the parent of a new key.
+        wanted: None, ``create``, or the name of a key whose policy already admits the service agent.
+        project: the key's project.
         agent: the service agent that encrypts and decrypts; a new key admits it.
         labels: labels of a new key.
-        purge: lift the protection of a new key; what is encrypted with it cannot be read once its versions are gone.
+        purge: lift the protection of a new key; data encrypted with it is unreadable once its versions are destroyed.
     """
     if wanted != CREATE:
         return pulumi.Output.from_input(wanted) if wanted else None
@@ -54,5 +54,5 @@ def key_name(
         member=agent.principal,
         opts=child,
     )
-    # Whoever encrypts with the key has to wait for the permission.
+    # Resources that encrypt with the key must wait for the permission.
     return pulumi.Output.all(key.id, admitted.id).apply(lambda both: both[0])

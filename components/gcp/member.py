@@ -1,4 +1,4 @@
-"""Who is granted something, and names that Compute Engine and IAM take."""
+"""Members of grants, and names that Compute Engine and IAM accept."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _LONGEST_ACCOUNT = 30
 
 @dataclass(frozen=True)
 class Member:
-    """A principal of IAM, and what the resources that grant it something are called after."""
+    """A principal of IAM, with the name that its grants' resources contain."""
 
     name: str
-    """Stable and fit for a resource's name: `worker`."""
+    """Stable and suitable for a resource's name: `worker`."""
     principal: pulumi.Input[str]
     """As IAM writes it: `serviceAccount:...`, `user:...`, `group:...`."""
 
 
 def person(principal: str) -> Member:
-    """A member from a principal that a stack file names: ``group:vision@example.com``.
+    """A member from a principal in a stack file, such as ``group:vision@example.com``.
 
-    Two principals that differ only in punctuation keep names of their own.
+    Two principals that differ only in punctuation get different names.
     """
     plain = re.sub(r"[^a-z0-9]+", "-", principal.lower()).strip("-")
     return Member(f"{plain[:40].rstrip('-')}-{_short(principal)}", principal)
@@ -34,7 +34,7 @@ def person(principal: str) -> Member:
 def account_id(name: str, suffix: str) -> str:
     """The id of a service account, which is never named automatically: 6 to 30 characters, ``vision-dev-worker``.
 
-    A longer name is cut and keeps a few digits of its hash, so that two pipelines of a project never share one.
+    A longer name is cut and ends with a few digits of its hash, so that two pipelines of a project never share one.
     """
     whole = f"{name}-{suffix}"
     if len(whole) <= _LONGEST_ACCOUNT:
@@ -44,7 +44,7 @@ def account_id(name: str, suffix: str) -> str:
 
 
 def role_id(name: str, suffix: str) -> str:
-    """The id of a custom role, which takes no hyphens: ``vision_dev_submitter``.
+    """The id of a custom role, which allows no hyphens: ``vision_dev_submitter``.
 
     Source: https://cloud.google.com/iam/docs/creating-custom-roles
     """

@@ -1,4 +1,4 @@
-"""The network that machines start in."""
+"""The machines' network."""
 
 from dataclasses import dataclass
 
@@ -17,19 +17,19 @@ class GcpNetworkArgs:
     """Arguments of `GcpNetwork`."""
 
     egress: str = "public"
-    """How machines reach the world: `public`, `nat` or `endpoints`; not used with an existing network."""
+    """How machines reach the internet: `public`, `nat` or `endpoints`; not for an existing network."""
     cidr: str = "10.0.0.0/16"
-    """Address range of the subnetwork, /16 to /20; not used with an existing network."""
+    """Address range of the subnetwork, /16 to /20; not for an existing network."""
     network: pulumi.Input[str] | None = None
-    """An existing network, `projects/<project>/global/networks/<name>`; nothing is made in it."""
+    """An existing network, `projects/<project>/global/networks/<name>`, which stays unchanged."""
     subnetwork: pulumi.Input[str] | None = None
     """Its subnetwork, `projects/<project>/regions/<region>/subnetworks/<name>`, in the stack's region."""
     replace: bool = False
-    """Lift the protection of the subnetwork, which cannot be deleted while machines are in it."""
+    """Lift the protection of the subnetwork, which cannot be deleted while it has machines."""
 
 
 class GcpNetwork(pulumi.ComponentResource):
-    """A subnetwork that nothing can enter, in a new network or an existing one (a shared VPC too).
+    """A subnetwork without ingress, in a new network or an existing one (or a shared VPC).
 
     Type token: ``tidemill:index:GcpNetwork``.
 
@@ -50,9 +50,9 @@ class GcpNetwork(pulumi.ComponentResource):
     network: pulumi.Output[str]
     """The network."""
     subnetwork: pulumi.Output[str]
-    """The subnetwork that machines start in."""
+    """The machines' subnetwork."""
     external_addresses: bool
-    """Whether machines need an address of their own to reach the world."""
+    """Whether machines need public addresses to reach the internet."""
 
     def __init__(self, name: str, args: GcpNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpNetworkArgs, args)
@@ -61,7 +61,7 @@ class GcpNetwork(pulumi.ComponentResource):
         self._opts = pulumi.ResourceOptions(parent=self)
         self._replace = args.replace
         if (args.network is None) != (args.subnetwork is None):
-            raise ValueError(f"{name}: network and subnetwork are named together, or neither is")
+            raise ValueError(f"{name}: set both network and subnetwork, or neither")
         if args.network is not None and args.subnetwork is not None:
             self.network = pulumi.Output.from_input(args.network)
             self.subnetwork = pulumi.Output.from_input(args.subnetwork)
@@ -87,7 +87,7 @@ class GcpNetwork(pulumi.ComponentResource):
             f"{name}-closed",
             network=network.id,
             direction="INGRESS",
-            # Before any rule that somebody adds by hand: their default is 1000, and at 1000 a deny wins.
+            # Takes precedence over rules added by hand: their default is 1000, and at 1000 a deny wins.
             priority=900,
             denies=[gcp.compute.FirewallDenyArgs(protocol="all")],
             source_ranges=[_ANYWHERE],
@@ -112,7 +112,7 @@ class GcpNetwork(pulumi.ComponentResource):
             subnetworks=[
                 gcp.compute.RouterNatSubnetworkArgs(name=subnetwork.id, source_ip_ranges_to_nats=["ALL_IP_RANGES"])
             ],
-            # 64 ports a machine, the default, are not enough where 16 slots fetch at once.
+            # The default of 64 ports per machine is not enough when 16 slots fetch at once.
             enable_dynamic_port_allocation=True,
             enable_endpoint_independent_mapping=False,
             min_ports_per_vm=64,

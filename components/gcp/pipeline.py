@@ -1,4 +1,4 @@
-"""A team's pipeline on GCP: which parts there are, and who is granted what."""
+"""A team's pipeline on GCP: its parts and their grants."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class GcpParts:
                 pool.grant_submit(member)
 
     def exports(self) -> dict[str, Any]:
-        """Outputs of a stack beside the descriptor, by name."""
+        """Outputs of a stack, apart from the descriptor, by name."""
         return {
             "registry_url": self._registry.url,
             "worker_account": self._identity.email,

@@ -1,4 +1,4 @@
-"""Where a component's resources are: project and region."""
+"""The Google Cloud project of a component's resources, with its region."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pulumi
 import pulumi_gcp as gcp
 
 _PREFIX = re.compile(r"invoking \S+: (\d+ errors? occurred: \* )?")
-"""What comes before the reason in an error of the provider's functions."""
+"""The prefix of the reason in errors of the provider's functions."""
 
 
 class Project:
-    """Project and region of the provider that a component's children get; no resources.
+    """Project and region of a component's provider; no resources.
 
     Args:
-        parent: the component; its provider answers.
+        parent: the component whose provider answers.
     """
 
     def __init__(self, parent: pulumi.Resource) -> None:
@@ -27,9 +27,9 @@ class Project:
 
     @cached_property
     def number(self) -> pulumi.Output[str]:
-        """The project's number, which the names of Google's service agents are made from.
+        """The project number, which is part of the names of Google's service agents.
 
-        It is asked for at once, so that a project that cannot be read ends the run in one line.
+        The lookup is immediate, so that an unreadable project ends the run with one line.
         """
         try:
             return pulumi.Output.from_input(gcp.organizations.get_project(opts=self._opts).number)
@@ -44,7 +44,7 @@ class Project:
     def agent(self, service: str) -> pulumi.Output[str]:
         """A service agent as IAM names it: ``agent("gcp-sa-pubsub")``.
 
-        It is there once the service was used or its agent was created, which the bootstrap stack does.
+        The agent exists once the service was used or, as in the bootstrap stack, the agent was created.
         Source: https://cloud.google.com/iam/docs/service-agents
         """
         return pulumi.Output.concat("serviceAccount:service-", self.number, "@", service, ".iam.gserviceaccount.com")

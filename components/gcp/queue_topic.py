@@ -1,4 +1,4 @@
-"""A queue's messages: topic, subscription, and where messages go that were delivered too often."""
+"""A queue's messages: topic, subscription, and the pair for dead letters."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from components.gcp.member import Member
 from components.gcp.project import Project
 
 KEPT_SECONDS = 31 * 24 * 3600
-"""The longest that Pub/Sub keeps a message, from its publishing on; what is older is gone without a word.
+"""The longest that Pub/Sub keeps a message after its publishing; it silently drops older ones.
 Source: https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions (messageRetentionDuration)"""
 DELIVERIES = 100
-"""The most that Pub/Sub allows; each reclaim is one. Poison is counted by the ledger, not here.
+"""The maximum of Pub/Sub; each reclaim counts. The ledger detects chunks that kill workers.
 Source: https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions#DeadLetterPolicy"""
 LEASE_SECONDS = 120
 """A worker extends its lease by ten minutes as soon as it has a message, and for as long as the work takes. A message
 that a pull takes whose worker has just left comes back after this time."""
 DEAD_LEASE_SECONDS = 600
-"""The longest: who looks through dead letters holds them without extending."""
+"""The maximum: readers of dead letters hold them without extending."""
 _NEVER = ""
-"""Expiration: else a subscription that nobody used for 31 days deletes itself."""
+"""Never expire: by default Pub/Sub deletes a subscription after 31 unused days."""
 
 
 @dataclass
 class Imported:
-    """A topic and its subscription that exist already, by their full names."""
+    """An existing topic and its subscription, by their full names."""
 
     topic: str
     subscription: str
@@ -37,13 +37,13 @@ class Imported:
 
 @dataclass
 class Messages:
-    """What a queue's messages go through."""
+    """The topics and subscriptions of a queue's messages."""
 
     topic: gcp.pubsub.Topic
     subscription: gcp.pubsub.Subscription
     dead_letters: gcp.pubsub.Subscription
     ready: list[pulumi.Resource]
-    """What must be there before the first message is handed out: grants of Pub/Sub's own service agent."""
+    """Resources that must exist before the first delivery: grants for Pub/Sub's own service agent."""
 
 
 def messages(
@@ -55,9 +55,9 @@ def messages(
     purge: bool,
     imported: Imported | None = None,
 ) -> Messages:
-    """A topic with its subscription, both new or taken over, and a second pair for dead letters.
+    """A topic with its subscription, both new or imported, and a second pair for dead letters.
 
-    All four are protected, because what is in them is lost with them, unless `purge` is set.
+    All four are protected unless `purge` is set, because their messages are lost with them.
     """
     kept = pulumi.ResourceOptions(parent=parent, protect=not purge)
     existing = imported.topic if imported else None

@@ -1,4 +1,4 @@
-"""What a stack's queues ask of a region's quotas, and what of it the project does not have."""
+"""A stack's needs compared with a region's quotas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GPUS = {"g2": "NVIDIA_L4_GPUS", "n1-t4": "NVIDIA_T4_GPUS"}
 
 @dataclass(frozen=True)
 class Short:
-    """A quota that is smaller than what is asked for."""
+    """A quota that is too small."""
 
     metric: str
     needed: int
@@ -31,9 +31,9 @@ class Short:
 
 
 def needed(config: StackConfig) -> dict[str, int]:
-    """The most that each quota of the region is asked for, with every rung of every queue at its `max_cpus`.
+    """The most that a stack needs of each quota of the region, with every rung of every queue at its `max_cpus`.
 
-    Of a queue with several families each family's quota has to suffice by itself: the others may be sold out.
+    If a queue has several families, each family's quota must be enough alone: the others may be sold out.
     """
     found: dict[str, int] = {}
     public = config.network.create is None or config.network.create.egress == "public"
@@ -61,9 +61,9 @@ def _of_rung(queue: Queue, rung: Rung, public: bool) -> dict[str, int]:
 
 
 def shortfalls(wanted: Mapping[str, int], region: Mapping[str, Any]) -> list[Short]:
-    """What a region's quotas do not suffice for; a quota that the region does not list limits nothing.
+    """The quotas of a region that are too small; a quota that the region does not list limits nothing.
 
-    Spot machines use the standard quota where the project has no quota for preemptible ones.
+    Spot machines use the standard quota if the project has no quota for preemptible ones.
     Source: https://cloud.google.com/compute/docs/instances/spot#quotas
 
     Args:

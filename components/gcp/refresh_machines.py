@@ -22,17 +22,17 @@ from components.machines import GCP_TABLE, MachineType, write
 FAMILIES = ("c3", "c3d", "e2", "g2", "n1", "n2", "n2d")
 T4 = "nvidia-tesla-t4"
 MOST_CPUS_OF_A_T4 = 32
-"""One T4 takes up to 48 vCPUs, and n1 has no size between 32 and 64."""
+"""One T4 supports up to 48 vCPUs, and n1 has no size between 32 and 64."""
 
 _PREDEFINED = re.compile(r"(?P<family>[a-z0-9]+)-(standard|highcpu|highmem)-\d+")
 _PAGE = 500
 
 
 def rows(described: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Table rows from ``machineTypes`` resources, by family and size, each type once whatever its zones.
+    """Table rows from ``machineTypes`` resources, by family and size, each type once for all zones.
 
     Returns:
-        One dict a type: ``type``, ``cpus`` (vCPUs), ``memory_mib``, ``gpus``, ``architecture``, and ``attach`` where
+        One dict per type: ``type``, ``cpus`` (vCPUs), ``memory_mib``, ``gpus``, ``architecture``, and ``attach`` where
         the GPUs are attached by the template.
     """
     found: dict[str, MachineType] = {}
@@ -55,7 +55,7 @@ def ask(session: AuthorizedSession, project: str) -> Iterator[dict[str, Any]]:
     """Every machine type of every zone.
 
     Raises:
-        requests.HTTPError: the project is not there or the login may not list.
+        requests.HTTPError: the project does not exist or the login may not list.
     """
     url = f"https://compute.googleapis.com/compute/v1/projects/{project}/aggregated/machineTypes"
     token = ""

@@ -18,33 +18,32 @@ class GcpRegistryArgs:
     """Arguments of `GcpRegistry`."""
 
     repository: str
-    """The repository's name, `vision-dev`: users type it when they push."""
+    """The repository's name, `vision-dev`, which users type when they push."""
     keep_images: int = 100
     """Versions kept of each image; the oldest beyond it are deleted."""
     expire_untagged_after_days: int = 14
-    """Days after which an image without a tag is deleted, unless it is one of those kept."""
+    """Days after which an untagged image is deleted, unless it is one of those kept."""
     purge: bool = False
     """Lift the protection; a repository is deleted with the images in it."""
     imported: str | None = None
-    """Full name of a repository that exists already, in place of a new one: it is taken over, keeps its name, and stays
-    when the stack goes."""
+    """Full name of an existing repository to import instead of making one: it keeps its name and outlives the stack."""
     labels: dict[str, str] | None = None
-    """Labels of everything that can carry labels."""
+    """Labels of all resources that support them."""
 
 
 class GcpRegistry(pulumi.ComponentResource):
     """An Artifact Registry repository for images of every name, with immutable tags and cleanup; protected.
 
-    Whether Google's cleanup deletes an old image whose tag cannot be taken from it was not tried; untagged ones go.
+    Google's cleanup deletes old untagged images; whether it deletes one with an immutable tag was not tried.
 
-    Images are scanned where the project has the Container Scanning API enabled.
+    Google scans images if the project has the Container Scanning API enabled.
 
     Type token: ``tidemill:index:GcpRegistry``.
 
     Makes: a Docker repository with its cleanup policies.
 
-    Costs while idle: the images' storage, $0.10 a GB and month beyond half a GB; nothing while there are none.
-    Scanning is billed for each image that is pushed, about $0.26.
+    Costs while idle: the images' storage, $0.10 per GB and month beyond half a GB; nothing without images. Scanning is
+    billed per pushed image, about $0.26.
 
     Example:
         ```python
@@ -54,7 +53,7 @@ class GcpRegistry(pulumi.ComponentResource):
     """
 
     url: pulumi.Output[str]
-    """What comes before an image's name: `docker push <url>/<name>:<tag>`."""
+    """Prefix of an image's name: `docker push <url>/<name>:<tag>`."""
     repository: pulumi.Output[str]
     """The repository's full name."""
 
@@ -111,7 +110,7 @@ class GcpRegistry(pulumi.ComponentResource):
 
 
 def _cleanup(keep: int, untagged_days: int) -> list[gcp.artifactregistry.RepositoryCleanupPolicyArgs]:
-    """What a keep policy names is not deleted, whatever a delete policy says.
+    """A keep policy takes precedence over a delete policy.
 
     Source: https://cloud.google.com/artifact-registry/docs/repositories/cleanup-policy
     """

@@ -1,4 +1,4 @@
-"""What the platform team owns once for the teams of a Google Cloud project and region: a network and a registry."""
+"""The platform team's network and registry, shared by the teams of a Google Cloud project and region."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,19 +29,19 @@ class GcpSharedArgs:
     """Arguments of `GcpShared`."""
 
     repository: str
-    """The repository's name, `shared-prod`: the platform team types it when it pushes."""
+    """The repository's name, `shared-prod`, which the platform team types when it pushes."""
     egress: str = "nat"
-    """How machines reach the world: `nat` or `endpoints`. They have no addresses of their own."""
+    """How machines reach the internet: `nat` or `endpoints`. They have no public addresses."""
     cidr: str = "10.0.0.0/16"
     """Address range of the subnetwork, /16 to /20."""
     keep_images: int = 100
     """Versions kept of each image; the oldest beyond it are deleted."""
     expire_untagged_after_days: int = 14
-    """Days after which an image without a tag is deleted, unless it is one of those kept."""
+    """Days after which an untagged image is deleted, unless it is one of those kept."""
     purge: bool = False
     """Lift the protection of the subnetwork and the repository, which is deleted with the images in it."""
     labels: dict[str, str] | None = None
-    """Labels of everything that can carry labels."""
+    """Labels of all resources that support them."""
 
 
 class GcpShared(pulumi.ComponentResource):
@@ -50,10 +50,10 @@ class GcpShared(pulumi.ComponentResource):
     Type token: ``tidemill:index:GcpShared``.
 
     Makes: a `GcpNetwork` without public addresses and a `GcpRegistry`. Each team's stack lets its own workers read that
-    one repository. Where a team's project is another one, this project has to be the host of a shared VPC that lets
-    the team's project use the subnetwork.
+    one repository. If a team has another project, this project must be the host of a shared VPC that lets the team's
+    project use the subnetwork.
 
-    Costs while idle: Cloud NAT's address where egress is `nat`, once for all teams; the images' storage.
+    Costs while idle: Cloud NAT's address if egress is `nat`, once for all teams; the images' storage.
 
     Example:
         ```python
@@ -63,9 +63,9 @@ class GcpShared(pulumi.ComponentResource):
     """
 
     shared: pulumi.Output[dict[str, Any]]
-    """What team stacks read."""
+    """The values that team stacks read."""
     registry_url: pulumi.Output[str]
-    """What comes before an image's name: `docker push <url>/<name>:<tag>`."""
+    """Prefix of an image's name: `docker push <url>/<name>:<tag>`."""
 
     def __init__(self, name: str, args: GcpSharedArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpSharedArgs, args)

@@ -1,4 +1,4 @@
-"""The job store: a bucket of the team's own."""
+"""The job store: the team's own bucket."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _DAY = 24 * 3600
 _ERROR_DAYS = 7
 _READ = "roles/storage.objectViewer"
 _WRITE = "roles/storage.objectUser"
-"""Creates, reads, lists and overwrites: the ledger overwrites its marks, which needs the permission to delete.
+"""Create, read, list and overwrite: the ledger overwrites its marks, which needs the permission to delete.
 Source: https://cloud.google.com/storage/docs/access-control/iam-roles"""
 
 
@@ -29,19 +29,19 @@ class GcpStoreArgs:
     """Arguments of `GcpStore`."""
 
     expire_jobs_after_days: int | None = None
-    """Days after which what lies under ``jobs/`` is deleted; None keeps it."""
+    """Days after which objects under ``jobs/`` are deleted; None keeps them."""
     kms_key: str | None = None
     """Full name of a Cloud KMS key, or `create` for a new one; None: Google's own encryption."""
     versioning: bool = False
     """Keep overwritten objects for 30 days."""
     soft_delete_days: int = 7
-    """Days that a deleted or overwritten object can be restored."""
+    """Days for which a deleted or overwritten object can be restored."""
     purge: bool = False
-    """Lift the protection, and delete the bucket with what is in it."""
+    """Lift the protection, and delete the bucket with its contents."""
     imported: str | None = None
-    """Name of a bucket that exists already: it is taken over, keeps its name, and stays when the stack goes."""
+    """Name of an existing bucket to import: it keeps its name and outlives the stack."""
     labels: dict[str, str] | None = None
-    """Labels of everything that can carry labels."""
+    """Labels of all resources that support them."""
 
 
 class GcpStore(pulumi.ComponentResource):
@@ -53,8 +53,8 @@ class GcpStore(pulumi.ComponentResource):
     `kms_key` of `create` a key ring, a key and the storage service agent's grant on it; `publish` adds the object
     ``pipeline.json``; each grant is a conditional binding on prefixes of the bucket.
 
-    Costs while idle: storage, about $0.02 a GB and month, deleted objects included for as long as they can be
-    restored; a key of its own about $0.06 a month for each version, a new one every 90 days.
+    Costs while idle: storage, about $0.02 per GB and month, including deleted objects while they can be restored; its
+    own key about $0.06 per month and version, a new one every 90 days.
 
     Example:
         ```python
@@ -68,7 +68,7 @@ class GcpStore(pulumi.ComponentResource):
     uri: pulumi.Output[str]
     """``gs://<bucket>``."""
     kms_key: pulumi.Output[str] | None
-    """The key that objects are encrypted with, None for Google's own encryption."""
+    """The objects' key; None for Google's own encryption."""
 
     def __init__(self, name: str, args: GcpStoreArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpStoreArgs, args)
@@ -99,7 +99,7 @@ class GcpStore(pulumi.ComponentResource):
             soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(
                 retention_duration_seconds=args.soft_delete_days * _DAY
             ),
-            # Said in both cases: left out, the cloud keeps what it has.
+            # Set in both cases: without a value the cloud keeps the old one.
             versioning=gcp.storage.BucketVersioningArgs(enabled=args.versioning),
             lifecycle_rules=_rules(args),
             encryption=encryption,
@@ -126,7 +126,7 @@ class GcpStore(pulumi.ComponentResource):
         return pulumi.Output.concat(self.uri, "/", written.name)
 
     def grant_work(self, member: Member) -> None:
-        """Let a member do what machines do: read and write ``jobs/``, ``out/`` and ``fleet/``, and no descriptor."""
+        """Let a member work as machines do: read and write ``jobs/``, ``out/`` and ``fleet/``, but no descriptor."""
         self._list(member)
         self._grant("work", member, _WRITE, [_JOBS, _OUT, _FLEET])
 
@@ -137,7 +137,7 @@ class GcpStore(pulumi.ComponentResource):
         self._grant("look", member, _READ, [_OUT, _FLEET], [layout.DESCRIPTOR])
 
     def grant_fleet(self, member: Member) -> None:
-        """Let a member write what is said of the fleet, under ``fleet/``."""
+        """Let a member write reports on the fleet, under ``fleet/``."""
         self._grant("fleet", member, _WRITE, [_FLEET])
 
     def grant_read(self, member: Member) -> None:
@@ -151,7 +151,7 @@ class GcpStore(pulumi.ComponentResource):
         )
 
     def _list(self, member: Member) -> None:
-        """Let a member see the names of all objects: without it an object that is not there is a 403, not a 404.
+        """Let a member list all objects: without that a missing object gives 403, not 404.
 
         Source: https://cloud.google.com/storage/docs/access-control/iam-permissions (storage.objects.list)
         """

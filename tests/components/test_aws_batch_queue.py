@@ -439,7 +439,7 @@ def test_an_environment_that_is_still_being_disabled_is_waited_for(monkeypatch: 
 def test_the_wait_ends_with_what_to_do(monkeypatch: pytest.MonkeyPatch):
     again, slept, (told,) = answers(monkeypatch, failure(40))
     assert (again, slept) == (False, [])
-    assert "run `pulumi up` again later" in told
+    assert "Run `pulumi up` again later" in told
 
 
 def test_an_update_that_outlasts_the_providers_patience_is_explained(monkeypatch: pytest.MonkeyPatch):

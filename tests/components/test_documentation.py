@@ -131,5 +131,5 @@ def test_arguments_may_be_a_mapping_and_unknown_ones_are_named():
     assert as_args(kind, {"versioning": True}).versioning is True
     with pytest.raises(TypeError, match="AwsStoreArgs has no versions; it has expire_jobs_after_days, kms_key"):
         as_args(kind, {"versions": True})
-    with pytest.raises(TypeError, match="AwsStoreArgs or a mapping is wanted, not list"):
+    with pytest.raises(TypeError, match="AwsStoreArgs or a mapping, not list"):
         as_args(kind, [])

@@ -78,7 +78,7 @@ def test_nothing_is_made_in_an_existing_network():
 
 @pytest.mark.parametrize("one", ["network", "subnetwork"])
 def test_half_of_an_existing_network(one: str):
-    with pytest.raises(ValueError, match="n: network and subnetwork are named together, or neither is"):
+    with pytest.raises(ValueError, match="n: set both network and subnetwork, or neither"):
         network(**{one: "projects/p/global/networks/n"})
 
 

@@ -1,4 +1,4 @@
-"""Rules of a stack's config that need more than one key, or that one cloud alone has. Each raises the one error."""
+"""Rules of a stack's config that need more than one key, or that only one cloud has. Each raises `ConfigError`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _RULES = {"aws": (aws.check_stack, aws.check_queue), "gcp": (gcp.check_stack, gc
 
 
 def check(config: StackConfig) -> None:
-    """Raise a `ConfigError` for the first rule that a config breaks.
+    """Raise a `ConfigError` for the first rule that a config violates.
 
-    What only the other cloud has comes first: it often explains the rest.
+    Keys of the other cloud come first: they often explain the rest.
     """
     stack_rules, queue_rules = _RULES[config.cloud]
     stack_rules(config)

@@ -66,7 +66,7 @@ _ON_GCP = "only on GCP"
 
 
 def check_stack(config: StackConfig) -> None:
-    """Rules of a stack on AWS beside those of its queues."""
+    """Rules of a stack on AWS, except those of its queues."""
     _names(config)
     _other_clouds(config)
     check_logs(config.logs)
@@ -79,7 +79,7 @@ def check_stack(config: StackConfig) -> None:
 
 
 def _worker(image: str | None) -> None:
-    """The worker's image is in ECR: machines fetch it with their own role, beside the ECS agent."""
+    """The worker's image must be in ECR: machines fetch it with their own role, without the ECS agent."""
     if image is not None and not (STACKS_IMAGE.fullmatch(image) or _ECR_IMAGE.match(image)):
         raise ConfigError(
             key_path(["worker_image"]),
@@ -108,7 +108,7 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
 
 
 def check_logs(logs: Logs) -> None:
-    """Retention and archive are what CloudWatch and Firehose can do."""
+    """Retention and archive must be possible with CloudWatch and Firehose."""
     if logs.retention_days not in RETENTION_DAYS:
         raise ConfigError(
             key_path(["logs", "retention_days"]),
@@ -177,7 +177,7 @@ def _names(config: StackConfig) -> None:
 
 
 def submitter_policies(config: StackConfig) -> list[list[str]]:
-    """Names of the queues that each of the submitters' policies is for: as many as their ARNs fit."""
+    """Names of the queues for each of the submitters' policies: as many as their ARNs allow."""
     policies: list[list[str]] = []
     room = 0
     for name, queue in config.queues.items():
@@ -211,7 +211,7 @@ def _size(config: StackConfig) -> None:
 
 
 def _inline(config: StackConfig) -> None:
-    """What grows the roles' inline policies is small enough; IAM would refuse the rest in the middle of an update."""
+    """The roles' inline policies must be small enough; IAM would refuse larger ones in the middle of an update."""
     queues = config.queues.values()
     mounted = {mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3}
     secrets = {arn for queue in queues for arn in queue.secrets.values()}

@@ -1,4 +1,4 @@
-"""Rules that hold on every cloud, and parts that the clouds' own rules are made of."""
+"""Rules for every cloud, and building blocks of the clouds' own rules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TAKEN_PATHS = (
 
 
 def check_stack(config: StackConfig) -> None:
-    """Rules of a stack beside those of its queues."""
+    """Rules of a stack, except those of its queues."""
     _network(config)
     check_worker(config)
 
@@ -50,7 +50,7 @@ def _network(config: StackConfig) -> None:
 
 
 def check_private(cidr: str, path: Sequence[str]) -> None:
-    """An address range is private, and its host bits are zero."""
+    """An address range must be private, and its host bits zero."""
     try:
         private = ipaddress.IPv4Network(cidr).is_private
     except ValueError:
@@ -68,8 +68,8 @@ def refuse(path: Sequence[str | int], model: BaseModel, key: str, allowed: str, 
     """Refuse a key that only another cloud has, if it is set.
 
     Args:
-        path: where the model is in a stack's config.
-        model: what the key is of.
+        path: the model's path in a stack's config.
+        model: the key's model.
         key: the key.
         allowed: what this cloud does instead.
         hint: what to write instead.
@@ -81,7 +81,7 @@ def refuse(path: Sequence[str | int], model: BaseModel, key: str, allowed: str, 
 
 
 def check_all_set(path: Sequence[str], model: BaseModel, keys: Sequence[str]) -> None:
-    """Refuse that a key is missing which this cloud needs and another one does not have."""
+    """Refuse a config without a key that only this cloud needs."""
     for key in keys:
         if getattr(model, key) is None:
             hint = re.sub(r"^(AWS|GCP): ", "", type(model).model_fields[key].description or "").rstrip(".")
@@ -91,14 +91,14 @@ def check_all_set(path: Sequence[str], model: BaseModel, keys: Sequence[str]) ->
 def check_values(
     path: Sequence[str | int], values: Sequence[str], right: Callable[[str], object], allowed: str, hint: str
 ) -> None:
-    """Refuse the first value of a list that is of another cloud."""
+    """Refuse the first value of a list that belongs to another cloud."""
     for index, value in enumerate(values):
         if not right(value):
             raise ConfigError(key_path([*path, index]), shown(value), allowed, hint)
 
 
 def check_key(path: Sequence[str], model: BaseModel, pattern: re.Pattern[str], allowed: str) -> None:
-    """Refuse a `kms_key` that is another cloud's."""
+    """Refuse another cloud's `kms_key`."""
     value = getattr(model, "kms_key")  # noqa: B009  two models have it
     if value not in (None, "create") and not pattern.fullmatch(value):
         raise ConfigError(
@@ -107,7 +107,7 @@ def check_key(path: Sequence[str], model: BaseModel, pattern: re.Pattern[str], a
 
 
 def check_families(path: Path, queue: Queue, cloud: str, table: str) -> None:
-    """Every family is in the cloud's table."""
+    """Every family must be in the cloud's table."""
     known = machines.families(cloud)
     for index, family in enumerate(queue.machines.families):
         if family not in known:
@@ -121,7 +121,7 @@ def check_families(path: Path, queue: Queue, cloud: str, table: str) -> None:
 
 
 def check_kinds(path: Path, queue: Queue, cloud: str) -> None:
-    """One architecture a queue (its machines run one image), and GPU machines for GPU items alone."""
+    """One architecture per queue (its machines run one image), and GPU machines only for GPU items."""
     families = queue.machines.families
     known = machines.families(cloud)
     here = key_path([*path, "machines", "families"])
@@ -156,7 +156,7 @@ def check_kinds(path: Path, queue: Queue, cloud: str) -> None:
 
 
 def check_fit(path: Path, queue: Queue, cloud: str, selected: Sequence[machines.MachineType], remedy: str) -> None:
-    """One item fits one machine of the queue."""
+    """An item must fit a machine of the queue."""
     item = queue.item
     if any(capacity.slots(cloud, machine, item) for machine in selected):
         return
@@ -171,7 +171,7 @@ def check_fit(path: Path, queue: Queue, cloud: str, selected: Sequence[machines.
 
 
 def check_rungs(path: Path, queue: Queue, smallest: int, remedy: str) -> None:
-    """Every rung holds a machine, each market and name is there once, and one rung takes work."""
+    """Every rung must have room for a machine, markets and names must be unique, and one rung must take jobs."""
     kinds = [(rung.market, rung.name) for rung in queue.capacity]
     if not queue.open_rungs:
         raise ConfigError(
@@ -206,7 +206,7 @@ def check_rungs(path: Path, queue: Queue, smallest: int, remedy: str) -> None:
 
 
 def check_secrets(path: Path, queue: Queue, pattern: re.Pattern[str], allowed: str, hint: str) -> None:
-    """Secrets are references; a value that is none is never shown."""
+    """Secrets must be references; any other value is never shown."""
     for name, value in queue.secrets.items():
         if not pattern.fullmatch(value):
             raise ConfigError(
@@ -218,7 +218,7 @@ def check_secrets(path: Path, queue: Queue, pattern: re.Pattern[str], allowed: s
 
 
 def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[str]) -> None:
-    """Every mount is of one kind that the cloud has, at a path of its own, and its bucket is declared data."""
+    """Every mount must have one kind that the cloud has and a path of its own, and its bucket must be declared data."""
     seen: set[str] = set()
     for name, mount in queue.mounts.items():
         here = [*path, "mounts", name]
@@ -256,7 +256,7 @@ def within(uri: str, granted: str) -> bool:
 
 
 def check_limits(path: Path, queue: Queue) -> None:
-    """Limits of a container are known and possible."""
+    """Limits of a container must be known and possible."""
     for name, value in queue.ulimits.items():
         here = key_path([*path, "ulimits", name])
         if name not in _ULIMITS:

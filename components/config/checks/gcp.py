@@ -60,7 +60,7 @@ _ON_AWS = "only on AWS"
 
 
 def check_stack(config: StackConfig) -> None:
-    """Rules of a stack on GCP beside those of its queues."""
+    """Rules of a stack on GCP, except those of its queues."""
     _names(config)
     _other_clouds(config)
     _network(config)
@@ -158,7 +158,7 @@ def _network(config: StackConfig) -> None:
 
 
 def check_logs(logs: Logs) -> None:
-    """Retention and key are what Cloud Logging takes."""
+    """Retention and key must be possible with Cloud Logging."""
     if logs.retention_days > MOST_RETENTION_DAYS:
         raise ConfigError(
             key_path(["logs", "retention_days"]),
@@ -170,7 +170,7 @@ def check_logs(logs: Logs) -> None:
 
 
 def check_budget(budget: Budget | None) -> None:
-    """A budget lies in a billing account, and tells no more people than Google takes."""
+    """A budget needs a billing account and at most as many addresses as Google allows."""
     if budget is None:
         return
     check_all_set(["budget"], budget, ("billing_account",))
@@ -202,7 +202,7 @@ def _images(config: StackConfig, path: Path, queue: Queue) -> None:
 
 
 def _reachable(config: StackConfig, path: Sequence[str], image: str | None) -> None:
-    """Machines without internet reach Google's own registries alone."""
+    """Machines without internet reach only Google's own registries."""
     new = config.network.create
     if image is None or new is None or new.egress != "endpoints":
         return
@@ -240,7 +240,7 @@ def _machines(path: Path, queue: Queue) -> None:
 
 
 def _accelerators(path: Path, queue: Queue) -> None:
-    """A template attaches one accelerator to whatever machine it makes."""
+    """A template attaches the same accelerator to every machine."""
     known = machines.families("gcp")
     families = queue.machines.families
     if queue.item.gpus and len(families) > 1 and any(known[family][0].attach for family in families):

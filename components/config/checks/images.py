@@ -1,4 +1,4 @@
-"""Image references: which are allowed, and which lie in the stack's own registry or in a shared one."""
+"""Image references: which are allowed, and which are in the stack's own registry or a shared one."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _DIGEST = r"@sha256:[0-9a-f]{64}"
 _NAME = r"[a-z0-9]+([._-][a-z0-9]+)*"
 _DIGEST_END = re.compile(rf"{_DIGEST}$")
 STACKS_IMAGE = re.compile(rf"(registry|shared)://([a-z](-?[a-z0-9])*)(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}|{_DIGEST})")
-"""An image of the stack's registry or of a shared one: which of them, and the repository. Editors know it too."""
+"""An image of the stack's registry or a shared one: the registry and the repository. The editors' schema has it too."""
 OTHER_IMAGE = re.compile(rf"[a-z0-9.-]+(:\d+)?/({_NAME}/)*{_NAME}(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?{_DIGEST}")
 """Any other image, by digest."""
 
 
 def repository_of(image: str) -> str | None:
-    """The repository of the stack's registry that an image lies in, None for other registries."""
+    """An image's repository in the stack's registry; None for other registries."""
     return _repository("registry", image)
 
 
 def shared_repository_of(image: str) -> str | None:
-    """The repository of the shared registry that an image lies in, None for other registries."""
+    """An image's repository in the shared registry; None for other registries."""
     return _repository("shared", image)
 
 
@@ -33,7 +33,7 @@ def _repository(where: str, image: str) -> str | None:
 
 
 def check_worker(config: StackConfig) -> None:
-    """The worker's image is pinned by digest."""
+    """The worker's image must be pinned by digest."""
     image = config.worker_image
     if image is None:
         return
@@ -49,7 +49,7 @@ def check_worker(config: StackConfig) -> None:
 
 
 def check_images(config: StackConfig, path: tuple[str, ...], queue: Queue) -> None:
-    """A queue has a default image, and every image is one that cannot change under it."""
+    """A queue must have a default image, and every image must be immutable."""
     if "default" not in queue.images:
         raise ConfigError(
             key_path([*path, "images"]),

@@ -1,4 +1,4 @@
-"""What a stack takes over is of its cloud, in its place, and something that it has."""
+"""Checks of imports: right cloud, region and project, and part of the stack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HERE = ("imports",)
 
 
 def check_aws_imports(config: StackConfig) -> None:
-    """Repositories are those of the stack's images, queues its queues, and nothing is GCP's."""
+    """Repositories and queues must be the stack's, without keys of GCP."""
     imports = config.imports
     refuse(_HERE, imports, "repository", "only on GCP", "Name repositories, one by one")
     for name, queue in imports.queues.items():
@@ -30,7 +30,7 @@ def check_aws_imports(config: StackConfig) -> None:
 
 
 def check_gcp_imports(config: StackConfig) -> None:
-    """Queues are the stack's, and nothing is AWS's."""
+    """Queues must be the stack's, without keys of AWS."""
     imports = config.imports
     refuse(_HERE, imports, "repositories", "only on AWS", "Name repository: on GCP one holds every image")
     for name, queue in imports.queues.items():
@@ -40,11 +40,11 @@ def check_gcp_imports(config: StackConfig) -> None:
 
 
 def check_place(config: StackConfig, region: str | None, project: str | None) -> None:
-    """What is taken over is where the stack is: a provider reads nothing elsewhere.
+    """Imports must be in the stack's region and project: a provider reads nothing elsewhere.
 
     Args:
         config: the stack's config.
-        region: the stack's region, None where the environment says it.
+        region: the stack's region; None if it comes from the environment.
         project: the stack's project on GCP.
     """
     imports = config.imports

@@ -1,4 +1,4 @@
-"""Rules of the waivers: none past its end, none for ever, none twice."""
+"""Rules of the waivers: not ended, limited in time, unique."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from components.config.errors import ConfigError, key_path, shown
 from components.config.models import StackConfig
 
 LONGEST_DAYS = 366
-"""A waiver is for a while: after a year somebody looks again."""
+"""A waiver is temporary: after a year somebody must look again."""
 _UNWAIVABLE = "any-tidemill-waiver-"
 
 
 def check_waivers(config: StackConfig) -> None:
-    """Every waiver is in force, ends within a year, is of a rule that can be waived, and is there once."""
+    """Every waiver must be in force, end within a year, name a rule that can be waived, and be unique."""
     today = datetime.datetime.now(datetime.UTC).date()
     seen: set[tuple[str, str | None]] = set()
     for index, waiver in enumerate(config.waivers):
