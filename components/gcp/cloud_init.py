@@ -1,7 +1,7 @@
-"""What a machine of a queue does when it boots: the cloud-config with its unit, its script and its settings.
+"""A machine's boot: the cloud-config with its unit, script and settings.
 
-The script is the same for every queue (`host/run.sh`); what differs is data. It names no release of Tidemill but the
-worker's image: machines that run keep theirs, new ones start with the new.
+The script is the same for every queue (`host/run.sh`); only data differs. The worker's image is its only trace of a
+Tidemill release: running machines keep theirs, new ones start with the new one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STATE = "/var/lib/tidemill"
 _TREE = "/tidemill"
 _FUSE = "/mnt/disks/gcs"
 _BEFORE_THE_END_SECONDS = 600
-"""The worker reckons with an end this much before the unit's: it must drain."""
+"""The worker plans to end this long before the unit does, so that it can drain."""
 _STOP_SECONDS = 25
 """Compute Engine gives a Spot machine 30 seconds.
 Source: https://cloud.google.com/compute/docs/instances/spot#preemption-process"""
@@ -50,7 +50,7 @@ KillMode=mixed
 
 @dataclass
 class Host:
-    """What a machine is told beside its queue's settings."""
+    """A machine's settings, apart from its queue's."""
 
     queue: str
     image: pulumi.Input[str]
@@ -63,7 +63,7 @@ class Host:
 
 
 def cloud_config(settings: Queue, host: Host) -> pulumi.Output[str]:
-    """The `user-data` of a machine: JSON below the line that cloud-init wants, which is YAML too."""
+    """The `user-data` of a machine: cloud-init's first line, then JSON, which is also YAML."""
     known = {key: value for key, value in vars(host).items() if key != "machines"}
 
     def render(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _document(settings: Queue, host: Host) -> dict[str, Any]:
 
 
 def environment(settings: Queue, host: Host) -> dict[str, str]:
-    """The worker's variables, but for the secrets and the machine's end."""
+    """The worker's variables, except the secrets and the machine's end."""
     found = {
         "TIDEMILL_STORE": f"gs://{host.bucket}",
         "TIDEMILL_QUEUE": host.queue,
@@ -101,7 +101,7 @@ def environment(settings: Queue, host: Host) -> dict[str, str]:
         "TIDEMILL_SLOTS": "machine",
         "TIDEMILL_SCRATCH": "/scratch",
         "TIDEMILL_CACHE": "/cache",
-        # An image may bring a worker of its own, and of any age.
+        # An image may contain its own worker, of any age.
         "TIDEMILL_MIN_WORKER": MIN_WORKER,
     }
     return found | ({"TIDEMILL_LOG": str(host.log)} if host.log else {})
@@ -128,7 +128,7 @@ def _settings(settings: Queue, host: Host) -> str:
 
 
 def _age(settings: Queue) -> int:
-    """Seconds after which a machine's unit is ended, which powers the machine off (ADR 34)."""
+    """Seconds after which systemd stops a machine's unit, which powers the machine off (ADR 34)."""
     return settings.gcp.max_age_hours * 3600
 
 
@@ -137,7 +137,7 @@ def _lines(values: Mapping[str, str]) -> str:
 
 
 def steps(settings: Queue, host: Host) -> list[str]:
-    """Functions of the script, with their words, that prepare a machine of this queue."""
+    """Functions of the script, with arguments, that prepare a machine of this queue."""
     found = ["folders"]
     if settings.item.gpus:
         found.append("gpu_driver")
@@ -155,7 +155,7 @@ def steps(settings: Queue, host: Host) -> list[str]:
 
 
 def is_google(image: str) -> bool:
-    """Whether an image lies in Artifact Registry, where this machine's account logs in."""
+    """Whether an image is in Artifact Registry, which this machine's account logs in to."""
     host = image.partition("/")[0]
     return host.endswith(("-docker.pkg.dev", "gcr.io"))
 
@@ -195,7 +195,7 @@ def _mounts(settings: Queue) -> dict[str, Mount]:
 
 
 def _nfs(name: str, mount: Mount) -> str:
-    """A volume that Docker mounts itself: Container-Optimized OS has the kernel's NFS but no mount.nfs.
+    """A volume that Docker itself mounts: Container-Optimized OS has the kernel's NFS but no mount.nfs.
 
     Source: https://docs.docker.com/engine/storage/volumes/#create-a-service-which-creates-an-nfs-volume
     """
@@ -221,5 +221,5 @@ def _gpus(settings: Queue, host: Host) -> list[str]:
 
 
 def version(reference: str) -> str:
-    """A secret's version: the newest where the reference names none."""
+    """A secret's version; the newest if the reference names none."""
     return reference if "/versions/" in reference else f"{reference}/versions/latest"

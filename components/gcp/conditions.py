@@ -1,4 +1,4 @@
-"""Conditions of IAM bindings on a bucket: which objects a grant is about."""
+"""Conditions of IAM bindings on a bucket: the objects that a grant covers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Source: https://cloud.google.com/iam/docs/conditions-attribute-reference"""
 def objects(bucket: pulumi.Input[str], prefixes: Sequence[str], names: Sequence[str] = ()) -> pulumi.Output[str]:
     """The expression for objects below prefixes, objects of exact names, and lists below the prefixes.
 
-    It holds at most 12 logical operators, so at most 6 prefixes.
+    It can have at most 12 logical operators, so at most 6 prefixes.
     Source: https://cloud.google.com/iam/docs/conditions-overview
 
     Args:

@@ -1,4 +1,4 @@
-"""Who may do what: the machines' service account, and what submitters are allowed beside the parts' own grants."""
+"""The machines' service account, and the submitters' permissions apart from the grants of other parts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from components.gcp.member import Member, account_id, person, role_id
 from components.gcp.project import Project
 
 WATCH = ("monitoring.timeSeries.list", "serviceusage.services.use")
-"""What a submitter needs of the whole project: the backlog's metric (no resource of Monitoring takes a binding of its
-own), and that calls of a person are counted on this project's quota.
+"""A submitter's permissions on the whole project: to read the backlog's metric (Monitoring's resources have no bindings
+of their own), and to use this project's quota for a person's calls.
 Sources: https://cloud.google.com/monitoring/access-control, https://cloud.google.com/docs/quotas/quota-project"""
 
 _MACHINE_ROLES = ("roles/logging.logWriter",)
-"""What machines need of the whole project: Cloud Logging takes no narrower binding for writing."""
+"""The machines' permission on the whole project: Cloud Logging has no narrower binding for writing."""
 
 _REPOSITORY = re.compile(r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/")
 
@@ -32,16 +32,16 @@ class GcpIdentityArgs:
 
 
 class GcpIdentity(pulumi.ComponentResource):
-    """The service account that machines are, and the submitters' role.
+    """The machines' service account and the submitters' role.
 
-    No keys, no primitive roles, no default service account, and nothing of Compute Engine: a machine leaves by
-    powering itself off. Whatever else the account may do, another component grants it.
+    It has no keys, no primitive roles and no Compute Engine permissions, and is not the default account: a machine
+    leaves by powering itself off. Other components grant the account's other permissions.
 
     Type token: ``tidemill:index:GcpIdentity``.
 
-    Makes: a service account with the role to write log lines; if there are submitters a custom role that
-    may read the project's metrics and use its quota, and its binding to each of them. Grants of data, secrets and
-    other registries add a binding each.
+    Makes: a service account with the role to write log lines; if there are submitters, a custom role to read the
+    project's metrics and use its quota, bound to each of them. Grants of data, secrets and other registries add a
+    binding each.
 
     Costs while idle: nothing.
 
@@ -79,12 +79,12 @@ class GcpIdentity(pulumi.ComponentResource):
 
     @property
     def worker(self) -> Member:
-        """The machines' service account, to grant it something."""
+        """The machines' service account as a member of grants."""
         return self._worker
 
     @property
     def submitters(self) -> list[Member]:
-        """Those who may submit, to grant them something."""
+        """The submitters as members of grants."""
         return self._submitters
 
     def _watch(self, stem: str) -> None:
@@ -141,7 +141,7 @@ class GcpIdentity(pulumi.ComponentResource):
             )
 
     def grant_external_pull(self, member: Member, images: Sequence[str]) -> None:
-        """Let a member pull from Artifact Registry repositories that are not the stack's, by the images' references."""
+        """Let a member pull from Artifact Registry repositories outside the stack, by image references."""
         found = sorted({match.groups() for image in images if (match := _REPOSITORY.match(image))})
         for location, project, repository in found:
             gcp.artifactregistry.RepositoryIamMember(
@@ -155,7 +155,7 @@ class GcpIdentity(pulumi.ComponentResource):
             )
 
     def grant_shared_pull(self, member: Member, repository: pulumi.Input[str], location: pulumi.Input[str]) -> None:
-        """Let a member pull, and see, every image of the shared registry, by its repository's full name."""
+        """Let a member list and pull every image of the shared registry, by its repository's full name."""
         gcp.artifactregistry.RepositoryIamMember(
             f"{self.pulumi_resource_name}-pull-shared-{member.name}",
             location=location,
@@ -170,7 +170,7 @@ _MOST_PREFIXES = 6
 
 
 def _batches(prefixes: Sequence[str]) -> list[Sequence[str]]:
-    """Prefixes in portions that one condition holds; all objects (an empty prefix) need none."""
+    """Prefixes in groups that fit one condition; all objects (an empty prefix) need none."""
     if "" in prefixes:
         return [[""]]
     return [prefixes[start : start + _MOST_PREFIXES] for start in range(0, len(prefixes), _MOST_PREFIXES)]

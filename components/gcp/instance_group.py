@@ -17,11 +17,11 @@ IMAGE = "projects/cos-cloud/global/images/family/cos-stable"
 """Source: https://cloud.google.com/container-optimized-os/docs/concepts/versioning"""
 BACKLOG = "pubsub.googleapis.com/subscription/num_undelivered_messages"
 STABILIZATION_SECONDS = 60
-"""The autoscaler wants what the largest backlog of this time asks for. Its default, 600, would start again the machines
-that left because there was nothing to do.
+"""The autoscaler sizes the group for the largest backlog of this period. Its default, 600, would restart machines that
+stopped because they were idle.
 Source: https://cloud.google.com/compute/docs/autoscaler/understanding-autoscaler-decisions"""
 DEFAULT_STABILIZATION_SECONDS = 600
-"""Said where it holds: left out, a queue that changes to it would keep what it had."""
+"""Set explicitly: without it, a queue that changes to this value would keep its old one."""
 BOOT_SECONDS = 120
 MAX_UNAVAILABLE = 10
 """No update of this group is proactive, so the number changes nothing. It must be given: the provider sends 0 for each
@@ -33,7 +33,7 @@ IN_USE_PAUSE_SECONDS = 10
 IN_USE_TRIES = 12
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-"""What an account may do is for IAM to say, not for scopes.
+"""IAM, not scopes, limits the account.
 Source: https://cloud.google.com/compute/docs/access/service-accounts#scopes_best_practice"""
 
 
@@ -43,7 +43,7 @@ class Fleet:
 
     settings: Queue
     machines: Sequence[MachineType]
-    """At most one type a family, the preferred one first."""
+    """At most one type per family, the preferred one first."""
     user_data: pulumi.Input[str]
     subscription: gcp.pubsub.Subscription
     network: pulumi.Input[str]
@@ -56,13 +56,13 @@ class Fleet:
 
     @property
     def slots(self) -> int:
-        """Items that run side by side on each machine, whichever type it is."""
+        """Items that run side by side on each machine, for every type."""
         return min(slots("gcp", machine, self.settings.item) for machine in self.machines)
 
 
 @dataclass
 class RungResources:
-    """A rung as it was made."""
+    """The resources of a rung."""
 
     market: str
     manager: gcp.compute.RegionInstanceGroupManager
@@ -70,13 +70,13 @@ class RungResources:
 
 
 def instance_group(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource, *, first: bool) -> RungResources:
-    """A rung. Only the first scales by itself; a second one is off until the reconciler opens it."""
+    """Create a rung. Only the first scales by itself; a second one is off until the reconciler opens it."""
     manager = _manager(name, _template(name, rung, fleet, parent), fleet, parent)
     return RungResources(rung.market, manager, _autoscaler(name, rung, manager, fleet, parent, first=first))
 
 
 def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> gcp.compute.RegionInstanceTemplate:
-    """What a machine is made of. A change makes a new template; the group takes it for machines that it makes later."""
+    """The template of machines. A change makes a new template, which the group uses only for new machines."""
     first = fleet.machines[0]
     interface = gcp.compute.RegionInstanceTemplateNetworkInterfaceArgs(
         network=fleet.network,
@@ -115,9 +115,9 @@ def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> g
 
 
 async def wait_for_group(args: pulumi.ErrorHookArgs) -> bool:
-    """Whether the engine should delete a replaced template again: yes, after a pause, while its group still uses it.
+    """Whether the engine should retry deleting a replaced template: yes, after a pause, while its group still uses it.
 
-    The group has been given the new one just before.
+    The group got the new template just before.
     Source: https://github.com/hashicorp/terraform-provider-google/issues/1448
     """
     latest = args.errors[0] if args.errors else ""
@@ -125,28 +125,28 @@ async def wait_for_group(args: pulumi.ErrorHookArgs) -> bool:
         return False
     if len(args.errors) > IN_USE_TRIES:
         pulumi.log.error(
-            f"{args.id} is still in use by its group, which has a new template already, and nothing is lost: run "
-            "`pulumi up` again when the machines that were made from it have left; it then deletes it."
+            f"{args.id} is still in use by its group, which already has a new template. Nothing is lost. Run "
+            "`pulumi up` again when the machines of the old template have stopped; it then deletes the template."
         )
         return False
-    pulumi.log.info(f"{args.name}: its group has not let go of it yet, deleting again in {IN_USE_PAUSE_SECONDS} s")
+    pulumi.log.info(f"{args.name}: its group still uses it; retrying the delete in {IN_USE_PAUSE_SECONDS} s")
     await asyncio.sleep(IN_USE_PAUSE_SECONDS)
     return True
 
 
 def _accelerators(machine: MachineType) -> list[gcp.compute.RegionInstanceTemplateGuestAcceleratorArgs] | None:
-    """GPUs to attach; None where the type has its own, or none."""
+    """GPUs to attach; None if the type includes its GPUs, or has none."""
     if machine.attach is None:
         return None
     return [gcp.compute.RegionInstanceTemplateGuestAcceleratorArgs(type=machine.attach, count=machine.gpus)]
 
 
 def _scheduling(rung: Rung) -> gcp.compute.RegionInstanceTemplateSchedulingArgs:
-    """A Spot machine that is taken back stops; it is not deleted behind the group's back.
+    """A reclaimed Spot machine stops and is not deleted.
 
-    A stopped machine is listed, so the reconciler sees it, removes it and lowers the target size by one. Nothing
-    documents what a group that does nothing on failure makes of a machine that is gone. No `maxRunDuration`: a machine
-    ends itself at its age (ADR 34).
+    The group still lists a stopped machine, so the reconciler sees it, removes it and lowers the target size by one. It
+    is undocumented how a group that does nothing on failure treats a deleted machine. No `maxRunDuration`: a machine
+    powers itself off at its maximum age (ADR 34).
     """
     spot = rung.market == "spot"
     return gcp.compute.RegionInstanceTemplateSchedulingArgs(
@@ -154,14 +154,14 @@ def _scheduling(rung: Rung) -> gcp.compute.RegionInstanceTemplateSchedulingArgs:
         preemptible=spot,
         automatic_restart=False,
         on_host_maintenance="TERMINATE",
-        # A standard machine without a time limit takes no such action.
+        # Not allowed for a standard machine without a time limit.
         # Source: https://github.com/GoogleCloudPlatform/cluster-toolkit/issues/4435
         instance_termination_action="STOP" if spot else None,
     )
 
 
 def _disks(fleet: Fleet) -> list[gcp.compute.RegionInstanceTemplateDiskArgs]:
-    """Scratch is on the boot disk, as on AWS: nothing has to be formatted, and one disk's speed grows with its size."""
+    """Scratch is on the boot disk, as on AWS: it needs no formatting, and one disk's speed grows with its size."""
     disk = gcp.compute.RegionInstanceTemplateDiskArgs
     boot = disk(
         source_image=IMAGE,
@@ -187,9 +187,9 @@ def _disks(fleet: Fleet) -> list[gcp.compute.RegionInstanceTemplateDiskArgs]:
 def _manager(
     name: str, template: gcp.compute.RegionInstanceTemplate, fleet: Fleet, parent: pulumi.Resource
 ) -> gcp.compute.RegionInstanceGroupManager:
-    """A group that touches no machine by itself: no even spread, no proactive update, no repair, no health check.
+    """A group that never changes machines itself: no redistribution, proactive updates, repairs or health checks.
 
-    Its target size belongs to the autoscaler and the reconciler, so it is not an input.
+    The autoscaler and the reconciler own its target size, so that is not an input.
     """
     return gcp.compute.RegionInstanceGroupManager(
         name,
@@ -217,7 +217,7 @@ def _manager(
 def _flexibility(
     machines: Sequence[MachineType],
 ) -> gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyArgs | None:
-    """Other types when the preferred one cannot be had, in their order.
+    """The types to use if the preferred one is not available, in order.
 
     Source: https://cloud.google.com/compute/docs/instance-groups/about-instance-flexibility
     """
@@ -241,7 +241,7 @@ def _autoscaler(
     *,
     first: bool,
 ) -> gcp.compute.RegionAutoscaler:
-    """Machines by the backlog: unacknowledged messages, those that workers hold included, by the slots of a machine."""
+    """Sizes the group by the backlog: unacknowledged messages, including leased ones, per slots of a machine."""
     wanted = fleet.settings.gcp
     metric = gcp.compute.RegionAutoscalerAutoscalingPolicyMetricArgs(
         name=BACKLOG,
@@ -260,7 +260,7 @@ def _autoscaler(
         stabilization_period=DEFAULT_STABILIZATION_SECONDS if by_itself else STABILIZATION_SECONDS,
         metrics=[metric],
     )
-    # The reconciler opens and closes a second rung by its mode: what it set is no drift.
+    # The reconciler opens and closes a second rung by its mode, which is therefore not drift.
     ignored = None if first else ["autoscalingPolicy.mode"]
     return gcp.compute.RegionAutoscaler(
         name,

@@ -1,4 +1,4 @@
-"""The workers' log bucket, and where else their lines go."""
+"""The workers' log bucket and archive."""
 
 from dataclasses import dataclass, field
 
@@ -13,9 +13,9 @@ from components.gcp.member import Member
 from components.gcp.project import Project
 
 FAILED_ITEMS = 'jsonPayload.event = "item" AND jsonPayload.status = "failed"'
-"""The worker's JSON lines: one line with these fields for each item that failed for good."""
+"""Filter of the worker's JSON lines: each item that failed for good has one line with these fields."""
 NOISE = {"debug": 'jsonPayload.level = "debug"'}
-"""Lines that are stored nowhere, by the exclusion's name."""
+"""Filters of lines that are stored nowhere, by the exclusion's name."""
 
 _VIEW = "_AllLogs"
 """Every log bucket has it. Source: https://cloud.google.com/logging/docs/logs-views"""
@@ -26,17 +26,17 @@ class GcpLogsArgs:
     """Arguments of `GcpLogs`."""
 
     retention_days: int = 14
-    """Days that lines are kept, 1 to 3650."""
+    """Days to keep lines, 1 to 3650."""
     kms_key: str | None = None
     """Full name of a Cloud KMS key that admits Cloud Logging, or `create` for a new one."""
     archive: str | None = None
-    """`bucket` or `bigquery`: copy every line to a storage bucket or to a dataset of its own; None makes no archive."""
+    """`bucket` or `bigquery`: copy every line to a separate storage bucket or dataset; None makes no archive."""
     exclude: dict[str, str] = field(default_factory=dict)
-    """Further lines to store nowhere: filters of the Logging query language by a name."""
+    """Further lines to store nowhere: filters in the Logging query language, by name."""
     purge: bool = False
-    """Lift the protection of the log bucket, the archive and a key of its own, and delete an archive's contents."""
+    """Lift the protection of the log bucket, the archive and its own key, and delete an archive's contents."""
     labels: dict[str, str] | None = None
-    """Labels of everything that can carry labels."""
+    """Labels of all resources that support them."""
 
 
 class GcpLogs(pulumi.ComponentResource):
@@ -48,9 +48,9 @@ class GcpLogs(pulumi.ComponentResource):
     project's ``_Default`` bucket, a log-based metric; with `kms_key` of `create` a key ring, a key and the grant on it;
     with an archive a storage bucket or a BigQuery dataset, a sink and its writer's grant on that alone.
 
-    Costs while idle: stored lines, nothing for the first 30 days and then $0.01 a GB and month; taking them in costs
-    $0.50 a GB beyond 50 GB a month of the project. An archive costs its storage; a key of its own about $0.06 a month
-    for each version.
+    Costs while idle: stored lines, nothing for the first 30 days and then $0.01 per GB and month; ingestion costs $0.50
+    per GB beyond the project's first 50 GB per month. An archive costs its storage; its own key about $0.06 per month
+    and version.
 
     Example:
         ```python
@@ -86,8 +86,8 @@ class GcpLogs(pulumi.ComponentResource):
         self.register_outputs({"bucket": self.bucket, "log": self.log, "archive": self.archive})
 
     def _bucket(self, name: str, exclusion: gcp.logging.ProjectExclusion) -> pulumi.Output[str]:
-        """The log bucket. Google keeps the id of a deleted one for 7 days, and nothing names one by itself: it takes
-        the random end of the exclusion's name, once.
+        """The log bucket. Google reserves a deleted id for 7 days and generates none, so the id uses the random suffix
+        of the exclusion's name.
 
         Source: https://cloud.google.com/logging/docs/buckets#delete-bucket
         """
@@ -108,7 +108,7 @@ class GcpLogs(pulumi.ComponentResource):
         )
 
     def _key(self) -> pulumi.Output[str] | None:
-        """The key, which admits the account that Cloud Logging has for keys in this project.
+        """The key, which admits Cloud Logging's account for keys in this project.
 
         Source: https://cloud.google.com/logging/docs/routing/managed-encryption-storage
         """
@@ -140,7 +140,7 @@ class GcpLogs(pulumi.ComponentResource):
         )
 
     def _exclusion(self, name: str) -> gcp.logging.ProjectExclusion:
-        """Else every line is taken in, and billed, twice: `_Default` gets what other sinks get as well."""
+        """Prevents ingesting and billing every line twice: `_Default` also gets the lines of other sinks."""
         return gcp.logging.ProjectExclusion(
             f"{name}-default",
             description="Workers' lines have a bucket of their own",
@@ -158,7 +158,7 @@ class GcpLogs(pulumi.ComponentResource):
         )
 
     def _to_storage(self, name: str) -> pulumi.Output[str]:
-        """A bucket of its own: a sink cannot be told a prefix. Lines arrive once an hour."""
+        """A separate bucket, because a sink has no prefix. Lines arrive once per hour."""
         archive = gcp.storage.Bucket(
             f"{name}-archive",
             location=self._project.region,

@@ -1,4 +1,4 @@
-"""What removes machines that have left: a function with an account of its own, called every few minutes."""
+"""Removes machines that have stopped: a function with its own account, called every few minutes."""
 
 import hashlib
 from dataclasses import asdict, dataclass
@@ -24,8 +24,8 @@ PERMISSIONS = (
     "compute.instanceGroupManagers.update",
     "monitoring.timeSeries.list",
 )
-"""Everything that it needs of the project. Instance groups take no binding of their own and no condition, so this holds
-for every group of the project: give each team a project.
+"""Its permissions on the project. Instance groups have no bindings of their own and support no conditions, so these
+cover every group of the project: give each team its own project.
 Source: the method pages below https://cloud.google.com/compute/docs/reference/rest/v1, such as
 regionInstanceGroupManagers/deleteInstances"""
 
@@ -44,23 +44,23 @@ class GcpReconcilerArgs:
     """Arguments of `GcpReconciler`."""
 
     fleets: list[pulumi.Input[dict[str, Any]]]
-    """The `fleet` of every `GcpWorkerPool` that it looks after."""
+    """The `fleet` of every `GcpWorkerPool` that it manages."""
     bucket: pulumi.Input[str]
-    """Name of the job store's bucket: it reads error records there and leaves its report."""
+    """Name of the job store's bucket, where it reads error records and writes its report."""
     log_bucket: pulumi.Input[str] | None = None
-    """Full name of the log bucket that its lines go to; None leaves them in ``_Default``."""
+    """Full name of the log bucket for its lines; None leaves them in ``_Default``."""
     period_minutes: int = 2
     """Minutes between two runs, 1 to 10."""
     labels: dict[str, str] | None = None
-    """Labels of everything that can carry labels."""
+    """Labels of all resources that support them."""
 
 
 class GcpReconciler(pulumi.ComponentResource):
-    """The only thing that lowers a group's target size. It removes machines that are off, that failed to start, that
-    are wanted for nothing or whose worker has been silent for half an hour, and opens and closes the On-Demand rung.
+    """The only component that lowers a group's target size. It removes machines that are off, failed to start, are not
+    needed, or whose worker has been silent for half an hour. It also opens and closes the On-Demand rung.
 
-    While it does not run nothing is lost and nothing is ended; machines that are off keep their place and their disks,
-    and a stockout opens no rung. `tidemill status` and `tidemill doctor` then say so.
+    While it does not run, nothing is lost and nothing is stopped; machines that are off keep their place and disks, and
+    a stockout opens no rung. `tidemill status` and `tidemill doctor` report that.
 
     Type token: ``tidemill:index:GcpReconciler``.
 
@@ -69,8 +69,8 @@ class GcpReconciler(pulumi.ComponentResource):
     scheduler's account may call and only from inside the project, with a repository for its image; a scheduler job;
     with `log_bucket` a log sink.
 
-    Costs while idle: about 22,000 calls of a second a month, inside the free tiers of Cloud Run and Cloud Scheduler
-    (three jobs an account); a few cents for the function's image.
+    Costs while idle: about 22,000 calls of one second per month, inside the free tiers of Cloud Run and Cloud Scheduler
+    (three jobs per account); a few cents for the function's image.
 
     Example:
         ```python
@@ -89,7 +89,7 @@ class GcpReconciler(pulumi.ComponentResource):
         args = as_args(GcpReconcilerArgs, args)
         super().__init__(token(GcpReconciler), name, None, opts)
         if not 1 <= args.period_minutes <= 10:
-            raise ValueError(f"{name}: period_minutes is {args.period_minutes}; allowed are 1 to 10")
+            raise ValueError(f"{name}: period_minutes is {args.period_minutes}; allowed: 1 to 10")
         self._args = args
         self._child = pulumi.ResourceOptions(parent=self)
         self._project = Project(self)
@@ -112,7 +112,7 @@ class GcpReconciler(pulumi.ComponentResource):
 
     @property
     def member(self) -> Member:
-        """The function's service account, to grant it its part of the store."""
+        """The function's service account as a member of grants on the store."""
         return self._member
 
     def _account(self, suffix: str, what: str) -> gcp.serviceaccount.Account:
@@ -145,7 +145,7 @@ class GcpReconciler(pulumi.ComponentResource):
         uploaded = gcp.storage.BucketObject(
             f"{name}-source",
             bucket=args.bucket,
-            # Another name for other content: the function is built anew exactly then.
+            # The name depends on the content, so that Google rebuilds the function exactly when the content changes.
             name=f"{layout.RECONCILER}/{digest(files)[:16]}.zip",
             source=pulumi.AssetArchive({path: pulumi.StringAsset(text) for path, text in files.items()}),
             opts=self._child,
@@ -172,7 +172,7 @@ class GcpReconciler(pulumi.ComponentResource):
             ),
             service_config=gcp.cloudfunctionsv2.FunctionServiceConfigArgs(
                 service_account_email=account.email,
-                # One at a time: two runs would remove the same machines.
+                # One at a time: concurrent runs would remove the same machines.
                 min_instance_count=0,
                 max_instance_count=1,
                 max_instance_request_concurrency=1,
@@ -192,7 +192,8 @@ class GcpReconciler(pulumi.ComponentResource):
         return FleetSettings(project, region, bucket, self._args.period_minutes * 60, queues)
 
     def _repository(self) -> gcp.artifactregistry.Repository:
-        """Where builds put the function's image; the team's own repository lets no tag move, as a build does."""
+        """The repository of the function's image: a build moves tags, which the team's own repository does not
+        allow."""
         policy = gcp.artifactregistry.RepositoryCleanupPolicyArgs
         return gcp.artifactregistry.Repository(
             f"{self.pulumi_resource_name}-images",
@@ -297,7 +298,7 @@ def _member(name: str, account: gcp.serviceaccount.Account) -> Member:
 
 
 def source() -> dict[str, str]:
-    """The function's source by path: a `main.py` for the framework, beside the package with what it does."""
+    """The function's source by path: a `main.py` for the framework, and the package with the code."""
     files = {f"{SOURCE.name}/{path.name}": path.read_text(encoding="utf-8") for path in sorted(SOURCE.glob("*.py"))}
     # Of tidemill the function has its leaves alone.
     shared = {f"tidemill/{path.name}": path.read_text(encoding="utf-8") for path in _SHARED}

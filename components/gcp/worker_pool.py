@@ -1,4 +1,4 @@
-"""A queue on Pub/Sub, with the machines behind it."""
+"""A queue on Pub/Sub and its machines."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,26 +23,26 @@ class GcpWorkerPoolArgs:
     queue: str
     """The queue's name as users type it."""
     settings: Any
-    """The queue as a stack file has it below `tidemill:queues.<name>`; every key but `images` has a default."""
+    """The queue's keys as under `tidemill:queues.<name>` in a stack file; all but `images` have defaults."""
     # Or a `Queue`, which is not checked again.
     image: pulumi.Input[str]
     """Reference of the image `default` that machines can pull."""
     network: pulumi.Input[str]
-    """Self link of the network that machines are in."""
+    """Self link of the machines' network."""
     subnetwork: pulumi.Input[str]
-    """Self link of the subnetwork that machines start in."""
+    """Self link of the machines' subnetwork."""
     service_account_email: pulumi.Input[str]
-    """What machines, the worker and the user's code are."""
+    """Service account of machines, the worker and the user's code."""
     bucket: pulumi.Input[str]
     """Name of the job store's bucket."""
     external_address: bool = False
-    """Give each machine an address of its own: needed where the subnetwork has no NAT and jobs reach the internet."""
+    """Give each machine a public address: needed if jobs reach the internet and the subnetwork has no NAT."""
     log: pulumi.Input[str] | None = None
-    """Log that workers write to: ``projects/<project>/logs/<id>``; None leaves their lines on the machine."""
+    """The workers' log: ``projects/<project>/logs/<id>``; None leaves their lines on the machine."""
     worker_image: pulumi.Input[str] | None = None
-    """The worker's image by digest; None when the queue's image brings the worker."""
+    """The worker's image by digest; None if the queue's image contains the worker."""
     imported_topic: str | None = None
-    """Full name of a topic that exists already: it is taken over and keeps its name, with its subscription."""
+    """Full name of an existing topic to import with its subscription; both keep their names."""
     imported_subscription: str | None = None
     """Full name of that topic's subscription."""
     replace: bool = False
@@ -50,7 +50,7 @@ class GcpWorkerPoolArgs:
     purge: bool = False
     """Lift the protection of topics and subscriptions too."""
     labels: dict[str, str] | None = None
-    """Labels of everything that can carry labels, machines and their disks included."""
+    """Labels of all resources that support them, including machines and their disks."""
 
 
 class GcpWorkerPool(pulumi.ComponentResource):
@@ -59,19 +59,20 @@ class GcpWorkerPool(pulumi.ComponentResource):
     Type token: ``tidemill:index:GcpWorkerPool``.
 
     Makes: topic, subscription, dead-letter topic and subscription (protected), the grants that Pub/Sub's service agent
-    needs for dead letters; for each rung an instance template, a regional instance group (protected), an autoscaler.
+    needs for dead letters; per rung an instance template, a regional instance group (protected), an autoscaler.
 
-    Machines are added by the autoscaler and removed by a `GcpReconciler`, which every pool needs: a machine whose
-    worker has been idle for `gcp.idle_minutes` powers itself off, and what is off is removed. No machine that works is
-    ended. A second rung, On-Demand, is off until the reconciler finds Spot dry; its autoscaler then looks at the same
-    backlog, so that for a while both rungs may want machines for it, within `max_cpus` of each.
+    The autoscaler adds machines, and a `GcpReconciler`, which every pool needs, removes them: a machine whose worker
+    has been idle for `gcp.idle_minutes` powers itself off, and the reconciler removes machines that are off. No busy
+    machine is stopped. A second rung, On-Demand, is off until the reconciler finds that Spot has run dry. Its
+    autoscaler then follows the same backlog, so that for a while both rungs may start machines for it, within
+    `max_cpus` of each.
 
-    `gcp.scale_in: autoscaler` gives removal to the autoscaler instead. It picks machines without knowing which are
-    busy: each shrinking kills the items on the machines that it takes, hours of work included, and they run again
-    elsewhere. It is for items of seconds that may run twice.
+    `gcp.scale_in: autoscaler` lets the autoscaler remove machines instead. It does not know which ones are busy: each
+    removal kills the items on a machine, even after hours of work, and they run again elsewhere. It is for items of
+    seconds that may run twice.
 
     Costs while idle: nothing; machines run while there are jobs, at most up to `max_cpus` of each rung. With
-    `gcp.min_machines` that many machines of the first rung run around the clock: a month of each is 730 times the
+    `gcp.min_machines` that many machines of the first rung run around the clock: a month of each costs 730 times the
     hourly price of the machine and its disks.
 
     Example:
@@ -98,9 +99,9 @@ class GcpWorkerPool(pulumi.ComponentResource):
     subscription: pulumi.Output[str]
     """Full name of the subscription that workers pull from."""
     dead_letters: pulumi.Output[str]
-    """Full name of the subscription with what was delivered too often."""
+    """Full name of the dead-letter subscription."""
     fleet: pulumi.Output[dict[str, Any]]
-    """What the reconciler has to know of this queue."""
+    """This queue's settings for the reconciler."""
 
     def __init__(self, name: str, args: GcpWorkerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpWorkerPoolArgs, args)
@@ -171,11 +172,11 @@ class GcpWorkerPool(pulumi.ComponentResource):
         return known.apply(lambda known: asdict(FleetQueue(queue, known[0], known[1:])))
 
     def grant_work(self, member: Member) -> None:
-        """Let a worker's account pull, extend and acknowledge this queue's messages, and nothing of another queue."""
+        """Let a worker's account pull, extend and acknowledge only this queue's messages."""
         self._on_subscription("work", self._messages.subscription, member, "roles/pubsub.subscriber")
 
     def grant_submit(self, member: Member) -> None:
-        """Let somebody publish chunks, see how many wait, and take dead letters to publish them again."""
+        """Let a member publish chunks, see how many wait, and take dead letters to publish them again."""
         self._on_topic("submit", member, "roles/pubsub.publisher")
         self._on_topic("look", member, "roles/pubsub.viewer")
         self._on_subscription("look-work", self._messages.subscription, member, "roles/pubsub.viewer")

@@ -308,7 +308,7 @@ def test_a_template_that_its_group_still_uses_is_deleted_again(monkeypatch: pyte
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "error", said.append)
     assert asyncio.run(ask(hook(*[in_use] * 13))) is False
-    assert "nothing is lost" in said[0]
+    assert "Nothing is lost" in said[0]
 
 
 def test_what_a_worker_may_do_with_the_queue():

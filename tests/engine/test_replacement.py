@@ -124,7 +124,7 @@ def test_an_up_that_is_killed_after_the_queue_moved_is_finished_by_the_next(repl
         done = [event["resOutputsEvent"]["metadata"] for event in events if "resOutputsEvent" in event]
         told = [event["diagnosticEvent"]["message"] for event in events if "diagnosticEvent" in event]
         moved = any(step["type"].endswith(":JobQueue") and step["op"] == "update" for step in done)
-        return moved and any("has not let go of the job queue yet" in message for message in told)
+        return moved and any("has not released the job queue yet" in message for message in told)
 
     with project.start("up", "--yes", "--skip-preview", "--replace", urn(project)) as running:
         running.wait_until(queue_moved)

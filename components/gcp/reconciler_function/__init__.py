@@ -1,1 +1,1 @@
-"""The source of the reconciler: what the cloud function runs. Its modules import each other by plain names there."""
+"""The source of the reconciler's cloud function. Its modules use relative imports."""

@@ -1,4 +1,4 @@
-"""The calls that the reconciler makes: plain REST as the function's own service account."""
+"""The reconciler's API calls: plain REST as the function's own service account."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ MOST_REMOVED = 1000
 BACKLOG = "pubsub.googleapis.com/subscription/num_undelivered_messages"
 
 RUN_SECONDS = 85.0
-"""How long a run may make calls; its report then has what is left of the function's time."""
+"""How long a run may make calls; the rest of the function's time is for its report."""
 ERROR_SECONDS = 40.0
 ERROR_PAGES = 20
-"""How much of a run, and how much of a group, its errors may take: a large group in a stockout has tens of thousands,
-and they can be neither filtered nor ordered.
+"""How much of a run, and of a group's time, reading errors may take: a large group in a stockout has tens of thousands
+of errors, and the API can neither filter nor sort them.
 Source: https://cloud.google.com/compute/docs/reference/rest/v1/regionInstanceGroupManagers/listErrors"""
 NOTE_PAGES = 20
 """Of a thousand names, of what machines have written."""
@@ -52,7 +52,7 @@ _CREATING = frozenset({"CREATING", "RECREATING", "CREATING_WITHOUT_RETRIES"})
 
 
 class Session(Protocol):
-    """What is used of `requests.Session`."""
+    """The used part of `requests.Session`."""
 
     def request(self, method: str, url: str, **more: Any) -> Any:
         """Make a call."""
@@ -60,7 +60,7 @@ class Session(Protocol):
 
 
 class CallError(Exception):
-    """A call that Google refused, or that did not get through."""
+    """A call that Google refused or that failed."""
 
 
 def session() -> Session:
@@ -70,17 +70,17 @@ def session() -> Session:
 
 @dataclass(frozen=True)
 class Notes:
-    """What machines have written into the store: times by machine."""
+    """Reports of machines in the store: times by machine."""
 
     broken: Mapping[str, float] = field(default_factory=dict)
-    """When they wrote that they cannot run their worker."""
+    """When they reported that they cannot run their worker."""
     alive: Mapping[str, float] = field(default_factory=dict)
-    """When their worker last wrote that it is alive."""
+    """When their worker last reported that it is alive."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A group as it was at a moment."""
+    """A snapshot of a group."""
 
     group: Group
     errors: dict[str, str]
@@ -90,7 +90,7 @@ class Reading:
 
 
 class Cloud:
-    """Google's APIs, as far as the reconciler needs them.
+    """The parts of Google's APIs that the reconciler needs.
 
     Args:
         project: The project.
@@ -98,7 +98,7 @@ class Cloud:
         bucket: The job store's bucket.
         session: Makes the calls.
         pause: Sleeps between two tries.
-        clock: Seconds, always forward; the run's time is counted on it.
+        clock: Monotonic seconds, for the run's time limit.
     """
 
     def __init__(
@@ -116,10 +116,10 @@ class Cloud:
         self._clock = clock
         self._began = clock()
         self.skew = 0.0
-        """What the cloud's clock is ahead of this one; its answers say so."""
+        """Offset of the cloud's clock from this one, from its answers."""
 
     def now(self) -> float:
-        """Epoch seconds by the clock that the cloud's own times are from."""
+        """Epoch seconds by the cloud's clock."""
         return time.time() + self.skew
 
     # ---- reading ----------------------------------------------------------------------------------------------------
@@ -139,15 +139,15 @@ class Cloud:
         return found
 
     def read(self, wanted: FleetGroup, errors: Sequence[Mapping[str, Any]], notes: Notes) -> Reading:
-        """A group as it is.
+        """A snapshot of a group.
 
         Args:
             wanted: Its entry in the settings.
             errors: Its errors.
-            notes: What machines have written.
+            notes: Reports of machines.
 
         Raises:
-            CallError: It could not be read as a whole.
+            CallError: Part of it could not be read.
         """
         name = wanted.manager
         manager = self._compute("GET", f"instanceGroupManagers/{name}")
@@ -169,7 +169,7 @@ class Cloud:
         return Reading(group, _texts(errors, listed, at), at)
 
     def backlog(self, subscription: str) -> list[Sample]:
-        """Samples of the unacknowledged messages of a subscription; none where Monitoring has none.
+        """Samples of the unacknowledged messages of a subscription; none if Monitoring has none.
 
         Raises:
             CallError: It could not be read.
@@ -193,12 +193,12 @@ class Cloud:
         return [Sample(at, value) for at, value in sums.items()]
 
     def notes(self) -> Notes:
-        """What machines have written into the store lately.
+        """Recent reports of machines in the store.
 
         Raises:
             CallError: It could not be listed.
         """
-        # A record's name begins with its time; what an old host wrote begins with the machine and comes after them all.
+        # A record's name begins with its time; an old host's begins with the machine and sorts after all others.
         since = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self.now() - BROKEN_SECONDS))
         broken = self._written(f"{FLEET_ERRORS}/", {"startOffset": f"{FLEET_ERRORS}/{since}"})
         return Notes({STAMP.sub("", name).removesuffix(".json"): at for name, at in broken.items()},
@@ -215,14 +215,14 @@ class Cloud:
     def remove(self, manager: str, instances: Sequence[str]) -> None:
         """Delete machines, which lowers the group's target size by as many.
 
-        Machines that are gone or going already are passed over.
+        Machines that are already deleted or being deleted are skipped.
         """
         for start in range(0, len(instances), MOST_REMOVED):
             body = {"instances": list(instances[start : start + MOST_REMOVED]), "skipInstancesOnValidationError": True}
             self._compute("POST", f"instanceGroupManagers/{manager}/deleteInstances", json=body)
 
     def set_mode(self, autoscaler: str, mode: str) -> None:
-        """Set an autoscaler's mode and nothing else of it."""
+        """Set only an autoscaler's mode."""
         body = {"autoscalingPolicy": {"mode": mode}}
         self._compute("PATCH", "autoscalers", params={"autoscaler": autoscaler}, json=body)
 
@@ -255,7 +255,7 @@ class Cloud:
                 return
 
     def _call(self, method: str, url: str, until: float = RUN_SECONDS, **more: Any) -> dict[str, Any]:
-        """Every call here may be repeated: it reads, or it asks for a state that is then there."""
+        """Make a call, with retries: every call here is idempotent."""
         for left in reversed(range(_TRIES)):
             problem, seconds = "", self._began + until - self._clock()
             if seconds <= 0:
@@ -285,9 +285,9 @@ def _document(answer: Any, method: str, url: str) -> dict[str, Any]:
     try:
         document = answer.json()
     except ValueError:
-        raise CallError(f"{method} {url}: the answer is no JSON") from None
+        raise CallError(f"{method} {url}: the answer is not JSON") from None
     if not isinstance(document, dict):
-        raise CallError(f"{method} {url}: the answer is no object")
+        raise CallError(f"{method} {url}: the answer is not an object")
     return document
 
 
@@ -320,7 +320,7 @@ def _failing(errors: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _partial(url: str) -> str:
-    """``zones/<zone>/instances/<name>``, which a regional group wants machines named by."""
+    """``zones/<zone>/instances/<name>``, a machine's name in a regional group."""
     return url[url.index("zones/") :]
 
 

@@ -1,12 +1,12 @@
-"""What the reconciler decides: pure functions of what it read, on a clock that it is given.
+"""The reconciler's decisions: pure functions of its input, with the clock as an argument.
 
-Nothing is remembered between two runs: what needs history comes from the backlog's samples and from the times of
-errors. So a reconciler that was down for an hour decides like one that was not. Standard library only: this file runs
-in the cloud function and in the simulation.
+The reconciler keeps no state between runs: history comes from the backlog's samples and the times of errors. So a
+reconciler that was down for an hour decides like any other. Standard library only: this file runs in the cloud function
+and in the simulation.
 
-No machine whose worker is alive is ever removed. Powered-off machines cannot get work; one that was not there when it
-was read needs longer to boot than the function lets pass until it removes it (`FRESH_READ_SECONDS`), so work that
-arrives in between meets nothing that is on its way out.
+It never removes a machine whose worker is alive. Powered-off machines cannot get work. A machine that was absent at the
+read takes longer to boot than the function waits before it removes it (`FRESH_READ_SECONDS`), so new work never goes to
+a machine that is being removed.
 
 Example:
     ```python
@@ -24,23 +24,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 WINDOW_SECONDS = 300
-"""How long a backlog must have been what is acted on. The metric is sampled each minute."""
+"""How long a backlog must have held before a decision. The metric is sampled every minute."""
 SAMPLES = 4
-"""How many samples the window must hold; fewer are a gap, and a gap is not an empty queue."""
+"""How many samples the window needs; fewer are a gap, and a gap is not an empty queue."""
 LATE_SECONDS = 360
-"""How old the newest sample may be: a minute between samples, two until they can be read, and as much again."""
+"""Maximum age of the newest sample: a minute between samples, two until they are readable, then doubled."""
 STOCKOUT_SECONDS = 900
-"""How long after its last error of that kind a market counts as dry."""
+"""How long a market counts as dry after its last stockout error."""
 FAILING_SECONDS = 1200
-"""How long the group may try in vain to create a machine before it has to choose a place for it anew."""
+"""How long the group may fail to create a machine before it must choose another zone for it."""
 BROKEN_SECONDS = 900
-"""How long a machine that could not run its worker keeps its place: a fleet that cannot work is then tried four times
-an hour, not without a pause."""
+"""How long a machine that could not run its worker keeps its place: this limits a broken fleet to four tries per
+hour."""
 SILENT_SECONDS = 1800
-"""How long a worker may be silent before its machine counts as frozen: six times as long as it waits between two signs
-of life."""
+"""How long a worker may be silent before its machine counts as frozen: six times its heartbeat interval."""
 FRESH_READ_SECONDS = 20
-"""How long after it was read a machine may be removed that was not there: none boots and gets work in that time."""
+"""How long after the read an absent machine may be removed: none boots and gets work in that time."""
 
 OFF = frozenset({"TERMINATED", "STOPPED"})
 _ABSENT = frozenset({"", "PROVISIONING"})
@@ -53,7 +52,7 @@ State = Literal["off", "absent", "up", "leaving"]
 
 
 def is_stockout(code: str) -> bool:
-    """Whether an error code says that a zone has no such machine to give.
+    """Whether an error code says that a zone is out of such machines.
 
     Source: https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability
     (ZONE_RESOURCE_POOL_EXHAUSTED, ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS) and the autoscaler's
@@ -67,23 +66,23 @@ class Machine:
     """A machine of a group as `listManagedInstances` shows it; times in epoch seconds."""
 
     name: str
-    """Its name, or any key that the caller removes it by."""
+    """Its name, or any key by which the caller removes it."""
     status: str = ""
     """`instanceStatus`; empty while the instance does not exist."""
     action: str = "NONE"
     """`currentAction`."""
     stockout: bool = False
-    """Whether the last attempt to create it failed because the place is dry."""
+    """Whether the last attempt to create it failed because of a stockout."""
     failing_since: float | None = None
-    """The first failed attempt to create it that is known."""
+    """Time of the first known failed attempt to create it."""
     broken_at: float | None = None
-    """When it wrote that it cannot run its worker."""
+    """When it reported that it cannot run its worker."""
     alive_at: float | None = None
-    """When its worker last wrote that it is alive; None for one that never did, such as a worker of an old image."""
+    """When its worker last reported that it is alive; None if it never did, like a worker of an old image."""
 
     @property
     def state(self) -> State:
-        """Powered off for good, not there yet, up (or so near that it may be), or leaving already."""
+        """Powered off for good, not there yet, up (or perhaps up), or already leaving."""
         if self.action in _REMOVED or self.status in _GOING:
             return "leaving"
         if self.status in OFF:
@@ -91,7 +90,7 @@ class Machine:
         return "absent" if self.status in _ABSENT else "up"
 
     def silent(self, now: float) -> bool:
-        """Whether it runs and its worker has not been heard for so long that it must be frozen."""
+        """Whether it runs but its worker has been silent for so long that it must be frozen."""
         return self.state == "up" and self.alive_at is not None and now - self.alive_at >= SILENT_SECONDS
 
 
@@ -102,17 +101,17 @@ class Group:
     market: str
     """``spot`` or ``on_demand``."""
     machines: Sequence[Machine] | None
-    """Everything that the group lists; None where that could not be read."""
+    """All machines in the group's list; None if the list could not be read."""
     target: int = 0
-    """Its target size, powered-off machines included."""
+    """Its target size, including powered-off machines."""
     per_machine: float = 1
-    """Messages a machine takes at a time: the autoscaler's `singleInstanceAssignment`."""
+    """Messages per machine: the autoscaler's `singleInstanceAssignment`."""
     minimum: int = 0
-    """Machines that stay when there is no work."""
+    """Machines that stay without work."""
     mode: str = "ONLY_SCALE_OUT"
     """The autoscaler's mode; a rung is open unless it is ``OFF``."""
     stockout_at: float | None = None
-    """The newest error of this group that says stockout."""
+    """Time of this group's newest stockout error."""
 
     @property
     def open(self) -> bool:
@@ -124,14 +123,14 @@ class Group:
         return [machine for machine in self.machines or () if machine.state == state]
 
     def dry(self, now: float) -> bool:
-        """Whether the market has none to give: an error said so lately, or the last attempt for a machine did."""
+        """Whether the market has run dry: a recent error or the last attempt to create a machine says so."""
         lately = self.stockout_at is not None and now - self.stockout_at <= STOCKOUT_SECONDS
         return lately or any(machine.stockout for machine in self.of("absent"))
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Messages of the subscription that are not acknowledged, leased ones included, at a moment."""
+    """The subscription's unacknowledged messages, including leased ones, at a time."""
 
     at: float
     value: float
@@ -139,17 +138,17 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """A queue: its first rung, perhaps a second one that only the reconciler opens, and its backlog."""
+    """A queue: its first rung, optionally a second one that only the reconciler opens, and its backlog."""
 
     name: str
     groups: Sequence[Group]
     backlog: Sequence[Sample] | None
-    """Samples in any order, older ones than `WINDOW_SECONDS` welcome; None where they could not be read."""
+    """Samples in any order, possibly older than `WINDOW_SECONDS`; None if they could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One thing to do, and why. Decisions are carried out in their order."""
+    """One action and its reason. Decisions are carried out in order."""
 
     kind: Literal["remove", "open", "close"]
     market: str
@@ -159,12 +158,12 @@ class Decision:
 
 
 def decide(queue: QueueState, now: float) -> list[Decision]:
-    """What to do about a queue; an empty list where nothing is.
+    """The actions for a queue; an empty list if there are none.
 
     Args:
-        queue: What was read. The backlog has to be read after the machines: then it is at least as new as what the
-            autoscaler wanted them for.
-        now: Epoch seconds, by the clock that the samples' times are from.
+        queue: The queue as read. Read the backlog after the machines: then it is at least as new as the one for which
+            the autoscaler started them.
+        now: Epoch seconds, by the clock of the samples.
     """
     if any(group.machines is None for group in queue.groups):
         return []
@@ -180,7 +179,7 @@ def decide(queue: QueueState, now: float) -> list[Decision]:
 
 
 def backlog(queue: QueueState, now: float) -> float | None:
-    """The newest sample; None where the backlog is not known."""
+    """The newest sample; None if the backlog is unknown."""
     window = _window(queue.backlog, now)
     return window[0].value if window else None
 
@@ -188,15 +187,15 @@ def backlog(queue: QueueState, now: float) -> float | None:
 def warm(queue: QueueState) -> tuple[str, ...]:
     """Names of the machines that stay although they are idle: the first `minimum` of the first rung that are up.
 
-    A worker that is idle leaves unless it is named here; so the machines of a large fleet that finish last are not
-    those that happen to stay, and nobody who left is started again.
+    An idle worker stops unless it is named here. So it does not depend on which machines of a large fleet finish last,
+    and no stopped machine is restarted.
     """
     group = queue.groups[0]
     return tuple(sorted(machine.name for machine in group.of("up"))[: group.minimum])
 
 
 def _window(samples: Sequence[Sample] | None, now: float) -> list[Sample]:
-    """The samples of the last `WINDOW_SECONDS` that can be known, newest first; empty if they are late or too few."""
+    """The samples of the last `WINDOW_SECONDS`, newest first; empty if they are late or too few."""
     if not samples:
         return []
     newest = max(sample.at for sample in samples)
@@ -207,8 +206,8 @@ def _window(samples: Sequence[Sample] | None, now: float) -> list[Sample]:
 
 
 def _powered_off(group: Group, window: list[Sample], now: float) -> list[Decision]:
-    """What is off goes, also where the backlog is not known: it counts in the target size, so no new machine starts
-    in its place before it is gone."""
+    """Remove machines that are off, even if the backlog is unknown: they count in the target size, so no new machine
+    starts in their place before."""
     wanted = any(sample.value > 0 for sample in window)
     names = [machine.name for machine in group.of("off") if not (wanted and _held(machine, now))]
     return _removal(group, names, "powered off")
@@ -220,7 +219,7 @@ def _held(machine: Machine, now: float) -> bool:
 
 def _never_there(group: Group, is_open: bool, window: list[Sample], now: float) -> list[Decision]:
     absent = group.of("absent")
-    # What failed longest goes first: it is the least likely to come.
+    # Machines that have failed longest go first: they are the least likely to start.
     absent.sort(key=lambda machine: (machine.failing_since or math.inf, machine.name))
     surplus = max(0, len(group.of("up")) + len(absent) - _needed(group, window)) if is_open else len(absent)
     why = "wanted for nothing" if is_open else "wanted by a closed rung"
@@ -234,7 +233,7 @@ def _never_there(group: Group, is_open: bool, window: list[Sample], now: float) 
 
 
 def _needed(group: Group, window: list[Sample]) -> int:
-    """Machines that the largest backlog of the window asks for; the autoscaler wants no more than that."""
+    """Machines for the largest backlog of the window, which is also the autoscaler's maximum."""
     return max(group.minimum, math.ceil(max(sample.value for sample in window) / group.per_machine))
 
 

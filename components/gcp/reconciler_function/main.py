@@ -1,7 +1,7 @@
 """The reconciler: a function that a scheduler calls every few minutes.
 
-It reads each queue's groups and backlog, decides (`decide.py`), carries that out, and leaves a report in the job store.
-What it cannot read it does not change; it then answers 500, so that the scheduler and its log show it.
+It reads each queue's groups and backlog, decides (`decide.py`), acts, and writes a report into the job store. It does
+not change what it cannot read; it then answers 500, so that the scheduler and its log show the failure.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .decide import FRESH_READ_SECONDS, Decision, QueueState, Sample, backlog, d
 
 OPEN = "ONLY_SCALE_OUT"
 _UNREADABLE = (CallError, AttributeError, KeyError, TypeError, ValueError)
-"""A refusal, or an answer of another shape than documented."""
+"""A refusal, or an answer with an undocumented shape."""
 
 
 def reconcile(_request: Any) -> tuple[str, int, dict[str, str]]:
-    """Entry point of the function; it looks at nothing of the request."""
+    """Entry point of the function; it ignores the request."""
     settings = FleetSettings.parse(os.environ["RECONCILER_SETTINGS"])
     cloud = Cloud(settings.project, settings.region, settings.bucket, google.session())
     failures = run(settings, cloud)
@@ -41,17 +41,17 @@ def run(settings: FleetSettings, cloud: Cloud) -> list[str]:
         cloud: Makes the calls.
 
     Returns:
-        What could not be read or done.
+        The failures.
     """
     failures: list[str] = []
     notes = Notes()
     try:
         notes = cloud.notes()
     except _UNREADABLE as error:
-        # Without them nobody's place is held, and nobody counts as silent.
+        # Without notes no machine's place is held, and none counts as silent.
         failures.append(_failed("what machines wrote", error))
     wanted = _in_turn(settings.queues, cloud.now() / settings.period_seconds)
-    # What takes longest comes first, so that machines are removed soon after they were listed.
+    # The slowest reads come first, so that machines are removed soon after they were listed.
     errors = {each.name: _errors(each, cloud) for each in wanted}
     queues: dict[str, QueueReport] = {}
     for each in wanted:
@@ -66,13 +66,13 @@ def run(settings: FleetSettings, cloud: Cloud) -> list[str]:
 
 
 def _in_turn(queues: Sequence[FleetQueue], number: float) -> list[FleetQueue]:
-    """The queues, each run beginning with another one: one that runs out of time leaves others behind than the last."""
+    """The queues, starting with a different one each run, so that a run out of time skips different queues."""
     first = int(number) % len(queues) if queues else 0
     return [*queues[first:], *queues[:first]]
 
 
 def _errors(wanted: FleetQueue, cloud: Cloud) -> list[list[dict[str, Any]]] | Exception:
-    """The errors of each group of a queue, or why they cannot be read."""
+    """The errors of each group of a queue, or why they are unreadable."""
     try:
         return [cloud.errors(group.manager) for group in wanted.groups]
     except _UNREADABLE as error:
@@ -82,7 +82,7 @@ def _errors(wanted: FleetQueue, cloud: Cloud) -> list[list[dict[str, Any]]] | Ex
 def _queue(
     wanted: FleetQueue, cloud: Cloud, errors: list[list[dict[str, Any]]] | Exception, notes: Notes
 ) -> tuple[QueueReport, list[str]]:
-    """A queue's part of the report, and what failed."""
+    """A queue's part of the report, and the failures."""
     name = wanted.name
     try:
         if isinstance(errors, Exception):
@@ -94,7 +94,7 @@ def _queue(
     failures: list[str] = []
     samples: list[Sample] | None = None
     try:
-        # After the machines: so it is no older than what they were wanted for.
+        # After the machines: so it is no older than the backlog for which they were started.
         samples = cloud.backlog(wanted.subscription)
     except _UNREADABLE as error:
         failures.append(_failed(f"{name}: backlog", error))
@@ -116,7 +116,7 @@ def _queue(
 def _carry_out(
     decision: Decision, queue: str, wanted: FleetGroup, read: Reading, cloud: Cloud
 ) -> tuple[str, list[str]]:
-    """What was done, as a text, and what failed."""
+    """The actions taken, as text, and the failures."""
     market, machines = decision.market, _still_safe(decision, read, cloud.now())
     what = f"{decision.kind} {market}" if decision.kind != "remove" else f"remove {len(machines)} {market} machines"
     text = f"{what}: {decision.why}"
@@ -134,9 +134,9 @@ def _carry_out(
 
 
 def _still_safe(decision: Decision, read: Reading, now: float) -> list[str]:
-    """Of the machines to remove those that cannot have come up, with work, since they were listed.
+    """The machines to remove that cannot have booted and got work since they were listed.
 
-    github-aws-runners 5085: work that arrives between the look and the removal must not die with a machine.
+    github-aws-runners 5085: work that arrives between the read and the removal must not die with a machine.
     """
     if now - read.at <= FRESH_READ_SECONDS:
         return list(decision.machines)
@@ -163,7 +163,7 @@ def _shown(read: Reading, now: float, number: int) -> GroupReport:
         running=len(group.of("up")),
         creating=len(group.of("absent")),
         stopped=len(group.of("off")),
-        # Only while it matters: a dry market that nothing is wanted of is no news.
+        # Report a dry market only while machines are needed from it.
         stockout=group.dry(now) and bool(group.of("absent")),
         errors=list(read.errors),
         quotas=[text for text, code in read.errors.items() if "QUOTA" in code],
