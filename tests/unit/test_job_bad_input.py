@@ -34,6 +34,7 @@ def stack(tmp_path, monkeypatch):
     monkeypatch.setattr(site_module, "open_backend", lambda descriptor, store: backend)
     monkeypatch.setenv("TIDEMILL_PIPELINE", found.uri)
     monkeypatch.delenv("TIDEMILL_DEBUG", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_text("\n  \n\r\n")
     (tmp_path / "latin.txt").write_bytes("s3://raw/1.jpg\ns3://raw/caf\xe9.jpg\n".encode("latin-1"))
@@ -46,258 +47,292 @@ def stack(tmp_path, monkeypatch):
 
 
 SUBMITS = {
-    "unknown queue, nearest offered": (
-        ["--queue", "cqu", ITEM, *PROGRAM],
-        "There is no queue 'cqu' in this pipeline, which has: cpu, gpu, small.",
-    ),
-    "no queue where there are several": ([ITEM, *PROGRAM], "queue is not given; this pipeline has: cpu, gpu, small."),
-    "a limit of nothing": (
-        ["--queue", "cpu", "--max-usd", "0", ITEM, *PROGRAM],
-        "max_usd is 0.0; it must be in USD, above 0 and at most 1000000000. Leave it out for no limit.",
-    ),
-    "a limit that is no number": (
-        ["--queue", "cpu", "--max-usd", "nan", ITEM, *PROGRAM],
-        "max_usd is nan; it must be in USD, above 0",
-    ),
-    "a limit in another currency": (["--queue", "cpu", "--max-usd", "50EUR", ITEM, *PROGRAM], "--max-usd"),
+    "unknown queue, nearest offered": (["--queue", "cqu", ITEM, *PROGRAM], "queue", ["'cqu'", "cpu, gpu, small"]),
+    "no queue where there are several": ([ITEM, *PROGRAM], "queue", ["cpu, gpu, small"]),
+    "a limit of nothing": (["--queue", "cpu", "--max-usd", "0", ITEM, *PROGRAM], "max_usd", ["0.0", "1000000000"]),
+    "a limit that is no number": (["--queue", "cpu", "--max-usd", "nan", ITEM, *PROGRAM], "max_usd", ["nan"]),
+    "a limit in another currency": (["--queue", "cpu", "--max-usd", "50EUR", ITEM, *PROGRAM], "--max-usd", ["50EUR"]),
     "a price below nothing": (
         ["--queue", "cpu", "--max-usd", "5", "--usd-per-item-hour", "-1", ITEM, *PROGRAM],
-        "usd_per_item_hour is -1.0; it must be in USD, above 0",
+        "usd_per_item_hour",
+        ["-1.0"],
     ),
     "a price without a limit": (
         ["--queue", "cpu", "--usd-per-item-hour", "0.1", ITEM, *PROGRAM],
-        "usd_per_item_hour is given without max_usd",
+        "max_usd",
+        ["usd_per_item_hour"],
     ),
     "a limit where no price is known": (
         ["--queue", "cpu", "--max-usd", "5", ITEM, *PROGRAM],
-        "max_usd needs a price, and none is known of queue 'cpu' in mars-north-1.",
+        "max_usd",
+        ["'cpu'", "mars-north-1", "--usd-per-item-hour"],
     ),
     "unknown image": (
         ["--queue", "cpu", "--image", "defualt", ITEM, *PROGRAM],
-        "There is no image 'defualt' in queue 'cpu', which has: default. Did you mean 'default'?",
+        "image",
+        ["'defualt'", "'cpu'", "'default'"],
     ),
-    "no items": (["--queue", "cpu", *PROGRAM], "There are no items in items."),
-    "an empty list": (
-        ["--queue", "cpu", "--items", "empty.txt", *PROGRAM],
-        "There are no items in items file empty.txt.",
-    ),
+    "no items": (["--queue", "cpu", *PROGRAM], "items", ["URIs"]),
+    "an empty list": (["--queue", "cpu", "--items", "empty.txt", *PROGRAM], "items", ["empty.txt"]),
     "a list that is not there": (
         ["--queue", "cpu", "--items", "tlies.txt", *PROGRAM],
-        "tlies.txt does not exist. --items takes a list",
+        "items",
+        ["tlies.txt", "--items"],
     ),
-    "a folder without files": (
-        ["--queue", "cpu", "--items", "unreadable", *PROGRAM],
-        "There are no items in items folder unreadable.",
-    ),
+    "a folder without files": (["--queue", "cpu", "--items", "unreadable", *PROGRAM], "items", ["unreadable"]),
     "a column of what has none": (
         ["--queue", "cpu", "--items", "relative.txt", "--items-column", "uri", "--items-format", "text", *PROGRAM],
-        "items_column is 'uri', but items file relative.txt is read as text, and only CSV has columns.",
+        "items_column",
+        ["'uri'", "relative.txt"],
     ),
     "a shell that would read an item's name as code": (
         ["--queue", "cpu", "--shell", ITEM, "--", "cat {input} | wc -l"],
-        '"$TIDEMILL_INPUT" in place of {input}',
+        None,
+        ["$TIDEMILL_INPUT", "{input}"],
     ),
     "a template that was not filled in": (
         ["--queue", "cpu", "s3://[BUCKET]/x.jpg", *PROGRAM],
-        "items[0] is 's3://[BUCKET]/x.jpg', which is not a valid URI",
+        "items",
+        ["items[0]", "'s3://[BUCKET]/x.jpg'"],
     ),
     "an item's name in code of a shell": (
         ["--queue", "cpu", ITEM, "--", "timeout", "9", "bash", "-euo", "pipefail", "-c", "wc -c < {input}"],
-        '--shell -- \'sha256sum "$TIDEMILL_INPUT" > "$TIDEMILL_OUTPUT/sum.txt"\', or pass an argument: sh -c',
+        "command",
+        ["--shell", '\'sha256sum "$TIDEMILL_INPUT" > "$TIDEMILL_OUTPUT/sum.txt"\''],
     ),
     "an item's name in code of Python": (
         ["--queue", "cpu", ITEM, "--", "python3", "-c", "print('{uri}')"],
-        "command[2] is code for python3: {uri} in it would let an item's name run as code. Pass {uri} as an argument",
+        "command",
+        ["command[2]", "python3", "{uri}", "TIDEMILL_URI"],
     ),
     "a command line in one word": (
         ["--queue", "cpu", ITEM, "--", "python3 x.py {input} {output}"],
-        "a whole command line in one word. Leave the quotes out",
+        "command",
+        ["command[0]", "--shell"],
     ),
-    "a placeholder with a typo": (
-        ["--queue", "cpu", ITEM, "--", "x", "{inptu}"],
-        "{inptu} in the command is not a placeholder. Did you mean 'input'?",
+    "a placeholder with a typo": (["--queue", "cpu", ITEM, "--", "x", "{inptu}"], "command", ["{inptu}", "'input'"]),
+    "code that is not sent": (
+        ["--queue", "cpu", ITEM, "--", "{code}/x", "{input}"],
+        "command",
+        ["{code}", "--code DIR"],
     ),
-    "code that is not sent": (["--queue", "cpu", ITEM, "--", "{code}/x", "{input}"], "and no code is sent. Give the"),
     "a script that stays here": (
         ["--queue", "cpu", ITEM, "--", "python3", "-u", "local.py", "{input}"],
-        "local.py is a file of this machine, and the queue's machines do not have it",
+        "command",
+        ["local.py", "--code ."],
     ),
-    "a program that stays here": (["--queue", "cpu", ITEM, "--", "./local.py", "{input}"], "Send its folder: --code ."),
+    "a program that stays here": (
+        ["--queue", "cpu", ITEM, "--", "./local.py", "{input}"],
+        "command",
+        ["local.py", "--code ."],
+    ),
     "a module with its ending": (
         ["--queue", "cpu", ITEM, "--function", "local.py:run"],
-        "a module is named without .py: --function local:run",
+        "function",
+        ["--function local:run"],
     ),
     "a shell and several words": (
         ["--queue", "cpu", "--shell", ITEM, "--", "cat", "$TIDEMILL_INPUT"],
-        "--shell takes one text after --",
+        None,
+        ["--shell"],
     ),
     "a list that is not UTF-8": (
         ["--queue", "cpu", "--items", "latin.txt", *PROGRAM],
-        "items file latin.txt, line 2 is not UTF-8 (byte 0xe9 at column 13). Save the list as UTF-8",
+        "items",
+        ["latin.txt", "line 2", "0xe9", "13"],
     ),
     "a NUL in a list": (
         ["--queue", "cpu", "--items", "nul.txt", *PROGRAM],
-        "nul.txt, line 3 is 's3://raw/\\x00.jpg', which holds a NUL",
+        "items",
+        ["nul.txt", "line 3", "'s3://raw/\\x00.jpg'"],
     ),
-    "a line of a megabyte": (["--queue", "cpu", "--items", "long.txt", *PROGRAM], "line 1 is longer than 65536 bytes"),
+    "a line of a megabyte": (["--queue", "cpu", "--items", "long.txt", *PROGRAM], "items", ["line 1", "65536"]),
     "a relative path": (
         ["--queue", "cpu", "--items", "relative.txt", *PROGRAM],
-        "items file relative.txt, line 2 is 'photos/2.jpg', a relative path; give a URI",
+        "items",
+        ["relative.txt", "line 2", "'photos/2.jpg'"],
     ),
-    "an empty URI": (["--queue", "cpu", "", *PROGRAM], "items[0] is empty"),
+    "an empty URI": (["--queue", "cpu", "", *PROGRAM], "items", ["items[0]"]),
     "items twice": (
         ["--queue", "cpu", "--items", "empty.txt", ITEM, *PROGRAM],
-        "and the URI 's3://raw/1.jpg' is given too",
+        None,
+        ["'empty.txt'", "'s3://raw/1.jpg'"],
     ),
-    "no program": (["--queue", "cpu", ITEM], "command is empty; give the program that runs for each item after `--`"),
-    "nothing after the dashes": (["--queue", "cpu", ITEM, "--"], "command is empty"),
+    "no program": (["--queue", "cpu", ITEM], "command", ["`--`"]),
+    "nothing after the dashes": (["--queue", "cpu", ITEM, "--"], "command", ["`--`"]),
     "an argument of 200 KiB": (
         ["--queue", "cpu", ITEM, "--", "echo", "x" * 200_000],
-        "command[1] has 200000 bytes; Linux accepts 131071",
+        "command",
+        ["command[1]", "200000", "131071"],
     ),
-    "a name with capitals": (["--queue", "cpu", "--name", "Tiles", ITEM, *PROGRAM], "name is 'Tiles'"),
-    "a name that is too long": (["--queue", "cpu", "--name", "x" * 42, ITEM, *PROGRAM], "name is 'xxx"),
-    "an empty name": (["--queue", "cpu", "--name", "", ITEM, *PROGRAM], "name is ''"),
+    "a name with capitals": (["--queue", "cpu", "--name", "Tiles", ITEM, *PROGRAM], "name", ["'Tiles'"]),
+    "a name that is too long": (["--queue", "cpu", "--name", "x" * 42, ITEM, *PROGRAM], "name", ["xxx", "40"]),
+    "an empty name": (["--queue", "cpu", "--name", "", ITEM, *PROGRAM], "name", ["''"]),
     "a GPU item on a CPU queue": (
         ["--queue", "cpu", "--gpus", "1", ITEM, *PROGRAM],
-        "gpus is 1, but queue 'cpu' has no machine with a GPU.",
+        "gpus",
+        ["'cpu'", "tidemill queues"],
     ),
     "an item with more CPUs than any machine": (
         ["--queue", "cpu", "--cpus", "17", ITEM, *PROGRAM],
-        "an item needs 17 CPUs, 2048 MiB; no machine of queue 'cpu' is large enough (the largest, c7i.4xlarge: 16 CPUs",
+        "resources",
+        ["17 CPUs", "2048 MiB", "'cpu'", "c7i.4xlarge: 16 CPUs"],
     ),
     "an item with all the memory of the largest machine": (
         ["--queue", "cpu", "--memory", "32768", ITEM, *PROGRAM],
-        "no machine of queue 'cpu' is large enough (the largest, c7i.4xlarge: 16 CPUs, 29491 MiB for containers)",
+        "resources",
+        ["32768 MiB", "c7i.4xlarge"],
     ),
-    "slots that fit no machine": (["--queue", "cpu", "--slots", "17", ITEM, *PROGRAM], "a container of 17 slots needs"),
+    "slots that fit no machine": (["--queue", "cpu", "--slots", "17", ITEM, *PROGRAM], "resources", ["17"]),
     "an item larger than max_cpus": (
         ["--queue", "small", ITEM, *PROGRAM],
-        "so a machine of 8 CPUs; queue 'small' may start 4 CPUs (max_cpus)",
+        "resources",
+        ["8 CPUs", "'small'", "4 CPUs", "max_cpus"],
     ),
-    "a part of a CPU on AWS Batch": (
-        ["--queue", "cpu", "--cpus", "0.5", ITEM, *PROGRAM],
-        "cpus is 0.5; it must be a whole number on AWS Batch. Use 1,",
-    ),
-    "no CPU": (["--queue", "cpu", "--cpus", "0", ITEM, *PROGRAM], "cpus is 0.0; it must be more than 0"),
-    "a CPU that is no number": (["--queue", "cpu", "--cpus", "two", ITEM, *PROGRAM], "'--cpus': 'two' is not a valid"),
-    "CPUs that are not a number": (["--queue", "cpu", "--cpus", "nan", ITEM, *PROGRAM], "cpus is nan"),
-    "no memory": (["--queue", "cpu", "--memory", "0", ITEM, *PROGRAM], "memory_mib is 0"),
-    "fewer than no GPUs": (["--queue", "cpu", "--gpus", "-1", ITEM, *PROGRAM], "gpus is -1"),
-    "no slots": (["--queue", "cpu", "--slots", "0", ITEM, *PROGRAM], "slots is 0"),
-    "chunks of nothing": (["--queue", "cpu", "--chunk-size", "0", ITEM, *PROGRAM], "chunk_size is 0"),
-    "items that take no time": (["--queue", "cpu", "--item-seconds", "0", ITEM, *PROGRAM], "item_seconds is 0.0"),
-    "a time limit in words": (["--queue", "cpu", "--timeout", "soon", ITEM, *PROGRAM], "'soon' is not a duration. Use"),
-    "a memory in words": (["--queue", "cpu", "--memory", "much", ITEM, *PROGRAM], "'much' is not a size. Use MiB, or"),
-    "no attempts": (["--queue", "cpu", "--attempts", "0", ITEM, *PROGRAM], "attempts is 0"),
-    "eleven attempts": (["--queue", "cpu", "--attempts", "11", ITEM, *PROGRAM], "attempts is 11"),
-    "zero that would mean never": (["--queue", "cpu", "--timeout", "0", ITEM, *PROGRAM], "timeout_seconds is 0"),
-    "an output that is a path": (["--queue", "cpu", "--output", "/tmp/out", ITEM, *PROGRAM], "output is '/tmp/out'"),
+    "a part of a CPU on AWS Batch": (["--queue", "cpu", "--cpus", "0.5", ITEM, *PROGRAM], "cpus", ["0.5", "--slots"]),
+    "no CPU": (["--queue", "cpu", "--cpus", "0", ITEM, *PROGRAM], "cpus", ["0.0"]),
+    "a CPU that is no number": (["--queue", "cpu", "--cpus", "two", ITEM, *PROGRAM], "--cpus", ["'--cpus'", "'two'"]),
+    "CPUs that are not a number": (["--queue", "cpu", "--cpus", "nan", ITEM, *PROGRAM], "cpus", ["nan"]),
+    "no memory": (["--queue", "cpu", "--memory", "0", ITEM, *PROGRAM], "memory_mib", ["64 MiB"]),
+    "fewer than no GPUs": (["--queue", "cpu", "--gpus", "-1", ITEM, *PROGRAM], "gpus", ["-1"]),
+    "no slots": (["--queue", "cpu", "--slots", "0", ITEM, *PROGRAM], "slots", ["0"]),
+    "chunks of nothing": (["--queue", "cpu", "--chunk-size", "0", ITEM, *PROGRAM], "chunk_size", ["0"]),
+    "items that take no time": (["--queue", "cpu", "--item-seconds", "0", ITEM, *PROGRAM], "item_seconds", ["0.0"]),
+    "a time limit in words": (["--queue", "cpu", "--timeout", "soon", ITEM, *PROGRAM], "--timeout", ["'soon'"]),
+    "a memory in words": (["--queue", "cpu", "--memory", "much", ITEM, *PROGRAM], "--memory", ["'much'"]),
+    "no attempts": (["--queue", "cpu", "--attempts", "0", ITEM, *PROGRAM], "attempts", ["10"]),
+    "eleven attempts": (["--queue", "cpu", "--attempts", "11", ITEM, *PROGRAM], "attempts", ["11", "10"]),
+    "zero that would mean never": (["--queue", "cpu", "--timeout", "0", ITEM, *PROGRAM], "timeout_seconds", ["604800"]),
+    "an output that is a path": (["--queue", "cpu", "--output", "/tmp/out", ITEM, *PROGRAM], "output", ["'/tmp/out'"]),
     "a variable without a value": (
         ["--queue", "cpu", "--env", "A", ITEM, *PROGRAM],
-        "--env is 'A'; allowed: KEY",
+        None,
+        ["--env", "'A'", "KEY=VALUE"],
     ),
     "a variable that is ours": (
         ["--queue", "cpu", "--env", "TIDEMILL_JOB=x", ITEM, *PROGRAM],
-        "env.TIDEMILL_JOB: names that begin with TIDEMILL_",
+        "env.TIDEMILL_JOB",
+        ["TIDEMILL_", "AWS_BATCH_"],
     ),
     "a secret in clear text": (
         ["--queue", "cpu", "--env", "HF_TOKEN=abc", ITEM, *PROGRAM],
-        "env.HF_TOKEN looks like a secret",
+        None,
+        ["HF_TOKEN", "tidemill:queues.<queue>.secrets"],
     ),
     "a URI that is not UTF-8": (
         ["--queue", "cpu", "s3://raw/\udce9", *PROGRAM],
-        "items[0] is 's3://raw/\\udce9', which",
+        "items",
+        ["items[0]", "'s3://raw/\\udce9'"],
     ),
-    "an argument that is not UTF-8": (["--queue", "cpu", ITEM, "--", "x", "\udce9"], "command[1] is '\\udce9'"),
-    "a variable that is not UTF-8": (["--queue", "cpu", "--env", "A=\udce9", ITEM, *PROGRAM], "env.A is 'A=\\udce9'"),
-    "an option that is not there": (["--queue", "cpu", "--itmes", "x", *PROGRAM], "No such option"),
-    "an option without its value": (["--queue"], "requires an argument"),
+    "an argument that is not UTF-8": (["--queue", "cpu", ITEM, "--", "x", "\udce9"], "command[1]", ["'\\udce9'"]),
+    "a variable that is not UTF-8": (["--queue", "cpu", "--env", "A=\udce9", ITEM, *PROGRAM], "env.A", ["'A=\\udce9'"]),
+    "an option that is not there": (
+        ["--queue", "cpu", "--itmes", "x", *PROGRAM],
+        "--itmes",
+        ["'--itmes'", "'--items'"],
+    ),
+    "an option without its value": (["--queue"], None, ["--queue"]),
 }
 
 OTHERS = {
-    "an unknown verb": (["sumbit"], "Unknown command 'sumbit'. Did you mean 'submit'? Commands: submit, "),
-    "a command of another tool": (["ls"], "Unknown command 'ls'. Did you mean 'jobs'?"),
-    "a download": (["download", "tiles"], "Unknown command 'download'. Did you mean 'results'?"),
-    "half an option": (["submit", "--item", "x"], "No such option '--item'. Did you mean '--items'?"),
-    "no dashes": (
-        ["submit", "--items", "relative.txt", "python3", "x.py"],
-        "Put `--` before the program: --items relative.txt -- python3 x.py",
-    ),
+    "an unknown verb": (["sumbit"], None, ["'sumbit'", "'submit'"]),
+    "a command of another tool": (["ls"], None, ["'ls'", "'jobs'"]),
+    "a download": (["download", "tiles"], None, ["'download'", "'results'"]),
+    "half an option": (["submit", "--item", "x"], "--item", ["'--item'", "'--items'"]),
+    "no dashes": (["submit", "--items", "relative.txt", "python3", "x.py"], None, ["-- python3 x.py"]),
     "a pattern that the shell expanded": (
         ["submit", "--items", "photos/a.jpg", "photos/b.jpg", "photos/c.jpg", *PROGRAM],
-        "--items takes one source, and 2 more words follow. Quote a pattern: --items 'photos/*.jpg'",
+        None,
+        ["--items 'photos/*.jpg'"],
     ),
-    "a pipeline that is a local path": (["queues", "--pipeline", "./pipeline.json"], "pipeline.json does not exist."),
-    "no job": (["status"], "Missing argument 'JOB'"),
-    "a job id that is none": (
-        ["status", "Tiles"],
-        "job is 'Tiles'; it must be a job's id, <name>-<8 hex",
-    ),
-    "a path as a job id": (["cancel", "../../etc"], "job is '../../etc'"),
-    "a job that is not there": (
-        ["wait", "tiles-00000000"],
-        "There is no job 'tiles-00000000' in file://",
-    ),
-    "an item before the first": (["logs", "tiles-00000000", "--item", "-1"], "-1 is not in the range"),
+    "a pipeline that is a local path": (["queues", "--pipeline", "./pipeline.json"], "pipeline", ["pipeline.json"]),
+    "no job": (["status"], "job", ["'JOB'"]),
+    "a job id that is none": (["status", "Tiles"], "job", ["'Tiles'"]),
+    "a path as a job id": (["cancel", "../../etc"], "job", ["'../../etc'"]),
+    "a job that is not there": (["wait", "tiles-00000000"], "job", ["'tiles-00000000'"]),
+    "an item before the first": (["logs", "tiles-00000000", "--item", "-1"], "--item", ["-1"]),
     "a pipeline that is not there": (
         ["queues", "--pipeline", "file:///nowhere/at/all/pipeline.json"],
-        "pipeline: file:///nowhere/at/all/pipeline.json does not exist.",
+        "pipeline",
+        ["file:///nowhere/at/all/pipeline.json"],
     ),
     "a pipeline that is a bucket": (
         ["queues", "--pipeline", "s3://bucket"],
-        "pipeline is 's3://bucket'; it must be a URI that ends with /pipeline.json",
+        "pipeline",
+        ["'s3://bucket'", "pipeline.json"],
     ),
-    "a pipeline of an unknown scheme": (["queues", "--pipeline", "ftp://a/pipeline.json"], "ftp://a"),
-    "no pipeline": (["queues", "--pipeline", ""], "--pipeline is not given, TIDEMILL_PIPELINE is not set"),
+    "a pipeline of an unknown scheme": (["queues", "--pipeline", "ftp://a/pipeline.json"], "store", ["ftp://a"]),
+    "no pipeline": (["queues", "--pipeline", ""], None, ["--pipeline", "TIDEMILL_PIPELINE", "tidemill use"]),
 }
 
 DESCRIPTORS = {
-    "no JSON": ("tiles", "is not a pipeline descriptor"),
-    "no object": ("[]", "is not a pipeline descriptor"),
-    "a newer schema": ('{"schema_version": 2}', "has schema_version 2; tidemill 0.1.0 reads 1. Run `pip install"),
-    "an incomplete one": ('{"schema_version": 1}', "team: Field required. Ask the stack's owner to run `pulumi up`."),
+    "no JSON": ("tiles", ["JSON"]),
+    "no object": ("[]", ["JSON"]),
+    "a newer schema": ('{"schema_version": 2}', ["schema_version 2", "pip install --upgrade tidemill"]),
+    "an incomplete one": ('{"schema_version": 1}', ["team", "pulumi up"]),
 }
 
+SENTENCES = [
+    (
+        ["submit", "--queue", "cpu", "--image", "defualt", ITEM, *PROGRAM],
+        "There is no image 'defualt' in queue 'cpu', which has: default. Did you mean 'default'?",
+    ),
+    (
+        ["submit", "--queue", "cpu", "--cpus", "0", ITEM, *PROGRAM],
+        "cpus is 0.0; it must be more than 0. Leave it out for the queue's 1.",
+    ),
+    (
+        ["submit", "--queue", "cpu", "--memory", "much", ITEM, *PROGRAM],
+        "Invalid value for '--memory': 'much' is not a size. Use MiB, or 512M, 2G. See `tidemill submit --help`.",
+    ),
+    (["use", "prod"], "There is no context 'prod', and none has been made yet. Give the pipeline's URI once: "),
+]
+"""How the templates read, once each; everything else is about fields and facts."""
 
-def refused(arguments, words, store, backend, capsys):
+
+def refused(arguments, what, facts, stack, capsys):
+    """One line that holds the facts, an object with the fields, exit code 2, and nothing made."""
+    store, backend = stack
     before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
-    code = run(arguments)
+    code = run([arguments[0], "--json", *arguments[1:]])
     out, err = capsys.readouterr()
-    assert code == 2, err
-    assert words in err
-    assert re.fullmatch(r"tidemill: [^\n]+\n", err), "one line"
-    assert "Traceback" not in err
-    assert out == ""
+    error = json.loads(out)["error"]
+    assert (code, error["exit_code"], error["what"]) == (2, 2, what)
+    assert [fact for fact in facts if fact not in error["message"]] == [], error["message"]
+    assert err == f"tidemill: {error['message']}\n"
+    assert re.fullmatch(r"[^\n]+\n", err), "one line"
     assert {path: path.read_bytes() for path in store.rglob("*") if path.is_file()} == before, "nothing was made"
     assert backend.arrays == []
 
 
-@pytest.mark.parametrize(("arguments", "words"), SUBMITS.values(), ids=SUBMITS)
-def test_a_malformed_job_is_refused(stack, capsys, arguments, words):
-    store, backend = stack
-    refused(["submit", *arguments], words, store, backend, capsys)
+@pytest.mark.parametrize(("arguments", "what", "facts"), SUBMITS.values(), ids=SUBMITS)
+def test_a_malformed_job_is_refused(stack, capsys, arguments, what, facts):
+    refused(["submit", *arguments], what, facts, stack, capsys)
 
 
-@pytest.mark.parametrize(("arguments", "words"), OTHERS.values(), ids=OTHERS)
-def test_a_malformed_call_is_refused(stack, capsys, arguments, words):
-    store, backend = stack
-    refused(arguments, words, store, backend, capsys)
+@pytest.mark.parametrize(("arguments", "what", "facts"), OTHERS.values(), ids=OTHERS)
+def test_a_malformed_call_is_refused(stack, capsys, arguments, what, facts):
+    refused(arguments, what, facts, stack, capsys)
 
 
-@pytest.mark.parametrize(("text", "words"), DESCRIPTORS.values(), ids=DESCRIPTORS)
-def test_a_descriptor_that_cannot_be_read_is_refused(stack, capsys, text, words):
-    store, backend = stack
-    (Path(store) / "pipeline.json").write_text(text)
-    refused(["queues"], words, store, backend, capsys)
+@pytest.mark.parametrize(("arguments", "sentence"), SENTENCES)
+def test_how_an_error_reads(stack, capsys, arguments, sentence):
+    assert run(arguments) == 2
+    assert capsys.readouterr().err.startswith(f"tidemill: {sentence}")
+
+
+@pytest.mark.parametrize(("text", "facts"), DESCRIPTORS.values(), ids=DESCRIPTORS)
+def test_a_descriptor_that_cannot_be_read_is_refused(stack, capsys, text, facts):
+    (Path(stack[0]) / "pipeline.json").write_text(text)
+    refused(["queues"], "pipeline", facts, stack, capsys)
 
 
 def test_workers_that_are_too_old_for_the_spec_are_told_before(stack, capsys):
-    store, backend = stack
+    store, _ = stack
     values = json.loads((store / "pipeline.json").read_text()) | {"max_spec": 0}
     (store / "pipeline.json").write_text(json.dumps(values))
-    words = "this pipeline's workers read job specs up to version 0, this one is of 1."
-    refused(["submit", "--queue", "cpu", ITEM, *PROGRAM], words, store, backend, capsys)
+    facts = ["version 0"]
+    refused(["submit", "--queue", "cpu", ITEM, *PROGRAM], None, facts, stack, capsys)
 
 
 def test_an_error_is_an_object_with_json(stack, capsys):

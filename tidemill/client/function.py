@@ -63,7 +63,9 @@ def _attribute(file: Path, module: str, name: str) -> Iterator[str]:
         return
     names = set(_names(tree))
     if name not in names and not names & {"*", "__getattr__"}:
-        raise CallerError(f"The module {module} ({file}) has no function {name!r}.{nearest(name, names)}")
+        raise CallerError(
+            f"The module {module} ({file}) has no function {name!r}.{nearest(name, names)}", what="function"
+        )
 
 
 def _names(tree: ast.Module) -> Iterator[str]:

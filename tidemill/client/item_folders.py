@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -12,6 +13,8 @@ from typing import cast
 from tidemill.client.item_source import BLOCK_ITEMS, Block
 from tidemill.errors import CallerError
 from tidemill.store import Stores
+
+_wrong = partial(CallerError, what="items")
 
 WILD = re.compile(r"[*?\[]")
 
@@ -38,7 +41,7 @@ class ItemFolder:
         return True
 
     def _refuse(self, error: OSError) -> None:
-        raise CallerError(f"{self.label}: {error.filename} cannot be read ({error.strerror}).", "Mend its permissions.")
+        raise _wrong(f"{self.label}: {error.filename} cannot be read ({error.strerror}).", "Correct its permissions.")
 
     def where(self, place: int) -> str:
         """`items folder photos, file 3`."""
@@ -52,7 +55,7 @@ class ItemPattern(ItemFolder):
         whole = os.path.abspath(pattern)
         root = whole[: whole.rindex("/", 0, cast("re.Match[str]", WILD.search(whole)).start())] or "/"
         if not Path(root).is_dir():
-            raise CallerError(f"items {pattern}: the folder {root} does not exist.")
+            raise _wrong(f"items {pattern}: the folder {root} does not exist.")
         super().__init__(Path(root))
         self._pattern = re.compile(translate(whole))
         self.label = f"items {pattern}"

@@ -6,11 +6,14 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
 from tidemill.client.item_source import BLOCK_ITEMS, LINE_BYTES, Block
 from tidemill.errors import CallerError
+
+_wrong = partial(CallerError, what="items")
 
 _BLOCK_BYTES = 1 << 20
 
@@ -44,7 +47,7 @@ class _Lines:
 
     def _without_mark(self, data: bytes) -> bytes:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise CallerError(f"{self.label} is UTF-16.", "Save the list as UTF-8 text, one URI or path a line.")
+            raise _wrong(f"{self.label} is UTF-16.", "Save the list as UTF-8 text, one URI or path a line.")
         return data.removeprefix(b"\xef\xbb\xbf")
 
     def _decoded(self, lines: list[bytes], first: int) -> tuple[list[str], Sequence[int]]:
@@ -63,14 +66,14 @@ class _Lines:
         return [texts[n] for n in kept], [first + n for n in kept]
 
     def _too_long(self, place: int) -> CallerError:
-        return CallerError(f"{self.where(place)} is longer than {LINE_BYTES} bytes.", "Give one item a line.")
+        return _wrong(f"{self.where(place)} is longer than {LINE_BYTES} bytes.", "Give one item a line.")
 
     def _not_utf8(self, lines: list[bytes], first: int) -> CallerError:
         for place, line in enumerate(lines, start=first):
             try:
                 line.decode()
             except UnicodeDecodeError as error:
-                return CallerError(
+                return _wrong(
                     f"{self.where(place)} is not UTF-8 (byte {line[error.start]:#04x} at column {error.start + 1}).",
                     "Save the list as UTF-8 text, one URI or path a line.",
                 )
@@ -97,11 +100,11 @@ class JsonLines(_Lines):
         try:
             value = json.loads(text, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
-            raise CallerError(f"{self.where(place)} is not JSON ({error}).", "Give one JSON value a line.") from None
+            raise _wrong(f"{self.where(place)} is not JSON ({error}).", "Give one JSON value a line.") from None
         if isinstance(value, str):
             return value, None
         if not isinstance(value, dict) or not isinstance(value.get("uri"), str):
-            raise CallerError(
+            raise _wrong(
                 f'{self.where(place)} has no text under the key "uri"; allowed: {{"uri": "s3://...", ...}} or a text.'
             )
         return value.pop("uri"), value or None
@@ -137,18 +140,18 @@ class CsvTable:
                 yield self._block(batch, header, at)
         except UnicodeDecodeError as error:
             where = self.where(rows.line_num + 1)
-            raise CallerError(f"{where} or later is not UTF-8 ({error.reason}).", "Save the list as UTF-8.") from None
+            raise _wrong(f"{where} or later is not UTF-8 ({error.reason}).", "Save the list as UTF-8.") from None
         except csv.Error as error:
-            raise CallerError(f"{self.where(rows.line_num)} is not CSV ({error}).", "Mend the list.") from None
+            raise _wrong(f"{self.where(rows.line_num)} is not CSV ({error}).", "Correct the list.") from None
 
     def _rows(self, rows: Any, header: list[str]) -> Iterator[tuple[int, list[str]]]:
         for row in rows:
             if not any(row):
                 continue
             if len(row) != len(header):
-                raise CallerError(
+                raise _wrong(
                     f"{self.where(rows.line_num)} has {len(row)} fields; the header has {len(header)}.",
-                    "Mend the list.",
+                    "Correct the list.",
                 )
             yield rows.line_num, row
 
@@ -157,7 +160,7 @@ class CsvTable:
         column = self._column or ("uri" if "uri" in header else header[0] if len(header) == 1 else None)
         if column is None or column not in header:
             problem = f"{self.label} has no column {column!r}" if column else f"{self.label}: which column is the item?"
-            raise CallerError(f"{problem} Its columns: {names or 'none'}.", "Name one with --items-column.")
+            raise _wrong(f"{problem} Its columns: {names or 'none'}.", "Name one with --items-column.")
         return header.index(column)
 
     def _block(self, batch: list[tuple[int, list[str]]], header: list[str], at: int) -> Block:

@@ -9,6 +9,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -19,6 +20,8 @@ from tidemill.client.item_source import BLOCK_ITEMS, Block, ItemSource
 from tidemill.errors import CallerError, StoreMissingError
 from tidemill.job import Item
 from tidemill.store import Stores
+
+_wrong = partial(CallerError, what="items")
 
 FORMATS = ("text", "jsonl", "csv")
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
@@ -62,11 +65,11 @@ def _checked(items: Any) -> Iterable[str | Item]:
     """Refuse what yields something else than items when it is iterated."""
     kind = type(items).__name__
     if hasattr(items, "columns"):
-        raise CallerError(
+        raise _wrong(
             f"items is a {kind}.", "Give the column that holds the items, or a list of tidemill.Item.", what="items"
         )
     if isinstance(items, (Mapping, bytes)) or not isinstance(items, Iterable):
-        raise CallerError(
+        raise _wrong(
             f"items is a {kind}.",
             "Give a list of URIs or tidemill.Item, or the path of a list or folder.",
             what="items",
@@ -78,15 +81,15 @@ def _opened(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise CallerError(f"{path} does not exist.", _SOURCES) from None
+        raise _wrong(f"{path} does not exist.", _SOURCES) from None
     except OSError as error:
-        raise CallerError(f"{path} cannot be read: {error.strerror}.", _SOURCES) from None
+        raise _wrong(f"{path} cannot be read: {error.strerror}.", _SOURCES) from None
 
 
 def _lines(stream: BinaryIO, label: str, name: str, form: str | None, column: str | None) -> ItemSource:
     form = form or _SUFFIXES.get(Path(name).suffix.lower(), "csv" if column else "text")
     if column is not None and form != "csv":
-        raise CallerError(
+        raise _wrong(
             f"items_column is {column!r}, but {label} is read as {form}, and only CSV has columns.",
             "Leave it out.",
             what="items_column",
@@ -111,7 +114,7 @@ def _from_store(uri: str, form: str | None, column: str | None, stores: Stores) 
     try:
         store.download(name, Path(spool.name))
     except StoreMissingError:
-        raise CallerError(f"{uri} does not exist.", _SOURCES) from None
+        raise _wrong(f"{uri} does not exist.", _SOURCES) from None
     return _lines(cast(BinaryIO, spool), f"items file {uri}", uri, form, column)
 
 

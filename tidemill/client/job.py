@@ -73,7 +73,7 @@ class Job:
         spec = cls.known_spec(site, job) if is_id else next(newest_specs(site.store, job), None)
         if spec is None:
             advice = "Check the name with `tidemill jobs`, or give --pipeline."
-            raise CallerError(f"There is no job {job!r} in {site.store.uri}/jobs.", advice)
+            raise CallerError(f"There is no job {job!r} in {site.store.uri}/jobs.", advice, what="job")
         return cls(site, spec.job, spec)
 
     @staticmethod

@@ -61,7 +61,8 @@ def new_limit(
     if max_usd is None:
         if usd_per_item_hour is not None:
             raise CallerError(
-                "usd_per_item_hour is given without max_usd; it is the price that a limit is reckoned by."
+                "usd_per_item_hour is given without max_usd; the limit is computed from that price.",
+                what="max_usd",
             )
         return None
     check_usd("max_usd", max_usd)

@@ -115,6 +115,7 @@ def _check_fit(cloud: str, name: str, queue: Queue, item: Resources, slots: int)
             f"cpus, memory_mib and gpus: {container} needs {given}; no machine of queue {name!r} is large enough"
             f"{_largest(cloud, queue)}.",
             "Ask for less, or choose another queue.",
+            what="resources",
         )
     most = max((rung.max_cpus for rung in queue.capacity), default=0)
     smallest = min(machine.cpus for machine in fitting)
@@ -123,6 +124,7 @@ def _check_fit(cloud: str, name: str, queue: Queue, item: Resources, slots: int)
             f"cpus: {container} needs {given}, so a machine of {smallest} CPUs; queue {name!r} may start {most} CPUs "
             "(max_cpus).",
             "Ask for less, or ask the stack's owner to raise max_cpus.",
+            what="resources",
         )
 
 

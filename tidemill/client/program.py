@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os.path import isfile  # not Path.is_file, which raises for a word that is too long for a name
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tidemill.client.interpreters import code_words, script_of
 from tidemill.code import PLACEHOLDER as CODE
 from tidemill.errors import CallerError, nearest
 from tidemill.job import PLACEHOLDERS, JobSpec, unknown_placeholders
+
+_wrong = partial(CallerError, what="command")
 
 _ITEM = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash", "eval")
@@ -82,10 +85,9 @@ def _check_one_word(command: Sequence[str]) -> None:
     """A whole command line in quotes is one word, and no program has that name."""
     first = command[0].split()
     if len(first) > 1 and ("/" not in first[0] or _ITEM.search(command[0])) and not isfile(command[0]):
-        raise CallerError(
+        raise _wrong(
             f"command[0] is {command[0]!r}, a whole command line in one word.",
             "Leave the quotes out, so that each argument is a word of its own, or let a shell read it: --shell.",
-            what="command",
         )
 
 
@@ -98,11 +100,11 @@ def _check_code_words(command: Sequence[str]) -> None:
                 f"command[{position}] is code for {interpreter}: {{{name}}} in it would let an item's name run as code."
             )
             if interpreter in _SHELLS:
-                raise CallerError(
+                raise _wrong(
                     f'{said} Quote the variable instead: --shell -- \'sha256sum "$TIDEMILL_INPUT" > '
                     f'"$TIDEMILL_OUTPUT/sum.txt"\', or pass an argument: sh -c \'... "$1" ...\' sh {{{name}}}'
                 )
-            raise CallerError(f"{said} Pass {{{name}}} as an argument, or read {variable} from the environment.")
+            raise _wrong(f"{said} Pass {{{name}}} as an argument, or read {variable} from the environment.")
 
 
 def _unknown(program: Program) -> Iterator[str]:
@@ -112,9 +114,9 @@ def _unknown(program: Program) -> Iterator[str]:
     for word in unknown_placeholders(plain):
         if word == CODE.strip("{}"):
             if program.code is None:
-                raise CallerError(f"The command holds {CODE}, and no code is sent.", "Give the folder: --code DIR.")
+                raise _wrong(f"The command holds {CODE}, and no code is sent.", "Give the folder: --code DIR.")
         elif near := nearest(word, PLACEHOLDERS):
-            raise CallerError(
+            raise _wrong(
                 f"{{{word}}} in the command is not a placeholder.{near} The placeholders are: {_named()}.",
                 "Put braces that the program itself needs into a script or a variable.",
             )
@@ -162,7 +164,7 @@ def _script_remarks(program: Program) -> Iterator[str]:
             continue
         if word == script or (position == 0 and "/" in word):
             fix = "Send its folder: --code ." if program.code is None else f"Move it into {program.code}."
-            raise CallerError(
+            raise _wrong(
                 f"{word} is a file of this machine, and the queue's machines do not have it: an item runs in an empty "
                 f"folder of its own. {fix} A file of the image needs its full path."
             )
@@ -179,17 +181,13 @@ def _check_executable(file: Path, word: str) -> None:
         return
     head, name = _head(file), file.name
     if not file.stat().st_mode & 0o100:
-        raise CallerError(
-            f"{word} cannot be executed.", f"Run `chmod +x {name}`, or name its interpreter: python3 {name}"
-        )
+        raise _wrong(f"{word} cannot be executed.", f"Run `chmod +x {name}`, or name its interpreter: python3 {name}")
     line = head.partition(b"\n")[0]
     if line.startswith(b"#!") and line.endswith(b"\r"):
         fix = f"Convert it: sed -i 's/\\r$//' {name}"
-        raise CallerError(f"{word} has Windows line ends (CRLF), so its interpreter is not found.", fix)
+        raise _wrong(f"{word} has Windows line ends (CRLF), so its interpreter is not found.", fix)
     if not line.startswith((b"#!", b"\x7fELF")) and b"\0" not in head:
-        raise CallerError(
-            f"{word} has no `#!` line, so it cannot be executed.", "Add one, such as #!/usr/bin/env python3"
-        )
+        raise _wrong(f"{word} has no `#!` line, so it cannot be executed.", "Add one, such as #!/usr/bin/env python3")
 
 
 def _head(file: Path) -> bytes:

@@ -193,7 +193,9 @@ def _plan_retry(
     underway = [chunk for chunk in chunks if chunk in snapshot.waiting]
     if wanted and underway and not snapshot.counts.cancelled:
         first = wanted[underway[0]][0]
-        raise CallerError(f"Item {first} has no outcome yet: it still runs.", f"`tidemill wait {spec.job}` first.")
+        raise CallerError(
+            f"Item {first} has no outcome yet: it still runs.", f"`tidemill wait {spec.job}` first.", what="items"
+        )
     plan = _plan(ledger, snapshot, [chunk for chunk in chunks if chunk not in snapshot.waiting], wanted)
     state = "were cancelled while they ran again: resume" if snapshot.counts.cancelled else "run again already"
     return plan, f"failed items of {len(underway)} chunks {state}" if underway else None
