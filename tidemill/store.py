@@ -218,8 +218,8 @@ class Store:
                     last = entry.name
                     yield entry
                 return
-            except Exception as error:
-                failure = _translated(error, "LIST", self.uri_of(prefix))
+            except BaseException as error:
+                failure = _translated(as_exception(error), "LIST", self.uri_of(prefix))
                 failures += 1
                 if type(failure) is not StoreError or failures > len(_PAUSES):
                     raise failure from error
@@ -356,8 +356,8 @@ class Store:
                 return call()
             except AlreadyExistsError:
                 raise
-            except Exception as error:
-                failure = _translated(error, verb, self.uri_of(name))
+            except BaseException as error:
+                failure = _translated(as_exception(error), verb, self.uri_of(name))
                 if type(failure) is not StoreError or pause is None:
                     try:
                         raise failure from error
@@ -366,6 +366,19 @@ class Store:
                         del failure
             time.sleep(pause * random.uniform(0.5, 1.5))
         raise AssertionError("unreachable")
+
+
+def as_exception(error: BaseException) -> Exception:
+    """An error that a caller may handle: an exception as it is, a panic of a library in Rust as a `RuntimeError`.
+
+    PyO3 raises a panic as something that is not an `Exception`
+    (https://docs.rs/pyo3/latest/pyo3/panic/struct.PanicException.html). Anything else is raised.
+    """
+    if isinstance(error, Exception):
+        return error
+    if type(error).__name__ == "PanicException":
+        return RuntimeError(f"panic: {error}")
+    raise error
 
 
 def no_room(size: int, room: int) -> OSError:

@@ -8,7 +8,7 @@ from components.gcp import queue_topic
 from tidemill.backends.aws.batch import AwsBatch
 from tidemill.backends.gcp.backlog import EMPTY_SECONDS
 from tidemill.backends.gcp.pubsub import IN_FLIGHT, GcpPubSub
-from tidemill.worker.loop import CANCEL_SECONDS
+from tidemill.worker.held import CANCEL_SECONDS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "clouds.md").read_text()
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line.startswith("| ")]

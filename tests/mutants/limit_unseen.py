@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidemill.worker import loop
+from tidemill.worker import held
 
 
 def never(*_: Any) -> bool:
@@ -10,4 +10,4 @@ def never(*_: Any) -> bool:
 
 
 def apply() -> None:
-    loop.ends_job = never
+    held.ends_job = never

@@ -17,16 +17,12 @@ LONG_FILES = {
     "tidemill/client/job.py",
     "tidemill/ledger/ledger.py",
     "tidemill/store.py",
-    "tidemill/worker/chunk.py",
     "tidemill/worker/local.py",
-    "tidemill/worker/loop.py",
 }
 LARGE_CLASSES = {
     "Job",
     "Ledger",
     "Store",
-    "ChunkRun",
-    "Worker",
 }
 AMBIGUOUS = {
     "tidemill Contexts",

@@ -21,7 +21,8 @@ from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.ledger.records import Record
 from tidemill.store import Store
-from tidemill.worker.chunk import ChunkRun, LeasedJob
+from tidemill.worker.chunk import ChunkRun
+from tidemill.worker.jobs import LeasedJob
 
 ITEMS = 3
 WORKERS = st.sampled_from(["a", "b"])
@@ -140,8 +141,9 @@ class TwoWorkers(RuleBasedStateMachine):
     @rule(worker=WORKERS)
     def save(self, worker: str) -> None:
         if worker in self.at_work:
-            self.at_work[worker]._save_at = 0.0
-            self.at_work[worker].save_if_due()
+            for observer in self.at_work[worker].observers:
+                observer.due_at = 0.0
+            self.at_work[worker].tick()
 
     @precondition(lambda self: self.at_work)
     @rule(worker=WORKERS, drains=st.booleans())
@@ -149,8 +151,7 @@ class TwoWorkers(RuleBasedStateMachine):
         chunk = self.at_work.pop(worker, None)
         if chunk and drains:
             self.cut_off.update(chunk.in_flight)
-            chunk.drained()
-            chunk.save()
+            chunk.end("drained")
             self.drains += 1
         elif chunk:
             self.deaths += 1
@@ -170,7 +171,7 @@ class TwoWorkers(RuleBasedStateMachine):
         won = chunk.commit().won
         assert won == (self.first is None), "the first wins, and everybody knows who it was"
         # The first attempt, when nothing failed in it, knows of no other marker and writes none. Who comes later does.
-        alone = not chunk._history.attempts and not any(o.status == "failed" for o in chunk._outcomes.values())
+        alone = not chunk.history.attempts and not any(o.status == "failed" for o in chunk._outcomes.values())
         self.disputed = self.disputed and won and alone
 
     # ---- what holds ---------------------------------------------------------------------------------------------

@@ -278,7 +278,7 @@ class Team(RuleBasedStateMachine):
         if run.settled:
             return
         while run.pending:
-            item = run.take()
+            [item] = run.take()
             failed = item.index in fails
             run.finished(
                 Outcome(index=item.index, uri=item.uri, status="failed" if failed else "succeeded", attempts=1)

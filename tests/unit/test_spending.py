@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.spent import spent_seconds, write_spent
 from tidemill.store import Store
-from tidemill.worker import loop, spending
+from tidemill.worker import held, loop, spending
 from tidemill.worker.run_item import Task
 from tidemill.worker.slots import Slot
 from tidemill.worker.spending import LOOKS, Spending, ends_job
@@ -55,11 +56,11 @@ def test_slots_are_added_up_while_they_are_held(ledger: Ledger):
     clock = Clock()
     spending = Spending(ledger, ChunkKey(JOB, 0, 3), "a1-x", clock)
     clock.now += 50
-    spending.holds(2)
+    spending.on_slots(2)
     clock.now += 10
-    spending.holds(3)
+    spending.on_slots(3)
     clock.now += 5
-    spending.holds(0)
+    spending.on_slots(0)
     clock.now += 100
     assert spending.seconds == 2 * 10 + 3 * 5
     assert spending.write() == 0.0, "it is not time"
@@ -71,7 +72,7 @@ def test_slots_are_added_up_while_they_are_held(ledger: Ledger):
 def test_what_runs_for_long_is_known_to_a_half(ledger: Ledger):
     clock = Clock()
     spending = Spending(ledger, ChunkKey(JOB, 0, 0), "a1-x", clock)
-    spending.holds(1)
+    spending.on_slots(1)
     written = 0.0
     for second in range(1, 20_000):
         clock.now += 1
@@ -166,7 +167,7 @@ class Taken(Timed):
     def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
         slot.current = tasks[0].item.index
         self.clock.now += 10
-        self._stop(StopReason.NOTICE)
+        self._stop.set(StopReason.NOTICE)
 
 
 @pytest.fixture
@@ -174,8 +175,8 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> None:
     Timed.clock.now = 1000.0
     made = Spending.__init__
 
-    def with_the_clock(self: Spending, ledger: Ledger, place: ChunkKey, attempt: str) -> None:
-        made(self, ledger, place, attempt, Timed.clock)
+    def with_the_clock(self: Spending, ledger: Ledger, key: ChunkKey, lease_id: str, **more: Any) -> None:
+        made(self, ledger, key, lease_id, Timed.clock, **more)
 
     monkeypatch.setattr(Spending, "__init__", with_the_clock)
 
@@ -197,7 +198,7 @@ def test_a_worker_ends_its_job_at_the_limit_while_nobody_watches(timed, tmp_path
 
 
 def test_mutant_without_the_look_the_whole_job_runs(timed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loop, "ends_job", loop.ends_job)  # taken back at the end
+    monkeypatch.setattr(held, "ends_job", held.ends_job)  # taken back at the end
     limit_unseen.apply()
     code, ledger = done_with(CostLimit(max_usd=95, usd_per_item_hour=HOURLY), tmp_path)
     assert code is WorkerExit.DONE

@@ -278,7 +278,7 @@ class TestDamaged:
 
 
 def test_a_cancel_keeps_what_had_finished(store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tidemill.worker.loop.CANCEL_SECONDS", 0.0)
+    monkeypatch.setattr("tidemill.worker.held.CANCEL_SECONDS", 0.0)
     monkeypatch.setattr(chunk_module, "SAVE_SECONDS_LOCAL", 3600.0)
     job = Submitted(store, 5)
 
@@ -372,8 +372,8 @@ def deaths_until_done(
                 capacity=Capacity(1.0, 4096) if lease == "pubsub" else None,
             )
             mortal: Any = Mortal(store, dead)
-            worker._store = worker._jobs._store = mortal
-            runs.wake = lambda worker=worker: worker._events.put(None)
+            worker._leasing._store = worker._jobs._store = mortal
+            runs.wake = worker._items.wake
             try:
                 assert worker.run() is WorkerExit.DONE
             except Killed:
@@ -442,7 +442,7 @@ class TestBlame:
 
             def named(self: ChunkRun, slots: int) -> None:
                 open_(self, slots)
-                self._mark({item.index for item in self.pending})
+                self.observers[-1].write({item.index for item in self.pending})
 
             monkeypatch.setattr(ChunkRun, "open", named)
             monkeypatch.setattr(ChunkRun, "pause", lambda self: None)

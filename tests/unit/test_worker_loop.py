@@ -34,7 +34,7 @@ class Interrupted:
 
     def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
         slot.current = tasks[0].item.index
-        self._stop(StopReason.NOTICE)
+        self._stop.set(StopReason.NOTICE)
 
     def close(self, slot: Slot) -> None:
         pass
@@ -73,19 +73,17 @@ class Leases:
 class Late(Worker):
     """A loop that looks only when its slots have ended: its thread got no time."""
 
-    def _finish(self) -> None:
-        assert self._pool
-        self._pool.shutdown(wait=True)
-        super()._finish()
+    def _drain(self) -> None:
+        self._items.threads.shutdown(wait=True)
+        super()._drain()
 
 
 class LateHand(Late):
     """The same, and the news of the slot's end was taken in before the stop was seen."""
 
-    def _handle(self, seconds: float) -> None:
-        assert self._pool
-        self._pool.shutdown(wait=True)
-        super()._handle(seconds)
+    def _turn(self, seconds: float) -> None:
+        self._items.threads.shutdown(wait=True)
+        super()._turn(seconds)
 
 
 @contextmanager

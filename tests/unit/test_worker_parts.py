@@ -267,9 +267,9 @@ def test_a_notice_that_says_nothing_is_a_notice(text):
 
 def test_the_flag_keeps_its_first_reason():
     stop, woken = Stop(), []
-    stop.wake = lambda: woken.append(1)
+    stop.on_raise(lambda: woken.append(1))
     assert not stop.wait(0)
-    stop(StopReason.NOTICE)
-    stop(StopReason.SIGNAL)
-    assert bool(stop)
+    stop.set(StopReason.NOTICE)
+    stop.set(StopReason.SIGNAL)
+    assert stop.raised
     assert (stop.reason, woken) == (StopReason.NOTICE, [1])

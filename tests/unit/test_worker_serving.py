@@ -26,10 +26,11 @@ from tidemill.store import Store
 from tidemill.worker import chunk as chunk_module
 from tidemill.worker import spending
 from tidemill.worker.capacity import Capacity
-from tidemill.worker.chunk import ALONE_AFTER, HEARTBEAT_SECONDS, ChunkRun, LeasedJob
+from tidemill.worker.chunk import ALONE_AFTER, ChunkRun
 from tidemill.worker.code import InstallError
-from tidemill.worker.jobs import KEPT_JOBS
+from tidemill.worker.jobs import KEPT_JOBS, LeasedJob
 from tidemill.worker.loop import Worker
+from tidemill.worker.observers import HEARTBEAT_SECONDS
 from tidemill.worker.run_item import Task
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
@@ -275,7 +276,7 @@ class TestJobs:
     def test_cancelled_in_the_middle_its_items_end_and_others_go_on(
         self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("tidemill.worker.loop.CANCEL_SECONDS", 0.0)
+        monkeypatch.setattr("tidemill.worker.held.CANCEL_SECONDS", 0.0)
         cancelled, other = Submitted(store, 3), Submitted(store)
         stop = Stop()
 
@@ -288,7 +289,7 @@ class TestJobs:
 
         source, runs = Source(Lease(cancelled), Lease(other)), Runs(run)
         assert serve(source, runs, stop=stop).run() is WorkerExit.DONE
-        assert not stop
+        assert not stop.raised
         assert [lease.ended for lease in source.given] == [["ack"], ["ack"]]
         assert runs.ran == [(cancelled.spec.job, 0), (other.spec.job, 0)]
 
@@ -310,7 +311,7 @@ class TestJobs:
         monkeypatch.setattr(store_of_nobody, "page", gone)
         source = Source(Lease(job))
         worker = serve(source)
-        worker._store = worker._jobs._store = store_of_nobody
+        worker._leasing._store = worker._jobs._store = store_of_nobody
         assert worker.run() is WorkerExit.STORE_UNAVAILABLE
         assert source.given[0].ended == []
         # Which gives back what is held.
@@ -349,14 +350,14 @@ class TestSuspects:
         looked, leased = threading.Event(), threading.Event()
         runs = Runs(run)
         worker = serve(source, runs, capacity=Capacity(1.0, 4096))
-        start = worker._start_items
+        start = worker._items.start
 
         def started() -> None:
             start()
             if len(source.given) >= 2:
                 leased.set()
 
-        worker._start_items = started
+        worker._items.start = started
         assert worker.run() is WorkerExit.DONE
         assert beside == [set()]
         assert [lease.ended for lease in source.given] == [["ack"]] * 3
@@ -400,7 +401,7 @@ class TestDrain:
 
         def run(task: Task) -> None:
             if running.wait() == 0:
-                stop(StopReason.NOTICE)
+                stop.set(StopReason.NOTICE)
             assert task.stop.wait(60)
 
         source = Source(*(Lease(job) for job in jobs), endless=True)
@@ -413,12 +414,14 @@ class TestLeasingAhead:
     @pytest.mark.parametrize(("seconds", "wants"), [(0.0, False), (0.01, True), (4.9, True), (600.0, False)])
     def test_only_where_items_are_short(self, serve: Any, seconds: float, wants: bool):
         worker = serve(Source())
-        assert worker._room.take("j", Resources())
-        worker._chunks = [SimpleNamespace(pending=[], claims_machine=False, job=SimpleNamespace(item_seconds=seconds))]
-        assert worker._wants_more() is wants
+        assert worker._items.slots.take("j", Resources())
+        worker._held._chunks = [
+            SimpleNamespace(pending=[], claims_machine=False, job=SimpleNamespace(item_seconds=seconds))
+        ]
+        assert worker._leasing.wants_more() is wants
 
     def test_a_free_slot_wants_a_chunk(self, serve: Any):
-        assert serve(Source())._wants_more()
+        assert serve(Source())._leasing.wants_more()
 
 
 class TestHeartbeat:
@@ -439,7 +442,7 @@ class TestHeartbeat:
         monkeypatch.setattr(store, "put", lambda name, data: (written.append(name), put(name, data)))
         for _ in range(10 * int(HEARTBEAT_SECONDS)):
             now[0] += 1
-            run.save_if_due()
+            run.tick()
         assert 8 <= written.count(name) <= 10
         assert is_alive(json.loads(store.get(name)))
         # Whoever gets the chunk meanwhile blames nobody.
@@ -454,7 +457,7 @@ class TestHeartbeat:
         before = store.get(name)
         for _ in range(100):
             now[0] += 100
-            run.save_if_due()
+            run.tick()
         assert store.get(name) == before
         past = job.ledger.history(0, 0)
         assert (past.careful, dict(past.suspected), dict(past.deaths)) == (True, {0: 1}, {})
@@ -481,13 +484,13 @@ class TestJobStop:
         worker = Stop()
         one, other = JobStop(worker), JobStop(worker)
         assert not one.wait(0.01)
-        one(StopReason.CANCELLED)
-        assert (bool(one), one.raised, bool(other), bool(worker)) == (True, True, False, False)
+        one.set(StopReason.CANCELLED)
+        assert (one.raised, one.cancelled, other.raised, worker.raised) == (True, True, False, False)
         assert one.wait(60)
 
     def test_the_worker_ends_all(self):
         worker = Stop()
         one = JobStop(worker)
-        worker(StopReason.NOTICE)
-        assert (bool(one), one.raised) == (True, False)
+        worker.set(StopReason.NOTICE)
+        assert (one.raised, one.cancelled) == (True, False)
         assert one.wait(60)

@@ -60,7 +60,7 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
 
     def ended(*_: object) -> None:
         told.set()
-        stop(StopReason.SIGNAL)
+        stop.set(StopReason.SIGNAL)
 
     signal.signal(signal.SIGTERM, ended)
     signal.signal(signal.SIGINT, ended)
@@ -71,7 +71,7 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
             place = _on_gcp(settings, env, at_the_end) if settings.subscription else _on_aws(settings, env)
             watch = ReclaimWatch(place.metadata, stop, settings.poll_seconds)
             watch.start()
-            if stop:
+            if stop.raised:
                 return _doomed(stop, told, settings)
             code = _work(settings, place, stop, env)
             watch.close()

@@ -6,65 +6,53 @@ import platform
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from tidemill.job import PLACEHOLDERS, Item, JobSpec, fill
+from tidemill.job import Item
 from tidemill.layout import ChunkKey
-from tidemill.ledger import Commit, History, Ledger, MarkerWriter, Outcome, Round
-from tidemill.ledger.spent import limit_of
+from tidemill.ledger import Commit, History, Outcome
 from tidemill.manifest import read_chunk
-from tidemill.store import Store
 from tidemill.version import __version__
+from tidemill.worker.jobs import LeasedJob
 from tidemill.worker.leases import Lease
-from tidemill.worker.spending import Spending
-from tidemill.worker.stop import JobStop, Stop
+from tidemill.worker.observers import HEARTBEAT_SECONDS, ChunkObserver, Marker, Progress
+from tidemill.worker.run_item import Task
+from tidemill.worker.slots import Slot
 
 SAVE_SECONDS = 60.0
 """Between two writes of progress to an object store: each is billed."""
 SAVE_SECONDS_LOCAL = 0.3
 """The same on a local folder: what finished a second before a `kill -9` is not run again."""
-HEARTBEAT_SECONDS = 60.0
-"""Between two writes of the marker where nothing else tells that the chunk is being worked on."""
 ALONE_AFTER = 2
 """A worker that serves many jobs gives the machine to an item alone when it was suspected this often: until then it
 only keeps it apart from its own chunk, so that a machine which is lost without a word costs the next one little."""
 
 
-class LeasedJob:
-    """What a worker knows of a job in a round: read once, checked against what was enqueued.
+class Deliveries:
+    """The hold on a chunk: its lease, and those by which it was delivered here again while it was worked on."""
 
-    Args:
-        store: The job store.
-        lease: Says which job and round, and what they must hash to.
-        stop: The worker's own flag.
-    """
+    def __init__(self, lease: Lease) -> None:
+        self._leases = [lease]
 
-    def __init__(self, store: Store, lease: Lease, stop: Stop | None = None) -> None:
-        self.id = lease.job
-        self.key = key_of(lease)
-        self.stop = JobStop(Stop() if stop is None else stop)
-        """Raised when this job's items are to end."""
-        self.env: Mapping[str, str] | None = None
-        """What its programs see, once its code is on this machine."""
-        self.ledger = Ledger(store, lease.job)
-        self.spec: JobSpec = self.ledger.spec(lease.job_sha256)
-        self.round: Round = self.ledger.round(lease.round, lease.round_sha256)
-        self.output_prefix = self.spec.output_prefix(store.uri)
-        program = (self.spec.command or [])[:1]
-        self.same_program = fill(program, dict.fromkeys(PLACEHOLDERS, "")) == program
-        """Whether every item runs the same program, so that one that does not start says something of the job."""
-        self.limit = limit_of(self.spec, [self.round])
-        """What it may cost."""
-        self.item_seconds = 0.0
-        """How long an item takes, of late; 0 while that is not known."""
-        self.proven = False
-        """Whether an item of it has succeeded here."""
+    def add(self, lease: Lease) -> None:
+        """The chunk was delivered here once more."""
+        self._leases.append(lease)
 
+    def extend(self) -> None:
+        """Hold it longer."""
+        for lease in self._leases:
+            lease.extend()
 
-def key_of(lease: Lease) -> tuple[str, int, str | None, str | None]:
-    """What tells the jobs and rounds apart that a worker knows."""
-    return lease.job, lease.round, lease.job_sha256, lease.round_sha256
+    def ack(self) -> None:
+        """It is done, or is not to be done."""
+        for lease in self._leases:
+            lease.ack()
+
+    def release(self) -> None:
+        """Another worker may have it at once."""
+        for lease in self._leases:
+            lease.release()
 
 
 class ChunkRun:
@@ -76,62 +64,43 @@ class ChunkRun:
         many_jobs: Whether the worker serves many jobs: then the marker says every minute that the chunk is being worked
             on, and a suspect has the machine to itself only from the second time on.
         heartbeat_seconds: How often it says so.
+        observers: Follow it, besides those that write its progress and its marker.
     """
 
     def __init__(
-        self, job: LeasedJob, lease: Lease, *, many_jobs: bool = False, heartbeat_seconds: float = HEARTBEAT_SECONDS
+        self,
+        job: LeasedJob,
+        lease: Lease,
+        *,
+        many_jobs: bool = False,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        observers: Sequence[ChunkObserver] = (),
     ) -> None:
-        self.job, self.lease = job, lease
-        self._heartbeat_seconds = heartbeat_seconds if many_jobs else None
+        self.job, self.lease, self.deliveries = job, lease, Deliveries(lease)
         self._alone_after = ALONE_AFTER if many_jobs else 1
         self.number = lease.chunk(job.round)
         self.pending: deque[Item] = deque()
         self.in_flight: set[int] = set()
-        self.settled = False
-        """Whether a record stands in the store."""
-        self._twins: list[Lease] = []
+        self.slots: dict[int, Slot] = {}
+        """By number: the slots whose last items are of this chunk."""
         self.batches = 0
         """How many slots run items of it; see `holds`."""
+        self.settled = False
+        """Whether a record stands in the store."""
+        self.broken: dict[int, str] = {}
+        """By item: how the worker failed on it."""
+        self.history = History()
         self._round = job.round.round
         self._outcomes: dict[int, Outcome] = {}
-        self._unsaved: list[Outcome] = []
-        self._parts = 0
-        self._broken: dict[int, str] = {}
-        self._marked: set[int] = set()
-        self._marked_alone = False
-        self._marked_at = 0.0
-        self._history = History()
-        self._marker: MarkerWriter | None = None
-        self.running: Callable[[ChunkRun], Iterable[int]] = lambda chunk: chunk.in_flight
-        """Asked which items run in slots."""
-        self.spending: Spending | None = None
-        """What it consumes, where its job has a limit."""
-        if job.limit:
-            key = ChunkKey(job.id, self._round, self.number)
-            self.spending = Spending(job.ledger, key, lease.id)
-        self._pace = SAVE_SECONDS if job.ledger.store.is_object_store else SAVE_SECONDS_LOCAL
-        self._save_at = time.monotonic() + self._pace
+        ledger, pace = job.ledger, SAVE_SECONDS if job.ledger.store.is_object_store else SAVE_SECONDS_LOCAL
+        writer = ledger.marker(self._round, self.number, lease.id, lease.delivery, lease.backend)
+        progress = Progress(ledger, ChunkKey(job.id, self._round, self.number), pace)
+        self.observers = [*observers, progress, Marker(writer, pace, heartbeat_seconds if many_jobs else None)]
 
-    # ---- the lease ----------------------------------------------------------------------------------------------
-
-    def also(self, twin: Lease) -> None:
-        """The chunk was delivered here a second time, while it is worked on: one does the work for both."""
-        self._twins.append(twin)
-
-    def extend(self) -> None:
-        """Hold it longer."""
-        for lease in (self.lease, *self._twins):
-            lease.extend()
-
-    def ack(self) -> None:
-        """It is done, or is not to be done."""
-        for lease in (self.lease, *self._twins):
-            lease.ack()
-
-    def release(self) -> None:
-        """Somebody else may have it at once."""
-        for lease in (self.lease, *self._twins):
-            lease.release()
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What log lines about it carry."""
+        return {"job": self.job.id, "chunk": self.number, "lease": self.lease.id}
 
     @property
     def complete(self) -> bool:
@@ -154,81 +123,54 @@ class ChunkRun:
             ledger.derive_marker(record)
             self.settled = True
             return
-        items = self._items()
-        self._history = ledger.history(self._round, self.number)
-        self._outcomes = ledger.carried_over(self._round, self.number)
-        if self._history.attempts:
-            self._outcomes |= ledger.progress(self._round, self.number)
-        for outcome in self._poisoned(items):
-            self._outcomes[outcome.index] = outcome
-            self._unsaved.append(outcome)
-        # What was found out about an item outlives this delivery and this round.
-        self.save()
-        self.pending.extend(item for item in items if item.index not in self._outcomes)
-        self._marker = ledger.marker(self._round, self.number, self.lease.id, self.lease.delivery, self.lease.backend)
-        if self._heartbeat_seconds:
-            self._marker.beats(self._heartbeat_seconds)
-        # A careful attempt names each item before it starts. What cannot start yet is to blame for nothing.
-        self._mark({item.index for item in islice(self.pending, 0 if self._history.careful else slots)})
-
-    def _items(self) -> list[Item]:
-        items = read_chunk(self.job.ledger.store, self.job.id, self.number)
+        items = read_chunk(ledger.store, self.job.id, self.number)
         subset = self.job.round.runs(self.number)
-        if subset is None:
-            return items
-        chosen = set(subset)
-        return [item for item in items if item.index in chosen]
+        if subset is not None:
+            chosen = set(subset)
+            items = [item for item in items if item.index in chosen]
+        self.history = ledger.history(self._round, self.number)
+        self._outcomes = ledger.carried_over(self._round, self.number)
+        if self.history.attempts:
+            self._outcomes |= ledger.progress(self._round, self.number)
+        poisoned = list(_poisoned(self.history, (item for item in items if item.index not in self._outcomes)))
+        self._outcomes |= {outcome.index: outcome for outcome in poisoned}
+        self.pending.extend(item for item in items if item.index not in self._outcomes)
+        for observer in self.observers:
+            observer.on_open(self, poisoned, slots)
 
-    def _poisoned(self, items: Iterable[Item]) -> Iterable[Outcome]:
-        poison = self._history.poison
-        for item in items:
-            if item.index in poison and item.index not in self._outcomes:
-                yield Outcome(
-                    index=item.index,
-                    uri=item.uri,
-                    status="failed",
-                    reason="poison",
-                    attempts=self._history.deaths[item.index],
-                    reclaims=self._history.reclaims[item.index],
-                    error=self._why_poison(item.index),
-                )
-
-    def _why_poison(self, index: int) -> str:
-        if text := self._history.errors.get(index):
-            return f"the worker failed on it {self._history.deaths[index]} times: {text}"
-        return f"its worker died {self._history.deaths[index]} times while it was running there alone"
+    # ---- items --------------------------------------------------------------------------------------------------
 
     @property
     def any_success(self) -> bool:
         """Whether an item of the chunk has succeeded."""
         return any(outcome.status == "succeeded" for outcome in self._outcomes.values())
 
-    # ---- items --------------------------------------------------------------------------------------------------
+    @property
+    def running(self) -> set[int]:
+        """Items that run at this moment; those that only wait in a slot are not among them."""
+        if not self.slots:
+            return set(self.in_flight)
+        return self.in_flight & {slot.current for slot in self.slots.values()}
 
     @property
     def ready(self) -> bool:
         """Whether another item may start. A suspect runs beside no other of its chunk: if it is the cause it shall take
         no neighbour with it, who would be suspected too."""
-        if self._broken or not self.pending or not self.in_flight:
-            return bool(self.pending) and not self._broken
-        suspects = self._history.suspected.keys()
+        if self.broken or not self.pending or not self.in_flight:
+            return bool(self.pending) and not self.broken
+        suspects = self.history.suspected.keys()
         return self.pending[0].index not in suspects and self.in_flight.isdisjoint(suspects)
-
-    @property
-    def careful(self) -> bool:
-        """Whether the marker names each item before it starts."""
-        return self._history.careful
 
     @property
     def next_alone(self) -> bool:
         """Whether the next item is to run with nothing beside it, of whatever chunk: if the worker dies then, it is
-        known why, and nobody else dies of it again and again."""
+        known why, and no other item dies of it again and again."""
         return bool(self.pending) and self._needs_machine(self.pending[0].index)
 
     @property
     def runs_alone(self) -> bool:
         """Whether such an item runs."""
-        suspects = self.batches and self._history.suspected
+        suspects = self.batches and self.history.suspected
         return bool(suspects) and any(self._needs_machine(index) for index in self.in_flight)
 
     @property
@@ -237,112 +179,76 @@ class ChunkRun:
         return self.next_alone or self.runs_alone
 
     def _needs_machine(self, index: int) -> bool:
-        return self._history.suspected[index] >= self._alone_after
+        return self.history.suspected[index] >= self._alone_after
 
     def holds(self, slots: int) -> None:
         """So many slots run items of it from now on."""
         self.batches = slots
-        if self.spending:
-            self.spending.holds(slots)
+        for observer in self.observers:
+            observer.on_slots(slots)
 
-    def write_spent(self, *, ends: bool = False) -> float:
-        """Write down what it has consumed, when it is time; returns how many seconds of that are new."""
-        return self.spending.write(ends=ends) if self.spending else 0.0
-
-    def take(self) -> Item:
-        """The next item, now in flight."""
-        return self.take_some(1)[0]
-
-    def take_some(self, count: int, *, alone: bool = False) -> list[Item]:
+    def take(self, count: int = 1, *, alone: bool = False) -> list[Item]:
         """The next items, now in flight: one, when the marker has to name it before it starts.
 
         Args:
             count: How many at most.
             alone: Whether nothing else runs on this worker, nor will while they do.
         """
-        if self._history.careful:
-            count = 1
+        count = 1 if self.history.careful else count
         items = [self.pending.popleft() for _ in range(min(count, len(self.pending)))]
         self.in_flight.update(item.index for item in items)
-        if self._history.careful:
-            self._mark(set(self.in_flight), alone=alone)
-        elif not self._marked:
-            # A marker that names nothing says that nobody is to blame.
-            self._mark({items[0].index})
+        for observer in self.observers:
+            observer.on_start(self, items, alone=alone)
         return items
 
+    def task(self, item: Item) -> Task:
+        """What a runner is told of an item."""
+        job = self.job
+        return Task(job.id, self.number, self.lease.id, job.spec, item, job.output_prefix, job.env or {}, job.stop)
+
     def pause(self) -> None:
-        """Nothing of it runs while an item of another chunk has the machine to itself: say so."""
-        if self._marked:
-            self._mark(set())
+        """Nothing of it runs while an item of another chunk has the machine to itself."""
+        for observer in self.observers:
+            observer.on_pause()
 
     def broke(self, index: int, text: str) -> None:
         """The worker failed on an item in a way that nothing foresaw: that counts as a death of the item, and the chunk
         is given up when what else runs of it has ended."""
-        self._broken[index] = text
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether the worker failed on one of its items."""
-        return bool(self._broken)
-
-    def _running(self) -> set[int]:
-        """Items that run at this moment; those that only wait in a slot are not among them."""
-        return self.in_flight & set(self.running(self))
+        self.broken[index] = text
 
     def finished(self, outcome: Outcome) -> None:
         """An item has its outcome."""
-        outcome.reclaims += self._history.reclaims[outcome.index]
+        outcome.reclaims += self.history.reclaims[outcome.index]
         self.in_flight.discard(outcome.index)
         self._outcomes[outcome.index] = outcome
-        self._unsaved.append(outcome)
-        if self._history.careful:
-            self.save()
+        for observer in self.observers:
+            observer.on_item(self, outcome)
 
     # ---- the store ----------------------------------------------------------------------------------------------
 
-    def save_if_due(self) -> None:
-        """Write progress and marker at their pace, when there is something new."""
-        if time.monotonic() < self._save_at:
-            return
-        self._save_at = time.monotonic() + self._pace * random.uniform(1.0, 1.2)
-        self.save()
-        every = self._heartbeat_seconds
-        beats = every is not None and time.monotonic() >= self._marked_at + every
-        running = self._running()
-        if self.in_flight and not running:
-            # A slot is between two items: the next one is as much to blame as the last.
-            running = self._marked
-        if running != self._marked or beats:
-            self._mark(running, alone=self._marked_alone and running == self._marked)
+    def tick(self) -> None:
+        """Let each observer write, at its pace, what is new."""
+        now = time.monotonic()
+        for observer in self.observers:
+            if now >= observer.due_at:
+                observer.due_at = now + observer.pace * random.uniform(1.0, 1.2)
+                observer.on_tick(self)
 
-    def save(self) -> None:
-        """Write what was finished since the last time."""
-        if self._unsaved:
-            self.job.ledger.write_progress(self._round, self.number, self.lease.id, self._parts, list(self._unsaved))
-            self._parts += 1
-            self._unsaved.clear()
-            self.lease.progressed()
+    def end(self, how: str | None = None) -> None:
+        """Write down what is done: this attempt ends without a commit.
 
-    def _mark(self, in_flight: set[int], *, alone: bool = False) -> None:
-        if self._marker:
-            self._marker.write(in_flight, alone=alone)
-            self._marked, self._marked_alone, self._marked_at = in_flight, alone, time.monotonic()
-
-    def drained(self) -> None:
-        """Say in the store that a drain interrupts what is in flight."""
-        if self._marker:
-            self._marker.drained(self._running())
-
-    def left(self, how: str) -> None:
-        """Say in the store that this attempt ends in an orderly way without a commit."""
-        if self._marker and self._broken:
-            self._marker.broke(self._broken)
-        elif self._marker:
-            self._marker.ended(how)
+        Args:
+            how: What the marker says of the end: ``drained``, ``cancelled``, ``released``, ``broke``, ``refused`` or
+                ``store``; None when a drain has said it already.
+        """
+        # The marker first: the machine may be gone in a moment.
+        for observer in reversed(self.observers):
+            observer.on_end(self, how)
 
     def commit(self) -> Commit:
         """Commit the outcomes. The chunk may be acknowledged afterwards."""
+        for observer in self.observers:
+            observer.on_commit()
         outcomes = [self._outcomes[index] for index in sorted(self._outcomes)]
         commit = self.job.ledger.commit(
             self._round,
@@ -351,7 +257,26 @@ class ChunkRun:
             outcomes,
             worker=f"{platform.node()} tidemill/{__version__}",
             backend=self.lease.backend,
-            first=not self._history.attempts,
+            first=not self.history.attempts,
         )
         self.settled = True
         return commit
+
+
+def _poisoned(history: History, items: Iterable[Item]) -> Iterator[Outcome]:
+    """Outcomes of items that are not tried again."""
+    poison = history.poison
+    for item in items:
+        if item.index in poison:
+            deaths, text = history.deaths[item.index], history.errors.get(item.index)
+            yield Outcome(
+                index=item.index,
+                uri=item.uri,
+                status="failed",
+                reason="poison",
+                attempts=deaths,
+                reclaims=history.reclaims[item.index],
+                error=f"the worker failed on it {deaths} times: {text}"
+                if text
+                else f"its worker died {deaths} times while it was running there alone",
+            )

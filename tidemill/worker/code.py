@@ -159,7 +159,7 @@ class CodeCache:
             yield file
 
     def _check_stop(self) -> None:
-        if self._stop:
+        if self._stop.raised:
             raise StoppedError
 
     # ---- code ---------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class CodeCache:
         name = layout.code(job, sha256)
         archive = part / "code.tar.zst"
         try:
-            self._store.download(name, archive, lambda: bool(self._stop))
+            self._store.download(name, archive, lambda: self._stop.raised)
         except InterruptedError:
             raise StoppedError from None
         except StoreMissingError:
@@ -255,7 +255,7 @@ class CodeCache:
             if left < 0:
                 raise InstallError(f"wheelhouse {uri} holds more than {WHEELHOUSE_BYTES >> 30} GiB.")
             try:
-                store.download(entry.name, folder / entry.name.rsplit("/", 1)[-1], lambda: bool(self._stop))
+                store.download(entry.name, folder / entry.name.rsplit("/", 1)[-1], lambda: self._stop.raised)
             except InterruptedError:
                 raise StoppedError from None
         return folder

@@ -65,7 +65,7 @@ class FunctionRunner:
         self._stop = tasks[0].stop
         waiting = deque(_Try(task, 1) for task in tasks)
         later: list[tuple[float, _Try]] = []
-        while (waiting or later) and not self._stop:
+        while (waiting or later) and not self._stop.raised:
             now = time.monotonic()
             due = [entry for entry in later if entry[0] <= now]
             later = [entry for entry in later if entry[0] > now]
@@ -77,7 +77,7 @@ class FunctionRunner:
             failed, left = self._serve(batch, slot, done)
             waiting.extend(left)
             later += [(time.monotonic() + pause_before(one.attempt), one) for one in failed]
-            if not self._stop:
+            if not self._stop.raised:
                 slot.current = None
 
     def close(self) -> None:
@@ -96,9 +96,9 @@ class FunctionRunner:
             broken = _broken(error)
         serving = _Serving(self._staging, self._stop, slot, done)
         if broken is not None or self._shim is None:
-            if not self._stop and broken:
+            if not self._stop.raised and broken:
                 serving.fail(first, broken)
-            return serving.failed, batch[1:] if not self._stop else []
+            return serving.failed, batch[1:] if not self._stop.raised else []
         left, alive = serving.serve(self._shim, batch)
         if not alive:
             self._shim = None
@@ -152,8 +152,8 @@ class _Serving:
             left, alive = self._part(part, fetches)
             if "input" in shim.wants:
                 remove(self._slot.folder / f"input-{part[0].task.item.index}")
-            if not alive or self._stop:
-                return [] if self._stop else [*left, *batch[start + step :]], alive
+            if not alive or self._stop.raised:
+                return [] if self._stop.raised else [*left, *batch[start + step :]], alive
         return [], True
 
     def _part(self, part: list[_Try], fetches: dict[int, Future[Path]]) -> tuple[list[_Try], bool]:
@@ -165,7 +165,7 @@ class _Serving:
                 messages.append(self._message(one, fetches))
                 waiting.append(one)
             except ItemError as error:
-                if not self._stop:
+                if not self._stop.raised:
                     self.fail(one, _broken(error))
         if not waiting:
             return [], True
@@ -197,7 +197,7 @@ class _Serving:
                     time.sleep(COALESCE_SECONDS)
                 continue
             self._hear(waiting[0], *sizes)
-            if not self._stop and shim.supervisor.exited():
+            if not self._stop.raised and shim.supervisor.exited():
                 if not self._settle_all(waiting, shim.answers(0)):
                     return Verdict("exit", "")
             elif reason := shim.supervisor.check(self._stop):
@@ -264,7 +264,7 @@ class _Serving:
                 )
                 outcome.output = prefix if files or "output_uri" in self._shim.wants else None
             except ItemError as error:
-                if not self._stop:
+                if not self._stop.raised:
                     self.fail(one, _broken(error))
                 return
         self._done(outcome)
@@ -292,7 +292,7 @@ class _Serving:
             self._end_output()
             tail = shim.tail()
         code = shim.end()
-        if broken.reason == "stopped" or self._stop:
+        if broken.reason == "stopped" or self._stop.raised:
             return
         if not broken.error:
             broken = shim.supervisor.verdict(shim.reaped) or Verdict("exit", "exit code 0")
@@ -317,7 +317,7 @@ class _Serving:
         self._done(outcome) if broken.final else self._settle_failed(one, outcome)
 
     def _settle_failed(self, one: _Try, outcome: Outcome) -> None:
-        if one.attempt < one.task.spec.attempts and not self._stop:
+        if one.attempt < one.task.spec.attempts and not self._stop.raised:
             self.failed.append(_Try(one.task, one.attempt + 1))
         else:
             self._done(outcome)

@@ -1,18 +1,56 @@
-"""The jobs that a worker knows: read once, their code on this machine, forgotten when they have no chunk here."""
+"""The jobs that a worker knows: each is read once, and forgotten some time after its last chunk here."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from tidemill.job import PLACEHOLDERS, JobSpec, fill
+from tidemill.ledger import Ledger, Round
 from tidemill.ledger.ledger import TamperedError
+from tidemill.ledger.spent import limit_of
 from tidemill.store import Store
-from tidemill.worker.chunk import LeasedJob, key_of
 from tidemill.worker.leases import Lease
 from tidemill.worker.runners import Runners
-from tidemill.worker.stop import Stop
+from tidemill.worker.stop import JobStop, Stop
 
 KEPT_JOBS = 4
 """Jobs without a chunk here that are remembered, because their next chunk may come at once."""
+
+
+class LeasedJob:
+    """What a worker knows of a job in a round: read once, checked against what was enqueued.
+
+    Args:
+        store: The job store.
+        lease: Says which job and round, and what they must hash to.
+        stop: The worker's own flag.
+    """
+
+    def __init__(self, store: Store, lease: Lease, stop: Stop | None = None) -> None:
+        self.id = lease.job
+        self.key = key_of(lease)
+        self.stop = JobStop(Stop() if stop is None else stop)
+        """Raised when this job's items are to end."""
+        self.env: Mapping[str, str] | None = None
+        """What its programs see, once its code is on this machine."""
+        self.ledger = Ledger(store, lease.job)
+        self.spec: JobSpec = self.ledger.spec(lease.job_sha256)
+        self.round: Round = self.ledger.round(lease.round, lease.round_sha256)
+        self.output_prefix = self.spec.output_prefix(store.uri)
+        program = (self.spec.command or [])[:1]
+        self.same_program = fill(program, dict.fromkeys(PLACEHOLDERS, "")) == program
+        """Whether every item runs the same program, so that one that does not start says something of the job."""
+        self.limit = limit_of(self.spec, [self.round])
+        """What it may cost."""
+        self.item_seconds = 0.0
+        """How long an item takes, of late; 0 while that is not known."""
+        self.proven = False
+        """Whether an item of it has succeeded here."""
+
+
+def key_of(lease: Lease) -> tuple[str, int, str | None, str | None]:
+    """What tells the jobs and rounds apart that a worker knows."""
+    return lease.job, lease.round, lease.job_sha256, lease.round_sha256
 
 
 class JobCache:

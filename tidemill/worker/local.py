@@ -32,8 +32,9 @@ from tidemill.descriptor import WorkerExit
 from tidemill.errors import CallerError, StoreError, decoding
 from tidemill.ledger import Ledger
 from tidemill.store import Store, Stores
+from tidemill.worker.items import ERROR_CHARACTERS
 from tidemill.worker.leases.local import LocalLeases, receive, send
-from tidemill.worker.loop import ERROR_CHARACTERS, Worker
+from tidemill.worker.loop import Worker
 from tidemill.worker.output import also_to, log, write_to
 from tidemill.worker.programs import GRACE_SECONDS
 from tidemill.worker.runners import PYTHON, Runners
@@ -418,7 +419,7 @@ class _Keeping:
 def _work(run: Run, name: str, keeper: socket.socket) -> int:
     """A worker of a local run; see `WorkerExit` for what it returns. Its last error is told to the keeper."""
     stop, said = Stop(), [""]
-    signal.signal(signal.SIGTERM, lambda *_: stop(StopReason.SIGNAL))
+    signal.signal(signal.SIGTERM, lambda *_: stop.set(StopReason.SIGNAL))
     adopt_orphans()
 
     def note(lines: list[tuple[dict[str, Any], int]]) -> None:

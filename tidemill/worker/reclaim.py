@@ -54,7 +54,7 @@ class ReclaimWatch:
             try:
                 self.notice = self._metadata.notice()
                 if self.notice:
-                    self._stop(StopReason.NOTICE)
+                    self._stop.set(StopReason.NOTICE)
                     return
                 failures = 0
             except urllib.error.HTTPError:

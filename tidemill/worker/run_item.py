@@ -97,7 +97,7 @@ class CommandRunner:
             done: Told each outcome. An item that was interrupted has none.
         """
         for task in tasks:
-            if task.stop:
+            if task.stop.raised:
                 return
             slot.current = task.item.index
             outcome = self._run(task, slot)
@@ -127,7 +127,7 @@ class CommandRunner:
         for attempt in range(1, task.spec.attempts + 1):
             output.begin(attempt)
             blank = Outcome(index=task.item.index, uri=task.item.uri, status="failed", attempts=attempt)
-            tried = None if task.stop else self._attempt(task, slot, output, blank)
+            tried = None if task.stop.raised else self._attempt(task, slot, output, blank)
             if tried is None or (task.stop and tried.outcome.status == "failed"):
                 return None
             outcome = tried.outcome
@@ -150,7 +150,7 @@ class CommandRunner:
             prefix = task.prefix(blank.attempts)
             files = self._staging.upload(slot.folder / "output", prefix)
         except ItemError as error:
-            return None if task.stop else _Tried(_failed(outcome, error.reason, str(error)), error.final)
+            return None if task.stop.raised else _Tried(_failed(outcome, error.reason, str(error)), error.final)
         outcome.status = "succeeded"
         outcome.output = prefix if files > 0 or _names_output_uri(task.spec) else None
         return _Tried(outcome, True)

@@ -125,7 +125,7 @@ class ShimProcess:
             if self.supervisor.check(stop):
                 self.end()
                 slow = f"killed: its import took more than {self._limits.seconds:g} s"
-                return None if stop else Verdict("timeout", slow, final=True)
+                return None if stop.raised else Verdict("timeout", slow, final=True)
 
     def _pipe(self) -> tuple[int, int]:
         both = os.pipe()

@@ -1,9 +1,9 @@
-"""A job's limit of its cost, as its workers keep it: nobody else needs to watch.
+"""The limit of a job's cost, which its workers enforce themselves.
 
-Each attempt on a chunk writes down how long it has held its slots: at its end and, while it runs, at five, ten, twenty,
-… minutes, so that of what is under way at least half is known once it has run for five minutes. Whoever has written
-something decides by chance whether to add up what all have written: a limit takes about `LOOKS` such looks, however
-many workers there are, and a chunk that is a large part of it is always followed by one.
+Each lease of a chunk records how long it has held its slots: at its end and, while it runs, after five, ten, twenty, …
+minutes, so that at least half of what is under way is known once it has run for five minutes. A worker that has
+recorded something decides by chance whether to add up what all have recorded: a limit takes about `LOOKS` such sums,
+however many workers there are, and one always follows a chunk that is a large part of the limit.
 """
 
 from __future__ import annotations
@@ -16,45 +16,70 @@ from tidemill.job import CostLimit
 from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger, Round
 from tidemill.ledger.spent import spent_seconds, write_spent
+from tidemill.worker.observers import ChunkObserver, Observed
 
 FIRST_SECONDS = 300.0
-"""Of slots that a chunk has held when that is written down before its end; afterwards at twice as many, and so on."""
+"""Slot-seconds after which a running chunk first records its spending; then at each doubling."""
 LOOKS = 64
 """How often all workers together look on the way to a limit: about so much of it (a 64th) is passed unseen."""
 
 
-class Spending:
-    """How long an attempt on a chunk holds its slots.
+class Spending(ChunkObserver):
+    """Records how long a lease of a chunk holds slots.
 
     Args:
-        ledger: Of its job.
-        place: The chunk.
-        attempt: The attempt.
+        ledger: Of the job.
+        key: The chunk.
+        lease_id: Of the lease.
         clock: Seconds that only ever grow.
+        recorded: Called with the seconds that were recorded for the first time.
     """
 
     def __init__(
-        self, ledger: Ledger, key: ChunkKey, attempt: str, clock: Callable[[], float] = time.monotonic
+        self,
+        ledger: Ledger,
+        key: ChunkKey,
+        lease_id: str,
+        clock: Callable[[], float] = time.monotonic,
+        recorded: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        self._ledger, self._key, self._attempt, self._clock = ledger, key, attempt, clock
+        super().__init__()
+        self._ledger, self._key, self._lease_id, self._clock, self._recorded = ledger, key, lease_id, clock, recorded
         self._slots, self._since, self._seconds = 0, clock(), 0.0
         self._written, self._write_at = 0.0, FIRST_SECONDS
+        self._fresh = 0.0
 
     @property
     def seconds(self) -> float:
         """Seconds so far, all slots added up."""
         return self._seconds + self._slots * (self._clock() - self._since)
 
-    def holds(self, slots: int) -> None:
-        """From now on it holds so many slots."""
+    def on_slots(self, slots: int) -> None:
         self._seconds, self._slots, self._since = self.seconds, slots, self._clock()
 
+    def on_tick(self, chunk: Observed) -> None:
+        if fresh := self.write():
+            self._recorded(fresh)
+
+    def on_commit(self) -> None:
+        # Before the record: what a worker that dies at its commit has consumed was paid for too.
+        self._fresh = self.write(ends=True)
+
+    def on_committed(self) -> None:
+        if self._fresh:
+            self._recorded(self._fresh)
+
+    def on_end(self, chunk: Observed, how: str | None) -> None:
+        # A drain still waits for programs; another end follows it.
+        if how != "drained":
+            self.write(ends=True)
+
     def write(self, *, ends: bool = False) -> float:
-        """Write down what there is, when it is time; returns how many seconds of it were not written before."""
+        """Record the seconds so far when it is time, or at the end; returns how many of them are new."""
         seconds = self.seconds
         if seconds <= self._written or not (ends or seconds >= self._write_at):
             return 0.0
-        write_spent(self._ledger.store, self._key, self._attempt, seconds)
+        write_spent(self._ledger.store, self._key, self._lease_id, seconds)
         fresh, self._written, self._write_at = seconds - self._written, seconds, 2 * seconds
         return fresh
 

@@ -64,14 +64,14 @@ class Staging:
         store, name = self.stores.locate(uri)
         if not name:
             raise ValueError("it names a bucket, not an object")
-        store.download(name, target, lambda: bool(stop), self._scratch.free_bytes() - SPARE_BYTES)
+        store.download(name, target, lambda: stop.raised, self._scratch.free_bytes() - SPARE_BYTES)
 
     def _copy(self, source: Path, target: Path, stop: Stop) -> None:
         with open_plain(source) as read:
             self._room_for(os.fstat(read.fileno()).st_size)
             with target.open("wb") as write:
                 while block := read.read(STREAM_BYTES):
-                    if stop:
+                    if stop.raised:
                         raise InterruptedError("stopped")
                     # A file that grows while it is read ends where the room for it does.
                     self._room_for(len(block))

@@ -1,4 +1,4 @@
-"""The one flag that ends a worker's work before its time, and why it was raised."""
+"""The flag that ends a worker's work before its time, and why it was raised."""
 
 from __future__ import annotations
 
@@ -20,32 +20,38 @@ class StopReason(Enum):
     CANCELLED = "cancelled"
     """The job's tombstone is there."""
     BROKEN = "broken"
-    """The worker cannot go on: its store does not answer."""
+    """The worker cannot continue: its store does not answer."""
 
 
 class Stop:
-    """Raised once, by whoever is first; seen by every thread."""
+    """A flag that is raised once, by the first caller, and that every thread sees."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
         self.reason: StopReason | None = None
         self.at = 0.0
         """`time.monotonic` when it was raised."""
-        self.wake: Callable[[], None] = lambda: None
-        """Called when it is raised."""
 
-    def __call__(self, why: StopReason) -> None:
-        """Raise it."""
+    def set(self, reason: StopReason) -> None:
+        """Raise the flag; the first reason stays."""
         if not self._event.is_set():
-            self.reason, self.at = why, time.monotonic()
+            self.reason, self.at = reason, time.monotonic()
             self._event.set()
-            self.wake()
+            for callback in self._callbacks:
+                callback()
 
-    def __bool__(self) -> bool:
+    @property
+    def raised(self) -> bool:
+        """Whether work is to end."""
         return self._event.is_set()
 
+    def on_raise(self, callback: Callable[[], None]) -> None:
+        """Have a function called, in the thread that raises the flag."""
+        self._callbacks.append(callback)
+
     def wait(self, seconds: float) -> bool:
-        """Sleep, but not longer than until it is raised; says whether it is."""
+        """Sleep until the flag is raised, at most this long; returns whether it is raised."""
         return self._event.wait(max(0.0, seconds))
 
 
@@ -62,15 +68,17 @@ class JobStop(Stop):
 
     @property
     def raised(self) -> bool:
-        """Whether this job alone is to end."""
+        """Whether the job's items are to end: because of the job, or because the worker stops."""
+        return self._event.is_set() or self._worker.raised
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this job ends, whatever its worker does."""
         return self._event.is_set()
 
-    def __bool__(self) -> bool:
-        return self._event.is_set() or bool(self._worker)
-
     def wait(self, seconds: float) -> bool:
-        """Sleep, but not longer than until one of the two is raised; says whether one is."""
+        """Sleep until one of the two flags is raised, at most this long; returns whether one is raised."""
         end = time.monotonic() + seconds
-        while not self and (left := end - time.monotonic()) > 0:
+        while not self.raised and (left := end - time.monotonic()) > 0:
             self._event.wait(min(left, LOOK_SECONDS))
-        return bool(self)
+        return self.raised

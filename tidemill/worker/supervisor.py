@@ -104,7 +104,7 @@ class Supervisor:
         if self._reason is not None:
             if now >= self._kill_at:
                 signal_group(self._child.pid, signal.SIGKILL)
-        elif stop:
+        elif stop.raised:
             self._give_up("stopped", signal.SIGTERM)
         elif now - self._since > self.limits.seconds:
             self._give_up("timeout", signal.SIGTERM)

@@ -1,0 +1,21 @@
+"""What an error means for a worker's exit code, which the queue's retry rules read."""
+
+from __future__ import annotations
+
+from tidemill.descriptor import WorkerExit
+from tidemill.errors import CallerError, DamagedError, StoreError
+from tidemill.ledger.ledger import TamperedError, UnreadableError
+
+EXPECTED = (CallerError, StoreError, OSError)
+"""What ends a worker in an orderly way; anything else is a mistake of the worker's own, and is raised."""
+
+
+def exit_of(error: BaseException) -> WorkerExit:
+    """`STOPPED` for what another attempt meets again, and otherwise `STORE_UNAVAILABLE`.
+
+    Args:
+        error: One of `EXPECTED`.
+    """
+    if isinstance(error, (CallerError, DamagedError, TamperedError, UnreadableError)):
+        return WorkerExit.STOPPED
+    return WorkerExit.STORE_UNAVAILABLE

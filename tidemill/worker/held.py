@@ -1,0 +1,165 @@
+"""The chunks that a worker holds: committed and acknowledged, or given back, and the end of their jobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from tidemill.errors import DamagedError, decoding
+from tidemill.ledger import Ledger
+from tidemill.worker.chunk import ChunkRun
+from tidemill.worker.jobs import JobCache, LeasedJob
+from tidemill.worker.leases import LeaseSource
+from tidemill.worker.output import log
+from tidemill.worker.runners import Runners
+from tidemill.worker.spending import ends_job
+from tidemill.worker.stop import Stop, StopReason
+
+CANCEL_SECONDS = 30.0
+"""Between two checks for a job's tombstone."""
+DRAIN_THREADS = 16
+
+
+class HeldChunks:
+    """The chunks that a worker holds, oldest first.
+
+    Args:
+        source: Where they come from.
+        jobs: The jobs that the worker knows.
+        runners: Run their items.
+        stop: Ends the worker; raised here when its only job is cancelled.
+        lasts: Whether the machine lasts so many seconds more.
+    """
+
+    def __init__(
+        self, source: LeaseSource, jobs: JobCache, runners: Runners, stop: Stop, lasts: Callable[[float], bool]
+    ) -> None:
+        self._source, self._jobs, self._runners, self._stop, self._lasts = source, jobs, runners, stop, lasts
+        self._chunks: list[ChunkRun] = []
+        self.any_settled = False
+        """Whether a chunk has a record, ours or another's."""
+        self.any_broken = False
+        """Whether a chunk was given up because the worker failed on one of its items."""
+        self._cancel_at = 0.0
+
+    def __iter__(self) -> Iterator[ChunkRun]:
+        return iter(list(self._chunks))
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __contains__(self, chunk: ChunkRun) -> bool:
+        return chunk in self._chunks
+
+    def add(self, chunk: ChunkRun) -> None:
+        """Hold a chunk that was opened."""
+        self._chunks.append(chunk)
+
+    def outlasts(self, job: LeasedJob) -> bool:
+        """Whether the machine lasts as long as an item of the job may take; if not, nothing more is leased."""
+        if self._lasts(job.spec.timeout_seconds):
+            return True
+        self._source.end()
+        return False
+
+    # ---- a job's end --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def on_behalf_of(self, job: LeasedJob) -> Iterator[None]:
+        """A block that reads objects of a job: one that cannot be decoded ends the job."""
+        try:
+            with decoding(f"the ledger of {job.id}"):
+                yield
+        except DamagedError as error:
+            self.damaged(job.ledger, job.round.round, error)
+            self.cancel(job)
+
+    def damaged(self, ledger: Ledger, number: int, error: DamagedError) -> None:
+        """An object of a job cannot be decoded: the job is cancelled, and `status` says why."""
+        log(str(error), "error", job=ledger.job)
+        ledger.cancel("worker", str(error), number + 1)
+
+    def cancel(self, job: LeasedJob | None) -> None:
+        """A job is cancelled: end its items, if it is at work here, and the worker when it serves no other."""
+        if not self._source.many_jobs:
+            self._stop.set(StopReason.CANCELLED)
+        elif job and not job.stop.cancelled:
+            log("the job is cancelled; its chunks are acknowledged", job=job.id)
+            job.stop.set(StopReason.CANCELLED)
+            self._jobs.forget(job)
+
+    def spent(self, job: LeasedJob, seconds: float) -> None:
+        """Seconds of a job were recorded: it may have reached its limit."""
+        if not job.limit or job.stop.cancelled:
+            return
+        with self.on_behalf_of(job):
+            if ends_job(job.ledger, job.limit, job.round, seconds):
+                log("the job has reached its limit", "warning", job=job.id, max_usd=job.limit.max_usd)
+                self.cancel(job)
+
+    # ---- chunks -------------------------------------------------------------------------------------------------
+
+    def settle(self, chunk: ChunkRun) -> None:
+        """Commit and acknowledge a chunk if all of its items have outcomes."""
+        if not chunk.complete or chunk not in self._chunks:
+            return
+        commit = None
+        with self.on_behalf_of(chunk.job):
+            commit = chunk.commit()
+        if commit is None:
+            return
+        chunk.deliveries.ack()
+        self._chunks.remove(chunk)
+        # Else a slot would keep its items in memory next to those of the next chunk.
+        for slot in chunk.slots.values():
+            slot.chunk = None
+        self.any_settled = True
+        how = "chunk committed" if commit.won else "the chunk was committed by another attempt"
+        log(how, **chunk.labels, items=commit.record.header.items, failed=commit.record.header.failed)
+        for observer in chunk.observers:
+            observer.on_committed()
+
+    def tick(self) -> None:
+        """What has to happen now and then: chunks that cannot continue go; the others are extended and written."""
+        now = time.monotonic()
+        for chunk in self:
+            if not chunk.batches:
+                self._drop_if_ended(chunk)
+        for chunk in self:
+            chunk.tick()
+            chunk.deliveries.extend()
+        if now >= self._cancel_at + CANCEL_SECONDS:
+            for job in {chunk.job for chunk in self._chunks} if self._cancel_at else ():
+                if not job.stop.cancelled and job.ledger.is_cancelled(job.round.round):
+                    self.cancel(job)
+            self._cancel_at = now
+
+    def _drop_if_ended(self, chunk: ChunkRun) -> None:
+        """Drop a chunk of which nothing runs or will run: its job is cancelled, the worker failed on one of its items,
+        or the machine does not last long enough."""
+        if chunk.job.stop.cancelled:
+            chunk.end("cancelled")
+            chunk.deliveries.ack()
+        elif chunk.broken:
+            self.any_broken = True
+            self.give_back(chunk, "broke")
+        elif chunk.pending and not self.outlasts(chunk.job):
+            self.give_back(chunk, "released")
+        else:
+            return
+        self._chunks.remove(chunk)
+        for item in chunk.pending:
+            self._runners.forget(chunk.task(item))
+        log("chunk given up", **chunk.labels)
+
+    def give_back(self, chunk: ChunkRun, how: str | None = None) -> None:
+        """Write what is done, and give the rest to another worker; see `ChunkRun.end` for `how`."""
+        chunk.end(how)
+        chunk.deliveries.release()
+
+    def for_all(self, do: Callable[[ChunkRun], None]) -> None:
+        """Do something with every chunk in parallel: a large machine has as little time left as a small one."""
+        with ThreadPoolExecutor(DRAIN_THREADS, thread_name_prefix="drain") as pool:
+            list(pool.map(do, self))

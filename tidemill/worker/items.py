@@ -1,0 +1,244 @@
+"""Items of the chunks that a worker holds: started in slots, ended, their outcomes recorded."""
+
+from __future__ import annotations
+
+import queue
+import time
+import traceback
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+from tidemill.capacity import WORKER_MIB
+from tidemill.descriptor import Resources
+from tidemill.ledger import Outcome
+from tidemill.store import as_exception
+from tidemill.worker.capacity import Capacity
+from tidemill.worker.chunk import ChunkRun
+from tidemill.worker.held import HeldChunks
+from tidemill.worker.jobs import LeasedJob
+from tidemill.worker.output import log
+from tidemill.worker.run_item import Task
+from tidemill.worker.runners import Runners
+from tidemill.worker.scratch import Scratch
+from tidemill.worker.slots import Slot, SlotPool
+from tidemill.worker.stop import Stop
+
+BATCH_SECONDS = 0.1
+"""How long the items that a slot takes at once should last together."""
+BATCH_ITEMS = 512
+ERROR_CHARACTERS = 500
+"""Length of an item's error in the worker's log; the record keeps more."""
+TRACE_CHARACTERS = 4000
+MOST_THREADS = 1024
+
+
+@dataclass
+class Batch:
+    """Items that run in a slot one after the other."""
+
+    chunk: ChunkRun
+    tasks: list[Task]
+    slot: Slot
+    seconds: float = 0.0
+    error: Exception | None = None
+
+
+class Items:
+    """Runs the items of held chunks.
+
+    Args:
+        held: The chunks.
+        runners: Run their items, each slot in a thread of its own.
+        scratch: The worker's folder.
+        stop: Ends the worker.
+        size: A number of slots, or what the machine has; None for what the first job asks for.
+        many_jobs: Whether the worker serves many jobs.
+    """
+
+    def __init__(
+        self,
+        held: HeldChunks,
+        runners: Runners,
+        scratch: Scratch,
+        stop: Stop,
+        size: Capacity | int | None,
+        *,
+        many_jobs: bool,
+    ) -> None:
+        self._held, self._runners, self._scratch, self._stop, self._many_jobs = held, runners, scratch, stop, many_jobs
+        self.slots = SlotPool(size, self._slot, runners.close, WORKER_MIB) if size else None
+        self._outcomes: deque[tuple[ChunkRun, Outcome]] = deque()
+        self._events: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        # A thread is made when an item finds none free.
+        self.threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="slot")
+        stop.on_raise(self.wake)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an item runs."""
+        return self.slots is not None and self.slots.busy
+
+    def wake(self, _: Future[bool] | None = None) -> None:
+        """End a wait in `handle`."""
+        self._events.put(None)
+
+    def free(self, item: Resources) -> int:
+        """How many such items could start now."""
+        return self.slots.left(item) if self.slots else 1
+
+    def reserve(self, job: LeasedJob) -> int:
+        """How many items of a job could start now, on a worker whose slots the first job decides."""
+        if self.slots is None:
+            self.slots = SlotPool(job.spec.slots, self._slot, self._runners.close)
+        return self.slots.left(job.spec.resources)
+
+    def close(self) -> None:
+        """Wait for the slots' threads, and end what is loaded in slots."""
+        self.threads.shutdown(wait=True, cancel_futures=True)
+        if self.slots:
+            self.slots.close()
+
+    def _slot(self, number: int) -> Slot:
+        env = {"TIDEMILL_PORT_BASE": str(self._scratch.port_base())}
+        if self._scratch.cache:
+            env["TIDEMILL_CACHE"] = self._scratch.cache
+        return Slot(number, self._scratch.folder / f"slot-{number}", env)
+
+    # ---- the start ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Fill the slots, the oldest chunk's items first: one that waits for more room is not passed by smaller ones
+        for ever."""
+        for chunk in self._held:
+            if any(one.runs_alone for one in self._held):
+                return
+            if chunk.job.stop.raised or not self._held.outlasts(chunk.job):
+                continue
+            assert self.slots is not None
+            side_by_side = self.slots.count(chunk.job.spec.resources)
+            if not self._start_chunk(chunk, self.slots, side_by_side):
+                return
+            for item in islice(chunk.pending, side_by_side if chunk.job.spec.stages_input else 0):
+                self._runners.prefetch(chunk.task(item))
+            if chunk.ready:
+                return
+
+    def _start_chunk(self, chunk: ChunkRun, slots: SlotPool, side_by_side: int) -> bool:
+        """Start items of a chunk in free slots; returns whether items of other chunks may start next to them."""
+        while chunk.ready and not self._stop.raised:
+            if chunk.next_alone and slots.busy:
+                return False
+            slot = slots.take(chunk.job.key, chunk.job.spec.resources)
+            if slot is None:
+                break
+            if isinstance(slot.chunk, ChunkRun):
+                slot.chunk.slots.pop(slot.number, None)
+            slot.chunk, slot.current = chunk, None
+            chunk.slots[slot.number] = slot
+            items = chunk.take(self._batch_size(chunk, side_by_side), alone=self._makes_room(chunk, side_by_side))
+            chunk.holds(chunk.batches + 1)
+            self.threads.submit(self._run_batch, Batch(chunk, [chunk.task(item) for item in items], slot))
+        return True
+
+    def _makes_room(self, chunk: ChunkRun, slots: int) -> bool:
+        """Whether a careful chunk's next item will have this worker to itself until it ends. If so, the markers of the
+        others say that nothing of theirs runs."""
+        alone = chunk.history.careful and (chunk.next_alone or (slots == 1 and not self._many_jobs))
+        for other in self._held if alone else ():
+            if other is not chunk:
+                other.pause()
+        return alone
+
+    def _batch_size(self, chunk: ChunkRun, slots: int) -> int:
+        """Items that a slot takes at once: many short ones, so that they do not wait for us, and one long one."""
+        seconds = chunk.job.item_seconds
+        if not seconds or not chunk.job.proven or chunk.job.spec.stages_input:
+            return 1
+        return max(1, min(int(BATCH_SECONDS / seconds), BATCH_ITEMS, -(-len(chunk.pending) // slots)))
+
+    def _run_batch(self, batch: Batch) -> None:
+        """In a slot's thread. Outcomes are left for the loop, which is woken at the end only: it looks often enough."""
+        chunk, started = batch.chunk, time.monotonic()
+        try:
+            self._runners.run(batch.tasks, batch.slot, lambda outcome: self._outcomes.append((chunk, outcome)))
+        except BaseException as error:  # a slot that dies silently would hang the chunk
+            batch.error = as_exception(error)
+        batch.seconds = time.monotonic() - started
+        self._events.put(batch)
+
+    # ---- the end ------------------------------------------------------------------------------------------------
+
+    def handle(self, seconds: float) -> None:
+        """Take in what ended in the slots, and give them more before anything is written down.
+
+        Args:
+            seconds: How long to wait for something to end.
+        """
+        batches = self._ended(seconds)
+        outcomes = [self._outcomes.popleft() for _ in range(len(self._outcomes))]
+        for batch in batches:
+            assert self.slots is not None
+            self.slots.give(batch.slot)
+            batch.chunk.holds(batch.chunk.batches - 1)
+            if batch.error is not None:
+                self._broke(batch, batch.error)
+                continue
+            mean = batch.seconds / len(batch.tasks)
+            known = batch.chunk.job.item_seconds
+            # A first item pays for imports and caches: the mean moves fast.
+            batch.chunk.job.item_seconds = mean if not known else 0.3 * known + 0.7 * mean
+        # Until an item has succeeded each failure is looked at first: it may end the job.
+        if not self._stop.raised and all(chunk.job.proven for chunk in self._held):
+            self.start()
+        for chunk, outcome in outcomes:
+            if chunk in self._held:
+                self._record(chunk, outcome)
+        for chunk in {chunk for chunk, _ in outcomes}:
+            self._held.settle(chunk)
+
+    def _ended(self, seconds: float) -> list[Batch]:
+        """Batches that have ended; waits for the first."""
+        ended: list[Batch] = []
+        try:
+            event = self._events.get(timeout=max(0.0, seconds))
+            while True:
+                if event is not None:
+                    ended.append(event)
+                event = self._events.get_nowait()
+        except queue.Empty:
+            return ended
+
+    def _broke(self, batch: Batch, error: Exception) -> None:
+        """A slot failed in a way that nothing foresaw: that is a death of the item which was running in it."""
+        index = batch.slot.current
+        item = batch.tasks[0].item.index if index is None else index
+        text = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
+        trace = "".join(traceback.format_exception(error))[-TRACE_CHARACTERS:]
+        log(f"the worker failed on an item: {text}", "error", **batch.chunk.labels, item=item, traceback=trace)
+        batch.chunk.broke(item, text)
+
+    def _record(self, chunk: ChunkRun, outcome: Outcome) -> None:
+        job = chunk.job
+        if outcome.status == "failed":
+            log("item failed", "warning", **chunk.labels, item=outcome.index, **_failure(outcome))
+        chunk.finished(outcome)
+        job.proven = job.proven or outcome.status == "succeeded"
+        if outcome.reason == "start" and job.same_program and not chunk.any_success:
+            with self._held.on_behalf_of(job):
+                job.ledger.start_failed(job.round.round, outcome.error or "")
+            if job.ledger.is_cancelled(job.round.round):
+                self._held.cancel(job)
+
+
+def _failure(outcome: Outcome) -> dict[str, object]:
+    """The fields by which the stack's metric filter counts failed items, and why this one did."""
+    error = (outcome.error or "")[-ERROR_CHARACTERS:]
+    return {
+        "event": "item",
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "attempts": outcome.attempts,
+        "error": error,
+    }

@@ -1,0 +1,210 @@
+"""How a worker comes by chunks: when it leases one, what it does with a lease, and what it does when that fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from tidemill import layout
+from tidemill.descriptor import Resources
+from tidemill.errors import CallerError, DamagedError, StoreError, StoreMissingError, TidemillError
+from tidemill.layout import ChunkKey
+from tidemill.ledger import Ledger
+from tidemill.ledger.ledger import TamperedError, UnreadableError
+from tidemill.store import Store
+from tidemill.worker.chunk import ChunkRun
+from tidemill.worker.held import HeldChunks
+from tidemill.worker.items import Items
+from tidemill.worker.jobs import JobCache, LeasedJob
+from tidemill.worker.leases import Lease, LeaseSource
+from tidemill.worker.output import log
+from tidemill.worker.spending import Spending
+from tidemill.worker.stop import Stop
+
+LEASE_PAUSE = 0.2
+"""How long a source is waited for, or left alone when it had nothing and there is other work."""
+AHEAD_SECONDS = 5.0
+"""With every slot taken, the next chunk is leased only when items are shorter than this: it would lie here while other
+workers have nothing to do."""
+
+
+class Leasing:
+    """Leases chunks and opens them.
+
+    Args:
+        store: The job store.
+        source: Where chunks come from.
+        jobs: The jobs that the worker knows.
+        held: Takes the chunks.
+        items: Runs their items.
+        stop: Ends the worker.
+        heartbeat_seconds: How often a worker that serves many jobs says of a chunk that it is being worked on.
+        wait: A turn of the worker's loop; called while the code of a job is prepared.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        source: LeaseSource,
+        jobs: JobCache,
+        held: HeldChunks,
+        items: Items,
+        *,
+        stop: Stop,
+        heartbeat_seconds: float,
+        wait: Callable[[], None],
+    ) -> None:
+        self._store, self._source, self._jobs, self._held, self._items = store, source, jobs, held, items
+        self._stop, self._heartbeat_seconds, self._wait = stop, heartbeat_seconds, wait
+        self._next = Resources()
+        """What an item of the next chunk is likely to need: what those of the last one do."""
+        self._lease_at = 0.0
+
+    def lease(self) -> None:
+        """Lease chunks as long as slots would be empty without them."""
+        while not self._source.exhausted and self.wants_more():
+            idle = not len(self._held)
+            if not idle and time.monotonic() < self._lease_at:
+                return
+            lease = self._source.lease(LEASE_PAUSE if idle else 0.0)
+            if lease is None:
+                self._lease_at = time.monotonic() + (0.0 if idle else LEASE_PAUSE)
+                return
+            self._accept(lease)
+            if self._stop.raised:
+                return
+
+    def wants_more(self) -> bool:
+        """Whether another chunk should be leased now."""
+        if any(chunk.claims_machine for chunk in self._held):
+            # A suspect is to have this machine to itself: another chunk would only wait here, and die with it.
+            return False
+        waiting = sum(len(chunk.pending) for chunk in self._held)
+        free = self._items.free(self._next)
+        if free > 0:
+            return waiting < free
+        return not waiting and all(0 < chunk.job.item_seconds < AHEAD_SECONDS for chunk in self._held)
+
+    def _accept(self, lease: Lease) -> None:
+        """Begin with a chunk. What is wrong with a job ends the worker only when it is the only one."""
+        try:
+            self._open(lease)
+        except UnreadableError as error:
+            if not self._source.many_jobs:
+                raise
+            # A machine with a newer worker may read it; without any, it ends in the dead letters.
+            log(f"a chunk is given back: {error}", "error", job=lease.job, lease=lease.id)
+            lease.release()
+        except DamagedError as error:
+            self._refuse_damaged(lease, error)
+        except StoreMissingError as error:
+            # The whole store may be out of reach: then this raises, and nothing is acknowledged.
+            self._store.page(layout.JOBS)
+            if self._store.exists(layout.spec(lease.job)):
+                self._refuse_damaged(lease, DamagedError(str(error)))
+            else:
+                self._refuse(lease, CallerError(str(error)))
+        except (TamperedError, CallerError) as error:
+            self._refuse(lease, error)
+        except StoreError:
+            raise
+        except Exception as error:
+            if not self._source.many_jobs:
+                raise
+            # Nothing foresaw it, and it may pass; when it does not, the job ends.
+            log(f"a chunk cannot be opened: {error!r}", "error", job=lease.job, lease=lease.id)
+            ledger = Ledger(self._store, lease.job)
+            try:
+                ledger.start_failed(lease.round, f"a chunk cannot be opened: {error!r}")
+            except DamagedError as damaged:
+                self._held.damaged(ledger, lease.round, damaged)
+            lease.release()
+
+    def _refuse(self, lease: Lease, error: TidemillError) -> None:
+        """A chunk can never be run, and its job cannot be told."""
+        if not self._source.many_jobs:
+            raise error
+        log(f"a chunk is acknowledged that cannot be run: {error}", "error", job=lease.job, lease=lease.id)
+        lease.ack()
+
+    def _refuse_damaged(self, lease: Lease, error: DamagedError) -> None:
+        self._held.damaged(Ledger(self._store, lease.job), lease.round, error)
+        self._held.cancel(self._jobs.find(lease))
+        self._let_end(lease)
+
+    def _let_end(self, lease: Lease) -> None:
+        """The job of a chunk has ended: its message goes; an array's child says so by its exit code."""
+        if self._source.many_jobs:
+            lease.ack()
+        else:
+            lease.release()
+
+    def _open(self, lease: Lease) -> None:
+        if Ledger(self._store, lease.job).is_cancelled(lease.round):
+            self._held.cancel(self._jobs.find(lease))
+            self._let_end(lease)
+            log("a chunk of a cancelled job is not run", job=lease.job, lease=lease.id)
+            return
+        job = self._jobs.of(lease, {chunk.job.key for chunk in self._held})
+        number = lease.chunk(job.round)
+        if twin := next((one for one in self._held if one.job is job and one.number == number), None):
+            log("the chunk is here already", **twin.labels)
+            twin.deliveries.add(lease)
+            return
+        if not self._held.outlasts(job):
+            log("this machine does not last as long as an item may take", job=job.id, lease=lease.id)
+            lease.release()
+            return
+        if job.env is None and not self._prepare(job, lease):
+            if job.stop.cancelled:
+                lease.ack()
+            else:
+                lease.release()
+            return
+        slots, self._next = self._items.reserve(job), job.spec.resources
+        chunk = self._chunk(job, lease)
+        chunk.open(slots)
+        if chunk.settled:
+            lease.ack()
+            self._held.any_settled = True
+            log("the chunk was already done", **chunk.labels)
+            return
+        self._held.add(chunk)
+        log("chunk leased", **chunk.labels, items=len(chunk.pending))
+        self._held.settle(chunk)
+
+    def _chunk(self, job: LeasedJob, lease: Lease) -> ChunkRun:
+        observers = []
+        if job.limit:
+            key = ChunkKey(job.id, job.round.round, lease.chunk(job.round))
+            observers.append(Spending(job.ledger, key, lease.id, recorded=partial(self._held.spent, job)))
+        return ChunkRun(
+            job,
+            lease,
+            many_jobs=self._source.many_jobs,
+            heartbeat_seconds=self._heartbeat_seconds,
+            observers=observers,
+        )
+
+    def _prepare(self, job: LeasedJob, lease: Lease) -> bool:
+        """Have the shipped code of a job on this machine; returns whether it is. What went wrong is told to the job."""
+        from tidemill.worker.code import InstallError
+
+        try:
+            prepared = self._items.threads.submit(self._jobs.prepare, job)
+            prepared.add_done_callback(self._items.wake)
+            while not prepared.done():
+                # Packages may take minutes: what is here continues.
+                lease.extend()
+                self._items.start()
+                self._wait()
+            return prepared.result()
+        except InstallError as error:
+            cancelled = job.ledger.is_cancelled(job.round.round)
+            if not cancelled and not self._source.many_jobs:
+                raise StoreError(str(error)) from None
+            log(str(error), "error", job=job.id)
+            if cancelled:
+                self._held.cancel(job)
+            return False
