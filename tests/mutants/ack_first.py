@@ -12,7 +12,7 @@ commit = ChunkRun.commit
 
 def acknowledged(self: ChunkRun) -> Commit:
     lease = self.lease
-    self.deliveries.ack()
+    self.leases.ack()
     # The acknowledgement goes its own way; here it is always the faster one.
     messages = lease._settle.__self__._holder._messages  # type: ignore[attr-defined]
     while lease._ack_id in messages:  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ ALONE_AFTER = 2
 only keeps it apart from its own chunk, so that a machine which is lost without a word costs the next one little."""
 
 
-class Deliveries:
+class HeldLeases:
     """The hold on a chunk: its lease, and those by which it was delivered here again while it was worked on."""
 
     def __init__(self, lease: Lease) -> None:
@@ -76,7 +76,7 @@ class ChunkRun:
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         observers: Sequence[ChunkObserver] = (),
     ) -> None:
-        self.job, self.lease, self.deliveries = job, lease, Deliveries(lease)
+        self.job, self.lease, self.leases = job, lease, HeldLeases(lease)
         self._alone_after = ALONE_AFTER if many_jobs else 1
         self.number = lease.chunk(job.round)
         self.pending: deque[Item] = deque()

@@ -110,7 +110,7 @@ class HeldChunks:
             commit = chunk.commit()
         if commit is None:
             return
-        chunk.deliveries.ack()
+        chunk.leases.ack()
         self._chunks.remove(chunk)
         # Else a slot would keep its items in memory next to those of the next chunk.
         for slot in chunk.slots.values():
@@ -129,7 +129,7 @@ class HeldChunks:
                 self._drop_if_ended(chunk)
         for chunk in self:
             chunk.tick()
-            chunk.deliveries.extend()
+            chunk.leases.extend()
         if now >= self._cancel_at + CANCEL_SECONDS:
             for job in {chunk.job for chunk in self._chunks} if self._cancel_at else ():
                 if not job.stop.cancelled and job.ledger.is_cancelled(job.round.round):
@@ -141,7 +141,7 @@ class HeldChunks:
         or the machine does not last long enough."""
         if chunk.job.stop.cancelled:
             chunk.end("cancelled")
-            chunk.deliveries.ack()
+            chunk.leases.ack()
         elif chunk.broken:
             self.any_broken = True
             self.give_back(chunk, "broke")
@@ -157,7 +157,7 @@ class HeldChunks:
     def give_back(self, chunk: ChunkRun, how: str | None = None) -> None:
         """Write what is done, and give the rest to another worker; see `ChunkRun.end` for `how`."""
         chunk.end(how)
-        chunk.deliveries.release()
+        chunk.leases.release()
 
     def for_all(self, do: Callable[[ChunkRun], None]) -> None:
         """Do something with every chunk in parallel: a large machine has as little time left as a small one."""

@@ -150,7 +150,7 @@ class Leasing:
         number = lease.chunk(job.round)
         if twin := next((one for one in self._held if one.job is job and one.number == number), None):
             log("the chunk is here already", **twin.labels)
-            twin.deliveries.add(lease)
+            twin.leases.add(lease)
             return
         if not self._held.outlasts(job):
             log("this machine does not last as long as an item may take", job=job.id, lease=lease.id)

@@ -152,6 +152,6 @@ class Worker:
         def give_up(chunk: ChunkRun) -> None:
             with suppress(StoreError):
                 chunk.end(how)
-            chunk.deliveries.release()
+            chunk.leases.release()
 
         self._held.for_all(give_up)

@@ -128,7 +128,7 @@ class CommandRunner:
             output.begin(attempt)
             blank = Outcome(index=task.item.index, uri=task.item.uri, status="failed", attempts=attempt)
             tried = None if task.stop.raised else self._attempt(task, slot, output, blank)
-            if tried is None or (task.stop and tried.outcome.status == "failed"):
+            if tried is None or (task.stop.raised and tried.outcome.status == "failed"):
                 return None
             outcome = tried.outcome
             if tried.final:
