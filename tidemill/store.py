@@ -377,7 +377,7 @@ def as_exception(error: BaseException) -> Exception:
     if isinstance(error, Exception):
         return error
     if type(error).__name__ == "PanicException":
-        return RuntimeError(f"panic: {error}")
+        return RuntimeError(f"{type(error).__name__}: {error}")
     raise error
 
 

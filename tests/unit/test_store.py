@@ -61,9 +61,13 @@ def test_a_failure_that_passes_is_not_seen(store, monkeypatch):
     assert store.get("a") == b"1"
 
 
-def test_a_failure_that_stays_has_an_end(store, monkeypatch):
-    calls = failing(monkeypatch, "put", [(False, BROKEN)] * 10)
-    with pytest.raises(StoreError, match=r"PUT of .*a failed: connection reset"):
+PANIC = type("PanicException", (BaseException,), {})("index out of bounds")
+
+
+@pytest.mark.parametrize("error", [BROKEN, PANIC])
+def test_a_failure_that_stays_has_an_end(store, monkeypatch, error):
+    calls = failing(monkeypatch, "put", [(False, error)] * 10)
+    with pytest.raises(StoreError, match=rf"PUT of .*a failed: .*{error}"):
         store.put("a", b"1")
     assert len(calls) == 4
 

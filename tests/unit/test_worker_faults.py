@@ -39,6 +39,10 @@ class Killed(BaseException):
     """The worker is gone: nothing is written any more."""
 
 
+class PanicException(BaseException):
+    """What a panic of a library in Rust is raised as."""
+
+
 class Queue(Source):
     """Hands out chunks until they are acknowledged, on whichever worker.
 
@@ -123,10 +127,11 @@ class TestUnforeseen:
             UnicodeError("u"),
             MemoryError(),
             KeyError("k"),
+            PanicException("p"),
         ],
         ids=lambda error: type(error).__name__,
     )
-    def test_it_is_a_death_of_its_item_alone(self, store: Store, serve: Any, error: Exception):
+    def test_it_is_a_death_of_its_item_alone(self, store: Store, serve: Any, error: BaseException):
         bad, other = Submitted(store, 4, resources=SMALL), Submitted(store, 2, resources=SMALL)
 
         def run(task: Task) -> str:

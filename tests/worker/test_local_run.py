@@ -301,7 +301,7 @@ class TestStuck:
         """After two seconds instead of a minute."""
         marks = here.folder / "marks"
         shorter = (
-            "import tidemill.worker.local as keeper, tidemill.worker.leases.local as lease; "
+            "import tidemill.worker.keeper as keeper, tidemill.worker.leases.local as lease; "
             "keeper.SILENT_SECONDS = 2.0; lease.BEAT_SECONDS = 0.2; "
         )
         run = subprocess.Popen(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidemill.backends.local import Desk, Origin
     from tidemill.client import Job, Pipeline, Status
     from tidemill.worker.capacity import Capacity
-    from tidemill.worker.local import Keeper
+    from tidemill.worker.local import KeeperHandle
 
 ITEM_SECONDS = 0.25
 """Expected time of an item: short, so that the number of CPUs decides the size of chunks."""
@@ -77,10 +77,10 @@ def command(
     if job:
         check_alone(ctx)
     from tidemill.worker.capacity import Capacity
-    from tidemill.worker.local import Keeper
+    from tidemill.worker.local import KeeperHandle
 
     # Everything that workers need is imported here, once; the keeper is forked before a store is opened.
-    keeper = Keeper()
+    keeper = KeeperHandle()
     try:
         capacity = Capacity.read()
         pipeline = local_pipeline(store, capacity, workers, is_there=bool(job))
@@ -148,7 +148,7 @@ def origin_of(pipeline: Pipeline, job: Job, *, go_on: bool, interpreter: str | N
 def run(
     pipeline: Pipeline,
     job: Job,
-    keeper: Keeper,
+    keeper: KeeperHandle,
     *,
     workers: int,
     reclaim_seconds: float | None,
@@ -159,7 +159,9 @@ def run(
     from tidemill.cli.live import following
     from tidemill.client.running import RunningItems
     from tidemill.ledger import Ledger
-    from tidemill.worker.local import Run, deaths_of, forgive, open_chunks
+    from tidemill.worker.keeper import deaths_of
+    from tidemill.worker.local import forgive, open_chunks
+    from tidemill.worker.local_worker import Run
 
     desk = Desk(pipeline.store.uri, job.id)
     with locked(desk, job.id) as lock:
@@ -197,7 +199,7 @@ def run(
     return status, interrupted
 
 
-def watch(keeper: Keeper, job: Job, on_status: Callable[[Status], None]) -> bool:
+def watch(keeper: KeeperHandle, job: Job, on_status: Callable[[Status], None]) -> bool:
     """Show progress until the run is over. Ctrl-C drains; a second Ctrl-C ends it at once.
 
     Returns:
@@ -217,7 +219,7 @@ def watch(keeper: Keeper, job: Job, on_status: Callable[[Status], None]) -> bool
         return True
 
 
-def tell(keeper: Keeper) -> None:
+def tell(keeper: KeeperHandle) -> None:
     """Print what the keeper reports."""
     while keeper.notes:
         click.echo(f"note: {keeper.notes.pop(0)}", err=True)
@@ -237,7 +239,7 @@ def locked(desk: Desk, job: str) -> IO[bytes]:
     return lock
 
 
-def show(pipeline: Pipeline, job: Job, keeper: Keeper, status: Status, as_json: bool) -> int:
+def show(pipeline: Pipeline, job: Job, keeper: KeeperHandle, status: Status, as_json: bool) -> int:
     """The figures at the end."""
     from tidemill.cli.show import show_facts, show_json
     from tidemill.cli.wait import facts

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidemill.descriptor import WorkerExit
-from tidemill.errors import CallerError, StoreError
 from tidemill.store import Store, Stores
 from tidemill.worker.capacity import Capacity
+from tidemill.worker.exits import EXPECTED, exit_of
 from tidemill.worker.heartbeat import MachineHeartbeat
 from tidemill.worker.idle import IdlePolicy
 from tidemill.worker.leases import LeaseSource
@@ -75,12 +75,9 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
                 return _doomed(stop, told, settings)
             code = _work(settings, place, stop, env)
             watch.close()
-        except CallerError as error:
+        except EXPECTED as error:
             log(str(error), "error")
-            return WorkerExit.STOPPED
-        except (StoreError, OSError) as error:
-            log(str(error), "error")
-            return WorkerExit.STORE_UNAVAILABLE
+            return exit_of(error)
         if watch.notice and code is WorkerExit.RECLAIMED and not settings.subscription:
             _until_not_placeable(stop, told, watch.notice.until_not_placeable(settings.drain_seconds))
         return code

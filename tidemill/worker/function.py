@@ -192,27 +192,27 @@ class _Serving:
             self._slot.current = waiting[0].task.item.index
             # What was written by now is this item's, if no answer of it comes in this look.
             sizes = shim.sizes()
-            if self._settle_all(waiting, shim.answers(POLL_SECONDS)):
+            if self._take_answers(waiting, shim.answers(POLL_SECONDS)):
                 if waiting:
                     time.sleep(COALESCE_SECONDS)
                 continue
             self._hear(waiting[0], *sizes)
             if not self._stop.raised and shim.supervisor.exited():
-                if not self._settle_all(waiting, shim.answers(0)):
+                if not self._take_answers(waiting, shim.answers(0)):
                     return Verdict("exit", "")
             elif reason := shim.supervisor.check(self._stop):
                 return Verdict(reason, "")
         shim.supervisor.gpu_use()
         return None
 
-    def _settle_all(self, waiting: deque[_Try], answers: list[Any]) -> bool:
+    def _take_answers(self, waiting: deque[_Try], answers: list[Any]) -> bool:
         """Settle the items that were answered; says whether any was."""
         for answer in answers:
             if not waiting:
                 raise ItemError("exception", "the function answered for an item that was not asked for")
             with item_step("exception", "the function wrote to the pipe on which its process answers"):
                 read = Answer.read(answer)
-            self._settle(waiting[0], read)
+            self._record(waiting[0], read)
             waiting.popleft()
         return bool(answers)
 
@@ -232,7 +232,7 @@ class _Serving:
                 values["input"] = str((fetch or self._staging.fetch(item.uri, folder, self._stop)).result())
             return json.dumps(values)
 
-    def _settle(self, one: _Try, answer: Answer) -> None:
+    def _record(self, one: _Try, answer: Answer) -> None:
         gpu = self._shim.supervisor.gpu_use()
         self._hear(one, answer.out, answer.err)
         self._end_output()
@@ -254,7 +254,7 @@ class _Serving:
         if answer.error is not None:
             outcome.status, outcome.error = "failed", answer.error
             outcome.reason = "exception" if answer.code == 1 else "exit"
-            self._settle_failed(one, outcome)
+            self._retry_or_record(one, outcome)
             return
         if {"output", "output_uri"} & set(self._shim.wants):
             try:
@@ -314,9 +314,12 @@ class _Serving:
             attempts=one.attempt,
             error=broken.error,
         )
-        self._done(outcome) if broken.final else self._settle_failed(one, outcome)
+        if broken.final:
+            self._done(outcome)
+        else:
+            self._retry_or_record(one, outcome)
 
-    def _settle_failed(self, one: _Try, outcome: Outcome) -> None:
+    def _retry_or_record(self, one: _Try, outcome: Outcome) -> None:
         if one.attempt < one.task.spec.attempts and not self._stop.raised:
             self.failed.append(_Try(one.task, one.attempt + 1))
         else:

@@ -94,7 +94,7 @@ class Leasing:
             if not self._source.many_jobs:
                 raise
             # A machine with a newer worker may read it; without any, it ends in the dead letters.
-            log(f"a chunk is given back: {error}", "error", job=lease.job, lease=lease.id)
+            log(f"chunk returned to the queue: {error}", "error", job=lease.job, lease=lease.id)
             lease.release()
         except DamagedError as error:
             self._refuse_damaged(lease, error)
@@ -125,7 +125,7 @@ class Leasing:
         """A chunk can never be run, and its job cannot be told."""
         if not self._source.many_jobs:
             raise error
-        log(f"a chunk is acknowledged that cannot be run: {error}", "error", job=lease.job, lease=lease.id)
+        log(f"chunk cannot run; acknowledged and dropped: {error}", "error", job=lease.job, lease=lease.id)
         lease.ack()
 
     def _refuse_damaged(self, lease: Lease, error: DamagedError) -> None:
@@ -153,7 +153,7 @@ class Leasing:
             twin.leases.add(lease)
             return
         if not self._held.outlasts(job):
-            log("this machine does not last as long as an item may take", job=job.id, lease=lease.id)
+            log("machine's remaining run time is shorter than the item time limit", job=job.id, lease=lease.id)
             lease.release()
             return
         if job.env is None and not self._prepare(job, lease):

@@ -19,11 +19,12 @@ from tidemill.worker.output import log
 DEADLINE_SECONDS = 600
 """The longest that Pub/Sub takes (https://cloud.google.com/pubsub/docs/lease-management)."""
 EXTEND_SECONDS = 200.0
-"""Between two extensions: two may fail and the third is still in time."""
+"""At most, between two extensions: two may fail and the third is still in time. Less by up to a fifth, so that
+machines that started together do not extend together."""
 AGAIN_SECONDS = 5.0
 """Before an extension that failed is tried again."""
 TRIES = 6
-"""Of an acknowledgement, within about a minute. Without it the chunk comes again and is found done."""
+"""Attempts to acknowledge, over about a minute. If all fail, the chunk is redelivered and found already done."""
 _What = Literal["extend", "ack", "release"]
 
 
@@ -123,7 +124,8 @@ class Holder:
             self._failed(messages, error)
             return
         for ack_id, message in messages.items():
-            self._settle(ack_id, message, time.monotonic() + EXTEND_SECONDS if what == "extend" else None)
+            due = time.monotonic() + EXTEND_SECONDS * random.uniform(0.8, 1.0) if what == "extend" else None
+            self._schedule(ack_id, message, due)
 
     def _call(self, what: _What, ack_ids: list[str]) -> None:
         if what == "ack":
@@ -138,15 +140,15 @@ class Holder:
                 if message.tries == 1:
                     log(f"a lease was not extended: {error}", "warning")
                 pause = EXTEND_SECONDS if isinstance(error, PubSubRefusedError) else AGAIN_SECONDS
-                self._settle(ack_id, message, time.monotonic() + pause)
+                self._schedule(ack_id, message, time.monotonic() + pause)
             elif message.tries < TRIES:
-                self._settle(ack_id, message, time.monotonic() + 2**message.tries * random.uniform(0.25, 0.5))
+                self._schedule(ack_id, message, time.monotonic() + 2**message.tries * random.uniform(0.25, 0.5))
             else:
                 said = "acknowledged" if message.what == "ack" else "given back"
                 log(f"a chunk was not {said}; it will come again when its lease has run out: {error}", "warning")
-                self._settle(ack_id, message, None)
+                self._schedule(ack_id, message, None)
 
-    def _settle(self, ack_id: str, message: _Message, due: float | None) -> None:
+    def _schedule(self, ack_id: str, message: _Message, due: float | None) -> None:
         """Set a message's next time, or forget it; unless something else was said of it meanwhile."""
         with self._changed:
             if self._messages.get(ack_id) is not message:

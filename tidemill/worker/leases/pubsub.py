@@ -39,16 +39,16 @@ class PubSubLease:
 
     Args:
         received: The message, as a pull answers it.
-        settle: Told its ackId, and whether it is done.
+        finish: Told its ackId, and whether it is done.
 
     Raises:
         ValueError: It is not a message of ours.
     """
 
-    def __init__(self, received: Mapping[str, Any], settle: Callable[[str, bool], None]) -> None:
+    def __init__(self, received: Mapping[str, Any], finish: Callable[[str, bool], None]) -> None:
         message = received.get("message") or {}
         attributes: Mapping[str, str] = message.get("attributes") or {}
-        self._settle, self._ack_id = settle, str(received["ackId"])
+        self._finish, self._ack_id = finish, str(received["ackId"])
         self.job = _attribute(attributes, "job")
         self.round = _number(attributes, "round")
         self._chunk = _number(attributes, "chunk")
@@ -76,11 +76,11 @@ class PubSubLease:
 
     def ack(self) -> None:
         """It is done: its record stands in the store, or its job is not run any more."""
-        self._settle(self._ack_id, True)
+        self._finish(self._ack_id, True)
 
     def release(self) -> None:
         """It is not done: somebody else may have it at once."""
-        self._settle(self._ack_id, False)
+        self._finish(self._ack_id, False)
 
 
 class PubSubLeases:
@@ -150,7 +150,7 @@ class PubSubLeases:
 
     def _may_pull(self) -> bool:
         if not self._ended and not self._idle.may_lease():
-            log("this machine comes of age; nothing more is leased")
+            log("machine is near its maximum run time; leasing no more chunks")
             self._ended = True
         return not self._ended and time.monotonic() >= self._pull_at
 
@@ -161,19 +161,22 @@ class PubSubLeases:
             if self._holder.held:
                 self._idle.busy()
             elif self._idle.leave():
-                log("there has been nothing to do for long enough; this machine leaves")
+                log("idle timeout reached; shutting down")
                 self._ended = True
             return None
         try:
-            return PubSubLease(received, self._settle)
+            return PubSubLease(received, self._finish)
         except ValueError as error:
             # Whatever it is, it would come again and again.
             log(f"a message that is no chunk is acknowledged: {error}", "error", received=received.get("message"))
-            self._settle(received["ackId"], True)
+            self._finish(received["ackId"], True)
             return None
 
-    def _settle(self, ack_id: str, done: bool) -> None:
-        self._holder.ack(ack_id) if done else self._holder.release(ack_id)
+    def _finish(self, ack_id: str, done: bool) -> None:
+        if done:
+            self._holder.ack(ack_id)
+        else:
+            self._holder.release(ack_id)
         self._idle.busy()
 
     def _failed(self, error: PubSubError) -> None:
@@ -203,7 +206,10 @@ class PubSubLeases:
                 continue
             if answer is not None:
                 # It is held from now on, whenever the loop comes to look.
-                self._holder.release(answer["ackId"]) if self._closed else self._holder.hold(answer["ackId"])
+                if self._closed:
+                    self._holder.release(answer["ackId"])
+                else:
+                    self._holder.hold(answer["ackId"])
             self._answers.put(answer)
 
 

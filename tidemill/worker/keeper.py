@@ -1,0 +1,327 @@
+"""The keeper of a local run: it forks the workers, hands chunks out, replaces workers that die, and ends it all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import select
+import signal
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidemill.descriptor import WorkerExit
+from tidemill.worker.leases.local import receive, send
+from tidemill.worker.local_worker import Run, forked, worker_main
+from tidemill.worker.programs import GRACE_SECONDS
+from tidemill.worker.usage import adopt_orphans, die_with_parent, own_children
+
+DELIVERIES = 10
+"""How often in a row a chunk may be handed to a worker that ends without an outcome of it, as on AWS Batch. Requested
+reclaims do not count."""
+BROKEN_PAUSE = 1.0
+"""Before a worker that died is replaced; twice as long each time that workers cannot even start, or lose the store."""
+FAILURES = 5
+"""So many times in a row, and the run ends: what is wrong is the store, the scratch folder or this machine."""
+SILENT_SECONDS = 60.0
+"""A worker that holds a chunk and says nothing for so long is frozen (stopped by a signal, a store that hangs)."""
+DRAIN_SECONDS = GRACE_SECONDS + 5.0
+_TICK = 0.5
+
+
+@dataclass
+class WorkerProcess:
+    """A worker, as the keeper sees it."""
+
+    number: int
+    pid: int
+    socket: socket.socket
+    leased: list[tuple[int, int]]
+    seen: float
+    """When it last said something, or was given something."""
+    waits: bool = False
+    served: bool = False
+    """Whether it was ever given a chunk."""
+    reclaimed: bool = False
+    error: str = ""
+    """The last error that it told of."""
+
+
+def keeper_main(client: socket.socket) -> int:
+    """The keeper."""
+    # A terminal's Ctrl-C is the client's; it tells us what to do about it.
+    os.setsid()
+    adopt_orphans()
+    try:
+        first, descriptors, *_ = socket.recv_fds(client, 1, 1)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        if not first:
+            return 0
+        stream = client.makefile("rb")
+        told = json.loads(first + stream.readline())
+    except (ValueError, OSError):
+        return 1
+    run = Run(**{**told, "chunks": [tuple(pair) for pair in told["chunks"]]})
+    keeping = Keeper(run, client, descriptors)
+    try:
+        keeping.work()
+        keeping.tell({"reclaimed": keeping.reclaimed, "died": keeping.died, "error": keeping.error})
+    finally:
+        end_all(own_children)
+    return 0
+
+
+class Keeper:
+    """Hands the chunks of a run to its workers.
+
+    Args:
+        run: The run.
+        client: Socket to the client.
+        held: Descriptors that the keeper holds on to, such as the job's lock.
+    """
+
+    def __init__(self, run: Run, client: socket.socket, held: list[int]) -> None:
+        self._run, self._client, self._held = run, client, held
+        self._id = f"{os.getpid():x}-{int(time.time()):x}"
+        self._waiting = deque(run.chunks)
+        self._open = set(run.chunks)
+        self._deliveries = dict.fromkeys(run.chunks, 0)
+        self._processes: dict[int, WorkerProcess] = {}
+        self._started = 0
+        self._stopping_at: float | None = None
+        self._start_at = 0.0
+        self._reclaim_at = time.monotonic() + (run.reclaim_seconds or 0)
+        self._failures = 0
+        self.reclaimed = self.died = 0
+        self.error = ""
+
+    def tell(self, said: dict[str, Any]) -> None:
+        """Say something to the client, if it is still there."""
+        with contextlib.suppress(OSError):
+            self._client.sendall(json.dumps(said).encode() + b"\n")
+
+    def work(self) -> None:
+        """Until every chunk is done, or nothing more can be."""
+        while True:
+            self._fill()
+            if not self._processes and (not self._open or self._stopping_at is not None):
+                return
+            sockets = {process.socket: process for process in self._processes.values()}
+            listened = [self._client, *sockets] if self._stopping_at is None else list(sockets)
+            for ready in select.select(listened, [], [], _TICK)[0]:
+                if ready is self._client:
+                    self._told()
+                else:
+                    self._serve(sockets[ready])
+            self._reap()
+            self._end_silent()
+            self._reclaim()
+            if self._stopping_at is not None and time.monotonic() > self._stopping_at:
+                self._signal(signal.SIGKILL)
+
+    def _told(self) -> None:
+        said = self._client.recv(64)
+        self._stopping_at = time.monotonic() + (DRAIN_SECONDS if said else 0.0)
+        # A client that is gone was killed: what it started goes with it, at once.
+        self._signal(signal.SIGTERM if said else signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self._processes:
+            os.kill(pid, number)
+
+    # ---- workers ------------------------------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        if self._stopping_at is not None or time.monotonic() < self._start_at:
+            return
+        wanted = min(self._run.workers, len(self._open))
+        while len(self._processes) < wanted:
+            self._start()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        number, self._started = self._started, self._started + 1
+        keeper = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            die_with_parent(keeper)
+            for process in self._processes.values():
+                process.socket.close()
+            ours.close()
+            self._client.close()
+            forked(lambda: worker_main(self._run, f"{self._id}-{number}", theirs))
+        theirs.close()
+        self._processes[pid] = WorkerProcess(number, pid, ours, [], time.monotonic())
+
+    def _serve(self, process: WorkerProcess) -> None:
+        message = receive(process.socket)
+        if message is None:
+            # A worker closes its socket by ending.
+            self._ended(process, os.waitpid(process.pid, 0)[1])
+        elif message["say"] == "lease":
+            process.waits = True
+            self._give(process)
+        else:
+            self._hear(process, message)
+            self._give_all()
+
+    def _hear(self, process: WorkerProcess, message: dict[str, Any]) -> None:
+        """Anything but a wish for a chunk."""
+        process.seen = time.monotonic()
+        if message["say"] == "error":
+            process.error = message["text"]
+            return
+        chunk = message["round"], message["chunk"]
+        if message["say"] in ("progress", "ack"):
+            self._deliveries[chunk] = self._failures = 0
+        if message["say"] in ("release", "ack") and chunk in process.leased:
+            process.leased.remove(chunk)
+            if message["say"] == "ack":
+                self._open.discard(chunk)
+            else:
+                self._back(chunk, counts=not process.reclaimed and self._stopping_at is None)
+
+    def _back(self, chunk: tuple[int, int], *, counts: bool) -> None:
+        """A chunk comes back from a worker; somebody else has it next, unless it was in vain too often."""
+        self._deliveries[chunk] -= not counts
+        if self._deliveries[chunk] >= DELIVERIES:
+            self._open.discard(chunk)
+            self.tell({"note": f"chunk {chunk[1]} was given up after {DELIVERIES} deliveries without an outcome"})
+        else:
+            self._waiting.appendleft(chunk)
+
+    def _give_all(self) -> None:
+        for process in self._processes.values():
+            if process.waits:
+                self._give(process)
+
+    def _give(self, process: WorkerProcess) -> None:
+        if self._waiting:
+            chunk = self._waiting.popleft()
+            self._deliveries[chunk] += 1
+            process.leased.append(chunk)
+            process.waits, process.served, process.seen = False, True, time.monotonic()
+            given = {"job": self._run.job, "round": chunk[0], "chunk": chunk[1]}
+            send(
+                process.socket,
+                {**given, "delivery": self._deliveries[chunk], "run": self._id, "worker": process.number},
+            )
+        elif not self._open:
+            process.waits = False
+            send(process.socket, {"end": True})
+
+    def _reap(self) -> None:
+        """Take in workers that ended, and end what they left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                break
+            if pid in self._processes:
+                self._ended(self._processes[pid], status)
+        for pid in own_children() - self._processes.keys():
+            _kill(pid)
+
+    def _ended(self, process: WorkerProcess, status: int) -> None:
+        del self._processes[process.pid]
+        process.socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            # Its last words.
+            while (message := receive(process.socket)) is not None:
+                if message["say"] != "lease":
+                    self._hear(process, message)
+        process.socket.close()
+        code = os.waitstatus_to_exitcode(status)
+        expected = process.reclaimed or self._stopping_at is not None or not self._open
+        if code == WorkerExit.STOPPED:
+            self.error = process.error
+            self._stop()
+        elif code not in (WorkerExit.DONE, WorkerExit.RECLAIMED) and not expected:
+            self._died(process, code)
+        for chunk in process.leased:
+            self._back(chunk, counts=not expected)
+        self._give_all()
+
+    def _died(self, process: WorkerProcess, code: int) -> None:
+        """A worker died. With a chunk in its hands and by a signal, an item may have done that: the ledger counts it.
+        Otherwise the next worker is likely to fare no better."""
+        self.died += 1
+        with contextlib.suppress(OSError), deaths_of(self._run.logs).open("a") as file:
+            file.write(f"{self._id}-{process.number}\n")
+        now = time.monotonic()
+        if now < self._start_at:
+            # What fails workers fails all of them at once.
+            return
+        pause = BROKEN_PAUSE
+        if code > 0 or not process.served:
+            pause *= 2**self._failures
+            self._failures += 1
+            at_work = any(other.leased for other in self._processes.values())
+            if self._failures >= FAILURES and not at_work:
+                self.error = process.error or f"worker {process.number} ended with exit code {code}"
+                self._stop()
+        self._start_at = now + min(pause, 2**FAILURES)
+
+    def _end_silent(self) -> None:
+        """End a worker that holds a chunk and says nothing, and give what it had to another. Its late outcomes, should
+        it survive, do no harm: the first record wins."""
+        now = time.monotonic()
+        for process in [process for process in self._processes.values() if process.leased]:
+            if self._stopping_at is None and now > process.seen + SILENT_SECONDS:
+                what = f"worker {process.number} (process {process.pid}) has said nothing for {SILENT_SECONDS:.0f} s"
+                self.tell({"note": f"{what}: it is ended, and another goes on with what it had"})
+                del self._processes[process.pid]
+                process.socket.close()
+                _kill(process.pid)
+                for chunk in process.leased:
+                    self._back(chunk, counts=False)
+                self._give_all()
+
+    def _stop(self) -> None:
+        if self._stopping_at is None:
+            self._stopping_at = time.monotonic() + DRAIN_SECONDS
+            self._signal(signal.SIGTERM)
+
+    def _reclaim(self) -> None:
+        if not self._run.reclaim_seconds or self._stopping_at is not None or time.monotonic() < self._reclaim_at:
+            return
+        self._reclaim_at = time.monotonic() + self._run.reclaim_seconds
+        there = [process for process in self._processes.values() if not process.reclaimed]
+        if there:
+            process = random.choice(there)
+            process.reclaimed = True
+            self.reclaimed += 1
+            os.kill(process.pid, signal.SIGTERM)
+
+
+def end_all(find: Callable[[], set[int]]) -> None:
+    """End processes until there are none: what is killed leaves children of its own to us."""
+    deadline = time.monotonic() + DRAIN_SECONDS
+    while (left := find()) and time.monotonic() < deadline:
+        for pid in left:
+            _kill(pid)
+        time.sleep(0.005)
+
+
+def _kill(pid: int) -> None:
+    """End a process that was left to us, and its group when it leads one."""
+    with contextlib.suppress(OSError):
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def deaths_of(logs: str | Path) -> Path:
+    """Where the keepers of a job note their workers that died: a line each, ``<run>-<worker>``."""
+    return Path(logs).parent / "deaths"
