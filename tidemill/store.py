@@ -13,32 +13,22 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import obstore
-from obstore.exceptions import (
-    AlreadyExistsError,
-    InvalidPathError,
-    NotSupportedError,
-    PermissionDeniedError,
-    UnauthenticatedError,
-)
-from obstore.store import GCSStore, LocalStore, MemoryStore, S3Store
+from obstore.exceptions import AlreadyExistsError
+from obstore.store import LocalStore, MemoryStore
 
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
+from tidemill.store_clients import gcs_store, s3_store
+from tidemill.store_errors import as_exception, translated
 
 T = TypeVar("T")
 PAGE = 1000
 """Names in an answer to a listing: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html."""
-GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-NO_LOGIN = "NoLogin"
-"""Code of an error: there is no login at all."""
-OTHER_REGION = "PermanentRedirect"
-"""Code of an error: the bucket is in another region, as S3 names it."""
 STREAM_BYTES = 8 * 1024 * 1024
 PART_BYTES = 5 * 1024 * 1024
 """The smallest part of an upload in parts; a smaller file is sent in one request."""
@@ -51,17 +41,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TEMPORARY = re.compile(r"#\d+$")
 _PAUSES = (0.2, 1.0, 3.0)
 """Seconds before a call that failed as a whole is made again, jittered."""
-_RETRY: Any = {
-    "max_retries": 6,
-    "retry_timeout": timedelta(seconds=60),
-    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=10), "base": 2},
-}
-# `timeout` covers a whole transfer, so it is long; a store that hangs is met by `read_timeout`.
-_CLIENT: Any = {
-    "timeout": timedelta(hours=2),
-    "read_timeout": timedelta(seconds=30),
-    "connect_timeout": timedelta(seconds=10),
-}
 
 
 class Created(NamedTuple):
@@ -108,9 +87,9 @@ class Store:
         """
         parts = urlsplit(uri)
         if parts.scheme == "s3" and parts.netloc:
-            return cls(_s3(uri, region, user_login), uri)
+            return cls(s3_store(uri, region, user_login), uri)
         if parts.scheme == "gs" and parts.netloc:
-            return cls(_gcs(uri, user_login), uri)
+            return cls(gcs_store(uri, user_login), uri)
         if parts.scheme == "file" and not parts.netloc and parts.path:
             return cls(LocalStore(unquote(parts.path), mkdir=True), uri)
         if parts.scheme == "memory":
@@ -219,7 +198,7 @@ class Store:
                     yield entry
                 return
             except BaseException as error:
-                failure = _translated(as_exception(error), "LIST", self.uri_of(prefix))
+                failure = translated(as_exception(error), "LIST", self.uri_of(prefix))
                 failures += 1
                 if type(failure) is not StoreError or failures > len(_PAUSES):
                     raise failure from error
@@ -357,7 +336,7 @@ class Store:
             except AlreadyExistsError:
                 raise
             except BaseException as error:
-                failure = _translated(as_exception(error), verb, self.uri_of(name))
+                failure = translated(as_exception(error), verb, self.uri_of(name))
                 if type(failure) is not StoreError or pause is None:
                     try:
                         raise failure from error
@@ -366,19 +345,6 @@ class Store:
                         del failure
             time.sleep(pause * random.uniform(0.5, 1.5))
         raise AssertionError("unreachable")
-
-
-def as_exception(error: BaseException) -> Exception:
-    """An error that a caller may handle: an exception as it is, a panic of a library in Rust as a `RuntimeError`.
-
-    PyO3 raises a panic as something that is not an `Exception`
-    (https://docs.rs/pyo3/latest/pyo3/panic/struct.PanicException.html). Anything else is raised.
-    """
-    if isinstance(error, Exception):
-        return error
-    if type(error).__name__ == "PanicException":
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    raise error
 
 
 def no_room(size: int, room: int) -> OSError:
@@ -438,114 +404,3 @@ class Stores:
         if root not in self._open:
             self._open[root] = Store.open(root, region=self._region, user_login=self._user_login)
         return self._open[root], unquote(name) if scheme == "file" else name
-
-
-def _s3(uri: str, region: str | None, user_login: bool) -> S3Store:
-    region = region or next(
-        (os.environ[k] for k in ("TIDEMILL_REGION", "AWS_REGION", "AWS_DEFAULT_REGION") if os.environ.get(k)), None
-    )
-    options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
-    if region:
-        options["region"] = region
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if endpoint:
-        options["endpoint"] = endpoint
-        options["client_options"]["allow_http"] = endpoint.startswith("http://")
-    if user_login:
-        from obstore.auth.boto3 import Boto3CredentialProvider
-
-        try:
-            options["credential_provider"] = Boto3CredentialProvider()
-        except ValueError as error:
-            raise StoreDeniedError(
-                f"{uri}: no AWS login was found ({error}).", "Log in, e.g. `aws sso login`.", code=NO_LOGIN
-            ) from None
-    return S3Store.from_url(uri, **options)
-
-
-def _gcs(uri: str, user_login: bool) -> GCSStore:
-    options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": _RETRY}
-    if os.environ.get("GOOGLE_BASE_URL", "").startswith("http://"):
-        options["client_options"]["allow_http"] = True
-    if user_login:
-        options["credential_provider"] = _google_login(uri)
-    return GCSStore.from_url(uri, **options)
-
-
-def _google_login(uri: str) -> Any:
-    """The application default credentials of the person at the keyboard, workload identity among them.
-
-    With a scope: a service account's key and some workload identity files get no token without one.
-    """
-    try:
-        import google.auth
-        from google.auth.exceptions import GoogleAuthError
-        from obstore.auth.google import GoogleCredentialProvider
-    except ImportError:
-        raise CallerError(
-            f"{uri} is on GCP, and google-auth is missing.", command="pip install 'tidemill[gcp]'"
-        ) from None
-    try:
-        return GoogleCredentialProvider(google.auth.default(scopes=[GOOGLE_SCOPE])[0])
-    except GoogleAuthError as error:
-        advice = "Log in: gcloud auth application-default login."
-        raise StoreDeniedError(
-            f"{uri}: no Google login was found ({_first_line(error)}).", advice, code=NO_LOGIN
-        ) from None
-
-
-def _translated(error: Exception, verb: str, uri: str) -> Exception:
-    """An error of obstore as one of ours; only `StoreError` itself may pass when tried again."""
-    no_bucket = verb == "LIST" and "status code: 404" in str(error)
-    if no_bucket or isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        return StoreMissingError(f"{'The bucket of ' * no_bucket}{uri} does not exist.")
-    # Of a listing, obstore tells a refusal by its text only.
-    refused = isinstance(error, (PermissionDeniedError, UnauthenticatedError, PermissionError))
-    if refused or any(status in str(error) for status in ("status code: 401 Un", "status code: 403 Forbidden")):
-        return StoreDeniedError(f"{verb} of {uri} was refused: {_answer(error)}", code=_code(error))
-    if isinstance(error, NotSupportedError) or "<Code>NotImplemented</Code>" in str(error):
-        return CallerError.about(
-            "store", uri, "a store with conditional create", "Use one that supports If-None-Match."
-        )
-    if isinstance(error, InvalidPathError) or "Could not parse path" in str(error):
-        return _unreadable(uri, error)
-    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    if full or isinstance(error, (InterruptedError, StoreError, CallerError)):
-        return error
-    return StoreError(f"{verb} of {uri} failed: {_answer(error)}", code=_code(error))
-
-
-def _unreadable(uri: str, error: Exception) -> CallerError:
-    """That obstore takes no such name, with the name: of a listing, only obstore's text has it."""
-    named = re.search(r'Path "(.*?)"[ :]', str(error), re.DOTALL)
-    return CallerError(
-        f"{uri}: the name {(named[1] if named else uri)!r} has an empty, `.` or `..` part or a control character, and "
-        "cannot be read.",
-        "Rename the object, or list only the others. A program can still read it by its {uri}.",
-    )
-
-
-def _code(error: Exception) -> str:
-    """The store's own name of a refusal. obstore tells a bucket of another region and a missing login by text only."""
-    text = str(error)
-    if code := re.search(r"<Code>(\w+)</Code>", text):
-        return code[1]
-    if "Received redirect" in text:
-        return OTHER_REGION
-    return NO_LOGIN if "Received None" in text else ""
-
-
-def _answer(error: Exception) -> str:
-    """What a store answered, without how it was asked; for other errors their first line."""
-    text = str(error)
-    if code := re.search(r"<Code>(\w+)</Code>", text):
-        said = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)
-        return f"{code[1]}: {said[1]}" if said and said[1] != code[1] else code[1]
-    if said := re.search(r'"message": *"((?:[^"\\]|\\.)*)"', text):
-        return said[1]
-    return _first_line(error).rpartition("non-2xx status code: ")[2]
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

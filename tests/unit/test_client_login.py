@@ -10,7 +10,8 @@ from tidemill.backends.gcp import session as gcp_session
 from tidemill.client import Pipeline
 from tidemill.client import site as site_module
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
-from tidemill.store import Store, _translated
+from tidemill.store import Store
+from tidemill.store_errors import translated
 
 PROFILES = {
     "keys": "aws_access_key_id = AKID\naws_secret_access_key = key\n",
@@ -89,7 +90,7 @@ class Refusing:
 
 
 def denied(text: str) -> StoreDeniedError:
-    error = _translated(PermissionError(text), "GET", "s3://bucket/pipeline.json")
+    error = translated(PermissionError(text), "GET", "s3://bucket/pipeline.json")
     assert isinstance(error, StoreDeniedError)
     error.__cause__ = PermissionError(text)
     return error
@@ -119,7 +120,7 @@ def denied(text: str) -> StoreDeniedError:
             "SSOTokenLoadError: no token.",
         ),
         (
-            _translated(OSError("Received redirect without LOCATION"), "GET", "s3://bucket"),
+            translated(OSError("Received redirect without LOCATION"), "GET", "s3://bucket"),
             CallerError,
             "is in another region. Set AWS_REGION",
         ),

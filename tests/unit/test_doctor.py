@@ -19,7 +19,8 @@ from tidemill.client import site as site_module
 from tidemill.client.site import Site
 from tidemill.descriptor import Image, Machine, Rung
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError, StoreMissingError
-from tidemill.store import OTHER_REGION, Entry, Store, _translated
+from tidemill.store import Entry, Store
+from tidemill.store_errors import OTHER_REGION, translated
 
 DIGEST = "sha256:" + "a" * 64
 ECR = f"123456789012.dkr.ecr.us-west-2.amazonaws.com/vision-dev/preprocess@{DIGEST}"
@@ -293,7 +294,7 @@ def test_a_login_in_another_account(aws, monkeypatch, tmp_path):
 
 def answered(text):
     """What becomes of a store's answer."""
-    return _translated(PermissionError(text), "GET", "s3://bucket/pipeline.json")
+    return translated(PermissionError(text), "GET", "s3://bucket/pipeline.json")
 
 
 class Answering:

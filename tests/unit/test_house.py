@@ -17,7 +17,6 @@ LONG_FILES = {
     "tidemill/client/job.py",
     "tidemill/ledger/ledger.py",
     "tidemill/store.py",
-    "tidemill/worker/local.py",
 }
 LARGE_CLASSES = {
     "Job",

@@ -16,7 +16,8 @@ from tidemill.backends.clouds import open_backend
 from tidemill.backends.findings import UP, access_command
 from tidemill.descriptor import SCHEMA_VERSION, Descriptor
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
-from tidemill.store import NO_LOGIN, OTHER_REGION, Store
+from tidemill.store import Store
+from tidemill.store_errors import NO_LOGIN, OTHER_REGION
 from tidemill.version import __version__
 
 

@@ -1,0 +1,86 @@
+"""Errors of obstore as errors of ours."""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from obstore.exceptions import InvalidPathError, NotSupportedError, PermissionDeniedError, UnauthenticatedError
+
+from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
+
+NO_LOGIN = "NoLogin"
+"""Code of an error: there is no login at all."""
+OTHER_REGION = "PermanentRedirect"
+"""Code of an error: the bucket is in another region, as S3 names it."""
+
+
+def as_exception(error: BaseException) -> Exception:
+    """An error that a caller may handle: an exception as it is, a panic of a library in Rust as a `RuntimeError`.
+
+    PyO3 raises a panic as something that is not an `Exception`
+    (https://docs.rs/pyo3/latest/pyo3/panic/struct.PanicException.html). Anything else is raised.
+    """
+    if isinstance(error, Exception):
+        return error
+    if type(error).__name__ == "PanicException":
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    raise error
+
+
+def translated(error: Exception, verb: str, uri: str) -> Exception:
+    """An error of obstore as one of ours; only `StoreError` itself may pass when tried again."""
+    no_bucket = verb == "LIST" and "status code: 404" in str(error)
+    if no_bucket or isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return StoreMissingError(f"{'The bucket of ' * no_bucket}{uri} does not exist.")
+    # Of a listing, obstore tells a refusal by its text only.
+    refused = isinstance(error, (PermissionDeniedError, UnauthenticatedError, PermissionError))
+    if refused or any(status in str(error) for status in ("status code: 401 Un", "status code: 403 Forbidden")):
+        return StoreDeniedError(f"{verb} of {uri} was refused: {_answer(error)}", code=_code(error))
+    if isinstance(error, NotSupportedError) or "<Code>NotImplemented</Code>" in str(error):
+        return CallerError.about(
+            "store", uri, "a store with conditional create", "Use one that supports If-None-Match."
+        )
+    if isinstance(error, InvalidPathError) or "Could not parse path" in str(error):
+        return _unreadable(uri, error)
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if full or isinstance(error, (InterruptedError, StoreError, CallerError)):
+        return error
+    return StoreError(f"{verb} of {uri} failed: {_answer(error)}", code=_code(error))
+
+
+def _unreadable(uri: str, error: Exception) -> CallerError:
+    """That obstore takes no such name, with the name: of a listing, only obstore's text has it."""
+    named = re.search(r'Path "(.*?)"[ :]', str(error), re.DOTALL)
+    return CallerError(
+        f"{uri}: the name {(named[1] if named else uri)!r} has an empty, `.` or `..` part or a control character, and "
+        "cannot be read.",
+        "Rename the object, or list only the others. A program can still read it by its {uri}.",
+    )
+
+
+def _code(error: Exception) -> str:
+    """The store's own name of a refusal. obstore tells a bucket of another region and a missing login by text only."""
+    text = str(error)
+    if code := re.search(r"<Code>(\w+)</Code>", text):
+        return code[1]
+    if "Received redirect" in text:
+        return OTHER_REGION
+    return NO_LOGIN if "Received None" in text else ""
+
+
+def _answer(error: Exception) -> str:
+    """What a store answered, without how it was asked; for other errors their first line."""
+    text = str(error)
+    if code := re.search(r"<Code>(\w+)</Code>", text):
+        said = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)
+        return f"{code[1]}: {said[1]}" if said and said[1] != code[1] else code[1]
+    if said := re.search(r'"message": *"((?:[^"\\]|\\.)*)"', text):
+        return said[1]
+    return first_line(error).rpartition("non-2xx status code: ")[2]
+
+
+def first_line(error: Exception) -> str:
+    """An error's first line, or its kind when it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
