@@ -17,8 +17,6 @@ WORKER_MIB = 96
 """Memory of the worker itself. On AWS it is part of what a container asks for; on GCP the machine keeps it back."""
 _CPU_TOLERANCE = 0.01
 """Tenths of a CPU have no exact number, and whoever sets a quota of a container rounds it."""
-
-
 KEPT_BACK = {
     # The ECS agent registers what the kernel calls total, less 32 MiB. AWS advises to leave 5 % to the agent and the
     # system; 256 MiB more, because a kernel's fixed part weighs most on small machines.
@@ -80,16 +78,11 @@ def fitting(cpus: float, memory_mib: float, gpus: int, item: Amounts, container:
 
 
 def most_machines(cloud: str, max_cpus: int, cpus: int) -> int:
-    """How many machines of one size a rung may start.
+    """How many machines of `cpus` vCPUs a rung may start that may reach `max_cpus`.
 
     Batch starts machines while it is below `maxvCpus`, so the last one may exceed it. A group on GCP is given a number
     of machines, and no more vCPUs than `max_cpus` as long as one machine has no more.
     Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html
-
-    Args:
-        cloud: `aws`, `gcp` or `local`.
-        max_cpus: vCPUs that the rung may reach.
-        cpus: vCPUs of a machine.
     """
     if cloud == "local":
         return 1
@@ -98,12 +91,9 @@ def most_machines(cloud: str, max_cpus: int, cpus: int) -> int:
 
 @dataclass(frozen=True)
 class UsdRange:
-    """What machines cost per hour, from their cheapest type to their most expensive one.
+    """What machines cost per hour: all of the cheapest type, all of the most expensive; None if no price is known.
 
-    Attributes:
-        low: With all of them of the cheapest type; None where no price is known.
-        high: With all of them of the most expensive type.
-        unknown: Types whose price is unknown; low and high leave them out.
+    Both leave out the types whose price is `unknown`.
     """
 
     low: float | None
@@ -116,10 +106,6 @@ def machine_usd(price: MachinePrice | None, market: str | None) -> tuple[float, 
 
     A Spot machine without a known Spot price counts as an On-Demand one, whose price it never exceeds.
     Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/how-spot-instances-work.html
-
-    Args:
-        price: Of its type.
-        market: `spot` or `on_demand`; with any other the price is unknown.
     """
     if price is None or market not in ("spot", "on_demand"):
         return None
