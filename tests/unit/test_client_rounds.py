@@ -340,7 +340,7 @@ def test_status_tells_what_items_take_of_gpus():
     assert taken is not None
     assert (taken.gpu_memory_mib, taken.gpu_percent) == (Spread(9000, 12000, 12000), Spread(10, 90, 90))
     facts = job.status().facts()
-    assert facts["GPUs"] == "p50 10, p95 90, max 90 % busy (1 an item)"
+    assert facts["GPUs"] == "p50 10, p95 90, max 90 % busy (1 per item)"
     assert facts["GPU memory"] == "p50 9000, p95 12000, max 12000 MiB"
 
 

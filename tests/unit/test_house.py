@@ -14,12 +14,10 @@ CLASS_METHODS = 20
 
 # What is not yet so. A line goes when its file or class is repaired; none is added.
 LONG_FILES = {
-    "tidemill/client/job.py",
     "tidemill/ledger/ledger.py",
     "tidemill/store.py",
 }
 LARGE_CLASSES = {
-    "Job",
     "Ledger",
     "Store",
 }

@@ -13,7 +13,7 @@ from tidemill.client import Job, Pipeline, deliveries
 from tidemill.ledger import Ledger
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-INTERNAL = {"find", "known_spec", "wanted_lines", "backend"}
+INTERNAL = {"find", "backend"}
 """What the SDK's other half calls."""
 
 

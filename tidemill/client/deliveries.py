@@ -66,6 +66,11 @@ def queue_of(site: Site, spec: JobSpec) -> Queue:
     return queue
 
 
+def known_arrays(site: Site, spec: JobSpec) -> list[ArrayState]:
+    """What the queue still knows of a job's arrays."""
+    return site.backend.describe(queue_of(site, spec), spec.job)
+
+
 def definition_of(site: Site, spec: JobSpec) -> str | None:
     """The job definition that the stack has today for a job's image; None where there is no such thing."""
     return queue_of(site, spec).images[spec.image].job_definition

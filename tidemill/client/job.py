@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from tidemill.backends import ArrayState, LogLine
-from tidemill.client.consumption import Consumption, sample, suggestion
-from tidemill.client.deliveries import Deliveries, oldest_by_name, queue_of, reconcile
-from tidemill.client.fleet import fleet_words, machine_words
-from tidemill.client.journal import newest_specs
-from tidemill.client.limit import spent_of
-from tidemill.client.lines import Wanted, follow_lines
+from tidemill.client.deliveries import known_arrays
+from tidemill.client.journal import find_spec
+from tidemill.client.lines import Wanted, follow_lines, read_lines
+from tidemill.client.looking import BY_ITS_USER, read_status
 from tidemill.client.rounds import Sent, resume, retry, retry_dead, send_again
 from tidemill.client.running import RunningItems
 from tidemill.client.site import Site
-from tidemill.client.status import Chunks, State, Status, Summary, items_a_second, summarise
+from tidemill.client.status import Status, Summary, summarise
 from tidemill.code import pack, upload
-from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreMissingError
-from tidemill.job import JOB_PATTERN, NAME_PATTERN, JobSpec
-from tidemill.ledger import Counts, Ledger, Outcome, Snapshot
+from tidemill.errors import CallerError, CloudError, StoreDeniedError
+from tidemill.job import JobSpec
+from tidemill.ledger import Counts, Ledger, Outcome
 from tidemill.ledger.rounds import round_of
 
 POLL_SECONDS = 2.0
@@ -32,7 +30,6 @@ LISTING_SECONDS = 0.4
 """Between two looks, for each listing that a look takes: an hour takes 9,000 listings at most, which cost 0.045 USD."""
 FRUITLESS_REPAIRS = 3
 """Rounds of re-enqueueing that bring no chunk further, after which `wait` gives up."""
-BY_ITS_USER = "cancelled by its user"
 OUTAGES = 10
 """Looks in a row that the store or the cloud may refuse before `wait` gives up."""
 
@@ -66,23 +63,8 @@ class Job:
         Raises:
             CallerError: It is neither, or there is no such job.
         """
-        if not re.fullmatch(NAME_PATTERN, job) and not re.fullmatch(JOB_PATTERN, job):
-            allowed = "a job's id, <name>-<8 hex digits>, or its name"
-            raise CallerError.about("job", job, allowed, "Give the id that `tidemill submit` printed.")
-        is_id = re.fullmatch(JOB_PATTERN, job)
-        spec = cls.known_spec(site, job) if is_id else next(newest_specs(site.store, job), None)
-        if spec is None:
-            advice = "Check the name with `tidemill jobs`, or give --pipeline."
-            raise CallerError(f"There is no job {job!r} in {site.store.uri}/jobs.", advice, what="job")
+        spec = find_spec(site.store, job)
         return cls(site, spec.job, spec)
-
-    @staticmethod
-    def known_spec(site: Site, job: str) -> JobSpec | None:
-        """A job's spec, or None when there is no such job."""
-        try:
-            return Ledger(site.store, job).spec()
-        except StoreMissingError:
-            return None
 
     @property
     def output(self) -> str:
@@ -102,12 +84,7 @@ class Job:
             >>> job.run_command is None  # a queue has it
             True
         """
-        if not self._site.local:
-            return None
-        # Imported late: it needs fcntl, which Windows does not have.
-        from tidemill.backends.local import run_command
-
-        return run_command(self._site.store.uri, self.id)
+        return self._site.run_command(self.id)
 
     def __repr__(self) -> str:
         """Which job of which pipeline it is; nothing is asked for it."""
@@ -140,89 +117,12 @@ class Job:
             >>> job.status().state
             'finished'
         """
-        there = self.spec.queue in self._site.descriptor.queues
-        known = self._known() if there else []
-        snapshot = self._ledger.snapshot()
-        taken = sample(self._ledger, snapshot, self.spec.resources) if consumption else None
-        if snapshot.counts.finished:
-            return self._status(snapshot, Deliveries(), "finished", taken)
-        deliveries = reconcile(self._site, self._ledger, self.spec, known, snapshot)
-        active = deliveries.states.get("running", 0) + deliveries.states.get("starting", 0)
-        state: State = "running" if active else "waiting"
-        if snapshot.counts.cancelled and not deliveries.outstanding:
-            state = "cancelled"
-        elif not deliveries.outstanding and deliveries.lost:
-            state = "lost"
-        status = self._status(snapshot, deliveries, state, taken, fleet=consumption)
+        status, snapshot = read_status(self._site, self._ledger, self.spec, consumption=consumption)
         return self._running.added(status, snapshot.waiting) if running and not status.ended else status
 
     def _known(self) -> list[ArrayState]:
         """What the queue still knows of the job's arrays."""
-        return self._site.backend.describe(queue_of(self._site, self.spec), self.id)
-
-    def _status(
-        self,
-        snapshot: Snapshot,
-        deliveries: Deliveries,
-        state: State,
-        taken: Consumption | None,
-        fleet: bool = False,
-    ) -> Status:
-        counts = snapshot.counts
-        rate = items_a_second(snapshot, self._ledger.index()) if state in ("running", "waiting") else None
-        status = Status(
-            job=self.id,
-            state=state,
-            items=counts.items,
-            succeeded=counts.succeeded,
-            failed=counts.failed,
-            remaining=counts.remaining,
-            chunks=Chunks(
-                total=counts.chunks_total,
-                done=counts.chunks_done,
-                waiting=deliveries.states.get("waiting", 0),
-                running=min(
-                    deliveries.states.get("running", 0) + deliveries.states.get("starting", 0),
-                    counts.chunks_total - counts.chunks_done,
-                ),
-                lost=deliveries.lost,
-                dead=deliveries.dead,
-            ),
-            reclaims=counts.reclaims,
-            rounds=counts.rounds,
-            start_failures=counts.start_failures,
-            items_a_second=rate,
-            consumption=taken,
-            suggestion=suggestion(taken) if taken and not self._site.local else None,
-            fleet_errors=fleet_words(self._site, self.spec.queue) if fleet else [],
-            note=self._note(snapshot, deliveries, state, fleet),
-            run_command=self.run_command if state == "lost" else None,
-            again=snapshot.again,
-            spent=spent_of(self._ledger, self.spec, snapshot.rounds),
-        )
-        ended, items = status.progress
-        return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status
-
-    def _note(self, snapshot: Snapshot, deliveries: Deliveries, state: State, fleet: bool) -> str | None:
-        """The most urgent thing that a person should know. What keeps machines from coming is said once: with the rest
-        of the `fleet`, where that is shown."""
-        counts = snapshot.counts
-        if said := snapshot.cancellation:
-            return _cancelled_words(said.get("by"), said.get("reason", ""))
-        if counts.start_failures:
-            texts = self._ledger.start_failures(counts.rounds - 1) or [""]
-            times = "once" if counts.start_failures == 1 else f"{counts.start_failures} times"
-            return f"the program did not start {times}: {_telling(texts[-1])}"
-        if deliveries.lost:
-            return deliveries.reason
-        if state == "waiting":
-            queues = self._site.backend.queue_states({self.spec.queue: queue_of(self._site, self.spec)})
-            queue = queues[self.spec.queue]
-            if not queue.running:
-                return f"queue {self.spec.queue!r} is {queue.detail}"
-            words = [] if fleet else machine_words(self._site, self.spec.queue)
-            return words[0] if words else deliveries.reason
-        return None
+        return known_arrays(self._site, self.spec)
 
     def summary(self, status: Status | None = None) -> Summary:
         """Figures added up from every record. `status` spares counting the reclaims again.
@@ -415,48 +315,8 @@ class Job:
         if item is not None and not 0 <= item < self.spec.items_total:
             raise CallerError.about("item", item, f"from 0 to {self.spec.items_total - 1}", "Give an item's index.")
         wanted = Wanted(item, worker, since, until, text)
-        return (
-            follow_lines(wanted, self.wanted_lines, lambda: self.status().ended)
-            if follow
-            else self.wanted_lines(wanted)
-        )
-
-    def wanted_lines(self, wanted: Wanted) -> Iterator[LogLine]:
-        """An item's containers are read by name; what the cloud has forgotten, and whole jobs, by a search."""
-        backend = self._site.backend
-        since = max(self.spec.created_at.timestamp(), wanted.since_seconds)
-        children = [] if wanted.item is None or not backend.sees_children else self._children(wanted.item)
-        for array, index in children:
-            yield from filter(wanted.has, backend.child_logs(self.id, array, index))
-        if not children:
-            fields: dict[str, str | int] = {"job": self.id} | ({} if wanted.item is None else {"item": wanted.item})
-            lines = backend.logs(fields, since, wanted.until_seconds, wanted.text)
-            yield from filter(wanted.has, lines)
-
-    def _children(self, item: int) -> list[tuple[ArrayState, int]]:
-        """Containers that were given an item and that the cloud remembers."""
-        by_name = oldest_by_name(self._known())
-        chunk = self._ledger.index().chunk_of(item)
-        arrays = [array for round_ in self._ledger.rounds() for array in round_.arrays if array.name in by_name]
-        return [(by_name[array.name], array.all().index(chunk)) for array in arrays if chunk in array.all()]
-
-
-def _cancelled_words(by: str | None, reason: str) -> str:
-    """Who ended a job, and why: a person, or the job's own worker."""
-    why = _telling(reason)
-    if by == "worker":
-        return f"stopped: {why}"
-    return f"cancelled by {by or 'somebody'}{'' if reason == BY_ITS_USER else f': {why}'}"
-
-
-def _telling(text: str) -> str:
-    """What somebody should read of a program's last words: of pip's, its last error rather than its warnings."""
-    lines = text.strip().splitlines()
-    errors = [line for line in lines if line.startswith("ERROR: ")]
-    if not errors:
-        return text
-    head, found, _ = lines[0].partition(": ")
-    return errors[-1] if not found or head == "ERROR" else f"{head}: {errors[-1]}"
+        read = partial(read_lines, self._site, self._ledger, self.spec)
+        return follow_lines(wanted, read, lambda: self.status().ended) if follow else read(wanted)
 
 
 class _Repairs:

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 
 from tidemill import layout
-from tidemill.errors import StoreMissingError
-from tidemill.job import JOB_PATTERN, JobSpec
+from tidemill.errors import CallerError, StoreMissingError
+from tidemill.job import JOB_PATTERN, NAME_PATTERN, JobSpec
 from tidemill.ledger import Ledger
 from tidemill.store import Store
 
@@ -38,16 +38,34 @@ def newest_specs(store: Store, name: str | None = None) -> Iterator[JobSpec]:
         there = [folder.rpartition("/")[2] for folder in folders.result()]
         ids = {job for job in there if re.fullmatch(JOB_PATTERN, job) and name in (None, job.rpartition("-")[0])}
         known = {job: at for at, _, job in entries if job in ids}
-        unknown = filter(None, pool.map(lambda job: _spec(store, job), ids - known.keys()))
+        unknown = filter(None, pool.map(lambda job: known_spec(store, job), ids - known.keys()))
         # What had to be read anyway is sorted in by its own time.
         read = {spec.job: spec for spec in unknown}
         times = known | {job: f"{spec.created_at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}" for job, spec in read.items()}
     for job in sorted(times, key=lambda job: (times[job], job), reverse=True):
-        if spec := read.get(job) or _spec(store, job):
+        if spec := read.get(job) or known_spec(store, job):
             yield spec
 
 
-def _spec(store: Store, job: str) -> JobSpec | None:
+def find_spec(store: Store, job: str) -> JobSpec:
+    """The spec of a job by its id, or of the newest job of a name.
+
+    Raises:
+        CallerError: It is neither, or there is no such job.
+    """
+    is_id = re.fullmatch(JOB_PATTERN, job)
+    if not is_id and not re.fullmatch(NAME_PATTERN, job):
+        allowed = "a job's id, <name>-<8 hex digits>, or its name"
+        raise CallerError.about("job", job, allowed, "Give the id that `tidemill submit` printed.")
+    spec = known_spec(store, job) if is_id else next(newest_specs(store, job), None)
+    if spec is None:
+        advice = "Check the name with `tidemill jobs`, or give --pipeline."
+        raise CallerError(f"There is no job {job!r} in {store.uri}/jobs.", advice, what="job")
+    return spec
+
+
+def known_spec(store: Store, job: str) -> JobSpec | None:
+    """A job's spec, or None when there is no such job."""
     try:
         return Ledger(store, job).spec()
     except StoreMissingError:

@@ -7,7 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from tidemill.backends import LogLine
+from tidemill.backends import ArrayState, LogLine
+from tidemill.client.deliveries import known_arrays, oldest_by_name
+from tidemill.client.site import Site
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger
 
 POLL_SECONDS = 2.0
 LATE_SECONDS = 60.0
@@ -86,3 +90,24 @@ def follow_lines(
 
 def _identity(line: LogLine) -> tuple[object, ...]:
     return (line.id,) if line.id else (line.at, line.stream, line.message)
+
+
+def read_lines(site: Site, ledger: Ledger, spec: JobSpec, wanted: Wanted) -> Iterator[LogLine]:
+    """An item's containers are read by name; what the cloud has forgotten, and whole jobs, by a search."""
+    backend = site.backend
+    since = max(spec.created_at.timestamp(), wanted.since_seconds)
+    children = [] if wanted.item is None or not backend.sees_children else _children(site, ledger, spec, wanted.item)
+    for array, index in children:
+        yield from filter(wanted.has, backend.child_logs(spec.job, array, index))
+    if not children:
+        fields: dict[str, str | int] = {"job": spec.job} | ({} if wanted.item is None else {"item": wanted.item})
+        lines = backend.logs(fields, since, wanted.until_seconds, wanted.text)
+        yield from filter(wanted.has, lines)
+
+
+def _children(site: Site, ledger: Ledger, spec: JobSpec, item: int) -> list[tuple[ArrayState, int]]:
+    """Containers that were given an item and that the cloud remembers."""
+    by_name = oldest_by_name(known_arrays(site, spec))
+    chunk = ledger.index().chunk_of(item)
+    arrays = [array for round_ in ledger.rounds() for array in round_.arrays if array.name in by_name]
+    return [(by_name[array.name], array.all().index(chunk)) for array in arrays if chunk in array.all()]

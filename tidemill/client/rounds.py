@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidemill.client.chunks import arrays_of
-from tidemill.client.deliveries import definition_of, enqueue, newest_rounds, queue_of, reconcile, write_first_round
+from tidemill.client.deliveries import (
+    definition_of,
+    enqueue,
+    known_arrays,
+    newest_rounds,
+    queue_of,
+    reconcile,
+    write_first_round,
+)
 from tidemill.client.limit import check_left
 from tidemill.client.site import Site
 from tidemill.errors import CallerError
@@ -108,7 +116,7 @@ def _look_for_missing(site: Site, ledger: Ledger, spec: JobSpec) -> tuple[Snapsh
     queue does not show yet: such a round is waited for, until it is older than that may take.
     """
     while True:
-        known = site.backend.describe(queue_of(site, spec), spec.job)
+        known = known_arrays(site, spec)
         snapshot = ledger.snapshot()
         if snapshot.counts.cancelled:
             return snapshot, sorted(snapshot.waiting)

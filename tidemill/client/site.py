@@ -45,6 +45,15 @@ class Site:
         """Whether jobs run on this machine, and only while `tidemill run` does."""
         return self.descriptor.cloud == "local"
 
+    def run_command(self, job: str) -> str | None:
+        """The command that continues a job where no cloud runs it; None where one does."""
+        if not self.local:
+            return None
+        # Imported late: it needs fcntl, which Windows does not have.
+        from tidemill.backends.local import run_command
+
+        return run_command(self.store.uri, job)
+
     @property
     def whole_cpus(self) -> bool:
         """Whether items need whole CPUs. Known without the cloud's SDK, so that a mistake is reported before a login

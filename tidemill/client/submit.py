@@ -21,7 +21,7 @@ from tidemill.client.fetched import Fetched
 from tidemill.client.fleet import fleet_errors, image_faults, machine_words
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
-from tidemill.client.journal import enter, newest_specs
+from tidemill.client.journal import enter, known_spec, newest_specs
 from tidemill.client.place import Place
 from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program, name_of
@@ -134,7 +134,7 @@ def _send(
     say: Callable[[str], None],
 ) -> Job:
     ledger = Ledger(site.store, spec.job)
-    known = Job.known_spec(site, spec.job)
+    known = known_spec(site.store, spec.job)
     if known is None:
         if packed is not None:
             upload(site.store, spec.job, packed)

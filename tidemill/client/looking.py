@@ -1,0 +1,127 @@
+"""A look at a job: its status from the store, the queue and the fleet, and the most urgent remark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tidemill.client.consumption import Consumption, sample, suggestion
+from tidemill.client.deliveries import Deliveries, known_arrays, queue_of, reconcile
+from tidemill.client.fleet import fleet_words, machine_words
+from tidemill.client.limit import spent_of
+from tidemill.client.site import Site
+from tidemill.client.status import Chunks, State, Status, items_a_second
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger, Snapshot
+
+BY_ITS_USER = "cancelled by its user"
+
+
+def read_status(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool) -> tuple[Status, Snapshot]:
+    """A job's status, and the names of the store that it was made from. See `Job.status`."""
+    there = spec.queue in site.descriptor.queues
+    known = known_arrays(site, spec) if there else []
+    snapshot = ledger.snapshot()
+    taken = sample(ledger, snapshot, spec.resources) if consumption else None
+    if snapshot.counts.finished:
+        return _Observation(site, ledger, spec, snapshot, Deliveries(), "finished").status(taken), snapshot
+    deliveries = reconcile(site, ledger, spec, known, snapshot)
+    active = deliveries.states.get("running", 0) + deliveries.states.get("starting", 0)
+    state: State = "running" if active else "waiting"
+    if snapshot.counts.cancelled and not deliveries.outstanding:
+        state = "cancelled"
+    elif not deliveries.outstanding and deliveries.lost:
+        state = "lost"
+    seen = _Observation(site, ledger, spec, snapshot, deliveries, state, fleet=consumption)
+    return seen.status(taken), snapshot
+
+
+@dataclass(frozen=True)
+class _Observation:
+    """What was read of a job at one moment.
+
+    Attributes:
+        fleet: Whether the status shows what machines have reported.
+    """
+
+    site: Site
+    ledger: Ledger
+    spec: JobSpec
+    snapshot: Snapshot
+    deliveries: Deliveries
+    state: State
+    fleet: bool = False
+
+    def status(self, taken: Consumption | None) -> Status:
+        counts = self.snapshot.counts
+        rate = items_a_second(self.snapshot, self.ledger.index()) if self.state in ("running", "waiting") else None
+        status = Status(
+            job=self.spec.job,
+            state=self.state,
+            items=counts.items,
+            succeeded=counts.succeeded,
+            failed=counts.failed,
+            remaining=counts.remaining,
+            chunks=Chunks(
+                total=counts.chunks_total,
+                done=counts.chunks_done,
+                waiting=self.deliveries.states.get("waiting", 0),
+                running=min(
+                    self.deliveries.states.get("running", 0) + self.deliveries.states.get("starting", 0),
+                    counts.chunks_total - counts.chunks_done,
+                ),
+                lost=self.deliveries.lost,
+                dead=self.deliveries.dead,
+            ),
+            reclaims=counts.reclaims,
+            rounds=counts.rounds,
+            start_failures=counts.start_failures,
+            items_a_second=rate,
+            consumption=taken,
+            suggestion=suggestion(taken) if taken and not self.site.local else None,
+            fleet_errors=fleet_words(self.site, self.spec.queue) if self.fleet else [],
+            note=self.note(),
+            run_command=self.site.run_command(self.spec.job) if self.state == "lost" else None,
+            again=self.snapshot.again,
+            spent=spent_of(self.ledger, self.spec, self.snapshot.rounds),
+        )
+        ended, items = status.progress
+        return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status
+
+    def note(self) -> str | None:
+        """The most urgent thing that a person should know. What keeps machines from coming is said once: with the rest
+        of the `fleet`, where that is shown."""
+        counts = self.snapshot.counts
+        if said := self.snapshot.cancellation:
+            return _cancelled_words(said.get("by"), said.get("reason", ""))
+        if counts.start_failures:
+            texts = self.ledger.start_failures(counts.rounds - 1) or [""]
+            times = "once" if counts.start_failures == 1 else f"{counts.start_failures} times"
+            return f"the program did not start {times}: {_telling(texts[-1])}"
+        if self.deliveries.lost:
+            return self.deliveries.reason
+        if self.state == "waiting":
+            queues = self.site.backend.queue_states({self.spec.queue: queue_of(self.site, self.spec)})
+            queue = queues[self.spec.queue]
+            if not queue.running:
+                return f"queue {self.spec.queue!r} is {queue.detail}"
+            words = [] if self.fleet else machine_words(self.site, self.spec.queue)
+            return words[0] if words else self.deliveries.reason
+        return None
+
+
+def _cancelled_words(by: str | None, reason: str) -> str:
+    """Who ended a job, and why: a person, or the job's own worker."""
+    why = _telling(reason)
+    if by == "worker":
+        return f"stopped: {why}"
+    return f"cancelled by {by or 'somebody'}{'' if reason == BY_ITS_USER else f': {why}'}"
+
+
+def _telling(text: str) -> str:
+    """What somebody should read of a program's last words: of pip's, its last error rather than its warnings."""
+    lines = text.strip().splitlines()
+    errors = [line for line in lines if line.startswith("ERROR: ")]
+    if not errors:
+        return text
+    head, found, _ = lines[0].partition(": ")
+    return errors[-1] if not found or head == "ERROR" else f"{head}: {errors[-1]}"
