@@ -196,8 +196,8 @@ def test_this_machine_takes_time_and_its_cost_is_unknown(tmp_path, capsys, monke
 
 def test_a_later_rung_on_gcp_opens_when_the_first_is_dry():
     from tidemill.client.estimate import at_once  # noqa: PLC0415
-    from tidemill.client.place import Place  # noqa: PLC0415
+    from tidemill.client.place import Placement  # noqa: PLC0415
 
-    place = Place("cpu", queue(machines=[M7I], capacity=LADDER), "default", Resources(), 1)
+    place = Placement("cpu", queue(machines=[M7I], capacity=LADDER), "default", Resources(), 1)
     assert at_once("gcp", place) == (64, 64)
     assert at_once("aws", place) == (96, 96)

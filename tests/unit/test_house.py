@@ -23,8 +23,6 @@ LARGE_CLASSES = {
 }
 AMBIGUOUS = {
     "tidemill Contexts",
-    "tidemill Wanted",
-    "tidemill _Lines",
 }
 
 

@@ -12,7 +12,7 @@ from tidemill import capacity
 from tidemill.client.consumption import read_sample
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
-from tidemill.client.place import Place, choose_queue, find_place
+from tidemill.client.place import Placement, choose_queue, find_place
 from tidemill.client.site import Site
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError
@@ -105,7 +105,7 @@ def estimate(site: Site, wanted: Wanted) -> JobEstimate:
     )
 
 
-def at_once(cloud: str, place: Place) -> tuple[int, int]:
+def at_once(cloud: str, place: Placement) -> tuple[int, int]:
     """Items side by side with a queue at full capacity: on the machines that hold fewest and most of them.
 
     On AWS a later rung is overflow, so all of them count. On GCP it opens when the first has run dry: the first counts.
@@ -119,7 +119,7 @@ def at_once(cloud: str, place: Place) -> tuple[int, int]:
     return min(found), max(found)
 
 
-def _place(descriptor: Descriptor, wanted: Wanted, like: Job | None, whole_cpus: bool) -> Place:
+def _place(descriptor: Descriptor, wanted: Wanted, like: Job | None, whole_cpus: bool) -> Placement:
     name = choose_queue(descriptor, wanted.queue or (like.spec.queue if like else None))
     needs = dict(wanted.needs)
     if like:

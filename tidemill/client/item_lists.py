@@ -18,7 +18,7 @@ _wrong = partial(CallerError, what="items")
 _BLOCK_BYTES = 1 << 20
 
 
-class _Lines:
+class _Utf8Lines:
     """Lines of a UTF-8 list. Empty lines are no items; Windows line ends and a BOM are no part of one."""
 
     def __init__(self, stream: BinaryIO, label: str) -> None:
@@ -80,7 +80,7 @@ class _Lines:
         raise AssertionError("unreachable")
 
 
-class TextLines(_Lines):
+class TextLines(_Utf8Lines):
     """A list with one URI or path a line."""
 
     def __iter__(self) -> Iterator[Block]:
@@ -88,7 +88,7 @@ class TextLines(_Lines):
             yield Block(texts, places)
 
 
-class JsonLines(_Lines):
+class JsonLines(_Utf8Lines):
     """A list of JSON lines: a text, or an object whose key `uri` is the item and whose other keys are its metadata."""
 
     def __iter__(self) -> Iterator[Block]:

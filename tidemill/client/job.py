@@ -12,7 +12,7 @@ from pathlib import Path
 from tidemill.backends import ArrayState, LogLine
 from tidemill.client.deliveries import known_arrays
 from tidemill.client.journal import find_spec
-from tidemill.client.lines import Wanted, follow_lines, read_lines
+from tidemill.client.lines import LineFilter, follow_lines, read_lines
 from tidemill.client.looking import BY_ITS_USER, read_status
 from tidemill.client.rounds import Sent, resume, retry, retry_dead, send_again
 from tidemill.client.running import RunningItems
@@ -314,7 +314,7 @@ class Job:
         """
         if item is not None and not 0 <= item < self.spec.items_total:
             raise CallerError.about("item", item, f"from 0 to {self.spec.items_total - 1}", "Give an item's index.")
-        wanted = Wanted(item, worker, since, until, text)
+        wanted = LineFilter(item, worker, since, until, text)
         read = partial(read_lines, self._site, self._ledger, self.spec)
         return follow_lines(wanted, read, lambda: self.status().ended) if follow else read(wanted)
 

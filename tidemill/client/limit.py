@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tidemill.client.place import Place
+from tidemill.client.place import Placement
 from tidemill.client.site import Site
 from tidemill.errors import CallerError
 from tidemill.job import MAX_USD, CostLimit, JobSpec
@@ -41,7 +41,7 @@ class Spent:
 
 def new_limit(
     site: Site,
-    place: Place,
+    place: Placement,
     max_usd: float | None,
     usd_per_item_hour: float | None,
     say: Callable[[str], None],
@@ -81,7 +81,7 @@ def check_usd(key: str, usd: float) -> None:
         raise CallerError.about(key, usd, f"in USD, above 0 and at most {MAX_USD:.0f}", "Leave it out for no limit.")
 
 
-def _price(site: Site, place: Place, say: Callable[[str], None]) -> float:
+def _price(site: Site, place: Placement, say: Callable[[str], None]) -> float:
     """USD per hour of an item on the queue's most expensive machine, with all rungs at their `max_cpus`.
 
     Raises:

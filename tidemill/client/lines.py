@@ -21,7 +21,7 @@ QUIET_LOOKS = 3
 
 
 @dataclass(frozen=True)
-class Wanted:
+class LineFilter:
     """Which lines of a job are wanted. See `Job.logs`."""
 
     item: int | None = None
@@ -58,7 +58,7 @@ class Wanted:
 
 
 def follow_lines(
-    wanted: Wanted, read: Callable[[Wanted], Iterator[LogLine]], has_ended: Callable[[], bool]
+    wanted: LineFilter, read: Callable[[LineFilter], Iterator[LogLine]], has_ended: Callable[[], bool]
 ) -> Iterator[LogLine]:
     """Lines that are there, then new ones as they come, until the job has ended and no more come.
 
@@ -92,7 +92,7 @@ def _identity(line: LogLine) -> tuple[object, ...]:
     return (line.id,) if line.id else (line.at, line.stream, line.message)
 
 
-def read_lines(site: Site, ledger: Ledger, spec: JobSpec, wanted: Wanted) -> Iterator[LogLine]:
+def read_lines(site: Site, ledger: Ledger, spec: JobSpec, wanted: LineFilter) -> Iterator[LogLine]:
     """An item's containers are read by name; what the cloud has forgotten, and whole jobs, by a search."""
     backend = site.backend
     since = max(spec.created_at.timestamp(), wanted.since_seconds)

@@ -12,7 +12,7 @@ from tidemill.errors import CallerError
 
 
 @dataclass(frozen=True)
-class Place:
+class Placement:
     """A queue of the pipeline, one of its images, and what an item gets there."""
 
     queue_name: str
@@ -35,7 +35,7 @@ def find_place(
     needs: Mapping[str, float | int | None],
     slots: int,
     whole_cpus: bool,
-) -> Place:
+) -> Placement:
     """Queue, image and resources of a job.
 
     Args:
@@ -60,7 +60,7 @@ def find_place(
         slots = 1
     resources = _resources(name, found, needs, whole_cpus)
     _check_fit(descriptor.cloud, name, found, resources, slots)
-    return Place(name, found, image, resources, slots)
+    return Placement(name, found, image, resources, slots)
 
 
 def choose_queue(descriptor: Descriptor, queue: str | None) -> str:

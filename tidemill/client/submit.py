@@ -22,7 +22,7 @@ from tidemill.client.fleet import fleet_errors, image_faults, machine_words
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
 from tidemill.client.journal import enter, known_spec, newest_specs
-from tidemill.client.place import Place
+from tidemill.client.place import Placement
 from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program, name_of
 from tidemill.client.site import Site
@@ -59,7 +59,7 @@ _IDENTITY = (
 class Submission:
     """What a caller asked for. `fields` are fields of `JobSpec` as they were given."""
 
-    place: Place
+    place: Placement
     name: str | None
     items: str | Path | Iterable[str | Item]
     items_format: str | None
@@ -187,7 +187,7 @@ def _max_usd(spec: JobSpec) -> str:
     return f"{spec.limit.max_usd:g}" if spec.limit else "none"
 
 
-def _check_machines(site: Site, place: Place, say: Callable[[str], None]) -> None:
+def _check_machines(site: Site, place: Placement, say: Callable[[str], None]) -> None:
     """Before anything is written: what machines said of themselves, the image, and does the cloud take jobs for this
     queue?"""
     for words in machine_words(site, place.queue_name):
