@@ -68,8 +68,9 @@ def test_every_verb_has_a_schema():
 
 
 @pytest.mark.parametrize("verb", documents.documents())
-def test_the_schemas_are_valid(verb):
+def test_the_schemas_are_valid_and_say_what_they_are(verb):
     jsonschema.Draft202012Validator.check_schema(schema(verb))
+    assert schema(verb)["title"] == f"tidemill {verb if verb != 'error' else '...'} --json"
 
 
 def test_what_the_verbs_print(stack, capsys):
