@@ -42,26 +42,19 @@ def test_links_and_paths_lead_somewhere(page: Path) -> None:
 
 @of_pages
 def test_the_program_takes_the_commands(page: Path) -> None:
-    blocks = re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL)
-    typed = [
-        re.sub(r'^eval "\$\((.*)\)"$', r"\1", line)
-        for block in blocks
-        for line in block.replace("\\\n", "").splitlines()
-    ]
+    """Those of blocks as they stand; of those within a sentence, which leave arguments out, the options."""
+    blocks = "".join(re.findall(r"```console\n(.*?)```", text := page.read_text(), re.DOTALL)).replace("\\\n", "")
+    typed = re.findall(r"^(?:eval \"\$\()?(tidemill .+?)(?:\)\"| > ~.*)?$", blocks, re.MULTILINE)
     assert page.name != "cli.md" or len(typed) > 10
-    for line in typed:
-        if line.startswith("tidemill "):
-            _, name, *arguments = shlex.split(line.partition(" > ")[0] if "--shell" not in line else line)
-            command = app.get_command(click.Context(app), name)
-            assert command is not None, line
+    inline = [word for word in CODE.findall(text) if re.match(r"tidemill [a-z]+( |$)", word)]
+    for line in (*typed, *inline):
+        _, name, *arguments = shlex.split(line)
+        command = app.get_command(click.Context(app), name)
+        assert command is not None, line
+        if line in typed:
             command.make_context(name, arguments)
-    for word in CODE.findall(page.read_text()):
-        if re.match(r"tidemill [a-z]+( |$)", word) and not re.search(r"…|\.\.\.|\$", word):
-            _, name, *arguments = shlex.split(word)
-            command = app.get_command(click.Context(app), name)
-            assert command is not None, word
-            known = {option for param in command.params for option in (*param.opts, "--help")}
-            assert {option for option in arguments if option.startswith("--") and option != "--"} <= known, word
+        known = {option for param in command.params for option in (*param.opts, "--help")}
+        assert set(re.findall(r" (--[a-z-]+)", line.partition(" -- ")[0])) <= known, line
 
 
 def test_what_one_cloud_needs_is_a_part_of_what_is_locked() -> None:
