@@ -421,7 +421,7 @@ class World:
         group = decide.Group(
             "spot", machines, self.group.target, self.load.slots, self.load.warm, mode=self.policy.mode
         )
-        queue = decide.Queue("cpu", [group], list(self._visible()))
+        queue = decide.QueueState("cpu", [group], list(self._visible()))
         self._warm = decide.warm(queue)
         for decision in decide.decide(queue, self.now):
             for names in _batches(decision.machines, LONGEST_CALL):
