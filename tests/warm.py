@@ -80,7 +80,6 @@ def _server() -> Path:
         assert process.stdin
         process.stdin.close()
         process.wait(START_SECONDS)
-        shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(close)
     return folder
@@ -219,4 +218,7 @@ def _send(client: socket.socket, number: int) -> None:
 
 if __name__ == "__main__":
     del sys.path[0]
-    Server(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))).run()
+    try:
+        Server(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))).run()
+    finally:
+        shutil.rmtree(sys.argv[1], ignore_errors=True)
