@@ -392,7 +392,7 @@ OFF = {
     [
         (401, {"message": "Invalid credentials"}, "login is not valid ("),
         (403, {"message": "User not authorized."}, "pubsub.topics.publish is denied (User not authorized). Ask the"),
-        (403, OFF, f"pubsub.googleapis.com is off in project {PROJECT}. The stack's owner types: gcloud services"),
+        (403, OFF, f"pubsub.googleapis.com is off in project {PROJECT}. Ask the stack's owner to run `gcloud services"),
         (403, {"message": "This API requires a quota project"}, "gcloud auth application-default set-quota-project"),
         (404, {"message": "Resource not found (resource=cpu)."}, "cpu is not there: the stack was changed or destroy"),
         (400, {"message": "bad\n request."}, "pubsub.topics.publish was refused: 400: bad request."),
