@@ -22,6 +22,7 @@ import pytest
 from tests.store.front import Front
 from tests.store.servers import SERVERS, Server, environment
 from tidemill import store as module
+from tidemill import store_clients
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.store import Store
 
@@ -47,7 +48,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost reply is noticed and a call made again at once; how long the product waits is not asked here."""
     monkeypatch.setattr(module, "_PAUSES", (0.0, 0.0, 0.0))
-    monkeypatch.setitem(module._RETRY, "max_retries", 0)
+    monkeypatch.setitem(store_clients._RETRY, "max_retries", 0)
 
 
 def opened(server: Server, port: int, monkeypatch: pytest.MonkeyPatch, login: tuple[str, ...] | None = None) -> Store:
