@@ -57,7 +57,7 @@ def opened(server: Server, port: int, monkeypatch: pytest.MonkeyPatch, login: tu
     login = login or server.login
     if server.scheme == "s3":
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", login[-1])
-    monkeypatch.setattr(module, "_google_login", lambda uri: lambda: {"token": login[-1], "expires_at": None})
+    monkeypatch.setattr(store_clients, "_google_login", lambda uri: lambda: {"token": login[-1], "expires_at": None})
     return Store.open(f"{server.uri}/{uuid4().hex}", user_login=server.scheme == "gs")
 
 
