@@ -14,6 +14,7 @@ import pytest
 
 from tests.unit.client_fakes import uris
 from tests.unit.every_cloud import CLOUDS, WORLDS, DyingError, GcpWorld, run_chunk
+from tidemill.backends.local import Desk
 from tidemill.cli import run
 from tidemill.client import deliveries
 from tidemill.client import site as site_module
@@ -106,6 +107,25 @@ def test_retry_runs_what_failed_or_was_named(world):
     assert job.retry().round is None
     with pytest.raises(CallerError, match="items is 10"):
         job.retry([10])
+
+
+@EVERYWHERE
+def test_queued_and_running_work_is_not_lost(world, cloud):
+    """Neither to `resume` nor to `retry`. Work of a local store stays queued until a run takes it."""
+    job = submit(world)
+    assert job.resume().round is None
+    world.work(job.id, fail=[0])
+    assert job.retry().round == 1
+    assert (job.resume().round, job.retry().round) == (None, None)
+    with pytest.raises(CallerError) as refused:
+        job.retry([0])
+    assert refused.value.what == "items"
+    if cloud == "local":
+        lock = Desk(world.pipeline.store.uri, job.id).lock(0)
+        assert lock
+        with lock:
+            assert (job.resume().round, job.status().state) == (None, "running")
+    assert set(world.delivered(job.id).values()) == {1}
 
 
 @ON_CLOUDS
