@@ -3,12 +3,11 @@
 import pkgutil
 from importlib import import_module
 
-from pulumi_policy import Policy
+from .common import rule
 
-_LAST = "any_tidemill_waiver_used"
+_LAST = "any-tidemill-waiver-used"
 """The rule that needs the results of all others."""
 
-NAMES = [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]
-POLICIES: list[Policy] = [
-    import_module(f".{name}", __name__).POLICY for name in sorted(NAMES, key=lambda name: (name == _LAST, name))
-]
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)
+POLICIES = sorted(rule.POLICIES.values(), key=lambda policy: (policy.name == _LAST, policy.name))

@@ -3,17 +3,14 @@
 An ended waiver waives nothing, and stays an error until it is removed or renewed.
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import StackValidationArgs
-
 from .common import waivers
-from .common.rule import HIGH, KINDS, stack_rule
+from .common.rule import HIGH, KINDS, Stack, StackViolations, stack_rule
 from .common.settings import settings
 from .common.stack import urn_of_stack
 
 
-def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+@stack_rule("Every waiver is in force and names an existing rule.", HIGH, "pulumi:pulumi:Stack")
+def violations(args: Stack) -> StackViolations:
     urn = urn_of_stack(args.resources)
     given, wrong = waivers.read(settings())
     for message in wrong:
@@ -24,12 +21,3 @@ def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
         elif not waiver.in_force(waivers.today()):
             message = f"{waiver} has ended. Remove it and fix the violation, or set a later day with a reason."
             yield message, urn
-
-
-POLICY = stack_rule(
-    __name__,
-    "pulumi:pulumi:Stack",
-    violations=violations,
-    description="Every waiver is in force and names an existing rule.",
-    severity=HIGH,
-)

@@ -3,12 +3,8 @@
 Source: https://www.pulumi.com/docs/iac/concepts/resources/options/protect/
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.protection import unprotected
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 
 LOSSES = {
     "aws:s3/bucket:Bucket": "the jobs and results in it",
@@ -18,14 +14,6 @@ LOSSES = {
 }
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Buckets, image repositories and keys are protected from replacement and deletion.", HIGH, *LOSSES)
+def violations(args: Resource) -> Violations:
     yield from unprotected(args, LOSSES[args.resource_type], "purge")
-
-
-POLICY = resource_rule(
-    __name__,
-    *LOSSES,
-    violations=violations,
-    description="Buckets, image repositories and keys are protected from replacement and deletion.",
-    severity=HIGH,
-)

@@ -3,12 +3,8 @@
 Source: https://docs.aws.amazon.com/whitepapers/latest/tagging-best-practices/tagging-best-practices.html
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.labels import missing, parameters
-from .common.rule import MEDIUM, resource_rule
+from .common.rule import MEDIUM, Resource, Violations, resource_rule
 
 TYPES = (
     "aws:batch/computeEnvironment:ComputeEnvironment", "aws:batch/jobDefinition:JobDefinition",
@@ -22,15 +18,11 @@ TYPES = (
 )  # fmt: skip
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    yield from missing(args, "tags", "tagsAll", word="tags")
-
-
-POLICY = resource_rule(
-    __name__,
+@resource_rule(
+    "Everything that can be tagged carries the required tags.",
+    MEDIUM,
     *TYPES,
-    violations=violations,
-    description="Everything that can be tagged carries the required tags.",
-    severity=MEDIUM,
     parameters=parameters(["tidemill:team", "tidemill:environment"]),
 )
+def violations(args: Resource) -> Violations:
+    yield from missing(args, "tags", "tagsAll", word="tags")

@@ -4,18 +4,15 @@ Amazon Linux 2 has reached its end of life, and Batch's default changes over tim
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_Ec2Configuration.html (imageType)
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.kinds import COMPUTE_ENVIRONMENT
-from .common.rule import MEDIUM, resource_rule
+from .common.rule import MEDIUM, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, items, look
 
 ALLOWED = ("ECS_AL2023", "ECS_AL2023_NVIDIA")
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Compute environments explicitly run Amazon Linux 2023.", MEDIUM, COMPUTE_ENVIRONMENT)
+def violations(args: Resource) -> Violations:
     resources = look(args.props, "computeResources")
     configurations = look(resources, "ec2Configurations")
     if resources is None or configurations is UNKNOWN or look(resources, "type") in ("FARGATE", "FARGATE_SPOT"):
@@ -26,12 +23,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
                 f"ec2Configurations.imageType is {said or 'not set'}, which is or may become Amazon Linux 2. "
                 f"Set it to one of {', '.join(ALLOWED)}."
             )
-
-
-POLICY = resource_rule(
-    __name__,
-    COMPUTE_ENVIRONMENT,
-    violations=violations,
-    description="Compute environments explicitly run Amazon Linux 2023.",
-    severity=MEDIUM,
-)

@@ -4,16 +4,13 @@ Batch reads `$Latest` once, when it creates the environment. It never applies a 
 Source: https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.kinds import COMPUTE_ENVIRONMENT
-from .common.rule import MEDIUM, resource_rule
+from .common.rule import MEDIUM, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, look
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Compute environments name a concrete version of their launch template.", MEDIUM, COMPUTE_ENVIRONMENT)
+def violations(args: Resource) -> Violations:
     template = look(args.props, "computeResources", "launchTemplate")
     if template is None or template is UNKNOWN:
         return
@@ -23,12 +20,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
             f"launchTemplate.version is {version or 'not set'}: the environment would not follow the template. "
             "Give the concrete version: launch_template.latest_version.apply(str)."
         )
-
-
-POLICY = resource_rule(
-    __name__,
-    COMPUTE_ENVIRONMENT,
-    violations=violations,
-    description="Compute environments name a concrete version of their launch template.",
-    severity=MEDIUM,
-)

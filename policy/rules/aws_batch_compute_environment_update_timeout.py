@@ -3,12 +3,8 @@
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_UpdatePolicy.html
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.kinds import COMPUTE_ENVIRONMENT
-from .common.rule import MEDIUM, parameter, resource_rule
+from .common.rule import MEDIUM, Resource, Violations, parameter, resource_rule
 from .common.values import UNKNOWN, look
 
 PARAMETERS = {
@@ -22,7 +18,10 @@ PARAMETERS = {
 }
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule(
+    "Updates of compute environments wait for running jobs.", MEDIUM, COMPUTE_ENVIRONMENT, parameters=PARAMETERS
+)
+def violations(args: Resource) -> Violations:
     policy, least = look(args.props, "updatePolicy"), parameter(args, "minutes")
     if policy is UNKNOWN:
         return
@@ -35,13 +34,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
             f"updatePolicy.jobExecutionTimeoutMinutes is {shown}: an update ends jobs that take longer. "
             f"Set it to {least} or more."
         )
-
-
-POLICY = resource_rule(
-    __name__,
-    COMPUTE_ENVIRONMENT,
-    violations=violations,
-    description="Updates of compute environments wait for running jobs.",
-    severity=MEDIUM,
-    parameters=PARAMETERS,
-)

@@ -7,15 +7,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_policy import ResourceValidationArgs
-
-from .common.rule import CRITICAL, resource_rule
+from .common.rule import CRITICAL, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, items, look
 
-TYPE = "aws:batch/jobDefinition:JobDefinition"
 
-
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("No container of a job is privileged.", CRITICAL, "aws:batch/jobDefinition:JobDefinition")
+def violations(args: Resource) -> Violations:
     for key in ("containerProperties", "ecsProperties", "nodeProperties"):
         for where, container in _containers(key, _parsed(look(args.props, key))):
             if look(container, "privileged") is True:
@@ -41,12 +38,3 @@ def _containers(where: str, properties: Any) -> Iterator[tuple[str, Any]]:
             yield f"{where}.taskProperties[{index}].containers[{number}]", container
     for index, node in enumerate(items(look(properties, "nodeRangeProperties"))):
         yield f"{where}.nodeRangeProperties[{index}].container", look(node, "container")
-
-
-POLICY = resource_rule(
-    __name__,
-    TYPE,
-    violations=violations,
-    description="No container of a job is privileged.",
-    severity=CRITICAL,
-)

@@ -4,23 +4,11 @@ A policy sees no old state, so it cannot see a replacement; protection is what s
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_DeleteJobQueue.html
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.kinds import JOB_QUEUE
 from .common.protection import unprotected
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Job queues are protected from replacement and deletion.", HIGH, JOB_QUEUE)
+def violations(args: Resource) -> Violations:
     yield from unprotected(args, "the jobs in it", "replace or purge")
-
-
-POLICY = resource_rule(
-    __name__,
-    JOB_QUEUE,
-    violations=violations,
-    description="Job queues are protected from replacement and deletion.",
-    severity=HIGH,
-)

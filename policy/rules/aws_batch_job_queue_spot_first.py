@@ -4,18 +4,19 @@ Batch places jobs in the environment with the lowest order that has free capacit
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeEnvironmentOrder.html
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from pulumi_policy import PolicyResource, StackValidationArgs
+from pulumi_policy import PolicyResource
 
 from .common.kinds import COMPUTE_ENVIRONMENT, JOB_QUEUE
-from .common.rule import MEDIUM, stack_rule
+from .common.rule import MEDIUM, Stack, StackViolations, stack_rule
 from .common.values import items, look
 
 _SPOT = ("SPOT", "FARGATE_SPOT")
 
 
-def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+@stack_rule("Job queues try Spot capacity first.", MEDIUM, JOB_QUEUE)
+def violations(args: Stack) -> StackViolations:
     for queue in (r for r in args.resources if r.resource_type == JOB_QUEUE):
         markets = [look(e.props, "computeResources", "type") for e in _first(args.resources, queue)]
         known = [market for market in markets if isinstance(market, str)]
@@ -38,12 +39,3 @@ def _first(resources: Sequence[PolicyResource], queue: PolicyResource) -> list[P
         return [r for r in resources if r.resource_type == COMPUTE_ENVIRONMENT and look(r.props, "arn") == first]
     sources = queue.property_dependencies.get("computeEnvironmentOrders", [])
     return [r for r in sources if r.resource_type == COMPUTE_ENVIRONMENT]
-
-
-POLICY = stack_rule(
-    __name__,
-    JOB_QUEUE,
-    violations=violations,
-    description="Job queues try Spot capacity first.",
-    severity=MEDIUM,
-)

@@ -3,17 +3,14 @@
 Source: https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-managing-costs.html
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import StackValidationArgs
-
 from .common.kinds import COMPUTE_ENVIRONMENT
-from .common.rule import MEDIUM, stack_rule
+from .common.rule import MEDIUM, Stack, StackViolations, stack_rule
 
 BUDGET = "aws:budgets/budget:Budget"
 
 
-def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+@stack_rule("A stack that can start machines has a budget.", MEDIUM, BUDGET)
+def violations(args: Stack) -> StackViolations:
     fleets = [r for r in args.resources if r.resource_type == COMPUTE_ENVIRONMENT]
     if fleets and not any(r.resource_type == BUDGET for r in args.resources):
         yield (
@@ -23,12 +20,3 @@ def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
             ),
             min(r.urn for r in fleets),
         )
-
-
-POLICY = stack_rule(
-    __name__,
-    BUDGET,
-    violations=violations,
-    description="A stack that can start machines has a budget.",
-    severity=MEDIUM,
-)

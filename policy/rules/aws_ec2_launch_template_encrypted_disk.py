@@ -3,16 +3,13 @@
 Source: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption.html
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.kinds import LAUNCH_TEMPLATE
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, items, look
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Every disk of a launch template is encrypted.", HIGH, LAUNCH_TEMPLATE)
+def violations(args: Resource) -> Violations:
     for index, mapping in enumerate(items(look(args.props, "blockDeviceMappings"))):
         disk = look(mapping, "ebs")
         encrypted = look(disk, "encrypted")
@@ -21,12 +18,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
                 f"blockDeviceMappings[{index}].ebs.encrypted is {encrypted or 'not set'}: items' files would be on "
                 "an unencrypted disk. Set encrypted to true."
             )
-
-
-POLICY = resource_rule(
-    __name__,
-    LAUNCH_TEMPLATE,
-    violations=violations,
-    description="Every disk of a launch template is encrypted.",
-    severity=HIGH,
-)

@@ -5,17 +5,14 @@ machine's role to any program that can be tricked into one GET.
 Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-options.html
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, look
 
-TYPE = "aws:ec2/launchTemplate:LaunchTemplate"
 
-
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule(
+    "Every launch template requires version 2 of instance metadata.", HIGH, "aws:ec2/launchTemplate:LaunchTemplate"
+)
+def violations(args: Resource) -> Violations:
     if look(args.props, "metadataOptions", "httpEndpoint") == "disabled":
         return
     tokens = look(args.props, "metadataOptions", "httpTokens")
@@ -24,12 +21,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
             f"metadataOptions.httpTokens is {tokens or 'not set'}: version 1 of instance metadata would answer. "
             'Set metadata_options(http_tokens="required").'
         )
-
-
-POLICY = resource_rule(
-    __name__,
-    TYPE,
-    violations=violations,
-    description="Every launch template requires version 2 of instance metadata.",
-    severity=HIGH,
-)

@@ -4,13 +4,10 @@ Workers fetch their work; no one needs to reach them.
 Source: https://docs.aws.amazon.com/vpc/latest/userguide/security-group-rules.html
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from pulumi_policy import ResourceValidationArgs
-
 from .common.addresses import is_outside
-from .common.rule import CRITICAL, resource_rule
+from .common.rule import CRITICAL, Resource, Violations, resource_rule
 from .common.values import items, look
 
 GROUPS = ("aws:ec2/securityGroup:SecurityGroup", "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup")
@@ -19,7 +16,8 @@ INGRESS_RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 _BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6")
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("No security group admits an address range from outside.", CRITICAL, *GROUPS, RULE, INGRESS_RULE)
+def violations(args: Resource) -> Violations:
     rules: list[Any] = [args.props]
     if args.resource_type in GROUPS:
         rules = items(look(args.props, "ingress"))
@@ -32,14 +30,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
                 f"{block} may come in: machines would be reachable from outside. Remove the rule, or admit a security "
                 "group or a private range."
             )
-
-
-POLICY = resource_rule(
-    __name__,
-    *GROUPS,
-    RULE,
-    INGRESS_RULE,
-    violations=violations,
-    description="No security group admits an address range from outside.",
-    severity=CRITICAL,
-)

@@ -5,13 +5,11 @@ belong to the queue, and the stack registers their definitions.
 Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pulumi_policy import ResourceValidationArgs
-
 from .common.documents import UnreadableDocumentError, forbidden_to_submitters, parse
-from .common.rule import CRITICAL, resource_rule
+from .common.rule import CRITICAL, Resource, Violations, resource_rule
 from .common.values import items, look
 
 TYPES = (
@@ -33,7 +31,12 @@ def documents_of(props: Mapping[str, Any]) -> list[Any]:
     return [parse(document) for document in [look(props, "policy"), *inline]]
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule(
+    "A policy that allows batch:SubmitJob allows neither batch:RegisterJobDefinition nor iam:PassRole.",
+    CRITICAL,
+    *TYPES,
+)
+def violations(args: Resource) -> Violations:
     try:
         actions = list(forbidden_to_submitters(documents_of(args.props)))
     except UnreadableDocumentError as error:
@@ -44,12 +47,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
             f"the policy allows batch:SubmitJob and {action}, perhaps by a wildcard: a submitter with both is "
             f"root on the machines. Name the submitter's actions one by one, without {action}."
         )
-
-
-POLICY = resource_rule(
-    __name__,
-    *TYPES,
-    violations=violations,
-    description="A policy that allows batch:SubmitJob allows neither batch:RegisterJobDefinition nor iam:PassRole.",
-    severity=CRITICAL,
-)

@@ -7,11 +7,9 @@ Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/best-practices.html#gra
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_policy import ResourceValidationArgs
-
 from .aws_iam_policy_submitter import TYPES, documents_of
 from .common.documents import UnreadableDocumentError, statements
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 from .common.values import items, look
 
 READS = (
@@ -21,7 +19,8 @@ READS = (
 """Prefixes of actions that change nothing."""
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("No policy allows every action of a service, or writes to every resource.", HIGH, *TYPES)
+def violations(args: Resource) -> Violations:
     try:
         documents = documents_of(args.props)
     except UnreadableDocumentError:
@@ -49,12 +48,3 @@ def _of_statement(statement: Any) -> Iterator[str]:
 
 def _reads(action: str) -> bool:
     return action.rpartition(":")[2].lower().startswith(READS)
-
-
-POLICY = resource_rule(
-    __name__,
-    *TYPES,
-    violations=violations,
-    description="No policy allows every action of a service, or writes to every resource.",
-    severity=HIGH,
-)

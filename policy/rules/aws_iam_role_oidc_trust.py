@@ -9,18 +9,19 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_policy import ResourceValidationArgs
-
 from .common.documents import UnreadableDocumentError, parse, statements
 from .common.kinds import ROLE
-from .common.rule import CRITICAL, resource_rule
+from .common.rule import CRITICAL, Resource, Violations, resource_rule
 from .common.values import items, look
 
 _GITHUB = "token.actions.githubusercontent.com"
 _BOUND = re.compile(r"repo:[^*?:/]+/[^*?:/]+:(pull_request|environment:[^*?:]+|ref:refs/[^*?:]+)")
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule(
+    "Roles for CI are bound to a repository, and there to an environment, a branch or pull requests.", CRITICAL, ROLE
+)
+def violations(args: Resource) -> Violations:
     try:
         document = parse(look(args.props, "assumeRolePolicy"))
     except UnreadableDocumentError:
@@ -51,12 +52,3 @@ def _demanded(statement: Any, key: str) -> list[str]:
     """The values that a condition requires of a key of the token."""
     conditions = [look(statement, "Condition", operator, key) for operator in ("StringEquals", "StringLike")]
     return [value for condition in conditions for value in items(condition) if isinstance(value, str)]
-
-
-POLICY = resource_rule(
-    __name__,
-    ROLE,
-    violations=violations,
-    description="Roles for CI are bound to a repository, and there to an environment, a branch or pull requests.",
-    severity=CRITICAL,
-)

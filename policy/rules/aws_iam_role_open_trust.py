@@ -3,17 +3,14 @@
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.documents import UnreadableDocumentError, parse, statements
 from .common.kinds import ROLE
-from .common.rule import CRITICAL, resource_rule
+from .common.rule import CRITICAL, Resource, Violations, resource_rule
 from .common.values import items, look
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("No role can be assumed by everybody.", CRITICAL, ROLE)
+def violations(args: Resource) -> Violations:
     try:
         document = parse(look(args.props, "assumeRolePolicy"))
     except UnreadableDocumentError as error:
@@ -24,12 +21,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
         everybody = principal == "*" or "*" in items(look(principal, "AWS"))
         if look(statement, "Effect") == "Allow" and everybody and not look(statement, "Condition"):
             yield "assumeRolePolicy lets everybody assume the role. Name accounts, roles or a service as Principal."
-
-
-POLICY = resource_rule(
-    __name__,
-    ROLE,
-    violations=violations,
-    description="No role can be assumed by everybody.",
-    severity=CRITICAL,
-)

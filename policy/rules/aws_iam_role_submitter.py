@@ -5,12 +5,12 @@ This is ``aws_iam_policy_submitter`` over everything that the stack attaches to 
 
 from collections.abc import Iterator, Sequence
 
-from pulumi_policy import PolicyResource, StackValidationArgs
+from pulumi_policy import PolicyResource
 
 from .aws_iam_policy_submitter import documents_of
 from .common.companions import companions
 from .common.documents import UnreadableDocumentError, forbidden_to_submitters
-from .common.rule import CRITICAL, stack_rule
+from .common.rule import CRITICAL, Stack, StackViolations, stack_rule
 from .common.values import look
 
 ROLE = "aws:iam/role:Role"
@@ -21,7 +21,8 @@ TOO_WIDE = ("/AdministratorAccess", "/PowerUserAccess", "/AWSBatchFullAccess")
 """AWS's own policies that hold both batch:SubmitJob and batch:RegisterJobDefinition."""
 
 
-def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+@stack_rule("A role that may submit jobs may neither register job definitions nor pass roles.", CRITICAL, ROLE)
+def violations(args: Stack) -> StackViolations:
     resources = args.resources
     for role in (r for r in resources if r.resource_type == ROLE):
         attachments = companions(resources, ATTACHMENT, "role", role, ("name", "id"))
@@ -49,12 +50,3 @@ def _managed(resources: Sequence[PolicyResource], attachment: PolicyResource) ->
     for policy in (r for r in resources if r.resource_type == MANAGED):
         if policy in sources or (isinstance(arn, str) and arn == look(policy.props, "arn")):
             yield policy
-
-
-POLICY = stack_rule(
-    __name__,
-    ROLE,
-    violations=violations,
-    description="A role that may submit jobs may neither register job definitions nor pass roles.",
-    severity=CRITICAL,
-)

@@ -7,11 +7,11 @@ Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/security-best-prac
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pulumi_policy import PolicyResource, StackValidationArgs
+from pulumi_policy import PolicyResource
 
 from .common.companions import companions
 from .common.documents import UnreadableDocumentError, parse, statements
-from .common.rule import CRITICAL, stack_rule
+from .common.rule import CRITICAL, Stack, StackViolations, stack_rule
 from .common.values import UNKNOWN, items, look
 
 BUCKETS = ("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2")
@@ -22,7 +22,8 @@ FLAGS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPu
 ALGORITHMS = ("AES256", "aws:kms", "aws:kms:dsse")
 
 
-def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+@stack_rule("Every bucket blocks public access, is encrypted and refuses plain HTTP.", CRITICAL, *BUCKETS)
+def violations(args: Stack) -> StackViolations:
     resources = args.resources
     for bucket in (r for r in resources if r.resource_type in BUCKETS):
         for check in (_public_access, _encryption, _transport):
@@ -86,12 +87,3 @@ def _refuses_http(document: Any) -> bool:
         return True
     objects = any(r.endswith("/*") for r in resources)
     return objects and any("/" not in r for r in resources)
-
-
-POLICY = stack_rule(
-    __name__,
-    *BUCKETS,
-    violations=violations,
-    description="Every bucket blocks public access, is encrypted and refuses plain HTTP.",
-    severity=CRITICAL,
-)

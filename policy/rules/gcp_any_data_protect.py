@@ -4,13 +4,9 @@ An image repository that deletes whatever is old, tagged or not, is a cache and 
 Source: https://www.pulumi.com/docs/iac/concepts/resources/options/protect/
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.kinds import SUBSCRIPTION, TOPIC
 from .common.protection import unprotected
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 from .common.values import items, look
 
 REPOSITORY = "gcp:artifactregistry/repository:Repository"
@@ -25,21 +21,13 @@ LOSSES = {
 }
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Buckets, topics, subscriptions, images, logs and keys are protected from deletion.", HIGH, *LOSSES)
+def violations(args: Resource) -> Violations:
     if args.resource_type == REPOSITORY and _is_cache(args):
         return
     yield from unprotected(args, LOSSES[args.resource_type], "purge")
 
 
-def _is_cache(args: ResourceValidationArgs) -> bool:
+def _is_cache(args: Resource) -> bool:
     policies = items(look(args.props, "cleanupPolicies"))
     return any(look(p, "action") == "DELETE" and look(p, "condition", "tagState") == "ANY" for p in policies)
-
-
-POLICY = resource_rule(
-    __name__,
-    *LOSSES,
-    violations=violations,
-    description="Buckets, topics, subscriptions, images, logs and keys are protected from deletion.",
-    severity=HIGH,
-)

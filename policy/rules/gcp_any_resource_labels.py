@@ -3,13 +3,9 @@
 Source: https://cloud.google.com/resource-manager/docs/best-practices-labels
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.kinds import MACHINES, SUBSCRIPTION, TOPIC
 from .common.labels import missing, parameters
-from .common.rule import MEDIUM, resource_rule
+from .common.rule import MEDIUM, Resource, Violations, resource_rule
 
 TYPES = (
     *MACHINES,
@@ -24,15 +20,11 @@ TYPES = (
 )
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    yield from missing(args, "labels", "effectiveLabels", word="labels")
-
-
-POLICY = resource_rule(
-    __name__,
+@resource_rule(
+    "Everything that can be labelled carries the required labels.",
+    MEDIUM,
     *TYPES,
-    violations=violations,
-    description="Everything that can be labelled carries the required labels.",
-    severity=MEDIUM,
     parameters=parameters(["tidemill-team", "tidemill-environment"]),
 )
+def violations(args: Resource) -> Violations:
+    yield from missing(args, "labels", "effectiveLabels", word="labels")

@@ -3,16 +3,13 @@
 Source: https://cloud.google.com/artifact-registry/docs/docker/troubleshoot#immutable-tags
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, items, look
 from .gcp_any_data_protect import REPOSITORY
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Tags of image repositories are immutable.", HIGH, REPOSITORY)
+def violations(args: Resource) -> Violations:
     immutable = look(args.props, "dockerConfig", "immutableTags")
     if look(args.props, "format") not in ("DOCKER", "docker") or immutable is UNKNOWN or immutable is True:
         return
@@ -23,8 +20,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
     yield (
         "dockerConfig.immutableTags is off: a tag that a queue names could be moved to another image. Set it to true."
     )
-
-
-POLICY = resource_rule(
-    __name__, REPOSITORY, violations=violations, description="Tags of image repositories are immutable.", severity=HIGH
-)

@@ -3,17 +3,14 @@
 Source: https://cloud.google.com/billing/docs/how-to/budgets
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import StackValidationArgs
-
 from .common.kinds import GROUPS
-from .common.rule import MEDIUM, stack_rule
+from .common.rule import MEDIUM, Stack, StackViolations, stack_rule
 
 BUDGET = "gcp:billing/budget:Budget"
 
 
-def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+@stack_rule("A stack that can start machines has a budget.", MEDIUM, BUDGET)
+def violations(args: Stack) -> StackViolations:
     groups = [r for r in args.resources if r.resource_type in GROUPS]
     if groups and not any(r.resource_type == BUDGET for r in args.resources):
         yield (
@@ -23,12 +20,3 @@ def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
             ),
             min(r.urn for r in groups),
         )
-
-
-POLICY = stack_rule(
-    __name__,
-    BUDGET,
-    violations=violations,
-    description="A stack that can start machines has a budget.",
-    severity=MEDIUM,
-)

@@ -3,18 +3,17 @@
 Source: https://cloud.google.com/run/docs/securing/service-identity
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.accounts import is_default
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, look
 
-TYPE = "gcp:cloudfunctionsv2/function:Function"
 
-
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule(
+    "Functions and their builds do not use the project's default service account.",
+    HIGH,
+    "gcp:cloudfunctionsv2/function:Function",
+)
+def violations(args: Resource) -> Violations:
     for path in (("serviceConfig", "serviceAccountEmail"), ("buildConfig", "serviceAccount")):
         account = look(args.props, *path)
         if account is not UNKNOWN and is_default(account):
@@ -22,12 +21,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
                 f"{'.'.join(path)} is {account or 'not set'}: it would be the project's default account, often an "
                 "editor. Give it a gcp.serviceaccount.Account of its own."
             )
-
-
-POLICY = resource_rule(
-    __name__,
-    TYPE,
-    violations=violations,
-    description="Functions and their builds do not use the project's default service account.",
-    severity=HIGH,
-)

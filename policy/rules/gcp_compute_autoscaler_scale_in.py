@@ -5,19 +5,18 @@ It cannot know which machine is busy, so it may remove one that is hours into an
 Source: https://cloud.google.com/compute/docs/autoscaler/autoscaler-modes
 """
 
-from collections.abc import Iterator, Mapping
-
-from pulumi_policy import ResourceValidationArgs
+from collections.abc import Mapping
 
 from .common.kinds import AUTOSCALERS
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 from .common.settings import settings
 from .common.values import UNKNOWN, look
 
 ALLOWED = ("ONLY_SCALE_OUT", "ONLY_UP", "OFF")
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Autoscalers remove no machine, unless the stack says that items may run twice.", HIGH, *AUTOSCALERS)
+def violations(args: Resource) -> Violations:
     mode = look(args.props, "autoscalingPolicy", "mode")
     if mode is UNKNOWN or mode in ALLOWED or _is_meant(args.name):
         return
@@ -35,12 +34,3 @@ def _is_meant(name: str) -> bool:
     return any(
         look(queue, "gcp", "scale_in") == "autoscaler" and name.startswith(f"{prefix}-{key}-") for key, queue in said
     )
-
-
-POLICY = resource_rule(
-    __name__,
-    *AUTOSCALERS,
-    violations=violations,
-    description="Autoscalers remove no machine, unless the stack says that items may run twice.",
-    severity=HIGH,
-)

@@ -1,16 +1,13 @@
 """Only autoscalers of Spot machines are on; an On-Demand group waits until Spot has run dry."""
 
-from collections.abc import Iterator
-
-from pulumi_policy import StackValidationArgs
-
 from .common.fleets import group_of, is_spot, template_of
 from .common.kinds import AUTOSCALERS
-from .common.rule import MEDIUM, stack_rule
+from .common.rule import MEDIUM, Stack, StackViolations, stack_rule
 from .common.values import UNKNOWN, look
 
 
-def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+@stack_rule("Jobs start Spot machines first.", MEDIUM, *AUTOSCALERS)
+def violations(args: Stack) -> StackViolations:
     for autoscaler in (r for r in args.resources if r.resource_type in AUTOSCALERS):
         mode = look(autoscaler.props, "autoscalingPolicy", "mode")
         group = group_of(args.resources, autoscaler)
@@ -23,12 +20,3 @@ def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
                 ),
                 autoscaler.urn,
             )
-
-
-POLICY = stack_rule(
-    __name__,
-    *AUTOSCALERS,
-    violations=violations,
-    description="Jobs start Spot machines first.",
-    severity=MEDIUM,
-)

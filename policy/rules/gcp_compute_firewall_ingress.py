@@ -4,19 +4,15 @@ A rule without a source admits everybody.
 Source: https://cloud.google.com/firewall/docs/firewalls#sources
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.addresses import is_outside
-from .common.rule import CRITICAL, resource_rule
+from .common.rule import CRITICAL, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, items, look
 
-TYPE = "gcp:compute/firewall:Firewall"
 _SOURCES = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("No firewall rule admits an address range from outside.", CRITICAL, "gcp:compute/firewall:Firewall")
+def violations(args: Resource) -> Violations:
     if look(args.props, "direction") == "EGRESS" or not items(look(args.props, "allows")):
         return
     sources = [look(args.props, key) for key in _SOURCES]
@@ -28,12 +24,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
             f"{block} may come in: machines would be reachable from outside. Remove the rule, or name a private range, "
             "a source tag or a service account."
         )
-
-
-POLICY = resource_rule(
-    __name__,
-    TYPE,
-    violations=violations,
-    description="No firewall rule admits an address range from outside.",
-    severity=CRITICAL,
-)

@@ -3,30 +3,18 @@
 Source: https://cloud.google.com/compute/docs/instance-groups/regional-mig-proactive-instance-redistribution
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.kinds import GROUPS
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, look
 
 REGIONAL = GROUPS[0]
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Instance groups do not redistribute machines.", HIGH, REGIONAL)
+def violations(args: Resource) -> Violations:
     said = look(args.props, "updatePolicy", "instanceRedistributionType")
     if said is not UNKNOWN and said != "NONE":
         yield (
             f"updatePolicy.instanceRedistributionType is {said or 'not set (PROACTIVE)'}: busy machines are deleted "
             "to balance zones. Set it to NONE."
         )
-
-
-POLICY = resource_rule(
-    __name__,
-    REGIONAL,
-    violations=violations,
-    description="Instance groups do not redistribute machines.",
-    severity=HIGH,
-)

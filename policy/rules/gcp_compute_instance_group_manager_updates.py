@@ -3,27 +3,15 @@
 Source: https://cloud.google.com/compute/docs/instance-groups/rolling-out-updates-to-managed-instance-groups
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.kinds import GROUPS
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, look
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Instance groups do not update or heal busy machines.", HIGH, *GROUPS)
+def violations(args: Resource) -> Violations:
     said = look(args.props, "updatePolicy", "type")
     if said is not UNKNOWN and said not in (None, "OPPORTUNISTIC"):
         yield f"updatePolicy.type is {said}: a new template ends busy machines. Set it to OPPORTUNISTIC."
     if look(args.props, "autoHealingPolicies"):
         yield "autoHealingPolicies are set: a machine that is too busy to answer is deleted. Remove them."
-
-
-POLICY = resource_rule(
-    __name__,
-    *GROUPS,
-    violations=violations,
-    description="Instance groups do not update or heal busy machines.",
-    severity=HIGH,
-)

@@ -3,30 +3,18 @@
 Source: https://cloud.google.com/compute/docs/containers/migrate-containers
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.kinds import MACHINES
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, look
 
 KEY = "gce-container-declaration"
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("No machine uses gce-container-declaration.", HIGH, *MACHINES)
+def violations(args: Resource) -> Violations:
     metadata = look(args.props, "metadata")
     if metadata is not None and metadata is not UNKNOWN and KEY in set(metadata):
         yield (
             f"metadata.{KEY} is set: its agent is deprecated and will be removed. Start the container by cloud-init: "
             "metadata.user-data with a systemd unit."
         )
-
-
-POLICY = resource_rule(
-    __name__,
-    *MACHINES,
-    violations=violations,
-    description="No machine uses gce-container-declaration.",
-    severity=HIGH,
-)

@@ -3,17 +3,14 @@
 Source: https://cloud.google.com/compute/docs/access/service-accounts#default_service_account
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.accounts import is_default
 from .common.kinds import MACHINES
-from .common.rule import CRITICAL, resource_rule
+from .common.rule import CRITICAL, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, look
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Machines do not use the project's default service account.", CRITICAL, *MACHINES)
+def violations(args: Resource) -> Violations:
     account = look(args.props, "serviceAccount")
     email = look(account, "email")
     # Without the block a machine has no account at all.
@@ -22,12 +19,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
             f"serviceAccount.email is {email or 'not set'}: machines would be the project's default account, often an "
             "editor. Give them a gcp.serviceaccount.Account of their own."
         )
-
-
-POLICY = resource_rule(
-    __name__,
-    *MACHINES,
-    violations=violations,
-    description="Machines do not use the project's default service account.",
-    severity=CRITICAL,
-)

@@ -4,13 +4,11 @@ A submitter is any member that may publish to a topic.
 Source: https://cloud.google.com/iam/docs/service-account-permissions
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import PolicyResource, StackValidationArgs
+from pulumi_policy import PolicyResource
 
 from .common.kinds import GRANTS
 from .common.members import grants, members, permissions, role
-from .common.rule import CRITICAL, stack_rule
+from .common.rule import CRITICAL, Stack, StackViolations, stack_rule
 
 PUBLISHER = "roles/pubsub.publisher"
 ACTING = ("roles/iam.serviceAccountUser", "roles/iam.serviceAccountTokenCreator", "roles/iam.serviceAccountKeyAdmin")
@@ -23,7 +21,8 @@ PERMISSIONS = (
 _AGENT = "gcp-sa-"
 
 
-def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+@stack_rule("Submitters may not act as a service account.", CRITICAL, *GRANTS)
+def violations(args: Stack) -> StackViolations:
     every = grants(args.resources)
     submitters = {m for g in every if role(g) == PUBLISHER for m in members(g) if _AGENT not in m}
     for grant in every:
@@ -39,14 +38,5 @@ def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
             )
 
 
-def _permissions(args: StackValidationArgs, grant: PolicyResource) -> list[str]:
+def _permissions(args: Stack, grant: PolicyResource) -> list[str]:
     return [p for p in permissions(args.resources, grant) if p in PERMISSIONS]
-
-
-POLICY = stack_rule(
-    __name__,
-    *GRANTS,
-    violations=violations,
-    description="Submitters may not act as a service account.",
-    severity=CRITICAL,
-)

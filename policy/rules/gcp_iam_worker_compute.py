@@ -4,19 +4,16 @@ A worker's account is one that a template's machines run as.
 Source: https://cloud.google.com/compute/docs/access/iam
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import StackValidationArgs
-
 from .common.kinds import GRANTS, TEMPLATES
 from .common.members import grants, is_granted_to, permissions, role
-from .common.rule import CRITICAL, stack_rule
+from .common.rule import CRITICAL, Stack, StackViolations, stack_rule
 from .common.values import look
 
 ACCOUNT = "gcp:serviceaccount/account:Account"
 
 
-def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+@stack_rule("Workers hold no compute.* permission.", CRITICAL, *GRANTS)
+def violations(args: Stack) -> StackViolations:
     resources = args.resources
     accounts = [r for r in resources if r.resource_type == ACCOUNT]
     templates = [r for r in resources if r.resource_type in TEMPLATES]
@@ -39,12 +36,3 @@ def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
                     ),
                     grant.urn,
                 )
-
-
-POLICY = stack_rule(
-    __name__,
-    *GRANTS,
-    violations=violations,
-    description="Workers hold no compute.* permission.",
-    severity=CRITICAL,
-)

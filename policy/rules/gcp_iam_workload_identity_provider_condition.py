@@ -3,17 +3,16 @@
 Source: https://cloud.google.com/iam/docs/workload-identity-federation-with-deployment-pipelines#conditions
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
-from .common.rule import CRITICAL, resource_rule
+from .common.rule import CRITICAL, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, look
 
-TYPE = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
 
-
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule(
+    "Workload identity providers are bound to a repository.",
+    CRITICAL,
+    "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider",
+)
+def violations(args: Resource) -> Violations:
     if look(args.props, "oidc") is None:
         return
     condition = look(args.props, "attributeCondition")
@@ -24,12 +23,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
             f"attributeCondition is {condition or 'not set'}: tokens of any repository are admitted. "
             'Set it to assertion.repository == "owner/name", with the environment where it matters.'
         )
-
-
-POLICY = resource_rule(
-    __name__,
-    TYPE,
-    violations=violations,
-    description="Workload identity providers are bound to a repository.",
-    severity=CRITICAL,
-)

@@ -3,26 +3,15 @@
 Source: https://cloud.google.com/logging/docs/buckets#custom-retention
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common import retention
-from .common.rule import MEDIUM, resource_rule
-
-TYPE = "gcp:logging/projectBucketConfig:ProjectBucketConfig"
-PARAMETERS = retention.parameters(3650)
+from .common.rule import MEDIUM, Resource, Violations, resource_rule
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
-    yield from retention.violations(args, "retentionDays", "the cloud's default would apply")
-
-
-POLICY = resource_rule(
-    __name__,
-    TYPE,
-    violations=violations,
-    description="Every log bucket has a retention.",
-    severity=MEDIUM,
-    parameters=PARAMETERS,
+@resource_rule(
+    "Every log bucket has a retention.",
+    MEDIUM,
+    "gcp:logging/projectBucketConfig:ProjectBucketConfig",
+    parameters=retention.parameters(3650),
 )
+def violations(args: Resource) -> Violations:
+    yield from retention.violations(args, "retentionDays", "the cloud's default would apply")

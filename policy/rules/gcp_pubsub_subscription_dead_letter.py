@@ -5,17 +5,18 @@ are lost at once.
 Source: https://cloud.google.com/pubsub/docs/dead-letter-topics
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from pulumi_policy import PolicyResource, StackValidationArgs
+from pulumi_policy import PolicyResource
 
 from .common.fleets import named_by
 from .common.kinds import SUBSCRIPTION, TOPIC
-from .common.rule import HIGH, stack_rule
+from .common.rule import HIGH, Stack, StackViolations, stack_rule
 from .common.values import UNKNOWN, look
 
 
-def violations(args: StackValidationArgs) -> Iterator[tuple[str, str]]:
+@stack_rule("Every subscription has a dead-letter topic with a subscription.", HIGH, SUBSCRIPTION)
+def violations(args: Stack) -> StackViolations:
     resources = args.resources
     subscriptions = [r for r in resources if r.resource_type == SUBSCRIPTION]
     read = [topic for s in subscriptions if (topic := _topic(resources, s))]
@@ -50,12 +51,3 @@ def _topic(resources: Sequence[PolicyResource], subscription: PolicyResource) ->
 def _dead(resources: Sequence[PolicyResource], subscription: PolicyResource) -> PolicyResource | None:
     named = look(subscription.props, "deadLetterPolicy", "deadLetterTopic")
     return named_by(resources, subscription, "deadLetterPolicy", named, [TOPIC])
-
-
-POLICY = stack_rule(
-    __name__,
-    SUBSCRIPTION,
-    violations=violations,
-    description="Every subscription has a dead-letter topic with a subscription.",
-    severity=HIGH,
-)

@@ -3,24 +3,16 @@
 Source: https://cloud.google.com/pubsub/docs/subscription-properties#expiration_period
 """
 
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
-
 from .common.kinds import SUBSCRIPTION
-from .common.rule import HIGH, resource_rule
+from .common.rule import HIGH, Resource, Violations, resource_rule
 from .common.values import UNKNOWN, look
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Subscriptions never expire.", HIGH, SUBSCRIPTION)
+def violations(args: Resource) -> Violations:
     policy = look(args.props, "expirationPolicy")
     ttl = look(policy, "ttl")
     if ttl is UNKNOWN or ttl == "":
         return
     shown = ttl or "not set (31 days)"
     yield f'expirationPolicy.ttl is {shown}: unused for so long, it is deleted. Set it to "" (never).'
-
-
-POLICY = resource_rule(
-    __name__, SUBSCRIPTION, violations=violations, description="Subscriptions never expire.", severity=HIGH
-)

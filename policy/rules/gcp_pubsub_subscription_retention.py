@@ -4,12 +4,9 @@ Source: https://cloud.google.com/pubsub/docs/subscription-properties#message_ret
 """
 
 import re
-from collections.abc import Iterator
-
-from pulumi_policy import ResourceValidationArgs
 
 from .common.kinds import SUBSCRIPTION
-from .common.rule import HIGH, parameter, resource_rule
+from .common.rule import HIGH, Resource, Violations, parameter, resource_rule
 from .common.values import UNKNOWN, look
 
 _DAY_SECONDS = 24 * 3600
@@ -24,7 +21,8 @@ PARAMETERS = {
 }
 
 
-def violations(args: ResourceValidationArgs) -> Iterator[str]:
+@resource_rule("Subscriptions keep messages for 31 days.", HIGH, SUBSCRIPTION, parameters=PARAMETERS)
+def violations(args: Resource) -> Violations:
     kept, days = look(args.props, "messageRetentionDuration"), parameter(args, "days")
     if kept is UNKNOWN:
         return
@@ -34,13 +32,3 @@ def violations(args: ResourceValidationArgs) -> Iterator[str]:
             f"messageRetentionDuration is {kept or 'not set (7 days)'}: work that waits longer is lost. "
             f"Set it to {days * _DAY_SECONDS}s ({days} days)."
         )
-
-
-POLICY = resource_rule(
-    __name__,
-    SUBSCRIPTION,
-    violations=violations,
-    description="Subscriptions keep messages for 31 days.",
-    severity=HIGH,
-    parameters=PARAMETERS,
-)

@@ -1,4 +1,4 @@
-"""Makes a rule from a plain function: its name comes from the file, and violations are recorded for the waivers."""
+"""Makes a rule from a plain function: its name comes from the file, and it records violations for the waivers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -7,6 +7,7 @@ from typing import Any
 
 from pulumi_policy import (
     EnforcementLevel,
+    Policy,
     PolicyConfigSchema,
     ReportViolation,
     ResourceValidationArgs,
@@ -22,6 +23,12 @@ from .settings import settings
 Parameters = Mapping[str, dict[str, Any]]
 """JSON schemas of a rule's parameters, each with its default."""
 LOW, MEDIUM, HIGH, CRITICAL = Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL
+Resource = ResourceValidationArgs
+Stack = StackValidationArgs
+Violations = Iterator[str]
+StackViolations = Iterator[tuple[str, str]]
+_ResourceCheck = Callable[[Resource], Violations]
+_StackCheck = Callable[[Stack], StackViolations]
 MANDATORY, ADVISORY = EnforcementLevel.MANDATORY, EnforcementLevel.ADVISORY
 
 
@@ -31,81 +38,80 @@ def is_of(kind: str, kinds: tuple[str, ...]) -> bool:
     return any(fnmatchcase(kind, pattern) for pattern in kinds)
 
 
-def name_of(module: str) -> str:
-    """A rule's name: its file's, with hyphens."""
-    return module.rpartition(".")[2].replace("_", "-")
+KINDS: dict[str, tuple[str, ...]] = {}
+"""The type tokens that each rule covers, by rule name."""
+POLICIES: dict[str, Policy] = {}
+"""The rules by name."""
 
 
 def resource_rule(
-    module: str,
-    *kinds: str,
-    violations: Callable[[ResourceValidationArgs], Iterator[str]],
     description: str,
     severity: Severity,
+    *kinds: str,
     level: EnforcementLevel = MANDATORY,
     parameters: Parameters | None = None,
-) -> ResourceValidationPolicy:
-    """A rule about single resources, which sees their inputs.
+) -> Callable[[_ResourceCheck], _ResourceCheck]:
+    """Make a rule about single resources of a function that yields what is wrong with one, each with its fix.
 
     Args:
-        module: ``__name__`` of the rule's module.
-        kinds: type tokens of the resources that it covers; `*` and `[]` are wildcards.
-        violations: yields what is wrong with a resource, each with its fix.
         description: what holds, as a sentence.
         severity: how bad a violation is.
+        kinds: type tokens of the resources that it covers; `*` and `[]` are wildcards.
         level: enforcement level unless the pack's config says otherwise.
         parameters: what the pack's config may set.
     """
-    name = name_of(module)
 
-    def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-        if is_of(args.resource_type, kinds):
-            for message in violations(args):
-                _note(name, args.urn)
-                report(message, None)
+    def add(violations: _ResourceCheck) -> _ResourceCheck:
+        name = _register(violations, kinds)
 
-    KINDS[name] = kinds
-    schema = PolicyConfigSchema(dict(parameters)) if parameters else None
-    return ResourceValidationPolicy(name, description, validate, level, schema, severity=severity)
+        def validate(args: Resource, report: ReportViolation) -> None:
+            if is_of(args.resource_type, kinds):
+                for message in violations(args):
+                    _note(name, args.urn)
+                    report(message, None)
+
+        schema = PolicyConfigSchema(dict(parameters)) if parameters else None
+        POLICIES[name] = ResourceValidationPolicy(name, description, validate, level, schema, severity=severity)
+        return violations
+
+    return add
 
 
 def stack_rule(
-    module: str,
-    *kinds: str,
-    violations: Callable[[StackValidationArgs], Iterator[tuple[str, str]]],
     description: str,
     severity: Severity,
+    *kinds: str,
     level: EnforcementLevel = MANDATORY,
     parameters: Parameters | None = None,
-) -> StackValidationPolicy:
-    """A rule about how resources relate, which sees the whole stack.
+) -> Callable[[_StackCheck], _StackCheck]:
+    """Make a rule about how resources relate of a function that sees the whole stack.
 
-    Args:
-        module: ``__name__`` of the rule's module.
-        kinds: type tokens of the resources that can violate it.
-        violations: yields (what is wrong with its fix, URN of the resource).
-        description: what holds, as a sentence.
-        severity: how bad a violation is.
-        level: enforcement level unless the pack's config says otherwise.
-        parameters: what the pack's config may set.
+    The arguments are those of `resource_rule`; the function yields the URN of the resource with each violation.
     """
-    name = name_of(module)
 
-    def validate(args: StackValidationArgs, report: ReportViolation) -> None:
-        for message, urn in violations(args):
-            _note(name, urn)
-            report(message, urn)
+    def add(violations: _StackCheck) -> _StackCheck:
+        name = _register(violations, kinds)
 
+        def validate(args: Stack, report: ReportViolation) -> None:
+            for message, urn in violations(args):
+                _note(name, urn)
+                report(message, urn)
+
+        schema = PolicyConfigSchema(dict(parameters)) if parameters else None
+        POLICIES[name] = StackValidationPolicy(name, description, validate, level, schema, severity=severity)
+        return violations
+
+    return add
+
+
+def _register(violations: Callable[..., object], kinds: tuple[str, ...]) -> str:
+    """The rule's name: its file's, with hyphens."""
+    name = violations.__module__.rpartition(".")[2].replace("_", "-")
     KINDS[name] = kinds
-    schema = PolicyConfigSchema(dict(parameters)) if parameters else None
-    return StackValidationPolicy(name, description, validate, level, schema, severity=severity)
+    return name
 
 
-KINDS: dict[str, tuple[str, ...]] = {}
-"""The type tokens that each rule covers, by rule name."""
-
-
-def parameter(args: ResourceValidationArgs | StackValidationArgs, name: str) -> Any:
+def parameter(args: Resource | Stack, name: str) -> Any:
     """A parameter of a rule. The engine fills in the defaults; whole numbers arrive as floats."""
     value = args.get_config().get(name)
     return int(value) if isinstance(value, float) and value.is_integer() else value
