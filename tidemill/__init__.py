@@ -40,5 +40,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What there is to use, for completion and `help()`."""
     return __all__

@@ -65,7 +65,6 @@ class Packed:
         self.close = weakref.finalize(self, shutil.rmtree, self.path.parent, ignore_errors=True)
 
     def words(self) -> str:
-        """What was packed, for people."""
         files = f"{self.files} file{'' if self.files == 1 else 's'}"
         packages = f"; {REQUIREMENTS} is installed once a machine" if self.requirements else ""
         return f"code: {files}, {self.size / 1024:.0f} KiB{packages}."
@@ -117,7 +116,6 @@ def in_code(words: Sequence[str], folder: str | Path) -> list[str]:
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -267,7 +265,6 @@ class _Ignored:
             self.enter(folder)
 
     def enter(self, folder: Path) -> None:
-        """Read a folder's .gitignore."""
         from pathspec import GitIgnoreSpec
 
         path = folder / ".gitignore"
@@ -278,7 +275,6 @@ class _Ignored:
         self._specs[folder] = None if text is None else GitIgnoreSpec.from_lines(text.splitlines())
 
     def __call__(self, path: Path, is_folder: bool) -> bool:
-        """Whether git leaves a file, or a folder, out."""
         for folder in path.parents:
             spec = self._specs.get(folder)
             if spec is not None:

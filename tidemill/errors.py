@@ -64,7 +64,6 @@ class TidemillError(Exception):
         self.owner = owner
 
     def __str__(self) -> str:
-        """One line: the problem, then the fix."""
         fix = self.fix or (f"Run `{self.command}`." if self.command else "")
         return f"{self.problem} {fix}".rstrip()
 

@@ -13,5 +13,4 @@ def duration(seconds: float) -> str:
 
 
 def _short(number: float) -> str:
-    """Two digits, or all of those before the point."""
     return f"{number:.0f}" if number >= 10 else f"{number:.2g}"

@@ -50,16 +50,13 @@ class CostLimit(BaseModel):
     """USD for an hour of an item's share of a machine."""
 
     def usd(self, seconds: float) -> float:
-        """What so many seconds of items cost, in USD."""
         return seconds / 3600 * self.usd_per_item_hour
 
     def reached(self, seconds: float) -> str:
-        """That it is reached, for people."""
         return f"max_usd: about {self.usd(seconds):.2f} of {self.max_usd:.2f} USD are spent"
 
     @property
     def seconds(self) -> float:
-        """The seconds of items that may be consumed."""
         return self.max_usd / self.usd_per_item_hour * 3600
 
 
@@ -120,7 +117,6 @@ class JobSpec(BaseModel):
 
 
 def new_job_id(name: str) -> str:
-    """A job id of a name: ``<name>-<8 hex>``."""
     return f"{name}-{secrets.token_hex(4)}"
 
 

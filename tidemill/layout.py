@@ -52,22 +52,18 @@ class ChunkKey(NamedTuple):
 
 
 def code(job: str, sha256: str) -> str:
-    """The job's packed code."""
     return f"{JOBS}/{job}/code/{sha256}.tar.zst"
 
 
 def manifest(job: str) -> str:
-    """The folder of the manifest."""
     return f"{JOBS}/{job}/manifest"
 
 
 def out(job: str) -> str:
-    """The folder of a job's outputs in the store."""
     return f"{OUT}/{job}"
 
 
 def spec(job: str) -> str:
-    """The spec."""
     return f"{JOBS}/{job}/job.json"
 
 
@@ -82,12 +78,10 @@ def cancelled_round(job: str, number: int) -> str:
 
 
 def rounds(job: str) -> str:
-    """The folder of rounds."""
     return f"{JOBS}/{job}/rounds"
 
 
 def round_(job: str, number: int) -> str:
-    """A round."""
     return f"{JOBS}/{job}/rounds/{number}.json"
 
 
@@ -107,7 +101,6 @@ def _shard(chunk: int) -> str:
 
 
 def done(job: str, number: int, chunk: int) -> str:
-    """A chunk's committed outcomes in a round."""
     return f"{of_round(job, number, 'done')}/{_shard(chunk)}/{chunk}.jsonl"
 
 
@@ -133,7 +126,6 @@ def drained(key: ChunkKey, attempt: str) -> str:
 
 
 def progress(job: str, number: int, chunk: int) -> str:
-    """The folder of what attempts on a chunk have finished in a round."""
     return f"{of_round(job, number, 'progress')}/{chunk}"
 
 

@@ -73,12 +73,10 @@ class ManifestInfo:
 
 
 def part_name(job: str, part: int) -> str:
-    """The name of a part."""
     return f"{layout.manifest(job)}/{part:05d}.jsonl.zst"
 
 
 def index_name(job: str) -> str:
-    """The name of the index."""
     return f"{layout.manifest(job)}/index"
 
 
@@ -190,11 +188,9 @@ class ManifestIndex:
         return cls(data)
 
     def frame(self, chunk: int) -> Frame:
-        """Where a chunk is."""
         return Frame(*_ENTRY.unpack_from(self._data, _HEADER.size + chunk * _ENTRY.size))
 
     def size(self, chunk: int) -> int:
-        """Items of a chunk."""
         return self.frame(chunk).items
 
     def chunk_of(self, item: int) -> int:

@@ -60,7 +60,6 @@ def _unreadable(uri: str, error: Exception) -> CallerError:
 
 
 def _code(error: Exception) -> str:
-    """The store's own name of a refusal. obstore tells a bucket of another region and a missing login by text only."""
     text = str(error)
     if code := re.search(r"<Code>(\w+)</Code>", text):
         return code[1]

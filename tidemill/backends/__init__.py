@@ -49,7 +49,6 @@ class Array:
 
     @property
     def size(self) -> int:
-        """How many chunks."""
         return len(self.chunks)
 
 

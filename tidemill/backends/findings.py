@@ -35,7 +35,6 @@ class Finding:
 
 
 def login_fault(error: CallerError) -> Finding:
-    """That not even a session can be opened."""
     return Finding("login", "fault", str(error), error.command)
 
 

@@ -90,7 +90,6 @@ def folder_of(store: str) -> Path:
 
 
 def run_command(store: str, job: str) -> str:
-    """The command that continues a job of a local store."""
     folder = folder_of(store)
     where = [] if folder == Path(DEFAULT_FOLDER).absolute() else ["--store", str(folder)]
     return shlex.join(["tidemill", "run", "--job", job, *where])
@@ -124,7 +123,6 @@ class Desk:
 
     @property
     def logs(self) -> Path:
-        """Where workers write their lines, a file each."""
         return self.folder / "logs"
 
     def remember(self, origin: Origin) -> None:
@@ -161,7 +159,6 @@ class Desk:
 
     @property
     def alive(self) -> bool:
-        """Whether a run works on the job."""
         if not (self.folder / "lock").exists():
             return False
         with (self.folder / "lock").open("rb") as file:
@@ -183,7 +180,6 @@ class LocalBackend(Backend):
         self._store = descriptor.store
 
     def user(self) -> str:
-        """The login name."""
         try:
             return getpass.getuser()
         except (KeyError, OSError):
@@ -219,14 +215,12 @@ class LocalBackend(Backend):
     def logs(
         self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
     ) -> Iterator[LogLine]:
-        """See `Backend.logs`: the files that the job's workers wrote."""
         desk = Desk(self._store, str(fields["job"]))
         lines = [line for path in desk.logs.glob("*.jsonl") for line in _lines(path, fields, text)]
         chosen = (line for line in lines if since <= line.at and (until is None or line.at <= until))
         yield from sorted(chosen, key=lambda line: (line.at, line.id))
 
     def child_logs(self, job: str, array: ArrayState, index: int) -> Iterator[LogLine]:
-        """Every line of the job: a local worker runs chunks of any array."""
         return self.logs({"job": job}, 0.0)
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 
 def main() -> None:
-    """Entry point of the `tidemill` program."""
     sys.exit(run(sys.argv[1:]))
 
 

@@ -54,17 +54,14 @@ class LazyCommands(click.Group):
     """Lists commands from a table and imports a command's module when it is typed, so that `--help` is instant."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Commands in the order of a job's life."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of `tidemill.cli.<name>`."""
         if cmd_name not in COMMANDS:
             return None
         return importlib.import_module(f"tidemill.cli.{cmd_name}").command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """Commands from the table, without importing them."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
@@ -72,13 +69,11 @@ class LazyCommands(click.Group):
         return [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """As click does, and offers the nearest command for an unknown one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"Unknown command {args[0]!r}.{suggestion(args[0])} Commands: {', '.join(COMMANDS)}.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table, without importing what it describes."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -104,7 +99,6 @@ def suggestion(word: str) -> str:
 
 
 def execute(arguments: list[str]) -> int:
-    """Run a command line. A traceback appears only with TIDEMILL_DEBUG=1."""
     try:
         code = app.main(arguments or ["--help"], prog_name="tidemill", standalone_mode=False)
         sys.stdout.flush()
@@ -126,7 +120,6 @@ def execute(arguments: list[str]) -> int:
 
 
 def explain(error: Exception) -> tuple[TidemillError, int]:
-    """An exception as an error with fields, and its exit code."""
     from tidemill.errors import TidemillError
 
     if isinstance(error, TidemillError):
@@ -174,7 +167,6 @@ def report(error: TidemillError, code: int, json_too: bool = False) -> int:
 
 
 def one_line(text: str) -> str:
-    """Text without line breaks."""
     return " ".join(text.split())
 
 

@@ -42,7 +42,6 @@ class Contexts:
 
 
 def path() -> Path:
-    """`~/.config/tidemill/contexts.json`, in XDG_CONFIG_HOME if that is set, or where the system keeps such files."""
     return Path(click.get_app_dir("tidemill")) / FILE
 
 

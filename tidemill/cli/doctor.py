@@ -40,7 +40,6 @@ def command(output: str | None, pipeline: str | None, as_json: bool) -> int:
 
 
 def show(finding: Finding) -> None:
-    """A line for the finding, and under it what to type."""
     verdict = {"fault": "problem"}.get(finding.verdict, finding.verdict).ljust(8)
     styled = click.style(verdict, fg=STYLES[finding.verdict], bold=finding.verdict == "fault") if color() else verdict
     click.echo(f"{styled} {finding.check}: {' '.join(finding.detail.split())}")

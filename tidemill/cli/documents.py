@@ -181,7 +181,6 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def schemas() -> dict[str, str]:
-    """By file name: the schema as text."""
     found = {}
     for name, (text, schema) in documents().items():
         command = "tidemill ... --json" if name == "error" else f"tidemill {name} --json"

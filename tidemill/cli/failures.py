@@ -64,14 +64,12 @@ def show_worst(job: Job) -> None:
 
 
 def say_what_to_change(groups: list[FailureGroup]) -> None:
-    """Print the options that help items which were over a limit."""
     for reason in dict.fromkeys(group.reason for group in groups):
         if reason in REMEDIES:
             click.echo(REMEDIES[reason], err=True)
 
 
 def row(group: FailureGroup) -> tuple[object, ...]:
-    """One line of the table."""
     which = ", ".join(map(str, group.items[:INDICES])) + (", ..." if group.count > INDICES else "")
     reason = group.reason or "several"
     if reason == "exit" and group.exit_code is not None:

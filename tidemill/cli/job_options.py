@@ -18,7 +18,6 @@ class ProgramAfterDashes(click.Command):
     """Everything after the first `--` belongs to the program; none of it is an option of ours."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the program aside, let click read the rest."""
         if "--" in args:
             at = args.index("--")
             args, ctx.obj = args[:at], tuple(args[at + 1 :])
@@ -132,7 +131,6 @@ def _too_many(items: str, uris: Sequence[str], no_dashes: bool) -> str:
 
 
 def _program(words: tuple[str, ...], shell: bool, function: str | None) -> tuple[list[str] | None, str | None]:
-    """What runs for each item: a command, or the name of a function."""
     if function is not None:
         if words or shell:
             raise click.UsageError(f"--function is {function!r} and a program is given too; give one of the two.")
@@ -152,7 +150,6 @@ def _program(words: tuple[str, ...], shell: bool, function: str | None) -> tuple
 
 
 def _environment(variables: tuple[str, ...]) -> dict[str, str]:
-    """`--env` options as a dict."""
     pairs = [variable.partition("=") for variable in variables]
     for variable, (key, equals, _) in zip(variables, pairs, strict=True):
         if not key or not equals:

@@ -30,6 +30,5 @@ def command(limit: int, pipeline: str | None, as_json: bool) -> int:
 
 
 def cells(row: JobRow) -> tuple[object, ...]:
-    """One line of the table."""
     submitted = row.created_at[:16].replace("T", " ")
     return row.job, row.verdict, row.items, row.succeeded, row.failed, row.queue, row.user, submitted

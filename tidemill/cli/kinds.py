@@ -30,7 +30,6 @@ class Duration(click.ParamType[float]):
         self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """As click asks for."""
         seconds = seconds_of(str(value))
         if seconds is None:
             return self.fail(f"{value!r} is not a duration. Use seconds, or 250ms, 90s, 7.2m, 0.5h, 2d.", param, ctx)
@@ -45,7 +44,6 @@ class Size(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """As click asks for."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([MGT])(?:i?B)?)?", str(value).strip(), re.IGNORECASE)
         if found is None:
             return self.fail(f"{value!r} is not a size. Use MiB, or 512M, 2G.", param, ctx)

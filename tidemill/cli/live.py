@@ -34,7 +34,6 @@ class Speed:
         self._items = 0
 
     def look(self, status: Status) -> None:
-        """Note how many items have ended."""
         now = self._clock()
         ended, items = status.progress
         if self._looks and (items != self._items or ended < self._looks[-1][1]):
@@ -56,7 +55,6 @@ class Speed:
 
     @property
     def seconds_left(self) -> float | None:
-        """At this speed; None when unknown."""
         rate = self.items_a_second
         return (self._items - self._looks[-1][1]) / rate if rate else None
 
@@ -85,12 +83,10 @@ class View:
         self._started = time.monotonic()
 
     def __call__(self, status: Status) -> None:
-        """Show a status from now on."""
         self._status = status
         self._speed.look(status)
 
     def render(self) -> RenderableType:
-        """What the terminal shows now."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -124,7 +120,6 @@ class Lines:
         self._next = 0.0
 
     def __call__(self, status: Status) -> None:
-        """Print a status if it is time to, or if the state has changed."""
         self._speed.look(status)
         words = ", ".join(word for word, _ in figures_of(status, self._speed))
         line = f"{self._job}: {count(status)}, {words}"
@@ -146,7 +141,6 @@ def failures(status: Status) -> int:
 
 
 def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
-    """The figures of a running job, each with its style on a terminal."""
     chunks = status.chunks
     failed = failures(status)
     words = [(f"{failed} failed", "bold red")] if failed else []
@@ -167,7 +161,6 @@ def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
 
 
 def counted(number: int, word: str) -> str:
-    """`1 reclaim`, `8 reclaims`."""
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 

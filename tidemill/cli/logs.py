@@ -22,7 +22,6 @@ class Moment(click.ParamType[datetime]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """As click asks for."""
         if isinstance(value, datetime):
             return value
         try:

@@ -24,7 +24,6 @@ def complete_pipeline(ctx: click.Context, param: click.Parameter, typed: str) ->
 
 
 def common(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--pipeline` and `--json`."""
     pipeline = click.option(
         "--pipeline",
         metavar="URI|NAME",

@@ -57,7 +57,6 @@ def show(outcomes: Iterator[Outcome]) -> None:
 
 
 def row(outcome: Outcome) -> tuple[object, ...]:
-    """One line of the table."""
     error = " ".join((outcome.error or "").split())
     said = (
         outcome.output

@@ -29,7 +29,6 @@ def command(job: str, max_usd: float | None, pipeline: str | None, as_json: bool
 
 
 def sentence(sent: Sent) -> str:
-    """The enqueued work in words."""
     note = f" ({sent.note})" if sent.note else ""
     then = f"`{sent.run_command}` runs it." if sent.run_command else f"`tidemill wait {sent.job}` watches it."
     if sent.round is None:

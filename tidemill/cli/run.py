@@ -220,7 +220,6 @@ def watch(keeper: KeeperHandle, job: Job, on_status: Callable[[Status], None]) -
 
 
 def tell(keeper: KeeperHandle) -> None:
-    """Print what the keeper reports."""
     while keeper.notes:
         click.echo(f"note: {keeper.notes.pop(0)}", err=True)
     if keeper.error:
@@ -230,7 +229,6 @@ def tell(keeper: KeeperHandle) -> None:
 
 
 def locked(desk: Desk, job: str) -> IO[bytes]:
-    """The job's lock."""
     lock = desk.lock(LOCK_SECONDS)
     if lock is None:
         raise CallerError(
@@ -240,7 +238,6 @@ def locked(desk: Desk, job: str) -> IO[bytes]:
 
 
 def show(pipeline: Pipeline, job: Job, keeper: KeeperHandle, status: Status, as_json: bool) -> int:
-    """The figures at the end."""
     from tidemill.cli.show import show_facts, show_json
     from tidemill.cli.wait import facts
 
@@ -299,7 +296,6 @@ def local_pipeline(store: str | None, capacity: Capacity, workers: int | None, i
 
 
 def unusable(folder: Path, why: str | None) -> CallerError:
-    """The error for a job store that cannot be there."""
     allowed = "a folder that you may write to"
     return CallerError.about("--store", str(folder), allowed, f"{why}. Give another: --store FOLDER.")
 
@@ -310,7 +306,6 @@ def absolute(program: Sequence[str]) -> list[str]:
 
 
 def is_here(word: str) -> bool:
-    """Whether a word names a file by a relative path."""
     return (
         bool(word)
         and not word.startswith(("-", "/"))
@@ -321,5 +316,4 @@ def is_here(word: str) -> bool:
 
 
 def local_path(uri: str) -> str:
-    """An item's full path if it is an existing relative path; else the item."""
     return str(Path(uri).absolute()) if "://" not in uri and not uri.startswith("/") and os.path.lexists(uri) else uri

@@ -17,7 +17,6 @@ NARROWEST = 8
 
 
 def show_json(value: Mapping[str, Any]) -> None:
-    """One JSON object on one line."""
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
@@ -37,7 +36,6 @@ def show_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 def show_facts(facts: Mapping[str, object]) -> None:
-    """One fact a line: its name, then its value."""
     width = max(len(name) for name in facts)
     for name, value in facts.items():
         click.echo(f"{name.ljust(width)}  {value}")

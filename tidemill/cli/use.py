@@ -18,7 +18,6 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 
 
 def complete(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Names of contexts that begin with what was typed."""
     return [CompletionItem(name) for name in contexts.names() if name.startswith(typed)]
 
 
@@ -65,7 +64,6 @@ def chosen_name(name: str | None, descriptor: Descriptor) -> str:
 
 
 def show(known: contexts.Contexts, as_json: bool, listing: bool) -> None:
-    """The contexts, and what overrides the one in use."""
     if as_json:
         rows = [{"name": name, "pipeline": uri} for name, uri in sorted(known.pipelines.items())]
         show_json({"current": known.current, "contexts": rows})

@@ -84,7 +84,6 @@ def _descriptor_fault(error: CallerError | CloudError) -> Finding:
 
 
 def _skewed(error: CallerError | CloudError) -> bool:
-    """Whether the store says that our clock is wrong."""
     return isinstance(error, CloudError) and error.code == "RequestTimeTooSkewed"
 
 
@@ -118,7 +117,6 @@ def store_findings(store: Store) -> Iterator[Finding]:
 
 
 def output_findings(descriptor: Descriptor, output: str | None) -> Iterator[Finding]:
-    """Where jobs may write outputs, and whether a place is among them."""
     known = descriptor.writable
     if known is None:
         if output is not None:
@@ -163,7 +161,6 @@ def reconciler_findings(site: Site) -> Iterator[Finding]:
 
 
 def fleet_findings(store: Store) -> Iterator[Finding]:
-    """What machines say of themselves."""
     try:
         errors, count = fleet_errors(store)
     except CloudError as error:
@@ -179,7 +176,6 @@ def fleet_findings(store: Store) -> Iterator[Finding]:
 
 
 def show_command(store: Store, name: str) -> str:
-    """What prints an object of a store."""
     scheme, _, rest = store.uri_of(name).partition("://")
     programs = {"s3": f"aws s3 cp s3://{rest} -", "gs": f"gcloud storage cat gs://{rest}"}
     return programs.get(scheme, f"cat {rest}")

@@ -61,7 +61,6 @@ class Plan:
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are."""
         return len(self.first) + -(-(self.items - sum(self.first)) // self.chunk_size)
 
     def sizes(self) -> Iterator[int]:

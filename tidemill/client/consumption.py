@@ -69,7 +69,6 @@ class Consumption:
         return self.seconds.p50 >= SHORT_SECONDS
 
     def facts(self) -> dict[str, object]:
-        """One fact a line, for people."""
         time, sampled = self.seconds, f"{self.items} item{'' if self.items == 1 else 's'} sampled"
         table: dict[str, object] = {
             "item time": f"p50 {duration(time.p50)}, p95 {duration(time.p95)}, max {duration(time.max)} ({sampled})",

@@ -67,7 +67,6 @@ def queue_of(site: Site, spec: JobSpec) -> Queue:
 
 
 def known_arrays(site: Site, spec: JobSpec) -> list[ArrayState]:
-    """What the queue still knows of a job's arrays."""
     return site.backend.describe(queue_of(site, spec), spec.job)
 
 
@@ -129,7 +128,6 @@ def _missing(ledger: Ledger, round_: Round, known: set[str], *, forgets: bool) -
 
 
 def _twins(states: Sequence[ArrayState]) -> list[ArrayState]:
-    """All but the oldest of arrays with the same name."""
     standing = oldest_by_name(states)
     return [state for state in states if state.id != standing[state.name].id]
 
@@ -250,7 +248,6 @@ class Facts:
         return self._backend.dead_letters(self._queue, self._job)
 
     def _held(self, number: int) -> set[int]:
-        """Chunks of a round of which a worker has written something lately."""
         if number not in self._beating:
             self._beating[number] = self._ledger.beating_chunks(number, self._backend.now())
         return self._beating[number]

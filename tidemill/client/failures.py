@@ -46,7 +46,6 @@ class FailureGroup:
     error: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Stable keys."""
         return asdict(self)
 
 

@@ -55,7 +55,6 @@ def code_words(command: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def _texts(command: Sequence[str], start: int, interpreter: _Interpreter) -> Iterator[int]:
-    """Positions of program texts among an interpreter's words."""
     expected, skipped = interpreter.code is None, False
     for position in range(start, len(command)):
         word = command[position]

@@ -44,7 +44,6 @@ class ItemFolder:
         raise _wrong(f"{self.label}: {error.filename} cannot be read ({error.strerror}).", "Correct its permissions.")
 
     def where(self, place: int) -> str:
-        """`items folder photos, file 3`."""
         return f"{self.label}, file {place + 1}"
 
 
@@ -108,7 +107,6 @@ class StorePrefix:
         return not followed or (size > 0 and self._store.size(name) is not None)
 
     def where(self, place: int) -> str:
-        """`items s3://raw/**.jpg, object 3`."""
         return f"{self.label}, object {place + 1}"
 
 

@@ -26,7 +26,6 @@ class _Utf8Lines:
         self.label = label
 
     def where(self, place: int) -> str:
-        """`items file tiles.txt, line 3`."""
         return f"{self.label}, line {place}"
 
     def _blocks(self) -> Iterator[tuple[list[str], Sequence[int]]]:
@@ -123,7 +122,6 @@ class CsvTable:
         csv.field_size_limit(LINE_BYTES)
 
     def where(self, place: int) -> str:
-        """`items file tiles.csv, line 3`."""
         return f"{self.label}, line {place}"
 
     def __iter__(self) -> Iterator[Block]:

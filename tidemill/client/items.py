@@ -137,5 +137,4 @@ class ItemList:
                 yield Block(cast("list[str]", batch), places)
 
     def where(self, place: int) -> str:
-        """`items[3]`."""
         return f"{self.label}[{place}]"

@@ -87,7 +87,6 @@ class Job:
         return self._site.run_command(self.id)
 
     def __repr__(self) -> str:
-        """Which job of which pipeline it is; nothing is asked for it."""
         return f"<Job {self.id}: {self.spec.items_total} items, {self._site.descriptor.uri}>"
 
     # ---- looking ------------------------------------------------------------------------------------------------
@@ -121,7 +120,6 @@ class Job:
         return self._running.added(status, snapshot.waiting) if running and not status.ended else status
 
     def _known(self) -> list[ArrayState]:
-        """What the queue still knows of the job's arrays."""
         return known_arrays(self._site, self.spec)
 
     def summary(self, status: Status | None = None) -> Summary:
@@ -195,7 +193,6 @@ class Job:
             time.sleep(pause)
 
     def _patient_status(self, pause: float, say: Callable[[str], None]) -> Status:
-        """A status, through outages of the network that pass."""
         for outage in range(1, OUTAGES + 1):
             try:
                 return self.status(consumption=False, running=True)

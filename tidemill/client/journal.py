@@ -65,7 +65,6 @@ def find_spec(store: Store, job: str) -> JobSpec:
 
 
 def known_spec(store: Store, job: str) -> JobSpec | None:
-    """A job's spec, or None when there is no such job."""
     try:
         return Ledger(store, job).spec()
     except StoreMissingError:

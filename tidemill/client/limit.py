@@ -31,7 +31,6 @@ class Spent:
 
     @property
     def reached(self) -> bool:
-        """Whether the limit is reached."""
         return self.usd >= self.max_usd
 
     def words(self) -> str:

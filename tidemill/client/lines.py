@@ -32,16 +32,13 @@ class LineFilter:
 
     @property
     def since_seconds(self) -> float:
-        """Seconds since the epoch; 0 when nothing was said."""
         return self.since.timestamp() if self.since else 0.0
 
     @property
     def until_seconds(self) -> float | None:
-        """Seconds since the epoch; None when nothing was said."""
         return self.until.timestamp() if self.until else None
 
     def has(self, line: LogLine) -> bool:
-        """Whether a line is one of them."""
         until = self.until_seconds
         return (
             (self.worker or "stream" in line.fields)

@@ -61,7 +61,6 @@ class Pipeline:
         return cls(site.descriptor, site.store)
 
     def __repr__(self) -> str:
-        """Which pipeline it is, and its queues."""
         return f"<Pipeline {self.descriptor.uri}: queues {', '.join(sorted(self.descriptor.queues))}>"
 
     @property

@@ -105,7 +105,6 @@ def _resources(name: str, queue: Queue, needs: Mapping[str, float | int | None],
 
 
 def _check_fit(cloud: str, name: str, queue: Queue, item: Resources, slots: int) -> None:
-    """A container fits a machine of the queue, and the queue may start such a machine."""
     cpus, memory, gpus = item.cpus * slots, item.memory_mib * slots, item.gpus * slots
     container = "an item" if slots == 1 else f"a container of {slots} slots"
     given = f"{cpus:g} CPUs, {memory} MiB" + (f", {gpus} GPUs" if gpus else "")

@@ -39,7 +39,6 @@ class Program:
 
     @property
     def command(self) -> list[str]:
-        """The words; none for a function."""
         return self.spec.command or []
 
     def file(self, word: str) -> Path | None:
@@ -172,7 +171,6 @@ def _script_remarks(program: Program) -> Iterator[str]:
 
 
 def _is_here(word: str) -> bool:
-    """Whether a word names a file of this folder by a relative path."""
     return bool(word) and not word.startswith(("-", "/", "{")) and isfile(word)
 
 

@@ -20,7 +20,6 @@ class QueueInfo:
 
     @property
     def item(self) -> str:
-        """What an item gets: `1 CPU, 2048 MiB`."""
         item = self.queue.item
         gpus = f", {item.gpus} GPU" if item.gpus else ""
         return f"{item.cpus:g} CPU, {item.memory_mib} MiB{gpus}"
@@ -36,16 +35,13 @@ class QueueInfo:
 
     @property
     def capacity(self) -> str:
-        """`spot 4000 CPUs, then on_demand 256 CPUs`."""
         return self.queue.ladder
 
     @property
     def images(self) -> list[str]:
-        """Names of the images that a job may use."""
         return sorted(self.queue.images)
 
     def to_json(self) -> dict[str, Any]:
-        """The queue with stable keys."""
         return {
             "name": self.name,
             "accepting": self.state.accepting,

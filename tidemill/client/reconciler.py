@@ -65,7 +65,6 @@ class Report:
         return [f"the reconciler has not run since {at}: stopped machines are not removed, no further rung opens"]
 
     def open_rungs(self, queue: str) -> list[str]:
-        """A line for each further rung that is open."""
         return [
             f"queue {queue}, {market} machines: open, because Spot has run dry ({group.running} run)"
             for market, group in self.groups(queue)

@@ -196,7 +196,6 @@ def retry(
 def _plan_retry(
     ledger: Ledger, spec: JobSpec, snapshot: Snapshot, wanted: Mapping[int, list[int]] | None
 ) -> tuple[_Plan, str | None]:
-    """The round of a retry, and why it is less than was asked for."""
     chunks = sorted(wanted if wanted is not None else snapshot.failed)
     underway = [chunk for chunk in chunks if chunk in snapshot.waiting]
     if wanted and underway and not snapshot.counts.cancelled:
@@ -244,7 +243,6 @@ def _by_chunk(ledger: Ledger, spec: JobSpec, items: Collection[int]) -> dict[int
 
 
 def _plan(ledger: Ledger, snapshot: Snapshot, chunks: Sequence[int], wanted: Mapping[int, list[int]] | None) -> _Plan:
-    """Read the records of the chunks and choose their items."""
     rounds = {chunk: [number for number, done in snapshot.done.items() if chunk in done] for chunk in chunks}
     some: dict[int, list[int]] = {}
     before: dict[int, int] = {}

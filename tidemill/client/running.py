@@ -58,7 +58,6 @@ class RunningItems:
         )
 
     def _failed_of(self, name: str) -> dict[int, bool]:
-        """By item of a progress object: whether it failed."""
         data = self._ledger.store.find(name) or b""
         with decoding(self._ledger.store.uri_of(name)):
             lines = [json.loads(line) for line in data.splitlines()]

@@ -37,7 +37,6 @@ class Site:
 
     @cached_property
     def backend(self) -> Backend:
-        """The cloud's side of the queues, opened when it is first needed."""
         return self.given or open_backend(self.descriptor, self.store)
 
     @property
@@ -172,7 +171,6 @@ def _login_advice(error: StoreDeniedError) -> str:
 
 
 def _open(uri: str, region: str | None = None) -> Store:
-    """A store with the caller's own login."""
     if not uri.startswith("s3://"):
         return Store.open(uri, user_login=True)
     from tidemill.backends.aws.session import default_session, translated

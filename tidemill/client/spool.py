@@ -75,7 +75,6 @@ class Spool:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all items with their metadata."""
         return self._digest.hexdigest()
 
     def _add(self, source: ItemSource, block: Block) -> None:

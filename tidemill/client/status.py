@@ -110,7 +110,6 @@ class Status:
         return asdict(self) | {"ended": self.ended}
 
     def facts(self) -> dict[str, object]:
-        """One fact a line, for people."""
         chunks = self.chunks
         words = [f"{chunks.done} of {chunks.total} done", f"{chunks.running} running", f"{chunks.waiting} waiting"]
         table: dict[str, object] = {
@@ -159,7 +158,6 @@ class Status:
 
 
 def _some(chunks: Sequence[int]) -> str:
-    """`(chunks 3, 7, 9, ...)`."""
     return f"(chunks {', '.join(map(str, chunks[:10]))}{', ...' if len(chunks) > 10 else ''})"
 
 
@@ -276,12 +274,10 @@ class JobRow:
 
     @property
     def verdict(self) -> str:
-        """See `Status.verdict`."""
         return self.state if self.state != "finished" else "failed" if self.failed else "succeeded"
 
 
 def job_row(ledger: Ledger, spec: JobSpec) -> JobRow:
-    """A job's row."""
     counts = ledger.counts()
     return JobRow(
         job=spec.job,

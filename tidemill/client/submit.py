@@ -109,7 +109,6 @@ def _check_version(site: Site, draft: JobSpec) -> None:
 
 
 def _read_through(site: Site, asked: Submission, draft: JobSpec, say: Callable[[str], None]) -> Spool:
-    """Check, encode and fingerprint every item."""
     stores = Stores(site.store, site.descriptor.region, user_login=True)
     source = open_items(asked.items, form=asked.items_format, column=asked.items_column, stores=stores)
     cloud, files = site.descriptor.cloud, site.store.uri.startswith("file://")

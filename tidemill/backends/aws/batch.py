@@ -66,7 +66,6 @@ class AwsBatch(Backend):
         return re.sub(r"[^A-Za-z0-9]", "", arn.rsplit("/", 1)[-1].rsplit(":", 1)[-1])[:255] or "unknown"
 
     def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
-        """See `Backend.enqueue`. Paced below SubmitJob's 50 a second an account."""
         for request in [submit_request(shape, array) for array in arrays]:
             self._pace()
             with translated("batch:SubmitJob"):
@@ -79,7 +78,6 @@ class AwsBatch(Backend):
         self._next_submit = max(now, self._next_submit) + 1 / SUBMITS_A_SECOND
 
     def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
-        """See `Backend.describe`: one ListJobs page a 100 arrays and one DescribeJobs a 100."""
         prefix = f"{job}-r" if round_ is None else f"{job}-r{round_}-a"
         ids = [found["jobId"] for found in self._list(queue, prefix)]
         details: list[ArrayState] = []
@@ -98,7 +96,6 @@ class AwsBatch(Backend):
                 yield from page["jobSummaryList"]
 
     def failed_children(self, array: ArrayState) -> dict[int, str]:
-        """See `Backend.failed_children`."""
         if not array.states.get("failed"):
             return {}
         if array.size == 1:
@@ -109,7 +106,6 @@ class AwsBatch(Backend):
         return {int(job["jobId"].rsplit(":", 1)[1]): job.get("statusReason", "failed") for job in children}
 
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
-        """See `Backend.cancel`. TerminateJob also ends children that run."""
         waiting = [state for state in arrays if not state.ended]
         for state in waiting:
             with translated("batch:TerminateJob"):
@@ -135,7 +131,6 @@ class AwsBatch(Backend):
                 yield line
 
     def child_logs(self, job: str, array: ArrayState, index: int) -> Iterator[LogLine]:
-        """See `Backend.child_logs`."""
         child = array.id if array.size == 1 else f"{array.id}:{index}"
         with translated("batch:DescribeJobs"):
             jobs = self._batch.describe_jobs(jobs=[child])["jobs"]
@@ -157,7 +152,6 @@ class AwsBatch(Backend):
                     yield _line(event)
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
-        """See `Backend.queue_states`: one DescribeJobQueues for all."""
         arns = {name: _queue_arn(queue) for name, queue in queues.items()}
         with translated("batch:DescribeJobQueues"):
             answer = self._batch.describe_job_queues(jobQueues=list(arns.values()))["jobQueues"]

@@ -58,13 +58,11 @@ class AwsChecks:
         return Finding("login", "ok", f"{caller['Arn']} ({self._origin()})"), caller["Account"]
 
     def _origin(self) -> str:
-        """Where the login comes from, in few words."""
         credentials = self._session.get_credentials()
         method = credentials.method if credentials else ""
         return "keys of the environment" if method == "env" else f"profile {self._session.profile_name}, {method}"
 
     def _login_command(self) -> str:
-        """How the caller logs in, by what their profile says."""
         if os.environ.get("AWS_ACCESS_KEY_ID"):
             return "unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN"
         profile = self._session.profile_name
@@ -87,7 +85,6 @@ class AwsChecks:
         yield from self._quotas(descriptor)
 
     def _guarded(self, check: str, look: Any) -> Finding:
-        """A look, or that AWS did not let us."""
         try:
             return look()
         except CloudError as error:
@@ -167,7 +164,6 @@ class AwsChecks:
     # ---- quotas -------------------------------------------------------------------------------------------------
 
     def _quotas(self, descriptor: Descriptor) -> Iterator[Finding]:
-        """The account's vCPU quotas against what the queues may start together."""
         wanted: dict[tuple[str, str], int] = {}
         least: dict[tuple[str, str], int] = {}
         for queue in descriptor.queues.values():

@@ -77,7 +77,6 @@ class GcpChecks:
             yield self._guarded(image_check, lambda check=image_check, image=image: self.image(check, image))
 
     def _guarded(self, check: str, look: Callable[[], Finding]) -> Finding:
-        """A look, or why Google did not let us."""
         try:
             return look()
         except DeniedError as error:

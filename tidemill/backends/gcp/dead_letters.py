@@ -25,7 +25,6 @@ DELIVERIES = "CloudPubSubDeadLetterSourceDeliveryCount"
 
 
 def look(session: GoogleSession, subscription: str) -> dict[str, list[DeadLetter]]:
-    """By job: what was put aside."""
     found: dict[str, list[DeadLetter]] = {}
     with _held(session, subscription) as messages:
         for message in messages.values():
@@ -57,7 +56,6 @@ def forget(session: GoogleSession, subscription: str, job: str, wanted: Callable
 
 @contextmanager
 def _held(session: GoogleSession, subscription: str) -> Iterator[dict[str, dict[str, Any]]]:
-    """Messages by acknowledge id; what is still among them at the end is given back."""
     held: dict[str, dict[str, Any]] = {}
     action, path, empty = "pubsub.subscriptions.consume", f"v1/{subscription}", 0
     try:
@@ -85,5 +83,4 @@ def _letter(message: dict[str, Any]) -> DeadLetter | None:
 
 
 def _parts(values: list[str], size: int) -> list[list[str]]:
-    """A list in parts."""
     return [values[start : start + size] for start in range(0, len(values), size)]

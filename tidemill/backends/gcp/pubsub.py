@@ -62,7 +62,6 @@ class GcpPubSub(Backend):
         self._kept: dict[tuple[object, ...], tuple[float, Any]] = {}
 
     def user(self) -> str:
-        """The caller's e-mail address."""
         return self._session.user()
 
     def now(self) -> float:
@@ -72,7 +71,6 @@ class GcpPubSub(Backend):
     # ---- publishing ---------------------------------------------------------------------------------------------
 
     def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
-        """See `Backend.enqueue`: a request an array, several side by side, each recorded once it is answered."""
         topic, over = _of(shape.queue).topic, threading.Event()
 
         def send(array: Array) -> None:
@@ -102,7 +100,6 @@ class GcpPubSub(Backend):
         self._store.put(name, b"")
 
     def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
-        """See `Backend.describe`: the records of what was published. Nothing of them has ended but by retention."""
         found = []
         for entry in self._store.entries(layout.published(job)):
             number, k, size = layout.parse_published(entry.name)
@@ -114,7 +111,6 @@ class GcpPubSub(Backend):
         return sorted(found, key=lambda state: (state.created_at, state.name))
 
     def _is_forgotten(self, queue: Queue, published_at: float) -> bool:
-        """Whether Pub/Sub has dropped what was published then."""
         age = self.now() - published_at
         return age > LEAST_RETENTION_SECONDS and age > self._retention(_of(queue).subscription)
 
@@ -134,7 +130,6 @@ class GcpPubSub(Backend):
     # ---- what is lost -------------------------------------------------------------------------------------------
 
     def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:
-        """See `Backend.dead_letters`; empty where this login may not look."""
         subscription = _of(queue).dead_letters
 
         def ask() -> dict[str, list[DeadLetter]]:
@@ -146,7 +141,6 @@ class GcpPubSub(Backend):
         return self._keep(("dead", subscription), ask, LOOK_SECONDS).get(job, [])
 
     def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
-        """See `Backend.forget_dead`."""
         if not letters:
             return 0
         subscription, wanted = _of(queue).dead_letters, {(letter.round, letter.chunk) for letter in letters}
@@ -154,7 +148,6 @@ class GcpPubSub(Backend):
         return dead.forget(self._session, subscription, job, lambda one: (one.round, one.chunk) in wanted)
 
     def is_gone(self, queue: Queue, enqueued_at: float) -> bool:
-        """See `Backend.is_gone`: by Monitoring's count of what is not acknowledged."""
         empty = self._empty(_of(queue).subscription)
         return empty is not None and empty.covers(enqueued_at)
 
@@ -181,13 +174,11 @@ class GcpPubSub(Backend):
     def logs(
         self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
     ) -> Iterator[LogLine]:
-        """See `Backend.logs`."""
         for line in entries(self._session, self._descriptor.log_group, query(fields, since, until, text)):
             if all(line.fields.get(key) == value for key, value in fields.items()):
                 yield line
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
-        """See `Backend.queue_states`: the topic takes jobs, its subscription hands them out."""
         return {name: self._queue_state(_of(queue)) for name, queue in queues.items()}
 
     def _queue_state(self, queue: GcpQueue) -> QueueState:

@@ -91,7 +91,6 @@ class GoogleSession:
         return time.time() + self._offset
 
     def user(self) -> str:
-        """The e-mail address of whoever is logged in; `unknown` for a login that has none."""
         credentials = self._logged_in()
         for name in ("service_account_email", "account"):
             known = getattr(credentials, name, None)
@@ -245,7 +244,6 @@ def refusal(status: int, text: str, action: str, api: str, project: str) -> tupl
 
 
 def translated(error: Exception, action: str) -> CloudError:
-    """An exception of requests or google-auth as one of ours."""
     from google.auth.exceptions import GoogleAuthError, TransportError
 
     if isinstance(error, CloudError):
@@ -256,7 +254,6 @@ def translated(error: Exception, action: str) -> CloudError:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether a call that failed so may succeed when it is made again."""
     import requests
     from google.auth.exceptions import GoogleAuthError, TransportError
 
