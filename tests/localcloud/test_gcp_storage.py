@@ -243,7 +243,7 @@ def test_calls_fail_as_asked_with_or_without_having_written(daemon: GcpDaemon) -
 
 def test_a_name_takes_one_write_a_second(daemon: GcpDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a short burst. What a careful attempt writes keeps that pace by names of its own."""
-    monkeypatch.setattr("tidemill.store._PAUSES", ())
+    monkeypatch.setattr("tidemill.store.store._PAUSES", ())
     held = Store(store(daemon), "gs://bucket")
     marker = MarkerWriter(held, ChunkKey("j", 0, 0), "a1", delivery=1, backend={})
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.ledger import Ledger
-from tidemill.ledger.ledger import Commit
+from tidemill.ledger import ChunkLedger, Commit
 
-SOUND, MARK = Ledger.commit, Ledger.derive_marker
+SOUND, MARK = ChunkLedger.commit, ChunkLedger.derive_marker
 
 
-def commit(self: Ledger, *arguments: Any, **more: Any) -> Commit:
-    Ledger.derive_marker = lambda self, record: None  # type: ignore[method-assign]
+def commit(self: ChunkLedger, *arguments: Any, **more: Any) -> Commit:
+    ChunkLedger.derive_marker = lambda self, record: None  # type: ignore[method-assign]
     try:
         done = SOUND(self, *arguments, **more)
     finally:
-        Ledger.derive_marker = MARK  # type: ignore[method-assign]
+        ChunkLedger.derive_marker = MARK  # type: ignore[method-assign]
     MARK(self, done.record)
     return done
 
 
 def apply() -> None:
-    Ledger.commit = commit  # type: ignore[method-assign]
+    ChunkLedger.commit = commit  # type: ignore[method-assign]

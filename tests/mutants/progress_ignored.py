@@ -2,15 +2,15 @@
 
 import runpy
 
-from tidemill.ledger import Ledger, Outcome
+from tidemill.ledger import ChunkLedger, Outcome
 
 
-def nothing(self: Ledger, number: int, chunk: int) -> dict[int, Outcome]:
+def nothing(self: ChunkLedger) -> dict[int, Outcome]:
     return {}
 
 
 def apply() -> None:
-    Ledger.progress = nothing  # type: ignore[method-assign]
+    ChunkLedger.progress = nothing  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ class FakeBackend(Backend):
                     outcomes = [
                         outcome(i.index, i.uri, i.index in fail_items) for i in read_chunk(pipeline.store, job, chunk)
                     ]
-                    ledger.commit(round_.round, chunk, f"a{child}", outcomes)
+                    ledger.chunk(round_.round, chunk).commit(f"a{child}", outcomes)
                     fake.children[child] = "succeeded"
 
 

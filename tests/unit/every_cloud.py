@@ -59,8 +59,8 @@ def run_chunk(pipeline: Pipeline, job: str, number: int, chunk: int, fail: Colle
     ledger = Ledger(pipeline.store, job)
     wanted = (ledger.round(number).items or {}).get(chunk)
     items = [item for item in read_chunk(pipeline.store, job, chunk) if wanted is None or item.index in wanted]
-    ledger.marker(number, chunk, "a", 1, {}).write([])
-    ledger.commit(number, chunk, "a", [outcome(item.index, item.uri, item.index in fail) for item in items])
+    ledger.chunk(number, chunk).marker("a", 1, {}).write([])
+    ledger.chunk(number, chunk).commit("a", [outcome(item.index, item.uri, item.index in fail) for item in items])
 
 
 class DyingError(BaseException):

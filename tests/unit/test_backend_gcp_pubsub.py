@@ -74,7 +74,7 @@ def job_of(store, *arrays) -> Ledger:
 
 def done(ledger, *chunks):
     for chunk in chunks:
-        ledger.commit(0, chunk, "a", [Outcome(index=chunk, uri="u", status="succeeded")])
+        ledger.chunk(0, chunk).commit("a", [Outcome(index=chunk, uri="u", status="succeeded")])
 
 
 # ---- publishing ----------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def test_what_an_empty_backlog_no_longer_holds_is_lost(backend, google, store):
     (state,) = backend.describe(gcp_queue(), JOB)
     done(ledger, 0, 2)
     google.now = state.created_at + 1200
-    ledger.marker(0, 3, "a", 1, {}).write([3])
+    ledger.chunk(0, 3).marker("a", 1, {}).write([3])
     google.points["cpu"] = [(state.created_at, 6), *zeros(state.created_at + 120, google.now - 100)]
     backend.queue_states({"cpu": gcp_queue()})  # any answer tells the time
     words = "it is not done, and the queue no longer holds it"
@@ -227,7 +227,7 @@ def test_a_chunk_of_which_a_worker_has_just_written_is_not_lost(backend, google,
     ledger = job_of(store, array(range(3)))
     backend.enqueue(shape(), [array(range(3))])
     (state,) = backend.describe(gcp_queue(), JOB)
-    ledger.marker(0, 1, "a", 1, {}).write([1])
+    ledger.chunk(0, 1).marker("a", 1, {}).write([1])
     google.now = state.created_at + 200
     old = ArrayState(state.name, state.id, 3, {}, False, state.created_at - 2000)
     google.points["cpu"] = zeros(google.now - 900, google.now)

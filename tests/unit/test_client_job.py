@@ -48,7 +48,9 @@ def test_items_of_running_chunks_are_counted_where_that_is_asked_for():
     backend.run(target, job.id, fail_items=[1])
     ledger = Ledger(target.store, job.id)
     for chunk, attempt, items in ((0, "a", (1, 2)), (2, "a", (6, 7)), (2, "b", (7, 8))):
-        ledger.write_progress(0, chunk, attempt, 0, [outcome(n, f"s3://raw/{n}.jpg", failed=n == 7) for n in items])
+        ledger.chunk(0, chunk).write_progress(
+            attempt, 0, [outcome(n, f"s3://raw/{n}.jpg", failed=n == 7) for n in items]
+        )
     for _ in range(2):
         assert job.status().progress == (6, 10)
         status = job.status(running=True)

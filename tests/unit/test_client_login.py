@@ -11,7 +11,7 @@ from tidemill.client import Pipeline
 from tidemill.client import site as site_module
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
 from tidemill.store import Store
-from tidemill.store_errors import translated
+from tidemill.store.errors import translated
 
 PROFILES = {
     "keys": "aws_access_key_id = AKID\naws_secret_access_key = key\n",

@@ -36,7 +36,7 @@ def rerun(target, backend, job, number, failing=()):
         for chunk in array.all():
             frame = ledger.index().frame(chunk)
             ran = (round_.items or {}).get(chunk, range(frame.first, frame.first + frame.items))
-            ledger.commit(number, chunk, "b", [outcome(i, uris(i + 1)[i], i in failing) for i in ran])
+            ledger.chunk(number, chunk).commit("b", [outcome(i, uris(i + 1)[i], i in failing) for i in ran])
     for fake in backend.arrays:
         if fake.array.name.startswith(f"{job.id}-r{number}-"):
             fake.children = ["succeeded"] * len(fake.children)
@@ -65,7 +65,7 @@ def test_what_runs_again_is_counted_by_itself():
     job.retry()
     assert job.status().again == Again(since=1, items=4, ended=0, failed=0)
     ledger = Ledger(target.store, job.id)
-    ledger.commit(1, 0, "b", [outcome(i, uris(3)[i], i == 2) for i in (1, 2)])
+    ledger.chunk(1, 0).commit("b", [outcome(i, uris(3)[i], i == 2) for i in (1, 2)])
     status = job.status()
     assert status.again == Again(since=1, items=4, ended=2, failed=1)
     assert (status.progress, status.succeeded, status.failed) == ((2, 4), 7, 3)
@@ -90,7 +90,7 @@ def test_a_resume_counts_the_whole_job():
 
 def test_what_runs_again_beside_what_never_ran_has_not_ended():
     target, _, job = submitted()
-    Ledger(target.store, job.id).commit(0, 0, "a", [outcome(i, uris(3)[i], i == 1) for i in range(3)])
+    Ledger(target.store, job.id).chunk(0, 0).commit("a", [outcome(i, uris(3)[i], i == 1) for i in range(3)])
     job.retry()
     status = job.status()
     assert (status.remaining, status.again, status.progress) == (7, Again(1, 1, 0, 0), (2, 10))
@@ -113,7 +113,7 @@ def test_a_large_retry_that_is_lost_resumes_with_the_same_items(monkeypatch, max
     assert all(lost.runs_as(again, chunk) for chunk in (0, 1, 3))
     backend.arrays[-1].children = ["succeeded"] * 3
     for chunk, ran in ((0, [1]), (1, [4]), (3, [9])):
-        Ledger(target.store, job.id).commit(2, chunk, "b", [outcome(i, uris(10)[i], i == 4) for i in ran])
+        Ledger(target.store, job.id).chunk(2, chunk).commit("b", [outcome(i, uris(10)[i], i == 4) for i in ran])
     assert (job.status().state, job.status().failed, job.status().succeeded) == ("finished", 1, 9)
 
 
@@ -335,7 +335,7 @@ def test_status_tells_what_items_take_of_gpus():
     outcomes = [outcome(i, uris(4)[i], False) for i in range(4)]
     for i, memory, percent in ((0, 8000.0, 10.0), (1, 12000.0, 90.0), (2, 9000.0, None)):
         outcomes[i] = replace(outcomes[i], peak_gpu_memory_mib=memory, gpu_percent=percent)
-    Ledger(target.store, job.id).commit(0, 0, "a", outcomes)
+    Ledger(target.store, job.id).chunk(0, 0).commit("a", outcomes)
     taken = job.status().consumption
     assert taken is not None
     assert (taken.gpu_memory_mib, taken.gpu_percent) == (Spread(9000, 12000, 12000), Spread(10, 90, 90))

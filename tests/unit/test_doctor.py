@@ -20,7 +20,7 @@ from tidemill.client.site import Site
 from tidemill.descriptor import Image, Machine, Rung
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.store import Entry, Store
-from tidemill.store_errors import OTHER_REGION, translated
+from tidemill.store.errors import OTHER_REGION, translated
 
 DIGEST = "sha256:" + "a" * 64
 ECR = f"123456789012.dkr.ecr.us-west-2.amazonaws.com/vision-dev/preprocess@{DIGEST}"

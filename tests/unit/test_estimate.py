@@ -136,7 +136,7 @@ def test_learnt_from_an_earlier_job(stack, capsys):
     outcomes = [outcome(n, f"s3://raw/{n}.jpg", failed=False) for n in range(4)]
     for n, each in enumerate(outcomes):
         each.wall_seconds = 10.0 * (n + 1)
-    Ledger(stack.store, job.id).commit(0, 0, "a", outcomes)
+    Ledger(stack.store, job.id).chunk(0, 0).commit("a", outcomes)
     found = asked(capsys, "--like", "tiles")
     assert (found["learnt_from"], found["items"], found["queue"], found["cpus"]) == (job.id, 4, "cpu", 2)
     assert found["item_seconds"] == 25

@@ -408,7 +408,7 @@ class Steps:
 def test_chunks_that_a_worker_holds_run_and_the_others_wait(world):
     job = submit(world)
     ledger = Ledger(world.pipeline.store, job.id)
-    ledger.marker(0, 2, "a", 1, {}).write([6])
+    ledger.chunk(0, 2).marker("a", 1, {}).write([6])
     status = job.status()
     assert (status.state, status.chunks.running, status.chunks.waiting) == ("running", 1, 3)
     assert (status.chunks.total, status.chunks.done) == (4, 0)

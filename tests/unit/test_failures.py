@@ -74,7 +74,7 @@ def job(tmp_path, monkeypatch):
     sent = target.submit(["x", "{input}"], uris(10), queue="cpu", name="tiles", chunk_size=10)
     said = {2: "KeyError: 'band'", 5: "no space", 7: "KeyError: 'band'"}
     made = [failed(n, said[n]) if n in said else outcome(n, f"s3://raw/{n}.jpg", False) for n in range(10)]
-    Ledger(target.store, sent.id).commit(0, 0, "a", made)
+    Ledger(target.store, sent.id).chunk(0, 0).commit("a", made)
     return sent.id
 
 

@@ -16,7 +16,9 @@ from tidemill.errors import DamagedError, StoreError, StoreMissingError
 from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray, attempts
 from tidemill.ledger.attempts import POISON_ATTEMPTS
-from tidemill.ledger.ledger import ALIVE_SECONDS, START_FAILURES, TamperedError, UnreadableError
+from tidemill.ledger.documents import TamperedError, UnreadableError
+from tidemill.ledger.ledger import ALIVE_SECONDS, START_FAILURES
+from tidemill.ledger.tombstone import bury as bury_rounds
 from tidemill.store import Store
 
 ITEMS, SIZE = 10, 3
@@ -52,11 +54,11 @@ class TestCommit:
     """The three meanings of "already exists"."""
 
     def test_the_first_wins_and_the_second_knows(self, ledger):
-        assert ledger.commit(0, 1, "a1", outcomes_of(1)).won
-        second = ledger.commit(0, 1, "a2", outcomes_of(1, failed=[3]))
+        assert ledger.chunk(0, 1).commit("a1", outcomes_of(1)).won
+        second = ledger.chunk(0, 1).commit("a2", outcomes_of(1, failed=[3]))
         assert not second.won
         assert second.record.header.attempt == "a1"
-        assert ledger.committed(0, 1).outcomes == outcomes_of(1)
+        assert ledger.chunk(0, 1).committed().outcomes == outcomes_of(1)
 
     def test_a_lost_reply_is_not_a_lost_race(self, ledger, monkeypatch):
         real, lost = obstore.put, []
@@ -69,7 +71,7 @@ class TestCommit:
             return result
 
         monkeypatch.setattr(obstore, "put", put)
-        assert ledger.commit(0, 1, "a1", outcomes_of(1)).won
+        assert ledger.chunk(0, 1).commit("a1", outcomes_of(1)).won
         assert lost
 
     def test_a_409_is_not_a_commit(self, ledger, monkeypatch):
@@ -82,8 +84,8 @@ class TestCommit:
             return real(store, name, data, **kwargs)
 
         monkeypatch.setattr(obstore, "put", put)
-        assert ledger.commit(0, 1, "a1", outcomes_of(1)).won
-        assert ledger.committed(0, 1).header.attempt == "a1"
+        assert ledger.chunk(0, 1).commit("a1", outcomes_of(1)).won
+        assert ledger.chunk(0, 1).committed().header.attempt == "a1"
         assert len(refused) == 2
 
     def test_without_certainty_there_is_no_answer(self, ledger, monkeypatch):
@@ -92,7 +94,7 @@ class TestCommit:
 
         monkeypatch.setattr(obstore, "put", put)
         with pytest.raises(StoreError):
-            ledger.commit(0, 1, "a1", outcomes_of(1))
+            ledger.chunk(0, 1).commit("a1", outcomes_of(1))
 
     def test_failures_are_counted_before_the_record_is_there(self, ledger, monkeypatch):
         def create(store, name, data):
@@ -101,15 +103,15 @@ class TestCommit:
         with monkeypatch.context() as patch:
             patch.setattr(Store, "create", create)
             with pytest.raises(SystemExit):
-                ledger.commit(0, 1, "a1", outcomes_of(1, failed=[3, 4]))
+                ledger.chunk(0, 1).commit("a1", outcomes_of(1, failed=[3, 4]))
         assert (failed_chunks(ledger, 0), ledger.counts().failed) == ({1: 2}, 0)
         # The next attempt fails less; of two markers the record decides.
-        ledger.commit(0, 1, "a2", outcomes_of(1, failed=[4]), first=False)
+        ledger.chunk(0, 1).commit("a2", outcomes_of(1, failed=[4]), first=False)
         assert ledger.counts().failed == 1
 
     def test_a_marker_of_what_the_loser_saw_fail_counts_for_nothing(self, ledger):
-        ledger.commit(0, 1, "a1", outcomes_of(1))
-        assert not ledger.commit(0, 1, "a2", outcomes_of(1, failed=[3])).won
+        ledger.chunk(0, 1).commit("a1", outcomes_of(1))
+        assert not ledger.chunk(0, 1).commit("a2", outcomes_of(1, failed=[3])).won
         assert (ledger.counts().succeeded, ledger.counts().failed) == (3, 0)
 
 
@@ -150,7 +152,7 @@ class TestPast:
     """What earlier attempts say of a chunk and its items."""
 
     def attempt(self, ledger, name, in_flight, ends=None, *, alone=False, number=0):
-        marker = ledger.marker(number, 1, name, 1, {})
+        marker = ledger.chunk(number, 1).marker(name, 1, {})
         marker.write(in_flight, alone=alone)
         if ends == "drained":
             marker.drained(in_flight)
@@ -158,39 +160,39 @@ class TestPast:
             marker.ended(ends)
 
     def test_nothing_happened(self, ledger):
-        past = ledger.history(0, 1)
+        past = ledger.chunk(0, 1).history()
         assert (past.attempts, past.careful, past.poison) == (0, False, set())
 
     def test_deaths_alone_make_poison(self, ledger):
         for n in range(POISON_ATTEMPTS):
-            assert ledger.history(0, 1).poison == set()
+            assert ledger.chunk(0, 1).history().poison == set()
             self.attempt(ledger, f"a{n}", [4], alone=True)
         self.attempt(ledger, "other", [3])
-        past = ledger.history(0, 1)
+        past = ledger.chunk(0, 1).history()
         assert past.poison == {4}
         assert past.careful
 
     def test_deaths_in_company_make_suspects_only(self, ledger):
         for n in range(9):
             self.attempt(ledger, f"a{n}", [3, 4])
-        past = ledger.history(0, 1)
+        past = ledger.chunk(0, 1).history()
         assert (past.poison, past.suspected, past.careful) == (set(), {3: 9, 4: 9}, True)
 
     def test_an_attempt_that_named_nothing_says_nothing(self, ledger):
         self.attempt(ledger, "a1", [])
-        past = ledger.history(0, 1)
+        past = ledger.chunk(0, 1).history()
         assert (past.attempts, past.careful) == (1, False)
 
     def test_what_the_worker_failed_on_is_a_death_with_its_error(self, ledger):
         for n in range(POISON_ATTEMPTS):
-            ledger.marker(0, 1, f"a{n}", 1, {}).broke({4: "ValueError: x"})
-        past = ledger.history(0, 1)
+            ledger.chunk(0, 1).marker(f"a{n}", 1, {}).broke({4: "ValueError: x"})
+        past = ledger.chunk(0, 1).history()
         assert (past.poison, past.errors, past.careful) == ({4}, {4: "ValueError: x"}, False)
 
     def test_a_marker_of_an_older_worker_makes_suspects_only(self, ledger):
         old = {"chunk": 1, "attempt": "a1-x", "delivery": 1, "backend": {}, "in_flight": [4], "ended": None}
         ledger.store.put(f"jobs/{ledger.job}/r0/attempts/1/a1-x", json.dumps(old).encode())
-        past = ledger.history(0, 1)
+        past = ledger.chunk(0, 1).history()
         assert (past.suspected, past.deaths, past.careful) == ({4: 1}, {}, True)
 
     def test_deaths_outlive_the_round(self, ledger):
@@ -199,9 +201,9 @@ class TestPast:
             if number:
                 write_round(ledger, Round(round=number, arrays=array))
             self.attempt(ledger, f"a{number}", [4], alone=True, number=number)
-        assert ledger.history(POISON_ATTEMPTS - 1, 1).poison == {4}
+        assert ledger.chunk(POISON_ATTEMPTS - 1, 1).history().poison == {4}
         write_round(ledger, Round(round=POISON_ATTEMPTS, arrays=array, code="0" * 64))
-        assert ledger.history(POISON_ATTEMPTS, 1).attempts == 0, "other code is another matter"
+        assert ledger.chunk(POISON_ATTEMPTS, 1).history().attempts == 0, "other code is another matter"
 
     def test_a_marker_is_not_written_to_one_name_twice_within_a_second(self, ledger, monkeypatch):
         """Cloud Storage takes one write a second to a name."""
@@ -209,7 +211,7 @@ class TestPast:
         monkeypatch.setattr(attempts.time, "monotonic", lambda: now[0])
         put = ledger.store.put
         monkeypatch.setattr(ledger.store, "put", lambda name, data: (written.append((now[0], name)), put(name, data)))
-        marker = ledger.marker(0, 1, "a1", 1, {})
+        marker = ledger.chunk(0, 1).marker("a1", 1, {})
         for n in range(40):
             marker.write([n])
             now[0] += 0.25
@@ -218,13 +220,13 @@ class TestPast:
             assert at - last.get(name, 0.0) > 1, name
             last[name] = at
         assert len(last) <= 6, "names are used again: a listing stays short"
-        past = ledger.history(0, 1)
+        past = ledger.chunk(0, 1).history()
         assert (past.attempts, dict(past.suspected)) == (1, {39: 1})
 
     def test_eleven_reclaims_of_one_chunk_are_no_poison(self, ledger):
         for n in range(11):
             self.attempt(ledger, f"a{n}", [4], "drained")
-        past = ledger.history(0, 1)
+        past = ledger.chunk(0, 1).history()
         assert past.poison == set()
         assert past.reclaims[4] == 11
         assert not past.careful
@@ -233,13 +235,13 @@ class TestPast:
     def test_a_drain_cut_short_after_its_first_word_is_a_drain(self, ledger):
         self.attempt(ledger, "a1", [4])
         ledger.store.put(layout.drained(layout.ChunkKey(ledger.job, 0, 1), "a1"), b"")
-        past = ledger.history(0, 1)
+        past = ledger.chunk(0, 1).history()
         assert past.reclaims[4] == 1
         assert not past.deaths
 
     def test_an_orderly_end_counts_for_nothing(self, ledger):
         self.attempt(ledger, "a1", [4], "cancelled")
-        past = ledger.history(0, 1)
+        past = ledger.chunk(0, 1).history()
         assert (past.attempts, past.careful, past.deaths, past.reclaims) == (1, False, {}, {})
 
 
@@ -250,9 +252,9 @@ class TestDamaged:
     @pytest.mark.parametrize(
         ("name", "read"),
         [
-            ("r0/attempts/1/a1-x", lambda ledger: ledger.history(0, 1)),
-            ("r0/progress/1/a1-x.0.jsonl", lambda ledger: ledger.progress(0, 1)),
-            ("r0/done/1/1.jsonl", lambda ledger: ledger.committed(0, 1)),
+            ("r0/attempts/1/a1-x", lambda ledger: ledger.chunk(0, 1).history()),
+            ("r0/progress/1/a1-x.0.jsonl", lambda ledger: ledger.chunk(0, 1).progress()),
+            ("r0/done/1/1.jsonl", lambda ledger: ledger.chunk(0, 1).committed()),
             ("r0/start_failures/1", lambda ledger: ledger.start_failures(0)),
             ("rounds/1.json", lambda ledger: ledger.rounds()),
             ("rounds/x.json", lambda ledger: ledger.rounds()),
@@ -274,55 +276,55 @@ class TestDamaged:
 
 class TestProgress:
     def test_parts_of_all_attempts_add_up(self, ledger):
-        ledger.write_progress(0, 1, "a1", 0, [outcome(3)])
-        ledger.write_progress(0, 1, "a1", 1, [outcome(4)])
-        ledger.write_progress(0, 1, "a2", 0, [outcome(4, "failed"), outcome(5)])
-        found = ledger.progress(0, 1)
+        ledger.chunk(0, 1).write_progress("a1", 0, [outcome(3)])
+        ledger.chunk(0, 1).write_progress("a1", 1, [outcome(4)])
+        ledger.chunk(0, 1).write_progress("a2", 0, [outcome(4, "failed"), outcome(5)])
+        found = ledger.chunk(0, 1).progress()
         assert sorted(found) == [3, 4, 5]
         assert found[4].status == "succeeded"
 
     def test_progress_is_of_its_round(self, ledger):
-        ledger.write_progress(0, 1, "a1", 0, [outcome(3)])
-        assert ledger.progress(1, 1) == {}
+        ledger.chunk(0, 1).write_progress("a1", 0, [outcome(3)])
+        assert ledger.chunk(1, 1).progress() == {}
 
     def test_a_round_goes_on_with_what_lost_rounds_have_finished(self, ledger):
-        ledger.write_progress(0, 1, "a1", 0, [outcome(3, output="first")])
+        ledger.chunk(0, 1).write_progress("a1", 0, [outcome(3, output="first")])
         write_round(ledger, Round(round=1, arrays=[RoundArray(name="b", chunks=[1, 2])]))
         write_round(ledger, Round(round=2, arrays=[RoundArray(name="c", chunks=[0])]))
         write_round(ledger, Round(round=3, arrays=[RoundArray(name="d", chunks=[1])]))
-        assert sorted(ledger.carried_over(1, 1)) == [3]
-        ledger.write_progress(1, 1, "a2", 0, [outcome(3, output="second"), outcome(4)])
-        found = ledger.carried_over(3, 1)
+        assert sorted(ledger.chunk(1, 1).carried_over()) == [3]
+        ledger.chunk(1, 1).write_progress("a2", 0, [outcome(3, output="second"), outcome(4)])
+        found = ledger.chunk(3, 1).carried_over()
         assert (sorted(found), found[3].output) == ([3, 4], "second")
-        assert ledger.carried_over(0, 1) == ledger.carried_over(2, 0) == {}
+        assert ledger.chunk(0, 1).carried_over() == ledger.chunk(2, 0).carried_over() == {}
 
     @pytest.mark.parametrize("other", [{"code": "b" * 64}, {"image": "other"}, {"items": {1: [3]}}])
     def test_what_other_code_another_image_or_a_choice_of_items_made_is_not_taken_over(self, ledger, other):
-        ledger.write_progress(0, 1, "a1", 0, [outcome(3)])
+        ledger.chunk(0, 1).write_progress("a1", 0, [outcome(3)])
         write_round(ledger, Round(round=1, arrays=[RoundArray(name="b", chunks=[1])], **other))
-        assert ledger.carried_over(1, 1) == {}
+        assert ledger.chunk(1, 1).carried_over() == {}
 
     def test_a_retry_begins_anew_and_what_is_lost_of_it_goes_on_with_it(self, ledger):
-        ledger.write_progress(0, 1, "a1", 0, [outcome(3, output="old"), outcome(4, output="old")])
-        ledger.commit(0, 1, "a1", outcomes_of(1, failed=[3, 4]))
+        ledger.chunk(0, 1).write_progress("a1", 0, [outcome(3, output="old"), outcome(4, output="old")])
+        ledger.chunk(0, 1).commit("a1", outcomes_of(1, failed=[3, 4]))
         retry(ledger, 1, {1: [3, 4]}, {1: 2})
-        assert ledger.carried_over(1, 1) == {}
-        ledger.write_progress(1, 1, "a2", 0, [outcome(4, output="new")])
+        assert ledger.chunk(1, 1).carried_over() == {}
+        ledger.chunk(1, 1).write_progress("a2", 0, [outcome(4, output="new")])
         retry(ledger, 2, {1: [3, 4]}, {1: 2})
-        assert {index: o.output for index, o in ledger.carried_over(2, 1).items()} == {4: "new"}
+        assert {index: o.output for index, o in ledger.chunk(2, 1).carried_over().items()} == {4: "new"}
 
 
 class TestCounts:
     def test_of_a_job_under_way(self, ledger):
-        ledger.commit(0, 0, "a", outcomes_of(0))
-        ledger.commit(0, 3, "a", outcomes_of(3, failed=[9]))
+        ledger.chunk(0, 0).commit("a", outcomes_of(0))
+        ledger.chunk(0, 3).commit("a", outcomes_of(3, failed=[9]))
         counts = ledger.counts()
         assert (counts.items, counts.succeeded, counts.failed, counts.remaining) == (10, 3, 1, 6)
         assert (counts.chunks_done, counts.chunks_total, counts.finished) == (2, 4, False)
 
     def test_reads_no_record(self, ledger, monkeypatch):
         for chunk in range(4):
-            ledger.commit(0, chunk, "a", outcomes_of(chunk, failed=[0, 4]))
+            ledger.chunk(0, chunk).commit("a", outcomes_of(chunk, failed=[0, 4]))
         ledger.rounds()
         ledger.index()
         real = Store.get
@@ -337,29 +339,29 @@ class TestCounts:
 
     def test_a_retry_replaces_what_failed(self, ledger):
         for chunk in range(4):
-            ledger.commit(0, chunk, "a", outcomes_of(chunk, failed=[0, 4, 5]))
+            ledger.chunk(0, chunk).commit("a", outcomes_of(chunk, failed=[0, 4, 5]))
         retry(ledger, 1, {0: [0], 1: [4, 5]}, {0: 1, 1: 2})
         assert not ledger.counts().finished
-        ledger.commit(1, 0, "b", [outcome(0)])
-        ledger.commit(1, 1, "b", [outcome(4), outcome(5, "failed")])
+        ledger.chunk(1, 0).commit("b", [outcome(0)])
+        ledger.chunk(1, 1).commit("b", [outcome(4), outcome(5, "failed")])
         counts = ledger.counts()
         assert (counts.succeeded, counts.failed, counts.finished, counts.rounds) == (9, 1, True, 2)
 
     @pytest.mark.parametrize("late", [[], [0]])
     def test_a_lost_retry_that_commits_after_it_was_repeated_changes_no_count(self, ledger, late):
         for chunk in range(4):
-            ledger.commit(0, chunk, "a", outcomes_of(chunk, failed=[0, 1]))
+            ledger.chunk(0, chunk).commit("a", outcomes_of(chunk, failed=[0, 1]))
         for number in (1, 2):
             retry(ledger, number, {0: [0]}, {0: 1})
-        ledger.commit(2, 0, "b", [outcome(0)])
-        ledger.commit(1, 0, "a", [outcome(0, "failed" if late else "succeeded")])
+        ledger.chunk(2, 0).commit("b", [outcome(0)])
+        ledger.chunk(1, 0).commit("a", [outcome(0, "failed" if late else "succeeded")])
         assert (ledger.counts().succeeded, ledger.counts().failed) == (9, 1)
 
     def test_the_highest_round_has_the_outcome(self, ledger):
         for chunk in range(4):
-            ledger.commit(0, chunk, "a", outcomes_of(chunk, failed=[0, 4]))
+            ledger.chunk(0, chunk).commit("a", outcomes_of(chunk, failed=[0, 4]))
         retry(ledger, 1, {0: [0], 1: [4]}, {0: 1, 1: 1})
-        ledger.commit(1, 0, "b", [outcome(0, attempts=7)])
+        ledger.chunk(1, 0).commit("b", [outcome(0, attempts=7)])
         found = list(ledger.outcomes())
         assert [o.index for o in found] == list(range(10))
         assert (found[0].status, found[0].attempts) == ("succeeded", 7)
@@ -370,7 +372,7 @@ class TestCounts:
         write_manifest(store, ledger.job, [f"u{i}" for i in range(300)], 1)
         ledger = Ledger(store, ledger.job)
         for chunk in reversed(range(300)):
-            ledger.commit(0, chunk, "a", [outcome(chunk)])
+            ledger.chunk(0, chunk).commit("a", [outcome(chunk)])
         assert [o.index for o in ledger.outcomes()] == list(range(300))
 
 
@@ -444,7 +446,7 @@ class TestTheEndBeforeTheEnd:
         assert ledger.start_failed(0, "again") == START_FAILURES
 
     def test_a_job_with_a_success_does_not(self, ledger):
-        ledger.commit(0, 0, "a", outcomes_of(0))
+        ledger.chunk(0, 0).commit("a", outcomes_of(0))
         for _ in range(START_FAILURES + 1):
             ledger.start_failed(0, "no such file")
         assert not ledger.is_cancelled()
@@ -493,14 +495,14 @@ class TestTombstone:
         assert ledger.snapshot().cancellation["by"] == "eve"
 
     def test_a_round_that_begins_during_the_cancel_ends_with_it(self, ledger, monkeypatch):
-        real = Ledger._bury
+        real = bury_rounds
 
-        def bury(self, *arguments):
-            real(self, *arguments)
-            monkeypatch.setattr(Ledger, "_bury", real)
+        def bury(*arguments, **fields):
+            real(*arguments, **fields)
+            monkeypatch.setattr("tidemill.ledger.ledger.bury", real)
             retry(ledger, 1, {0: [0]}, {0: 0})
 
-        monkeypatch.setattr(Ledger, "_bury", bury)
+        monkeypatch.setattr("tidemill.ledger.ledger.bury", bury)
         assert ledger.cancel("ann") == 2
         assert ledger.is_cancelled()
 
@@ -545,7 +547,7 @@ def test_a_listing_in_parts_finds_every_name_in_few_requests(ledger, monkeypatch
     write_round(ledger, Round(round=0, arrays=[RoundArray(name=f"{spec.job}-r0-a0", first=0, count=300)]))
     for chunk in done:
         failed = chunk % 3 == 0
-        ledger.commit(0, chunk, "a", [outcome(chunk, "failed" if failed else "succeeded")])
+        ledger.chunk(0, chunk).commit("a", [outcome(chunk, "failed" if failed else "succeeded")])
     pages = Pages(store, monkeypatch, size=10)
     look = ledger.snapshot()
     assert set(look.done[0]) == set(done)
@@ -562,7 +564,7 @@ def test_what_workers_hold_is_found_in_parts(monkeypatch):
     wanted = {chunk for chunk in range(300) if chunk % 3}
     for chunk in wanted:
         for attempt in range(1 + chunk % 4):
-            ledger.marker(0, chunk, f"a{attempt}-ffff", 1, {}).write([])
+            ledger.chunk(0, chunk).marker(f"a{attempt}-ffff", 1, {}).write([])
     Pages(ledger.store, monkeypatch, size=10)
     assert ledger.beating_chunks(0, time.time()) == wanted
     assert ledger.beating_chunks(0, time.time() + ALIVE_SECONDS + 60) == set()

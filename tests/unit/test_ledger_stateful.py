@@ -189,7 +189,7 @@ class TwoWorkers(RuleBasedStateMachine):
             return
         record = Record.decode(self.first)
         assert [outcome.index for outcome in record.outcomes] == list(range(ITEMS))
-        progress = self.ledger.progress(0, 0)
+        progress = self.ledger.chunk(0, 0).progress()
         for outcome in record.outcomes:
             if outcome.output and f"/{record.header.attempt}." not in outcome.output:
                 assert progress[outcome.index].output == outcome.output

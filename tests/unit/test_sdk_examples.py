@@ -39,7 +39,7 @@ def world(monkeypatch, tmp_path):
     outcomes = [outcome(n, f"s3://raw/{n}.jpg", failed=n == 1) for n in range(3)]
     for chunk in range(job.spec.chunks_total):
         of_chunk = [o for o in outcomes if o.index // job.spec.chunk_size == chunk]
-        Ledger(made.store, job.id).commit(0, chunk, "a", of_chunk)
+        Ledger(made.store, job.id).chunk(0, chunk).commit("a", of_chunk)
     for array in backend.arrays:
         array.children = ["succeeded"] * len(array.children)
     container = f"{backend.names[0]}:{1 // job.spec.chunk_size}"

@@ -141,7 +141,7 @@ def test_a_chunk_that_is_a_large_part_of_the_limit_is_always_looked_at(ledger: L
 
 def test_what_is_finished_is_not_called_cancelled(ledger: Ledger):
     for chunk in range(2):
-        ledger.commit(0, chunk, "a1-x", [Outcome(index=chunk, uri=f"u{chunk}", status="succeeded")])
+        ledger.chunk(0, chunk).commit("a1-x", [Outcome(index=chunk, uri=f"u{chunk}", status="succeeded")])
     write_spent(ledger.store, ChunkKey(JOB, 0, 0), "a1-x", 100)
     assert not ends_job(ledger, CostLimit(max_usd=100, usd_per_item_hour=HOURLY), ledger.round(0), 100)
     assert ledger.cancellation(0) is None

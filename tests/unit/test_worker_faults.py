@@ -91,7 +91,7 @@ class Queue(Source):
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr("tidemill.store._PAUSES", (0.0,) * 3)
+    monkeypatch.setattr("tidemill.store.store._PAUSES", (0.0,) * 3)
     return Store.open("memory://")
 
 
@@ -255,7 +255,7 @@ class TestDamaged:
         code = serve(queue, Runs(run), capacity=Capacity(1.0, 4096) if many_jobs else None).run()
         assert code is (WorkerExit.DONE if many_jobs else WorkerExit.STOPPED)
         assert job.ledger.is_cancelled(0)
-        assert job.ledger.progress(0, 0) or not many_jobs
+        assert job.ledger.chunk(0, 0).progress() or not many_jobs
 
     def test_a_tombstone_that_cannot_be_read_cancels(self, store: Store, serve: Any):
         job = Submitted(store)
@@ -296,7 +296,7 @@ def test_a_cancel_keeps_what_had_finished(store: Store, serve: Any, monkeypatch:
 
     queue = Queue(job)
     assert serve(queue, Runs(run)).run() is WorkerExit.DONE
-    assert (queue.open, sorted(job.ledger.progress(0, 0))) == ([], [0, 1, 2])
+    assert (queue.open, sorted(job.ledger.chunk(0, 0).progress())) == ([], [0, 1, 2])
 
 
 # ---- who is to blame for a death ---------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def worker_of(
 def test_a_reclaim_is_counted_however_fast_the_program_ends(loop: type[Worker], tmp_path: Path):
     with worker_of(loop, Interrupted, ["a", "b"], 2, tmp_path) as (worker, ledger):
         assert worker.run() is WorkerExit.RECLAIMED
-    past = ledger.history(0, 0)
+    past = ledger.chunk(0, 0).history()
     assert (dict(past.reclaims), dict(past.deaths)) == ({0: 1}, {})
 
 

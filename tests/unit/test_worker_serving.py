@@ -209,7 +209,7 @@ class TestJobs:
         assert broken.ledger.is_cancelled(0)
         assert [job for job, _ in runs.ran] == [broken.spec.job] * START_FAILURES + [other.spec.job]
         assert broken.ledger.done_chunks(0) == set()
-        assert not broken.ledger.history(0, 0).careful
+        assert not broken.ledger.chunk(0, 0).history().careful
 
     def test_one_that_passes_its_limit_ends_alone_while_an_item_runs(
         self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch
@@ -324,7 +324,7 @@ class TestSuspects:
         small = {"cpus": 0.25, "memory_mib": 64}
         suspect, other, late = (Submitted(store, 2, resources=small) for _ in range(3))
         for attempt in range(ALONE_AFTER):
-            suspect.ledger.marker(0, 0, f"dead{attempt}", 1, {}).write({0})
+            suspect.ledger.chunk(0, 0).marker(f"dead{attempt}", 1, {}).write({0})
         source = Source(Lease(other), Lease(suspect), Lease(late))
         active: set[tuple[str, int]] = set()
         beside: list[set[tuple[str, int]]] = []
@@ -381,8 +381,8 @@ class TestTheMachinesEnd:
         assert serve(source, runs, lasts=lambda seconds: seconds <= left[0]).run() is WorkerExit.DONE
         assert (source.given[0].ended, source.stopped) == (["release"], True)
         assert runs.ran == [(job.spec.job, 0)]
-        assert sorted(job.ledger.progress(0, 0)) == [0]
-        past = job.ledger.history(0, 0)
+        assert sorted(job.ledger.chunk(0, 0).progress()) == [0]
+        past = job.ledger.chunk(0, 0).history()
         assert (past.careful, dict(past.deaths), dict(past.reclaims)) == (False, {}, {})
 
 
@@ -407,7 +407,7 @@ class TestDrain:
         source = Source(*(Lease(job) for job in jobs), endless=True)
         assert serve(source, Runs(run), stop=stop).run() is WorkerExit.RECLAIMED
         assert [lease.ended for lease in source.given] == [["release"]] * 8
-        assert [dict(job.ledger.history(0, 0).reclaims) for job in jobs] == [{0: 1}] * 8
+        assert [dict(job.ledger.chunk(0, 0).history().reclaims) for job in jobs] == [{0: 1}] * 8
 
 
 class TestLeasingAhead:
@@ -446,7 +446,7 @@ class TestHeartbeat:
         assert 8 <= written.count(name) <= 10
         assert is_alive(json.loads(store.get(name)))
         # Whoever gets the chunk meanwhile blames nobody.
-        past = job.ledger.history(0, 0)
+        past = job.ledger.chunk(0, 0).history()
         assert (past.attempts, past.careful, dict(past.deaths)) == (1, False, {})
 
     def test_without_it_a_marker_is_written_when_it_changes(self, store: Store, monkeypatch: pytest.MonkeyPatch):
@@ -459,7 +459,7 @@ class TestHeartbeat:
             now[0] += 100
             run.tick()
         assert store.get(name) == before
-        past = job.ledger.history(0, 0)
+        past = job.ledger.chunk(0, 0).history()
         assert (past.careful, dict(past.suspected), dict(past.deaths)) == (True, {0: 1}, {})
 
     @pytest.mark.parametrize(

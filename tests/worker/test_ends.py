@@ -36,7 +36,7 @@ class TestReclaim:
         assert ended.code == WorkerExit.RECLAIMED
         assert job.ledger.done_chunks(0) == set()
         assert len(drained(job)) == 1
-        assert sorted(job.ledger.progress(0, 0)) == [0]
+        assert sorted(job.ledger.chunk(0, 0).progress()) == [0]
 
         gate.touch()
         assert job.run(delivery=2).code == WorkerExit.DONE
@@ -58,7 +58,7 @@ class TestReclaim:
         assert ran(worker).code == WorkerExit.RECLAIMED
         assert log.read_text().split() == ["up", "told"]
         # It said 0 after SIGTERM: that is no success.
-        assert job.ledger.progress(0, 0) == {}
+        assert job.ledger.chunk(0, 0).progress() == {}
 
     def test_the_worker_stays_until_the_host_is_not_placeable(self, team, machine):
         job = team.job(["a"], ["sleep", "60"])
@@ -118,7 +118,7 @@ class TestReclaim:
         pid = int(until(lambda: running.exists() and running.read_text().strip(), "the second item"))
         try:
             machine.give_notice()
-            until(lambda: drained(job) and job.ledger.progress(0, 0), "marker and progress", seconds=9)
+            until(lambda: drained(job) and job.ledger.chunk(0, 0).progress(), "marker and progress", seconds=9)
             assert worker.poll() is None
             assert alive(pid)
         finally:
@@ -178,7 +178,7 @@ class TestDeath:
         deaths, worker = 0, job.start()
         while self.item_or_end(worker, running):
             # The neighbour is in flight by now, if it may be.
-            until(lambda deaths=deaths: job.ledger.history(0, 0).attempts == deaths + 1, "the marker")
+            until(lambda deaths=deaths: job.ledger.chunk(0, 0).history().attempts == deaths + 1, "the marker")
             self.kill(job, worker, running)
             deaths += 1
             worker = job.start(delivery=deaths + 1)
@@ -191,7 +191,7 @@ class TestDeath:
         script = f"echo {{index}} >> {log}; test {{index}} -ne 3 || test -e {team.root}/gate || {{ {block}; }}"
         job = team.job([str(n) for n in range(5)], sh(script))
         worker = job.start()
-        until(lambda: sorted(job.ledger.progress(0, 0)) == [0, 1, 2], "progress")
+        until(lambda: sorted(job.ledger.chunk(0, 0).progress()) == [0, 1, 2], "progress")
         self.kill(job, worker, running)
         (team.root / "gate").touch()
         assert job.run(delivery=2).code == WorkerExit.DONE
@@ -235,7 +235,7 @@ class TestStopped:
         worker.send_signal(signal.SIGTERM)
         assert ran(worker).code == WorkerExit.STOPPED
         assert drained(job) == []
-        assert not job.ledger.history(0, 0).careful
+        assert not job.ledger.chunk(0, 0).history().careful
 
     @pytest.mark.parametrize(
         "change",

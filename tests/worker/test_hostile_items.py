@@ -18,6 +18,7 @@ from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture 
 from tests.worker.test_pubsub import gce as gce  # noqa: PLC0414
 from tidemill.descriptor import WorkerExit
 from tidemill.store import Store, Stores
+from tidemill.store import store as store_module
 from tidemill.worker import outputs
 from tidemill.worker.faults import ItemError
 from tidemill.worker.scratch import Scratch, remove
@@ -286,14 +287,14 @@ def staging(tmp_path):
 def test_a_file_that_grows_during_its_upload_fails_the_item(staging, tmp_path, monkeypatch):
     """The writer has to escape its item to live on; here it is a thread."""
     (tmp_path / "output/f").write_bytes(b"x" * 6_000_000)
-    put = Store._bounded
+    put = store_module._bounded
 
-    def grows(self, verb, name, call):
+    def grows(verb, name, call):
         with (tmp_path / "output/f").open("ab") as file:
             file.write(b"more")
-        return put(self, verb, name, call)
+        return put(verb, name, call)
 
-    monkeypatch.setattr(Store, "_bounded", grows)
+    monkeypatch.setattr(store_module, "_bounded", grows)
     with pytest.raises(ItemError, match="'f' changed during its upload: something still writes to it") as caught:
         staging.upload(tmp_path / "output", f"file://{tmp_path}/store/o/")
     assert (caught.value.reason, caught.value.final) == ("output", False)

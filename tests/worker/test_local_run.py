@@ -187,7 +187,7 @@ class TestKilled:
         until(lambda: not here.processes(), "the end of every process")
         finished = {o.index for o in here.outcomes()}
         for chunk in range(here.ledger.index().chunks):
-            finished |= set(here.ledger.progress(0, chunk))
+            finished |= set(here.ledger.chunk(0, chunk).progress())
         again = here.run(*self.command(here))
         assert again.returncode == 0, again.stderr
         times = Counter(int(index) for index, _ in here.marks())
@@ -383,7 +383,7 @@ class TestGoingOn:
         command = ["--workers", "2", "--chunk-size", "10", "--items", here.items(20), "--", "sh", "-c", wait]
         run = here.start(*command)
         until(lambda: list(here.store.glob("jobs/*/r0/progress/0/*")), "progress", SECONDS)
-        until(lambda: len(here.ledger.progress(0, 0)) == 5, "five items", SECONDS)
+        until(lambda: len(here.ledger.chunk(0, 0).progress()) == 5, "five items", SECONDS)
         status = here.type("status", here.ledger.job).stdout
         assert re.search(r"chunks +0 of 2 done, 2 running, 0 waiting", status)
         os.kill(run.pid, signal.SIGINT)
@@ -407,7 +407,7 @@ class TestGoingOn:
         until(lambda: list(here.store.glob("jobs/*/r0/progress/0/*")), "progress", SECONDS)
         run.kill()
         run.communicate(timeout=SECONDS)
-        finished = set(here.ledger.progress(0, 0))
+        finished = set(here.ledger.chunk(0, 0).progress())
         gate.touch()
         where = ["--pipeline", f"file://{here.store}/pipeline.json"]
         job = here.ledger.job

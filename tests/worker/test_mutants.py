@@ -16,7 +16,7 @@ from tests.mutants import no_read_back
 from tests.unit.test_ledger_stateful import TwoWorkers
 from tests.worker.containers import alive, end_process, ran, until
 from tidemill.descriptor import WorkerExit
-from tidemill.ledger import Ledger, MarkerWriter
+from tidemill.ledger import ChunkLedger, MarkerWriter
 from tidemill.store import Store
 
 SOUND = "tidemill.worker"
@@ -119,7 +119,7 @@ def test_without_progress_it_runs_again(team):
     ("owner", "name", "broken"),
     [
         (Store, "_read_back", no_read_back.believe),
-        (Ledger, "derive_marker", lambda self, record: None),
+        (ChunkLedger, "derive_marker", lambda self, record: None),
         (MarkerWriter, "drained", lambda self, in_flight: None),
     ],
     ids=["read-back", "failed markers", "drain markers"],

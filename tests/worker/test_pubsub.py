@@ -154,7 +154,7 @@ class TestLeases:
         assert message.acked
         assert [o.attempts for o in job.outcomes()] == [1]
         # The first was alive all the time: nobody takes its item for poison.
-        assert not job.ledger.history(0, 0).deaths
+        assert not job.ledger.chunk(0, 0).history().deaths
 
     def test_a_chunk_that_is_delivered_twice_to_one_worker_is_run_once(self, team, gce):
         job = team.job(["a"], waits(team), resources=SMALL)
@@ -257,7 +257,7 @@ class TestEnds:
         assert (messages[1].deliveries, messages[1].done_at_ack) == (1, True)
         assert [o.status for o in other.outcomes()] == ["succeeded"]
         assert cancelled.outcomes() == []
-        assert not cancelled.ledger.history(0, 0).careful
+        assert not cancelled.ledger.chunk(0, 0).history().careful
 
     @pytest.mark.parametrize(
         ("answer", "named"),

@@ -59,7 +59,7 @@ def ledger(bucket):
 
 
 def commit(ledger: Ledger, attempt: str, status: Literal["succeeded", "failed"] = "succeeded"):
-    return ledger.commit(0, 3, attempt, [Outcome(index=0, uri="u", status=status)])
+    return ledger.chunk(0, 3).commit(attempt, [Outcome(index=0, uri="u", status=status)])
 
 
 @pytest.mark.parametrize("fault", ["409", "500-after", "drop", "drop-after"])
@@ -67,7 +67,7 @@ def test_our_own_commit_is_never_taken_for_anothers(bucket, ledger, fault):
     bucket.faults = [("PUT", "/done/", fault)]
     assert commit(ledger, "a1").won
     assert bucket.faults == []
-    record = ledger.committed(0, 3)
+    record = ledger.chunk(0, 3).committed()
     assert record is not None
     assert record.header.attempt == "a1"
     assert sum(method == "PUT" for method, key in bucket.requests) >= (1 if fault == "drop-after" else 2)
@@ -93,7 +93,7 @@ def test_a_store_that_only_conflicts_gives_no_answer(bucket, ledger):
 def test_absence_is_absence_for_a_role_that_may_list_only_prefixes(bucket, ledger):
     bucket.hide_absence()
     assert not ledger.is_cancelled()
-    assert ledger.committed(0, 3) is None
+    assert ledger.chunk(0, 3).committed() is None
     bucket.objects[f"jobs/{JOB}/cancellee"] = b""
     bucket.objects[f"jobs/{JOB}/job.json"] = b""
     assert not ledger.is_cancelled()

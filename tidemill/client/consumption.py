@@ -98,7 +98,7 @@ def read_sample(ledger: Ledger, snapshot: Snapshot) -> tuple[list[Outcome], int]
     step = max(1, len(done) // SAMPLED_CHUNKS)
     chosen = done[step // 2 :: step][:SAMPLED_CHUNKS]
     with ThreadPoolExecutor(SAMPLED_CHUNKS) as pool:
-        records = [record for record in pool.map(lambda at: ledger.committed(at[1], at[0]), chosen) if record]
+        records = [record for record in pool.map(lambda at: ledger.chunk(at[1], at[0]).committed(), chosen) if record]
     return [outcome for record in records for outcome in record.outcomes if outcome.wall_seconds > 0], len(records)
 
 

@@ -253,8 +253,9 @@ def _plan(ledger: Ledger, snapshot: Snapshot, chunks: Sequence[int], wanted: Map
             chosen = sorted(failed) if wanted is None else wanted[chunk]
             if not chosen:
                 # A marker says that something has failed, and the records do not: the records' own markers settle it.
-                for record in filter(None, (ledger.committed(number, chunk) for number in rounds[chunk])):
-                    ledger.derive_marker(record)
+                for stored in (ledger.chunk(number, chunk) for number in rounds[chunk]):
+                    if record := stored.committed():
+                        stored.derive_marker(record)
                 continue
             kept.append(chunk)
             if len(chosen) < ledger.index().size(chunk):

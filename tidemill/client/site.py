@@ -17,7 +17,7 @@ from tidemill.backends.findings import UP, access_command
 from tidemill.descriptor import SCHEMA_VERSION, Descriptor
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.store import Store
-from tidemill.store_errors import NO_LOGIN, OTHER_REGION
+from tidemill.store.errors import NO_LOGIN, OTHER_REGION
 from tidemill.version import __version__
 
 

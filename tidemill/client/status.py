@@ -239,7 +239,7 @@ class _Sums(NamedTuple):
 
 def _add_up(ledger: Ledger, chunk: int, numbers: list[int]) -> _Sums:
     """Add up a chunk's records, oldest round first: later ones stand over earlier ones."""
-    records = [record for number in numbers if (record := ledger.committed(number, chunk))]
+    records = [record for number in numbers if (record := ledger.chunk(number, chunk).committed())]
     outcomes = {outcome.index: outcome for record in records for outcome in record.outcomes}.values()
     failed = sum(outcome.status == "failed" for outcome in outcomes)
     return _Sums(

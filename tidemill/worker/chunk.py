@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tidemill.job import Item
-from tidemill.layout import ChunkKey
 from tidemill.ledger import Commit, History, Outcome
 from tidemill.manifest import read_chunk
 from tidemill.version import __version__
@@ -90,11 +89,11 @@ class ChunkRun:
         self.broken: dict[int, str] = {}
         """By item: how the worker failed on it."""
         self.history = History()
-        self._round = job.round.round
         self._outcomes: dict[int, Outcome] = {}
-        ledger, pace = job.ledger, SAVE_SECONDS if job.ledger.store.is_object_store else SAVE_SECONDS_LOCAL
-        writer = ledger.marker(self._round, self.number, lease.id, lease.delivery, lease.backend)
-        progress = Progress(ledger, ChunkKey(job.id, self._round, self.number), pace)
+        self._ledger = ledger = job.ledger.chunk(job.round.round, self.number)
+        pace = SAVE_SECONDS if ledger.store.is_object_store else SAVE_SECONDS_LOCAL
+        writer = ledger.marker(lease.id, lease.delivery, lease.backend)
+        progress = Progress(ledger, pace)
         self.observers = [*observers, progress, Marker(writer, pace, heartbeat_seconds if many_jobs else None)]
 
     @property
@@ -116,22 +115,21 @@ class ChunkRun:
         Raises:
             DamagedError: An object of the job cannot be decoded.
         """
-        ledger = self.job.ledger
-        record = ledger.committed(self._round, self.number)
+        record = self._ledger.committed()
         if record is not None:
             # An attempt that died before it could commit may have left another marker than the record's.
-            ledger.derive_marker(record)
+            self._ledger.derive_marker(record)
             self.settled = True
             return
-        items = read_chunk(ledger.store, self.job.id, self.number)
+        items = read_chunk(self._ledger.store, self.job.id, self.number)
         subset = self.job.round.runs(self.number)
         if subset is not None:
             chosen = set(subset)
             items = [item for item in items if item.index in chosen]
-        self.history = ledger.history(self._round, self.number)
-        self._outcomes = ledger.carried_over(self._round, self.number)
+        self.history = self._ledger.history()
+        self._outcomes = self._ledger.carried_over()
         if self.history.attempts:
-            self._outcomes |= ledger.progress(self._round, self.number)
+            self._outcomes |= self._ledger.progress()
         poisoned = list(_poisoned(self.history, (item for item in items if item.index not in self._outcomes)))
         self._outcomes |= {outcome.index: outcome for outcome in poisoned}
         self.pending.extend(item for item in items if item.index not in self._outcomes)
@@ -250,9 +248,7 @@ class ChunkRun:
         for observer in self.observers:
             observer.on_commit()
         outcomes = [self._outcomes[index] for index in sorted(self._outcomes)]
-        commit = self.job.ledger.commit(
-            self._round,
-            self.number,
+        commit = self._ledger.commit(
             self.lease.id,
             outcomes,
             worker=f"{platform.node()} tidemill/{__version__}",

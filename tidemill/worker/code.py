@@ -24,7 +24,7 @@ from tidemill import layout
 from tidemill.code import MAX_BYTES, MAX_FILES, PACKAGE_FILES, PLACEHOLDER, REQUIREMENTS, file_sha256
 from tidemill.errors import StoreError, StoreMissingError
 from tidemill.job import JobSpec
-from tidemill.ledger.ledger import TamperedError
+from tidemill.ledger.documents import TamperedError
 from tidemill.store import Store, Stores
 from tidemill.worker.output import ItemOutput, log
 from tidemill.worker.process import Pipes, run_program

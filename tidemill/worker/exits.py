@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemill.descriptor import WorkerExit
 from tidemill.errors import CallerError, DamagedError, StoreError
-from tidemill.ledger.ledger import TamperedError, UnreadableError
+from tidemill.ledger.documents import TamperedError, UnreadableError
 
 EXPECTED = (CallerError, StoreError, OSError)
 """What ends a worker in an orderly way; anything else is a mistake of the worker's own, and is raised."""

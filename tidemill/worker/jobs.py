@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from tidemill.job import PLACEHOLDERS, JobSpec, fill
 from tidemill.ledger import Ledger, Round
-from tidemill.ledger.ledger import TamperedError
+from tidemill.ledger.documents import TamperedError
 from tidemill.ledger.spent import limit_of
 from tidemill.store import Store
 from tidemill.worker.leases import Lease

@@ -11,7 +11,7 @@ from tidemill.descriptor import Resources
 from tidemill.errors import CallerError, DamagedError, StoreError, StoreMissingError, TidemillError
 from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger
-from tidemill.ledger.ledger import TamperedError, UnreadableError
+from tidemill.ledger.documents import TamperedError, UnreadableError
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.held import HeldChunks

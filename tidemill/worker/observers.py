@@ -12,8 +12,7 @@ from itertools import islice
 from typing import Protocol
 
 from tidemill.job import Item
-from tidemill.layout import ChunkKey
-from tidemill.ledger import History, Ledger, MarkerWriter, Outcome
+from tidemill.ledger import ChunkLedger, History, MarkerWriter, Outcome
 from tidemill.worker.leases import Lease
 
 HEARTBEAT_SECONDS = 60.0
@@ -82,9 +81,9 @@ class ChunkObserver:
 class Progress(ChunkObserver):
     """Writes what was finished, so that a later attempt does not run it again."""
 
-    def __init__(self, ledger: Ledger, key: ChunkKey, pace: float) -> None:
+    def __init__(self, ledger: ChunkLedger, pace: float) -> None:
         super().__init__(pace)
-        self._ledger, self._key = ledger, key
+        self._ledger = ledger
         self._unsaved: list[Outcome] = []
         self._parts = 0
 
@@ -106,8 +105,7 @@ class Progress(ChunkObserver):
 
     def _save(self, chunk: Observed) -> None:
         if self._unsaved:
-            key, part = self._key, self._parts
-            self._ledger.write_progress(key.round, key.chunk, chunk.lease.id, part, list(self._unsaved))
+            self._ledger.write_progress(chunk.lease.id, self._parts, list(self._unsaved))
             self._parts += 1
             self._unsaved.clear()
             chunk.lease.progressed()

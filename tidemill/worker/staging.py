@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from tidemill.errors import shown
-from tidemill.store import STREAM_BYTES, Store, Stores, no_room, open_plain
+from tidemill.store import STREAM_BYTES, Store, Stores, no_room, open_plain, refusal
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.outputs import output_files
 from tidemill.worker.scratch import Scratch
@@ -121,9 +121,9 @@ class Staging:
 
 def _takes(store: Store, base: str, name: str) -> bool:
     """True; a name that the store does not take is the item's failure."""
-    refusal = store.refusal(base + name)
-    if refusal is not None:
-        raise ItemError("output", f"{shown(name)} {refusal}", final=True)
+    reason = refusal(store, base + name)
+    if reason is not None:
+        raise ItemError("output", f"{shown(name)} {reason}", final=True)
     return True
 
 

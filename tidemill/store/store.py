@@ -6,16 +6,13 @@ repeats a call that failed as a whole a few times, then raises `StoreError`.
 
 from __future__ import annotations
 
-import errno
 import os
 import random
-import re
-import stat
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -23,22 +20,13 @@ from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore, MemoryStore
 
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
-from tidemill.store_clients import gcs_store, s3_store
-from tidemill.store_errors import as_exception, translated
+from tidemill.store.clients import gcs_store, s3_store
+from tidemill.store.errors import as_exception, translated
+from tidemill.store.files import MAX_PARTS, PART_BYTES, STREAM_BYTES, blocks, no_room, open_plain
 
 T = TypeVar("T")
 PAGE = 1000
-"""Names in an answer to a listing: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html."""
-STREAM_BYTES = 8 * 1024 * 1024
-PART_BYTES = 5 * 1024 * 1024
-"""The smallest part of an upload in parts; a smaller file is sent in one request."""
-MAX_PARTS = 10_000
-"""Of an upload: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html."""
-KEY_BYTES = 1024
-FILE_NAME_BYTES = 253
-_BUCKET = re.compile(r"[A-Za-z0-9][\w.:-]*$", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_TEMPORARY = re.compile(r"#\d+$")
+"""Names per page of a listing: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html."""
 _PAUSES = (0.2, 1.0, 3.0)
 """Seconds before a call that failed as a whole is made again, jittered."""
 
@@ -124,13 +112,13 @@ class Store:
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """``length`` bytes from ``start`` (less at the object's end)."""
-        return self._bounded(
-            "GET", name, lambda: bytes(obstore.get_range(self._backend, name, start=start, length=length))
+        return _bounded(
+            "GET", self.uri_of(name), lambda: bytes(obstore.get_range(self._backend, name, start=start, length=length))
         )
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, whatever was there."""
-        self._bounded("PUT", name, lambda: obstore.put(self._backend, name, data, use_multipart=False))
+        _bounded("PUT", self.uri_of(name), lambda: obstore.put(self._backend, name, data, use_multipart=False))
 
     def exists(self, name: str) -> bool:
         """Whether an object is there."""
@@ -157,7 +145,7 @@ class Store:
         """
         for pause in (*_PAUSES, None):
             try:
-                self._bounded("PUT", name, lambda: obstore.put(self._backend, name, data, mode="create"))
+                _bounded("PUT", self.uri_of(name), lambda: obstore.put(self._backend, name, data, mode="create"))
                 return Created(True, data)
             except AlreadyExistsError:
                 settled = self._read_back(name, data)
@@ -188,7 +176,7 @@ class Store:
         """The same with each object's size and time."""
         folder = prefix.rstrip("/") or None
         if not self.is_object_store:
-            yield from self._bounded("LIST", prefix, lambda: list(self._pages(folder, offset)))
+            yield from _bounded("LIST", self.uri_of(prefix), lambda: list(self._pages(folder, offset)))
             return
         last, failures = offset, 0
         while True:
@@ -208,7 +196,7 @@ class Store:
         """The first thousand names under a prefix, by one request; all of them where listing costs nothing."""
         folder = prefix.rstrip("/") or None
         whole = None if not self.is_object_store else PAGE
-        return self._bounded("LIST", prefix, lambda: list(islice(self._pages(folder, offset), whole)))
+        return _bounded("LIST", self.uri_of(prefix), lambda: list(islice(self._pages(folder, offset), whole)))
 
     def _pages(self, folder: str | None, offset: str | None) -> Iterator[Entry]:
         self.listings += 1
@@ -220,7 +208,9 @@ class Store:
     def folders(self, prefix: str) -> list[str]:
         """Names of the folders directly under a folder, in order; what is in them is not listed."""
         self.listings += 1
-        found = self._bounded("LIST", prefix, lambda: obstore.list_with_delimiter(self._backend, prefix.rstrip("/")))
+        found = _bounded(
+            "LIST", self.uri_of(prefix), lambda: obstore.list_with_delimiter(self._backend, prefix.rstrip("/"))
+        )
         return sorted(found["common_prefixes"])
 
     # ---- files --------------------------------------------------------------------------------------------------
@@ -253,7 +243,7 @@ class Store:
                     written += file.write(block)
             return written
 
-        return self._bounded("GET", name, transfer)
+        return _bounded("GET", self.uri_of(name), transfer)
 
     def upload(self, path: Path | str, name: str) -> None:
         """Stream a file into an object, in parts when it is large: the bytes that it has when the upload begins.
@@ -272,37 +262,13 @@ class Store:
                     obstore.put(self._backend, name, file.read(before.st_size), use_multipart=False)
                 else:
                     part = max(PART_BYTES, -(-before.st_size // MAX_PARTS))
-                    blocks = _blocks(file, before.st_size)
-                    obstore.put(self._backend, name, blocks, chunk_size=part, max_concurrency=4)
+                    parts = blocks(file, before.st_size)
+                    obstore.put(self._backend, name, parts, chunk_size=part, max_concurrency=4)
 
-            self._bounded("PUT", name, transfer)
+            _bounded("PUT", self.uri_of(name), transfer)
             after = os.fstat(file.fileno())
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise StoreError(f"{os.path.basename(path)!r} changed during its upload: something still writes to it.")
-
-    def refusal(self, name: str) -> str | None:
-        """Why an object cannot have this name, as a predicate ("is not UTF-8, ..."); None when it can.
-
-        obstore refuses ASCII control characters. S3 and GCS take 1024 bytes of UTF-8
-        (https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html,
-        https://cloud.google.com/storage/docs/objects#naming). On disk obstore first writes ``NAME#1``, so that a file's
-        name has two bytes less than the file system's 255, and does not end like that itself.
-        """
-        try:
-            key = len(self.uri_of(name).split("/", 3)[3].encode())
-        except UnicodeEncodeError:
-            return "is not UTF-8, so it cannot be the name of an object"
-        if _CONTROL.search(name):
-            return "has a control character, so it cannot be the name of an object"
-        if self.is_object_store:
-            too_long = f"makes a key of {key} bytes with its prefix; the store takes {KEY_BYTES}"
-            return too_long if key > KEY_BYTES else None
-        last = name.rpartition("/")[2]
-        if (size := len(last.encode())) > FILE_NAME_BYTES:
-            return f"is a name of {size} bytes; a store on disk takes {FILE_NAME_BYTES}"
-        if _TEMPORARY.search(last):
-            return "ends in # and a number; a store on disk keeps such names for itself"
-        return None
 
     # ---- bounds -------------------------------------------------------------------------------------------------
 
@@ -314,93 +280,36 @@ class Store:
         some prefixes is such a caller. So after a refusal the folder is listed, which it may.
         """
         try:
-            return self._bounded(verb, name, call)
+            return _bounded(verb, self.uri_of(name), call)
         except StoreDeniedError:
-            if self.is_object_store and not self._is_listed(name):
+            if self.is_object_store and not _is_listed(self, name):
                 raise StoreMissingError(f"{self.uri_of(name)} does not exist.") from None
             raise
 
-    def _is_listed(self, name: str) -> bool:
-        """Whether a listing shows a name; true when there is no telling."""
-        folder, _, _ = name.rpartition("/")
+
+def _is_listed(store: Store, name: str) -> bool:
+    """Whether a listing shows a name; true when that cannot be told."""
+    folder, _, _ = name.rpartition("/")
+    try:
+        return name in takewhile(lambda found: found <= name, store.list(folder, offset=name[:-1]))
+    except StoreError:
+        return True
+
+
+def _bounded(verb: str, uri: str, call: Callable[[], T]) -> T:
+    """Make a call, and again after a failure that may pass, within bounds."""
+    for pause in (*_PAUSES, None):
         try:
-            return name in takewhile(lambda found: found <= name, self.list(folder, offset=name[:-1]))
-        except StoreError:
-            return True
-
-    def _bounded(self, verb: str, name: str, call: Callable[[], T]) -> T:
-        """Make a call, again after a failure that may pass, within bounds."""
-        for pause in (*_PAUSES, None):
-            try:
-                return call()
-            except AlreadyExistsError:
-                raise
-            except BaseException as error:
-                failure = translated(as_exception(error), verb, self.uri_of(name))
-                if type(failure) is not StoreError or pause is None:
-                    try:
-                        raise failure from error
-                    finally:
-                        # Its traceback holds this frame and those of all callers: it must not be held by the frame.
-                        del failure
-            time.sleep(pause * random.uniform(0.5, 1.5))
-        raise AssertionError("unreachable")
-
-
-def no_room(size: int, room: int) -> OSError:
-    """The error of a full disk, before it is full."""
-    return OSError(errno.ENOSPC, f"{size / 2**20:.0f} MiB are needed, {max(0, room) / 2**20:.0f} MiB are free")
-
-
-def open_plain(path: Path | str) -> BinaryIO:
-    """Open a plain file to read it. To open anything else may wait for ever (a FIFO) or never end (a device).
-
-    Raises:
-        OSError: It cannot be opened.
-        ValueError: It is not a plain file.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise ValueError("not a plain file")
-    return open(descriptor, "rb", buffering=0)
-
-
-def _blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """The first bytes of a file, a part at a time."""
-    while size > 0 and (block := file.read(min(size, PART_BYTES))):
-        size -= len(block)
-        yield block
-
-
-class Stores:
-    """Stores of any URI, each bucket opened once: for items and outputs outside the job store.
-
-    Args:
-        home: The job store, used for URIs under it.
-        region: AWS region of the buckets.
-    """
-
-    def __init__(self, home: Store | None = None, region: str | None = None, user_login: bool = False) -> None:
-        self._home, self._region, self._user_login = home, region, user_login
-        self._open: dict[str, Store] = {}
-
-    def locate(self, uri: str) -> tuple[Store, str]:
-        """The store and the name in it that a URI stands for.
-
-        Raises:
-            CallerError: No such scheme.
-        """
-        if self._home and uri.startswith(self._home.uri + "/"):
-            return self._home, uri[len(self._home.uri) + 1 :]
-        scheme, _, rest = uri.partition("://")
-        if scheme not in ("s3", "gs", "file"):
-            raise CallerError.about("uri", uri, "an s3://, gs:// or file:// URI, or a path", "Give such a URI.")
-        bucket, _, name = rest.partition("/")
-        if scheme != "file" and not _BUCKET.match(bucket):
-            allowed = f"{scheme}://bucket/name, with a bucket of letters, digits, '.', '_', ':' and '-'"
-            raise CallerError.about("uri", uri, allowed, "Fill in the bucket.")
-        root = "file:///" if scheme == "file" else f"{scheme}://{bucket}"
-        if root not in self._open:
-            self._open[root] = Store.open(root, region=self._region, user_login=self._user_login)
-        return self._open[root], unquote(name) if scheme == "file" else name
+            return call()
+        except AlreadyExistsError:
+            raise
+        except BaseException as error:
+            failure = translated(as_exception(error), verb, uri)
+            if type(failure) is not StoreError or pause is None:
+                try:
+                    raise failure from error
+                finally:
+                    # Its traceback holds this frame and those of all callers: the frame must not hold it in turn.
+                    del failure
+        time.sleep(pause * random.uniform(0.5, 1.5))
+    raise AssertionError("unreachable")

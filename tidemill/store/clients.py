@@ -9,7 +9,7 @@ from typing import Any
 from obstore.store import GCSStore, S3Store
 
 from tidemill.errors import CallerError, StoreDeniedError
-from tidemill.store_errors import NO_LOGIN, first_line
+from tidemill.store.errors import NO_LOGIN, first_line
 
 GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _RETRY: Any = {

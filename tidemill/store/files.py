@@ -1,0 +1,42 @@
+"""Files that are transferred to and from a store."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+STREAM_BYTES = 8 * 1024 * 1024
+PART_BYTES = 5 * 1024 * 1024
+"""The smallest part of an upload in parts; a smaller file is sent in one request."""
+MAX_PARTS = 10_000
+"""Parts of an upload at most: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html."""
+
+
+def no_room(size: int, room: int) -> OSError:
+    """The error of a full disk, before it is full."""
+    return OSError(errno.ENOSPC, f"{size / 2**20:.0f} MiB are needed, {max(0, room) / 2**20:.0f} MiB are free")
+
+
+def open_plain(path: Path | str) -> BinaryIO:
+    """Open a plain file to read it. To open anything else may wait for ever (a FIFO) or never end (a device).
+
+    Raises:
+        OSError: It cannot be opened.
+        ValueError: It is not a plain file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError("not a plain file")
+    return open(descriptor, "rb", buffering=0)
+
+
+def blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The first bytes of a file, a part at a time."""
+    while size > 0 and (block := file.read(min(size, PART_BYTES))):
+        size -= len(block)
+        yield block

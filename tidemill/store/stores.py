@@ -1,0 +1,44 @@
+"""Stores of any URI, for items and outputs outside the job store."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from tidemill.errors import CallerError
+from tidemill.store.store import Store
+
+_BUCKET = re.compile(r"[A-Za-z0-9][\w.:-]*$", re.ASCII)
+
+
+class Stores:
+    """Stores of any URI, each bucket opened once.
+
+    Args:
+        home: The job store, used for URIs under it.
+        region: AWS region of the buckets.
+    """
+
+    def __init__(self, home: Store | None = None, region: str | None = None, user_login: bool = False) -> None:
+        self._home, self._region, self._user_login = home, region, user_login
+        self._open: dict[str, Store] = {}
+
+    def locate(self, uri: str) -> tuple[Store, str]:
+        """The store and the name in it that a URI stands for.
+
+        Raises:
+            CallerError: No such scheme.
+        """
+        if self._home and uri.startswith(self._home.uri + "/"):
+            return self._home, uri[len(self._home.uri) + 1 :]
+        scheme, _, rest = uri.partition("://")
+        if scheme not in ("s3", "gs", "file"):
+            raise CallerError.about("uri", uri, "an s3://, gs:// or file:// URI, or a path", "Give such a URI.")
+        bucket, _, name = rest.partition("/")
+        if scheme != "file" and not _BUCKET.match(bucket):
+            allowed = f"{scheme}://bucket/name, with a bucket of letters, digits, '.', '_', ':' and '-'"
+            raise CallerError.about("uri", uri, allowed, "Fill in the bucket.")
+        root = "file:///" if scheme == "file" else f"{scheme}://{bucket}"
+        if root not in self._open:
+            self._open[root] = Store.open(root, region=self._region, user_login=self._user_login)
+        return self._open[root], unquote(name) if scheme == "file" else name
