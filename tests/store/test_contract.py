@@ -21,10 +21,10 @@ import pytest
 
 from tests.store.front import Front
 from tests.store.servers import SERVERS, Server, environment
-from tidemill import store as module
-from tidemill import store_clients
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.store import Store
+from tidemill.store import clients as store_clients
+from tidemill.store import store as module
 
 WRITERS = 32
 EVERYWHERE = ["file", "memory", *SERVERS]

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from tests.stored import failed_chunks, write_manifest, write_round, write_spec
 from tidemill import layout
-from tidemill import store as store_module
 from tidemill.errors import DamagedError, StoreError, StoreMissingError
 from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray, attempts
@@ -20,6 +19,7 @@ from tidemill.ledger.documents import TamperedError, UnreadableError
 from tidemill.ledger.ledger import ALIVE_SECONDS, START_FAILURES
 from tidemill.ledger.tombstone import bury as bury_rounds
 from tidemill.store import Store
+from tidemill.store import store as store_module
 
 ITEMS, SIZE = 10, 3
 

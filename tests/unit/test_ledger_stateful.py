@@ -15,12 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from obstore.exceptions import AlreadyExistsError
 
 from tests.stored import write_manifest, write_round, write_spec
-from tidemill import store as store_module
 from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.ledger.records import Record
 from tidemill.store import Store
+from tidemill.store import store as store_module
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.jobs import LeasedJob
 

@@ -5,11 +5,11 @@ import pytest
 from obstore.exceptions import AlreadyExistsError, GenericError, NotSupportedError, PermissionDeniedError
 
 from tests.unit.client_fakes import pipeline, uris
-from tidemill import store as store_module
 from tidemill.client import Pipeline
 from tidemill.errors import CallerError, CloudError, StoreDeniedError
 from tidemill.layout import CREATE_PROBE
 from tidemill.store import Store
+from tidemill.store import store as store_module
 
 COMMAND = ["python3", "x.py", "{uri}"]
 

@@ -4,9 +4,9 @@ import obstore
 import pytest
 from obstore.exceptions import AlreadyExistsError, GenericError, NotSupportedError, PermissionDeniedError
 
-from tidemill import store as module
 from tidemill.errors import CallerError, StoreDeniedError, StoreError
 from tidemill.store import Created, Store, Stores
+from tidemill.store import store as module
 
 
 @pytest.fixture(params=["memory", "file"])

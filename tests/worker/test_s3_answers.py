@@ -10,12 +10,12 @@ import pytest
 
 from tests.loopback_s3 import LoopbackS3
 from tests.stored import failed_chunks, write_spec
-from tidemill import store as module
 from tidemill.client.items import open_items
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.job import build_spec
 from tidemill.ledger import Ledger, Outcome
 from tidemill.store import Store, Stores
+from tidemill.store import store as module
 
 JOB = "t-00000000"
 
