@@ -2,11 +2,13 @@
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 import yaml
@@ -83,13 +85,26 @@ def shown(command: list[str], folder: Path, env: Mapping[str, str], timeout: flo
     """Run the engine on this terminal, then repeat violations and protection; return its exit code."""
     with tempfile.TemporaryDirectory(prefix="tidemill-engine-") as scratch:
         log, err = Path(scratch, "events"), Path(scratch, "err")
-        with err.open("wb") as stderr:
-            logged = [*command, "--event-log", str(log)]
-            code = run(logged, cwd=folder, env={**env, **_DEBUGGING}, timeout=timeout, stderr=stderr)
+        colors = ["--color", "always"] if sys.stdout.isatty() else []
+        with err.open("wb") as stderr, _terminal() as stdout:
+            logged = [*command, *colors, "--event-log", str(log)]
+            debugging = {**env, **_DEBUGGING}
+            code = run(logged, cwd=folder, env=debugging, timeout=timeout, stdout=stdout, stderr=stderr)
         click.echo(without_noise(err.read_text(encoding="utf-8", errors="replace")), nl=False, err=True)
         for line in summary(events(log)):
             click.echo(line)
     return code
+
+
+@contextmanager
+def _terminal() -> Iterator[IO[bytes]]:
+    """A pipe whose lines appear on this terminal at once, without noise."""
+    read, write = os.pipe()
+    with open(read, encoding="utf-8", errors="replace") as lines, ThreadPoolExecutor(1) as copying:
+        with open(write, "wb") as stdout:
+            copied = copying.submit(lambda: [click.echo(without_noise(line), nl=False) for line in lines])
+            yield stdout
+        copied.result()
 
 
 def document(

@@ -80,6 +80,7 @@ def test_a_preview_ends_with_what_matters_and_without_noise(tmp_path):
 while [ "$1" != --event-log ]; do shift; done
 printf '%s\\n' {log} > "$2"
 echo 'hundreds of lines'
+echo '{noise}'
 echo '{noise}' >&2
 echo 'warning: something else' >&2
 exit "$EXIT"
