@@ -9,7 +9,7 @@ import pulumi_gcp as gcp
 
 from components.base import as_args, token
 from components.gcp.conditions import condition, objects
-from components.gcp.member import Member, account_id, person, role_id
+from components.gcp.member import Member, account_id, grant, person, role_id
 from components.gcp.project import Project
 
 WATCH = ("monitoring.timeSeries.list", "serviceusage.services.use")
@@ -118,52 +118,29 @@ class GcpIdentity(pulumi.ComponentResource):
                     self._bucket(f"{what}-{bucket}{f'-{number}' if number else ''}", bucket, role, some, member)
 
     def _bucket(self, what: str, bucket: str, role: str, prefixes: Sequence[str], member: Member) -> None:
-        gcp.storage.BucketIAMMember(
-            f"{self.pulumi_resource_name}-{what}-{member.name}",
-            bucket=bucket,
-            role=role,
-            member=member.principal,
-            condition=None if "" in prefixes else condition("tidemill-data", objects(bucket, prefixes)),
-            opts=self._child,
-        )
+        where = None if "" in prefixes else condition("tidemill-data", objects(bucket, prefixes))
+        grant(self, gcp.storage.BucketIAMMember, what, member, role, bucket=bucket, condition=where)
 
     def grant_secrets(self, member: Member, secrets: Sequence[str]) -> None:
         """Let a member read secrets of Secret Manager, by full names with or without a version."""
         for name in sorted({secret.partition("/versions/")[0] for secret in secrets}):
             _, project, _, secret = name.split("/")
-            gcp.secretmanager.SecretIamMember(
-                f"{self.pulumi_resource_name}-secret-{project}-{secret}-{member.name}",
-                project=project,
-                secret_id=secret,
-                role="roles/secretmanager.secretAccessor",
-                member=member.principal,
-                opts=self._child,
-            )
+            what, role = f"secret-{project}-{secret}", "roles/secretmanager.secretAccessor"
+            grant(self, gcp.secretmanager.SecretIamMember, what, member, role, project=project, secret_id=secret)
 
     def grant_external_pull(self, member: Member, images: Sequence[str]) -> None:
         """Let a member pull from Artifact Registry repositories outside the stack, by image references."""
         found = sorted({match.groups() for image in images if (match := _REPOSITORY.match(image))})
         for location, project, repository in found:
-            gcp.artifactregistry.RepositoryIamMember(
-                f"{self.pulumi_resource_name}-pull-{project}-{location}-{repository}-{member.name}",
-                project=project,
-                location=location,
-                repository=repository,
-                role="roles/artifactregistry.reader",
-                member=member.principal,
-                opts=self._child,
-            )
+            on = {"project": project, "location": location, "repository": repository}
+            self._pull(f"pull-{project}-{location}-{repository}", member, **on)
 
     def grant_shared_pull(self, member: Member, repository: pulumi.Input[str], location: pulumi.Input[str]) -> None:
         """Let a member list and pull every image of the shared registry, by its repository's full name."""
-        gcp.artifactregistry.RepositoryIamMember(
-            f"{self.pulumi_resource_name}-pull-shared-{member.name}",
-            location=location,
-            repository=repository,
-            role="roles/artifactregistry.reader",
-            member=member.principal,
-            opts=self._child,
-        )
+        self._pull("pull-shared", member, location=location, repository=repository)
+
+    def _pull(self, what: str, member: Member, **on: pulumi.Input[str]) -> None:
+        grant(self, gcp.artifactregistry.RepositoryIamMember, what, member, "roles/artifactregistry.reader", **on)
 
 
 _MOST_PREFIXES = 6

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pulumi
 import pulumi_gcp as gcp
 
-from components.gcp.member import Member
+from components.gcp.member import Member, grant
 from components.gcp.project import Project
 
 CREATE = "create"
@@ -36,9 +36,8 @@ def key_name(
     if wanted != CREATE:
         return pulumi.Output.from_input(wanted) if wanted else None
     name = component.pulumi_resource_name
-    child = pulumi.ResourceOptions(parent=component)
     # A key ring can never be deleted, so a new one gets a new name.
-    ring = gcp.kms.KeyRing(f"{name}-keys", location=project.region, opts=child)
+    ring = gcp.kms.KeyRing(f"{name}-keys", location=project.region, opts=pulumi.ResourceOptions(parent=component))
     key = gcp.kms.CryptoKey(
         f"{name}-key",
         key_ring=ring.id,
@@ -47,12 +46,7 @@ def key_name(
         labels=labels,
         opts=pulumi.ResourceOptions(parent=component, protect=not purge),
     )
-    admitted = gcp.kms.CryptoKeyIAMMember(
-        f"{name}-key-{agent.name}",
-        crypto_key_id=key.id,
-        role="roles/cloudkms.cryptoKeyEncrypterDecrypter",
-        member=agent.principal,
-        opts=child,
-    )
+    role = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
+    admitted = grant(component, gcp.kms.CryptoKeyIAMMember, "key", agent, role, crypto_key_id=key.id)
     # Resources that encrypt with the key must wait for the permission.
     return pulumi.Output.all(key.id, admitted.id).apply(lambda both: both[0])

@@ -9,7 +9,7 @@ from components.base import as_args, token
 from components.config import Logs, part
 from components.config.checks.gcp import check_logs
 from components.gcp.key import key_name
-from components.gcp.member import Member
+from components.gcp.member import Member, grant
 from components.gcp.project import Project
 
 FAILED_ITEMS = 'jsonPayload.event = "item" AND jsonPayload.status = "failed"'
@@ -206,11 +206,8 @@ class GcpLogs(pulumi.ComponentResource):
         Source: https://cloud.google.com/logging/docs/logs-views#grant_access
         """
         view = pulumi.Output.concat('resource.name == "', self.bucket, f'/views/{_VIEW}"')
-        gcp.projects.IAMMember(
-            f"{self.pulumi_resource_name}-read-{member.name}",
-            project=self._project.id,
-            role="roles/logging.viewAccessor",
-            member=member.principal,
-            condition=gcp.projects.IAMMemberConditionArgs(title="tidemill-lines", expression=view),
-            opts=self._child,
-        )
+        on = {
+            "project": self._project.id,
+            "condition": gcp.projects.IAMMemberConditionArgs(title="tidemill-lines", expression=view),
+        }
+        grant(self, gcp.projects.IAMMember, "read", member, "roles/logging.viewAccessor", **on)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import pulumi
+
+_Grant = TypeVar("_Grant", bound=pulumi.Resource)
 
 _LONGEST_ACCOUNT = 30
 """Source: https://cloud.google.com/iam/docs/service-accounts-create"""
@@ -29,6 +33,23 @@ def person(principal: str) -> Member:
     """
     plain = re.sub(r"[^a-z0-9]+", "-", principal.lower()).strip("-")
     return Member(f"{plain[:40].rstrip('-')}-{_short(principal)}", principal)
+
+
+def grant(
+    component: pulumi.Resource, kind: Callable[..., _Grant], what: str, member: Member, role: str, **on: Any
+) -> _Grant:
+    """A grant of a role, child of the granting component; its name says what and to whom.
+
+    Args:
+        component: the granting component.
+        kind: the resource class, such as ``gcp.storage.BucketIAMMember``.
+        what: what the grant is for.
+        member: who gets the role.
+        role: the role's full name.
+        on: the class's own arguments: the resource that the role is on, and the condition.
+    """
+    name = f"{component.pulumi_resource_name}-{what}-{member.name}"
+    return kind(name, role=role, member=member.principal, opts=pulumi.ResourceOptions(parent=component), **on)
 
 
 def account_id(name: str, suffix: str) -> str:

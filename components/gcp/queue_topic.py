@@ -9,7 +9,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.base import child_name
-from components.gcp.member import Member
+from components.gcp.member import Member, grant
 from components.gcp.project import Project
 
 KEPT_SECONDS = 31 * 24 * 3600
@@ -75,8 +75,8 @@ def messages(
     agent = Member("pubsub", project.agent("gcp-sa-pubsub"))
     # Source: https://cloud.google.com/pubsub/docs/handling-failures#grant_forwarding_permissions
     ready = [
-        on_topic(parent, f"{name}-dead-{agent.name}", dead, agent, "roles/pubsub.publisher"),
-        on_subscription(parent, f"{name}-work-{agent.name}", subscription, agent, "roles/pubsub.subscriber"),
+        on_topic(parent, "dead", dead, agent, "publisher"),
+        on_subscription(parent, "work", subscription, agent, "subscriber"),
     ]
     return Messages(topic, subscription, dead_letters, ready)
 
@@ -117,22 +117,15 @@ def _short(full: str | None) -> str | None:
 
 
 def on_topic(
-    parent: pulumi.Resource, name: str, topic: gcp.pubsub.Topic, member: Member, role: str
+    parent: pulumi.Resource, what: str, topic: gcp.pubsub.Topic, member: Member, role: str
 ) -> gcp.pubsub.TopicIAMMember:
-    """A role on one topic."""
-    return gcp.pubsub.TopicIAMMember(
-        name, topic=topic.name, role=role, member=member.principal, opts=pulumi.ResourceOptions(parent=parent)
-    )
+    """A role of Pub/Sub on one topic."""
+    return grant(parent, gcp.pubsub.TopicIAMMember, what, member, f"roles/pubsub.{role}", topic=topic.name)
 
 
 def on_subscription(
-    parent: pulumi.Resource, name: str, subscription: gcp.pubsub.Subscription, member: Member, role: str
+    parent: pulumi.Resource, what: str, subscription: gcp.pubsub.Subscription, member: Member, role: str
 ) -> gcp.pubsub.SubscriptionIAMMember:
-    """A role on one subscription."""
-    return gcp.pubsub.SubscriptionIAMMember(
-        name,
-        subscription=subscription.name,
-        role=role,
-        member=member.principal,
-        opts=pulumi.ResourceOptions(parent=parent),
-    )
+    """A role of Pub/Sub on one subscription."""
+    on = {"subscription": subscription.name}
+    return grant(parent, gcp.pubsub.SubscriptionIAMMember, what, member, f"roles/pubsub.{role}", **on)

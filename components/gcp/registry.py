@@ -7,7 +7,7 @@ import pulumi_gcp as gcp
 
 from components.base import as_args, child_name, token
 from components.config import Registry, part
-from components.gcp.member import Member
+from components.gcp.member import Member, grant
 from components.gcp.project import Project
 
 _DAY = 24 * 3600
@@ -92,21 +92,15 @@ class GcpRegistry(pulumi.ComponentResource):
 
     def grant_pull(self, member: Member) -> None:
         """Let a member pull, and see, every image of the repository."""
-        self._grant("pull", member, "roles/artifactregistry.reader")
+        self._grant("pull", member, "reader")
 
     def grant_push(self, member: Member) -> None:
         """Let a member push to and pull from the repository."""
-        self._grant("push", member, "roles/artifactregistry.writer")
+        self._grant("push", member, "writer")
 
     def _grant(self, what: str, member: Member, role: str) -> None:
-        gcp.artifactregistry.RepositoryIamMember(
-            f"{self.pulumi_resource_name}-{what}-{member.name}",
-            repository=self.repository,
-            location=self._location,
-            role=role,
-            member=member.principal,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
+        on = {"repository": self.repository, "location": self._location}
+        grant(self, gcp.artifactregistry.RepositoryIamMember, what, member, f"roles/artifactregistry.{role}", **on)
 
 
 def _cleanup(keep: int, untagged_days: int) -> list[gcp.artifactregistry.RepositoryCleanupPolicyArgs]:

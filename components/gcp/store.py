@@ -11,7 +11,7 @@ from components.config import Store, part
 from components.config.checks.gcp import check_store
 from components.gcp.conditions import condition, objects
 from components.gcp.key import key_name
-from components.gcp.member import Member
+from components.gcp.member import Member, grant
 from components.gcp.project import Project
 from tidemill import layout
 
@@ -142,36 +142,19 @@ class GcpStore(pulumi.ComponentResource):
 
     def grant_read(self, member: Member) -> None:
         """Let a member read and list everything in the store."""
-        gcp.storage.BucketIAMMember(
-            f"{self.pulumi_resource_name}-read-{member.name}",
-            bucket=self.bucket,
-            role=_READ,
-            member=member.principal,
-            opts=self._child,
-        )
+        grant(self, gcp.storage.BucketIAMMember, "read", member, _READ, bucket=self.bucket)
 
     def _list(self, member: Member) -> None:
         """Let a member list all objects: without that a missing object gives 403, not 404.
 
         Source: https://cloud.google.com/storage/docs/access-control/iam-permissions (storage.objects.list)
         """
-        gcp.storage.BucketIAMMember(
-            f"{self.pulumi_resource_name}-list-{member.name}",
-            bucket=self.bucket,
-            role="roles/storage.legacyBucketReader",
-            member=member.principal,
-            opts=self._child,
-        )
+        role = "roles/storage.legacyBucketReader"
+        grant(self, gcp.storage.BucketIAMMember, "list", member, role, bucket=self.bucket)
 
     def _grant(self, what: str, member: Member, role: str, prefixes: Sequence[str], names: Sequence[str] = ()) -> None:
-        gcp.storage.BucketIAMMember(
-            f"{self.pulumi_resource_name}-{what}-{member.name}",
-            bucket=self.bucket,
-            role=role,
-            member=member.principal,
-            condition=condition(f"tidemill-{what}", objects(self.bucket, prefixes, names)),
-            opts=self._child,
-        )
+        where = condition(f"tidemill-{what}", objects(self.bucket, prefixes, names))
+        grant(self, gcp.storage.BucketIAMMember, what, member, role, bucket=self.bucket, condition=where)
 
 
 def _rules(args: GcpStoreArgs) -> list[gcp.storage.BucketLifecycleRuleArgs]:

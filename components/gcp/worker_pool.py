@@ -173,18 +173,13 @@ class GcpWorkerPool(pulumi.ComponentResource):
 
     def grant_work(self, member: Member) -> None:
         """Let a worker's account pull, extend and acknowledge only this queue's messages."""
-        self._on_subscription("work", self._messages.subscription, member, "roles/pubsub.subscriber")
+        on_subscription(self, "work", self._messages.subscription, member, "subscriber")
 
     def grant_submit(self, member: Member) -> None:
         """Let a member publish chunks, see how many wait, and take dead letters to publish them again."""
-        self._on_topic("submit", member, "roles/pubsub.publisher")
-        self._on_topic("look", member, "roles/pubsub.viewer")
-        self._on_subscription("look-work", self._messages.subscription, member, "roles/pubsub.viewer")
-        self._on_subscription("look-dead", self._messages.dead_letters, member, "roles/pubsub.viewer")
-        self._on_subscription("take-dead", self._messages.dead_letters, member, "roles/pubsub.subscriber")
-
-    def _on_topic(self, what: str, member: Member, role: str) -> None:
-        on_topic(self, f"{self.pulumi_resource_name}-{what}-{member.name}", self._messages.topic, member, role)
-
-    def _on_subscription(self, what: str, subscription: Any, member: Member, role: str) -> None:
-        on_subscription(self, f"{self.pulumi_resource_name}-{what}-{member.name}", subscription, member, role)
+        made = self._messages
+        on_topic(self, "submit", made.topic, member, "publisher")
+        on_topic(self, "look", made.topic, member, "viewer")
+        on_subscription(self, "look-work", made.subscription, member, "viewer")
+        on_subscription(self, "look-dead", made.dead_letters, member, "viewer")
+        on_subscription(self, "take-dead", made.dead_letters, member, "subscriber")
