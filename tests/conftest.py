@@ -14,6 +14,8 @@ LONGEST = ("e2e/test_gcp_machines_are_taken_away.py", "e2e", "engine", "localclo
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def place(item: pytest.Item) -> int:
         path = item.path.relative_to(HERE).as_posix() if item.path.is_relative_to(HERE) else ""
+        if (folder := path.partition("/")[0]) in ("e2e", "engine"):
+            item.add_marker(folder)
         return next((rank for rank, start in enumerate(LONGEST) if path.startswith(start)), len(LONGEST))
 
     items.sort(key=place)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -307,3 +308,22 @@ class Project:
             yield Running(process, base)
         finally:
             end_session(process)
+
+
+def typed(*command: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 240) -> tuple[int, str]:
+    """Run Python with arguments as somebody types them. Returns the exit code and the output; no child outlives it."""
+    process = subprocess.Popen(
+        [sys.executable, *command],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    finally:
+        end_session(process)
+    return process.returncode, output

@@ -1,8 +1,6 @@
 """The stack of a project: APIs, service agents, state and its key, and who CI is; and the quotas of its region."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +8,7 @@ import pytest
 from localcloud.cloud import GcpCloud
 from ops.project import ROOT
 from tests.engine.google import Google
-from tests.harness import Project
+from tests.harness import Project, typed
 
 
 @pytest.fixture(scope="module")
@@ -95,16 +93,6 @@ def test_the_project_goes_when_it_is_purged(account, before, google):
 
 
 def test_the_quotas_of_the_region_are_read(google):
-    done = subprocess.run(
-        [sys.executable, "-m", "ops", "quotas", "--stack", "demo-gcp"],
-        cwd=ROOT,
-        env=google.cloud.env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, f"The quotas of {google.project} in us-central1 are enough.\n"), (
-        done.stderr
-    )
+    words = ("-m", "ops", "quotas", "--stack", "demo-gcp")
+    said = typed(*words, cwd=ROOT, env=google.cloud.env, timeout=120)
+    assert said == (0, f"The quotas of {google.project} in us-central1 are enough.\n")

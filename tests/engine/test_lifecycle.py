@@ -7,15 +7,12 @@ table of replacements is taken from the real provider; they do not show what AWS
 from __future__ import annotations
 
 import datetime
-import subprocess
-import sys
 
 import pytest
 
-from ops.processes import end_session
 from ops.project import ROOT
 from tests.engine.inventory import client, inventory
-from tests.harness import Project
+from tests.harness import Project, typed
 
 QUEUE = "tidemill:queues"
 
@@ -119,21 +116,8 @@ def ops_queue(project, *words: str) -> tuple[int, str]:
         "project.ROOT = Path.cwd(); project.STACKS = project.ROOT / 'stacks'\n"
         "main(['queue', *sys.argv[1:], '--stack', 'demo-aws'])"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *words],
-        cwd=project.folder,
-        env=project.env | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=180)
-    finally:
-        end_session(process)
-    return process.returncode, output
+    env = project.env | {"PYTHONPATH": str(ROOT)}
+    return typed("-c", program, *words, cwd=project.folder, env=env)
 
 
 def test_a_queue_is_changed_and_brought_up_in_one_command(project, cloud):

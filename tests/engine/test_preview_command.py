@@ -1,29 +1,9 @@
 """`python -m ops preview` as somebody types it, on localcloud: not a preview of an account that exists."""
 
-import subprocess
-import sys
-
 import pytest
 
-from ops.processes import end_session
 from ops.project import ROOT, STACKS
-
-
-def ops(*arguments: str, timeout: float = 120) -> tuple[int, str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ops", *arguments],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=timeout)
-    finally:
-        end_session(process)
-    return process.returncode, output
+from tests.harness import typed
 
 
 @pytest.mark.parametrize(
@@ -36,7 +16,7 @@ def ops(*arguments: str, timeout: float = 120) -> tuple[int, str]:
 def test_a_preview_prints_the_diff_and_leaves_the_repository_alone(stack, part):
     path = STACKS / f"Pulumi.{stack}.yaml"
     before = path.read_bytes()
-    code, output = ops("preview", "--stack", stack)
+    code, output = typed("-m", "ops", "preview", "--stack", stack, cwd=ROOT)
     assert code == 0, output
     assert part in output
     assert "to create" in output
@@ -44,7 +24,7 @@ def test_a_preview_prints_the_diff_and_leaves_the_repository_alone(stack, part):
 
 
 def test_an_unknown_stack_is_the_callers_mistake():
-    code, output = ops("preview", "--stack", "vision-prd")
+    code, output = typed("-m", "ops", "preview", "--stack", "vision-prd", cwd=ROOT)
     assert code == 2
     assert "there is no stacks/Pulumi.vision-prd.yaml" in output
     assert "vision-prod" in output

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ops.processes import end_session
 from ops.project import ROOT
+from tests.harness import typed
 from tests.ops.make_previews import load, record
 from tests.ops.scenarios import BASES
 
@@ -75,32 +74,9 @@ def stack_file(folder: Path, stack: str) -> Iterator[dict]:
 
 def review(folder: Path, stack: str, wanted: int) -> tuple[dict, str]:
     target = folder / ".venv-review.json"
-    command = [
-        sys.executable,
-        "-m",
-        "ops",
-        "review",
-        "--stack",
-        stack,
-        "--json",
-        str(target),
-        "--markdown",
-        "review.md",
-    ]
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=240)
-    finally:
-        end_session(process)
-    assert process.returncode == wanted, output
+    options = ("--stack", stack, "--json", str(target), "--markdown", "review.md")
+    code, output = typed("-m", "ops", "review", *options, cwd=folder)
+    assert code == wanted, output
     (found,) = json.loads(target.read_text())["stacks"]
     return found, (folder / "review.md").read_text()
 

@@ -135,13 +135,6 @@ def test_the_objects_of_a_prefix_become_messages(site, pipeline):
     assert (again.id, again.enqueued, site.pull()) == (job.id, 0, {})
 
 
-def test_a_second_create_is_refused_and_the_first_is_known_as_ours(site):
-    assert site.store.create("jobs/once", b"one").ours
-    assert site.store.create("jobs/once", b"one").ours
-    second = site.store.create("jobs/once", b"two")
-    assert (second.ours, second.content) == (False, b"one")
-
-
 @pytest.mark.parametrize("answer", ["500-after", "drop-after", "409", "412"])
 def test_a_store_and_a_queue_that_lose_replies_cost_repeats_and_no_more(site, pipeline, answer):
     """Writes that are done and answered otherwise, and a publish that is done and answered with 503."""

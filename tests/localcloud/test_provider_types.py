@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws.provider import invokes, resources
-from localcloud.aws.provider.table import row, rows
+from localcloud.aws.provider.table import row
 from localcloud.cloud import Cloud
 
 pytestmark = pytest.mark.xdist_group("localcloud-provider")
@@ -82,9 +82,6 @@ class World:
         address = self.make("aws:ec2/eip:Eip", domain="vpc")["id"]
         return self.make("aws:ec2/natGateway:NatGateway", allocationId=address, subnetId=self.subnet())["id"]
 
-    def address(self) -> str:
-        return self.make("aws:ec2/eip:Eip", domain="vpc", tags={"for": "nat"})["id"]
-
     def bucket(self) -> str:
         return self.make("aws:s3/bucket:Bucket")["id"]
 
@@ -111,9 +108,6 @@ class World:
 
     def key2(self) -> str:
         return self.key(2)
-
-    def repository(self) -> str:
-        return self.make("aws:ecr/repository:Repository")["id"]
 
     def logs(self) -> str:
         return self.make("aws:cloudwatch/logGroup:LogGroup")["id"]
@@ -184,19 +178,10 @@ def expiry(days: int) -> list[dict[str, Any]]:
     return [{"id": "jobs", "status": "Enabled", "filter": {"prefix": "jobs/"}, "expiration": {"days": days}}]
 
 
-def cleanup(count: int) -> str:
-    selection = {"tagStatus": "untagged", "countType": "imageCountMoreThan", "countNumber": count}
-    return json.dumps({"rules": [{"rulePriority": 1, "selection": selection, "action": {"type": "expire"}}]})
-
-
 def metric(value: str) -> dict[str, str]:
     return {"name": "FailedItems", "namespace": "Test", "value": value}
 
 
-BLOCK = {"blockPublicAcls": True, "blockPublicPolicy": True, "ignorePublicAcls": True, "restrictPublicBuckets": True}
-
-
-# token: (inputs, the changes that an update makes), as functions of the world; no changes: every change replaces it
 def notice(percent: float) -> dict[str, Any]:
     """A notice of a budget."""
     return {
@@ -208,17 +193,9 @@ def notice(percent: float) -> dict[str, Any]:
     }
 
 
+# Of the others, tests/engine creates, refreshes and deletes every one; only their tags are ever updated.
+# token: (inputs, the changes that an update makes), as functions of the world; no changes: every change replaces it
 LIVES: dict[str, Any] = {
-    "aws:ec2/vpc:Vpc": lambda w: ({"cidrBlock": "10.9.0.0/16"}, {"enableDnsHostnames": True, "tags": {"a": "b"}}),
-    "aws:ec2/subnet:Subnet": lambda w: (
-        {"vpcId": w["vpc"], "cidrBlock": "10.0.99.0/24", "tags": {"a": "1", "b": "2"}},
-        {"mapPublicIpOnLaunch": True, "tags": {"a": "3"}},
-    ),
-    "aws:ec2/internetGateway:InternetGateway": lambda w: (
-        {},
-        {"vpcId": w.make("aws:ec2/vpc:Vpc", cidrBlock="10.8.0.0/16")["id"]},
-    ),
-    "aws:ec2/routeTable:RouteTable": lambda w: ({"vpcId": w["vpc"]}, {"tags": {"a": "b"}}),
     "aws:ec2/route:Route": lambda w: (
         {"routeTableId": w["table"], "destinationCidrBlock": "0.0.0.0/0", "gatewayId": w["gateway"]},
         {"gatewayId": None, "natGatewayId": w["nat"]},
@@ -227,12 +204,6 @@ LIVES: dict[str, Any] = {
         {"routeTableId": w["table"], "subnetId": w["subnet2"]},
         {"routeTableId": w["table2"]},
     ),
-    "aws:ec2/eip:Eip": lambda w: ({"domain": "vpc"}, {"tags": {"a": "b"}}),
-    "aws:ec2/natGateway:NatGateway": lambda w: (
-        {"allocationId": w["address"], "subnetId": w["subnet"]},
-        {"tags": {"a": "b"}},
-    ),
-    "aws:ec2/securityGroup:SecurityGroup": lambda w: ({"vpcId": w["vpc"]}, {"tags": {"a": "b"}}),
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": lambda w: (
         {"securityGroupId": w["group"], "ipProtocol": "tcp", "fromPort": 443, "toPort": 443, "cidrIpv4": "0.0.0.0/0"},
         {"fromPort": 80},
@@ -245,31 +216,7 @@ LIVES: dict[str, Any] = {
         {"vpcId": w["vpc"], "serviceName": "com.amazonaws.us-west-2.s3", "routeTableIds": [w["table"]]},
         {"routeTableIds": [w["table2"]]},
     ),
-    "aws:ec2/launchTemplate:LaunchTemplate": lambda w: (
-        {
-            "userData": "YQ==",
-            "updateDefaultVersion": True,
-            "metadataOptions": {"httpTokens": "required", "httpEndpoint": "enabled"},
-            "tagSpecifications": [{"resourceType": "instance", "tags": {"a": "b"}}],
-            "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": 70, "encrypted": "true"}}],
-        },
-        {"userData": "Yg=="},
-    ),
-    "aws:ec2/placementGroup:PlacementGroup": lambda w: ({"strategy": "cluster"}, {"tags": {"a": "b"}}),
-    "aws:ecr/repository:Repository": lambda w: (
-        {"imageTagMutability": "IMMUTABLE", "imageScanningConfiguration": {"scanOnPush": True}, "tags": {"a": "b"}},
-        {"imageTagMutability": "MUTABLE", "tags": {}},
-    ),
-    "aws:ecr/lifecyclePolicy:LifecyclePolicy": lambda w: ({"repository": w["repository"], "policy": cleanup(3)}, {}),
     "aws:s3/bucket:Bucket": lambda w: ({"tags": {"a": "1"}}, {"forceDestroy": True, "tags": {"b": "2"}}),
-    "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock": lambda w: (
-        {"bucket": w["bucket"], **BLOCK},
-        {"blockPublicAcls": False},
-    ),
-    "aws:s3/bucketOwnershipControls:BucketOwnershipControls": lambda w: (
-        {"bucket": w["bucket"], "rule": {"objectOwnership": "BucketOwnerEnforced"}},
-        {"rule": {"objectOwnership": "ObjectWriter"}},
-    ),
     "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration": lambda w: (
         {"bucket": w["bucket"], "rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}]},
         {"rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "aws:kms", "kmsMasterKeyId": w["key"]}}]},
@@ -306,19 +253,11 @@ LIVES: dict[str, Any] = {
         {"role": w["role"], "policy": policy("s3:GetObject")},
         {"policy": policy("s3:PutObject")},
     ),
-    "aws:iam/rolePolicyAttachment:RolePolicyAttachment": lambda w: (
-        {"role": w["role"], "policyArn": w["policy_arn"]},
-        {},
-    ),
     "aws:iam/policy:Policy": lambda w: (
         {"policy": policy("s3:GetObject")},
         {"policy": policy("s3:PutObject"), "tags": {"a": "b"}},
     ),
     "aws:iam/instanceProfile:InstanceProfile": lambda w: ({"role": w["role"]}, {"role": w["role2"]}),
-    "aws:iam/serviceLinkedRole:ServiceLinkedRole": lambda w: (
-        {"awsServiceName": "batch.amazonaws.com"},
-        {"description": "b"},
-    ),
     "aws:iam/openIdConnectProvider:OpenIdConnectProvider": lambda w: (
         {"url": "https://ci.example.com", "clientIdLists": ["sts.amazonaws.com"], "thumbprintLists": ["a" * 40]},
         {"thumbprintLists": ["b" * 40], "tags": {"a": "b"}},
@@ -341,27 +280,10 @@ LIVES: dict[str, Any] = {
         },
         {"priority": 2, "computeEnvironmentOrders": [{"order": 1, "computeEnvironment": w.environment(16)}]},
     ),
-    "aws:batch/jobDefinition:JobDefinition": lambda w: (
-        {"type": "container", "ecsProperties": container("a"), "retryStrategy": {"attempts": 10}},
-        {"ecsProperties": container("b")},
-    ),
     "aws:batch/schedulingPolicy:SchedulingPolicy": lambda w: (
         {"fairSharePolicy": {"shareDecaySeconds": 60}},
         {"fairSharePolicy": {"shareDecaySeconds": 120}, "tags": {"a": "b"}},
     ),
-    "aws:budgets/budget:Budget": lambda w: (
-        {
-            "budgetType": "COST",
-            "timeUnit": "MONTHLY",
-            "limitAmount": "20",
-            "limitUnit": "USD",
-            "metrics": "UnblendedCost",
-            "filterExpression": {"ands": [{"tags": {"key": "a", "values": ["b"]}}]},
-            "notifications": [notice(50), notice(80)],
-        },
-        {"limitAmount": "30", "notifications": [notice(90)], "tags": {"a": "b"}},
-    ),
-    "aws:cloudwatch/logGroup:LogGroup": lambda w: ({"retentionInDays": 14}, {"retentionInDays": 0, "tags": {"a": "b"}}),
     "aws:cloudwatch/logMetricFilter:LogMetricFilter": lambda w: (
         {"logGroupName": w["logs"], "pattern": "x", "metricTransformation": metric("1")},
         {"metricTransformation": metric("2")},
@@ -375,10 +297,6 @@ LIVES: dict[str, Any] = {
         {"extendedS3Configuration": destination(w, "archive/"), "tags": {"a": "b"}},
     ),
 }
-
-
-def test_no_type_is_left_out() -> None:
-    assert set(LIVES) == set(rows())
 
 
 @pytest.mark.parametrize("token", sorted(LIVES))
@@ -502,7 +420,8 @@ def test_what_was_only_half_made_is_completed_by_the_next_update(world: World, m
 
 def test_a_nat_gateway_takes_its_interface_with_it(world: World) -> None:
     token = "aws:ec2/natGateway:NatGateway"
-    given = {"allocationId": world.address(), "subnetId": world.subnet()}
+    address = world.make("aws:ec2/eip:Eip", domain="vpc", tags={"for": "nat"})["id"]
+    given = {"allocationId": address, "subnetId": world.subnet()}
     before = world.clients.get("ec2").describe_network_interfaces()["NetworkInterfaces"]
     resource_id, outputs = create(world.clients, token, "nat", given)
     resources.Resource(token, world.clients).delete(resource_id, outputs, 30)

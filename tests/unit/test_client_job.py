@@ -87,14 +87,6 @@ def test_a_lost_delivery_is_named_and_wait_repairs_it(grown_up, monkeypatch, for
     assert said[0].startswith("2 lost deliveries")
 
 
-def test_wait_without_repair_ends_and_names_what_is_lost(grown_up, monkeypatch):
-    target, backend, job = submitted()
-    backend.run(target, job.id, skip_chunks=[2])
-    monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("it waits for nothing"))
-    status = job.wait(repair=False)
-    assert (status.state, status.chunks.lost, status.remaining) == ("lost", [2], 3)
-
-
 def test_a_failed_child_of_an_array_that_still_runs_is_repaired_at_once(grown_up, monkeypatch):
     target, backend, job = submitted()
     backend.run(target, job.id, skip_chunks=[1])
@@ -104,23 +96,6 @@ def test_a_failed_child_of_an_array_that_still_runs_is_repaired_at_once(grown_up
     status = job.wait(on_status=seen.append)
     assert seen[0].chunks.lost == [1]
     assert status.state == "finished"
-
-
-def test_eleven_reclaims_of_one_chunk_end_in_an_outcome(grown_up, monkeypatch):
-    """Batch gives up after ten attempts; the eleventh is a new round."""
-    target, backend, job = submitted(items=1, chunk_size=1)
-    backend.run(target, job.id, skip_chunks=[0])
-    monkeypatch.setattr("time.sleep", lambda seconds: backend.run(target, job.id))
-    assert job.wait().succeeded == 1
-    assert backend.names == [f"{job.id}-r0-a0", f"{job.id}-r1-a0"]
-
-
-def test_repairs_that_bring_nothing_are_given_up(grown_up, monkeypatch):
-    target, backend, job = submitted()
-    backend.run(target, job.id, skip_chunks=[0])
-    monkeypatch.setattr("time.sleep", lambda seconds: backend.run(target, job.id, skip_chunks=[0]))
-    status = job.wait()
-    assert (status.state, status.chunks.lost, status.rounds) == ("lost", [0], 4)
 
 
 def test_a_submit_that_is_still_going_on_is_not_taken_for_lost(monkeypatch):
@@ -157,18 +132,6 @@ def test_wait_bears_an_outage_and_gives_up_on_a_long_one(monkeypatch):
     outages = iter([1] * 100)
     with pytest.raises(CloudError):
         job.wait()
-
-
-def test_cancel_leaves_a_tombstone_and_ends_the_arrays():
-    target, backend, job = submitted()
-    assert job.cancel() == 1
-    assert backend.arrays[0].terminated
-    status = job.status()
-    assert (status.state, status.exit_code, status.chunks.lost) == ("cancelled", 1, [])
-    assert status.note == "cancelled by ada"
-    assert job.wait().state == "cancelled"
-    with pytest.raises(CallerError, match="which is cancelled"):
-        target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3)
 
 
 PIP = "the code does not start: WARNING: a\nWARNING: b\nERROR: No matching distribution found for nope\nWARNING: c"

@@ -117,22 +117,6 @@ def test_a_large_retry_that_is_lost_resumes_with_the_same_items(monkeypatch, max
     assert (job.status().state, job.status().failed, job.status().succeeded) == ("finished", 1, 9)
 
 
-def test_retry_without_failures_enqueues_nothing():
-    target, backend, job = submitted()
-    backend.run(target, job.id)
-    assert (job.retry().round, len(backend.arrays)) == (None, 1)
-
-
-def test_retry_of_some_items_replaces_their_outcomes_whatever_they_were():
-    target, backend, job = submitted()
-    backend.run(target, job.id, fail_items=[4])
-    sent = job.retry([3, 4, 4, 0])
-    assert (sent.items, sent.chunks) == (3, 2)
-    rerun(target, backend, job, sent.round, failing=[0])
-    assert (job.progress().succeeded, job.progress().failed) == (9, 1)
-    assert [o.index for o in job.results(failed_only=True)] == [0]
-
-
 def test_of_two_who_watch_one_enqueues_what_is_lost(capsys):
     target, backend, job = submitted()
     backend.run(target, job.id, skip_chunks=[0, 1])
@@ -158,15 +142,6 @@ def test_a_cancel_ends_what_is_being_enqueued_again_at_that_moment(monkeypatch):
     monkeypatch.setattr(Ledger, "add_round", add_round)
     _Repairs(job, print).enqueue(status)
     assert (len(backend.arrays), job.status().state) == (1, "cancelled")
-
-
-def test_retry_twice_at_once_is_one_round():
-    target, backend, job = submitted()
-    backend.run(target, job.id, fail_items=[1])
-    assert job.retry().round == 1
-    again = job.retry()
-    assert (again.round, again.note) == (None, "failed items of 1 chunks run again already")
-    assert len(backend.arrays) == 2
 
 
 def test_a_round_that_somebody_else_writes_meanwhile_is_kept_and_ours_is_the_next(monkeypatch):
@@ -197,17 +172,6 @@ def test_retry_refuses_items_that_are_not_there_or_not_done():
     for items, words in [([10], "0 to 9"), ([-1], "0 to 9"), ([], "items is empty"), ([4], "still runs")]:
         with pytest.raises(CallerError, match=words):
             job.retry(items)
-
-
-def test_resume_enqueues_what_is_lost_once():
-    target, backend, job = submitted()
-    backend.run(target, job.id, skip_chunks=[1, 3])
-    sent = job.resume()
-    assert (sent.round, sent.chunks, sent.items) == (1, 2, 4)
-    assert job.resume() == type(sent)(job.id, note="everything that is not done is still enqueued")
-    rerun(target, backend, job, 1)
-    assert job.status().state == "finished"
-    assert job.resume() == type(sent)(job.id)
 
 
 def test_what_is_lost_keeps_the_jobs_definition_and_a_retry_takes_todays():

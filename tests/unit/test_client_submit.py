@@ -81,18 +81,6 @@ def test_what_people_type_shows_what_it_is():
     assert all(getattr(tidemill, name) for name in dir(tidemill))
 
 
-def test_a_submit_that_dies_between_two_arrays_is_finished_by_the_next():
-    target, backend = pipeline()
-    backend.array_chunks = 4
-    backend.refuse_after = 1
-    with pytest.raises(ConnectionAbortedError):
-        target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=1)
-    backend.refuse_after = None
-    job = target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=1)
-    assert backend.names == [f"{job.id}-r0-a{k}" for k in range(3)]
-    assert job.enqueued == 2
-
-
 def test_arrays_are_balanced_and_never_of_one():
     for chunks, sizes in [
         (1, [1]),
