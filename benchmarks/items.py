@@ -111,10 +111,10 @@ def functions(folder: Path, env: Mapping[str, str]) -> None:
         row(label, ran, kept)
         name = label.lower().replace(" ", "-").replace(",", "")
         figure(f"items-20k-functions-over-{name}", ours.seconds / ran.seconds, "x", limit)
-    figure("items-20k-functions-seconds", ours.seconds, "s", 1.5)
+    figure("items-20k-functions-seconds", ours.seconds, "s", 1.2)
     figure("items-20k-functions-over-multiprocessing", ours.seconds / pool.seconds, "x", RECORD_COSTS)
     memory = tidemill(folder, env, "--function", "work:digest", watch=True)
-    figure("items-20k-functions-memory", memory.megabytes, "MB", 120)
+    figure("items-20k-functions-memory", memory.megabytes, "MB", 110)
     started = time.monotonic()
     tidemill(folder, env, "--function", "work:digest", keep=True)
     figure("items-20k-functions-again-seconds", time.monotonic() - started, "s", 1.5)
@@ -157,7 +157,7 @@ def commands(folder: Path, env: Mapping[str, str]) -> None:
         ran = best(lambda command=command: run(command, folder, env, stdin=items), RUNS)
         row(" ".join(command[:3]), ran, kept)
         figure(f"items-1000-commands-over-{tool}", ours.seconds / ran.seconds, "x", 1.7)
-    figure("items-1000-commands-seconds", ours.seconds, "s", 1.0)
+    figure("items-1000-commands-seconds", ours.seconds, "s", 0.9)
 
 
 # ---- killed -----------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from tidemill.client import Pipeline, deliveries, rounds
 from tidemill.client import job as client_job
 from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
-from tidemill.ledger import Ledger, Outcome
+from tidemill.ledger import ChunkLedger, Ledger, Outcome
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun, LeasedJob
 
@@ -373,7 +373,7 @@ TestTeam.settings = settings(
     [
         (two_watchers, (client_job._Repairs, "enqueue"), Watchers, 5),
         (stale_plans, (rounds, "_send"), Team, 7),
-        (marker_after_record, (Ledger, "commit"), Team, 1),
+        (marker_after_record, (ChunkLedger, "commit"), Team, 1),
         (impatient_resume, (rounds, "reconcile"), Team, 8),
     ],
 )

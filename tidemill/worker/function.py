@@ -256,7 +256,7 @@ class _Serving:
             outcome.reason = "exception" if answer.code == 1 else "exit"
             self._retry_or_record(one, outcome)
             return
-        if {"output", "output_uri"} & set(self._shim.wants):
+        if "output" in self._shim.wants or "output_uri" in self._shim.wants:
             try:
                 prefix = one.task.prefix(one.attempt)
                 files = (

@@ -30,7 +30,7 @@ _NOT_AGAIN = ("start", "input")
 """Reasons that another attempt does not change."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Task:
     """An item to run, and where it belongs."""
 

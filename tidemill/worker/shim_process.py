@@ -25,6 +25,7 @@ _READ_BYTES = 1 << 18
 _LATEST_BYTES = 2 << 20
 _LONG_FILE = 16 << 20
 _LONG_ANSWER = 1 << 20
+_FIGURES_END = 1 << 62
 _END_SECONDS = 1.0
 """From the end of its answers to that of the process."""
 
@@ -50,12 +51,14 @@ class Answer(NamedTuple):
         """
         if not isinstance(answer, list) or len(answer) != 9:
             raise ValueError("it is no answer")
-        _, error, code, *measured, value = answer
+        _, error, code, wall, cpu, peak_kib, out, err, value = answer
         if not (error is None or isinstance(error, str)) or not isinstance(code, int):
             raise ValueError("it has another error or exit code")
-        if not all(isinstance(one, (int, float)) and 0 <= one < 1 << 62 for one in measured) or is_deep(value):
-            raise ValueError("it has other figures or another value")
-        wall, cpu, peak_kib, out, err = measured
+        for figure in (wall, cpu, peak_kib, out, err):
+            if not isinstance(figure, (int, float)) or not 0 <= figure < _FIGURES_END:
+                raise ValueError("it has other figures")
+        if value is not None and is_deep(value):
+            raise ValueError("it has another value")
         return cls(error, code, wall, cpu, int(peak_kib), int(out), int(err), value)
 
 
@@ -156,7 +159,7 @@ class ShimProcess:
         if (not read and not self._ends_soon()) or len(self._buffer) > _LONG_ANSWER:
             raise ItemError("exception", "the function closed or flooded the pipe on which its process answers")
         with item_step("exception", "the function wrote to the pipe on which its process answers"):
-            return [json.loads(line) for line in lines]
+            return json.loads(b"[" + b",".join(lines) + b"]")
 
     def _ends_soon(self) -> bool:
         """Whether the process ends, now that nobody holds the pipe of its answers."""
