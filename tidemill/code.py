@@ -121,10 +121,8 @@ def file_sha256(path: Path) -> str:
 
 
 def _names_file(root: Path, word: str) -> bool:
-    if not word or word.startswith(("-", "/")) or "\0" in word or "{" in word or len(word) > 1024:
-        return False
     path = Path(os.path.normpath(root / word))
-    return path.is_relative_to(root) and path.is_file()
+    return not word.startswith(("-", "/")) and "{" not in word and path.is_relative_to(root) and os.path.isfile(path)
 
 
 # ---- what is packed ---------------------------------------------------------------------------------------------

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidemill.cli.kinds import Duration, Size
+from tidemill.cli.job_options import item_lists, place
+from tidemill.cli.kinds import Duration
 from tidemill.cli.options import common, load
 from tidemill.cli.show import show_facts, show_json, show_table
 from tidemill.figures import duration
@@ -25,20 +26,17 @@ OLD_DAYS = 180
 @click.argument("uris", nargs=-1, metavar="[URI]...")
 @click.option("--count", type=click.IntRange(min=1), help="How many items, in place of the items themselves.")
 @click.option("--items", metavar="SOURCE", help="The items as `tidemill submit` takes them, to count them.")
-@click.option("--items-format", metavar="FORMAT", help="text, jsonl or csv. Default: by the name's ending, else text.")
-@click.option("--items-column", metavar="NAME", help="CSV: the column that is the item. Default: uri.")
+@item_lists
 @click.option(
     "--item-time",
     "--item-seconds",
+    "item_seconds",
     type=Duration(0.001),
     metavar="TIME",
     help="How long an item takes: 90s, 7.2m, 0.5h.",
 )
 @click.option("--like", metavar="JOB", help="Take the time per item from a job, and its queue, sizes and items.")
-@click.option("--queue", help="Queue of the pipeline. Optional if there is only one.")
-@click.option("--cpus", type=float, help="CPUs of an item. Default: the queue's.")
-@click.option("--memory", type=Size(), metavar="SIZE", help="Memory of an item: 512M, 2G. Default: the queue's.")
-@click.option("--gpus", type=int, help="GPUs of an item. Default: the queue's.")
+@place
 @click.option("--slots", type=int, help="Items side by side in one container (AWS). Default: 1.")
 @common
 def command(
@@ -46,17 +44,9 @@ def command(
     uris: tuple[str, ...],
     count: int | None,
     items: str | None,
-    items_format: str | None,
-    items_column: str | None,
-    item_time: float | None,
-    like: str | None,
-    queue: str | None,
-    cpus: float | None,
-    memory: int | None,
-    gpus: int | None,
-    slots: int | None,
     pipeline: str | None,
     as_json: bool,
+    **asked: Any,
 ) -> int:
     """Estimate a job's core hours, wall time with the queue at full capacity, and cost in USD.
 
@@ -65,22 +55,11 @@ def command(
     given = [name for name, value in (("--count", count), ("--items", items), ("URIs", uris)) if value]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} are given; give one of them.")
-    if not given and like is None:
+    if not given and asked["like"] is None:
         raise click.UsageError("no items are given; give --count, --items, URIs, or a job with --like.")
-    if item_time is None and like is None:
+    if asked["item_seconds"] is None and asked["like"] is None:
         raise click.UsageError("--item-time is not given; state how long an item takes, or name a job with --like.")
-    found = load(pipeline).estimate(
-        count or items or list(uris) or None,
-        items_format=items_format,
-        items_column=items_column,
-        item_seconds=item_time,
-        like=like,
-        queue=queue,
-        cpus=cpus,
-        memory_mib=memory,
-        gpus=gpus,
-        slots=slots,
-    )
+    found = load(pipeline).estimate(count or items or list(uris) or None, **asked)
     if as_json:
         show_json(asdict(found))
     else:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import click
 
-from tidemill.cli.kinds import Duration
+from tidemill.cli.kinds import Duration, Size
 
 FUNCTION = r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 
@@ -24,6 +25,19 @@ class ProgramAfterDashes(click.Command):
         return super().parse_args(ctx, args)
 
 
+_LISTS = [
+    click.option(
+        "--items-format", metavar="FORMAT", help="text, jsonl or csv. Default: by the name's ending, else text."
+    ),
+    click.option("--items-column", metavar="NAME", help="CSV: the column that is the item. Default: uri."),
+]
+_MEMORY = "Memory of an item: 512M, 2G. Default: the queue's."
+_QUEUE = [
+    click.option("--queue", help="Queue of the pipeline. Optional if there is only one."),
+    click.option("--cpus", type=float, help="CPUs of an item. Default: the queue's."),
+    click.option("--memory", "memory_mib", type=Size(), metavar="SIZE", help=_MEMORY),
+    click.option("--gpus", type=int, help="GPUs of an item. Default: the queue's."),
+]
 _WHAT = [
     click.argument("uris", nargs=-1, metavar="[URI]... -- PROGRAM [ARGUMENT]..."),
     click.option("--name", help="Name of the job. The same name and the same items are the same job."),
@@ -33,10 +47,7 @@ _WHAT = [
         help="A list (text with one URI or path per line, .jsonl, .csv), a folder, a prefix or a pattern such as "
         "s3://bucket/prefix/**.jpg; - is standard input.",
     ),
-    click.option(
-        "--items-format", metavar="FORMAT", help="text, jsonl or csv. Default: by the name's ending, else text."
-    ),
-    click.option("--items-column", metavar="NAME", help="CSV: the column that is the item. Default: uri."),
+    *_LISTS,
     click.option(
         "--function",
         metavar="MODULE:NAME",
@@ -59,6 +70,7 @@ _HOW = [
     click.option("--attempts", type=int, default=3, show_default=True, help="Attempts of an item, 1 to 10."),
     click.option(
         "--timeout",
+        "timeout_seconds",
         type=Duration(),
         default="1h",
         show_default=True,
@@ -81,14 +93,12 @@ _HOW = [
 
 
 def _all(options: list[Callable[..., Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
+    return lambda function: reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
 
 
+item_lists = _all(_LISTS)
+place = _all(_QUEUE)
+"""Adds the queue and what an item needs of it."""
 what_runs = _all(_WHAT)
 """Adds the items and the program. The options of one command come after it, then `how_it_runs`."""
 how_it_runs = _all(_HOW)
@@ -96,11 +106,7 @@ how_it_runs = _all(_HOW)
 
 
 def arguments_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """What was typed, as keyword arguments of `Pipeline.submit`.
-
-    Args:
-        ctx: Holds the program, where there is one.
-        given: The values of `what_runs` and `how_it_runs`.
+    """What was typed, as keyword arguments of `Pipeline.submit`. The context holds the program, where there is one.
 
     Raises:
         UsageError: Two of them contradict each other.
@@ -112,12 +118,7 @@ def arguments_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     if asked["items"] is None:
         asked["items"] = list(uris)
     command, asked["function"] = _program(ctx.obj or (), shell, asked["function"])
-    asked["timeout_seconds"] = asked.pop("timeout")
-    return asked | {
-        "command": command,
-        "env": _environment(variables),
-        "say": lambda text: click.echo(text, err=True),
-    }
+    return asked | {"command": command, "env": _environment(variables), "say": partial(click.echo, err=True)}
 
 
 def _too_many(items: str, uris: Sequence[str], no_dashes: bool) -> str:

@@ -44,26 +44,14 @@ class Moment(click.ParamType[datetime]):
 @click.option("--times", "-t", is_flag=True, help="Print the time before each line.")
 @click.option("--worker", is_flag=True, help="Also lines of the worker itself.")
 @common
-def command(
-    *,
-    job: str,
-    item: int | None,
-    text: str | None,
-    since: datetime | None,
-    until: datetime | None,
-    follow: bool,
-    times: bool,
-    worker: bool,
-    pipeline: str | None,
-    as_json: bool,
-) -> int:
+def command(*, job: str, times: bool, pipeline: str | None, as_json: bool, **wanted: Any) -> int:
     """Show what a job's items printed, oldest first."""
+    since, until, follow = (wanted[key] for key in ("since", "until", "follow"))
     if follow and until:
         raise click.UsageError("--until and --follow are given; new lines have no end. Leave one out.")
     if since and until and since > until:
         raise click.UsageError(f"--since ({since.isoformat()}) is after --until ({until.isoformat()}); swap them.")
-    lines = load_job(pipeline, job).logs(item, worker, since=since, until=until, text=text, follow=follow)
-    for line in lines:
+    for line in load_job(pipeline, job).logs(**wanted):
         click.echo(json.dumps(record(line), ensure_ascii=False) if as_json else plain(line, times))
         if follow:
             sys.stdout.flush()

@@ -23,6 +23,9 @@ def complete_pipeline(ctx: click.Context, param: click.Parameter, typed: str) ->
     return [name for name in contexts.names() if name.startswith(typed)]
 
 
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
+
+
 def common(function: Callable[..., Any]) -> Callable[..., Any]:
     pipeline = click.option(
         "--pipeline",
@@ -31,7 +34,6 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
         shell_complete=complete_pipeline,
         help=f"URI of the stack's pipeline.json, or a context's name. Default: {PIPELINE}, then `tidemill use`.",
     )
-    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
     return pipeline(as_json(function))
 
 

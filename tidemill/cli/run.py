@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from tidemill import layout
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, what_runs
 from tidemill.cli.kinds import Duration, Size
-from tidemill.cli.options import PIPELINE, pipeline_uri
+from tidemill.cli.options import PIPELINE, as_json, pipeline_uri
 from tidemill.errors import CallerError
 
 if TYPE_CHECKING:
@@ -44,15 +44,10 @@ TYPED = ParameterSource.COMMANDLINE
 @click.option("--workers", type=click.IntRange(1, 1024), help="Items side by side. Default: as many as fit.")
 @click.option("--store", metavar="URI", help="Job store, file:///folder. Default: ./.tidemill")
 @click.option("--python", "interpreter", metavar="PATH", help="Python that runs --function. Default: python3 on PATH.")
-@click.option(
-    "--memory",
-    type=Size(),
-    metavar="SIZE",
-    help="Memory limit of an item: 2G. Default: its share.",
-)
+@click.option("--memory", "memory_mib", type=Size(), help="Memory limit of an item: 2G. Default: its share.")
 @how_it_runs
 @click.option("--reclaim-every", type=Duration(0.1), metavar="TIME", help="Simulate Spot: stop a worker this often.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
+@as_json
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -62,7 +57,6 @@ def command(
     workers: int | None,
     store: str | None,
     interpreter: str | None,
-    memory: int | None,
     reclaim_every: float | None,
     as_json: bool,
     **given: Any,
@@ -73,7 +67,7 @@ def command(
     contents as in a cloud, so every other command works on it (--pipeline file:///…/pipeline.json). Without --name the
     job is named after its program.
     """
-    asked = {} if job else asked_of(ctx, given, memory, interpreter)
+    asked = {} if job else asked_of(ctx, given, interpreter)
     if job:
         check_alone(ctx)
     from tidemill.worker.capacity import Capacity
@@ -88,7 +82,7 @@ def command(
         if job and found.cancelled:
             raise CallerError(f"{found.id} is cancelled.", f"`tidemill resume {found.id}` enqueues what is left of it.")
         wanted = workers or capacity.slots(found.spec.resources)
-        origin = origin_of(pipeline, found, go_on=bool(job), interpreter=interpreter, workers=wanted)
+        origin = origin_of(pipeline, found, continues=bool(job), interpreter=interpreter, workers=wanted)
         status, interrupted = run(pipeline, found, keeper, workers=wanted, reclaim_seconds=reclaim_every, origin=origin)
     finally:
         keeper.close()
@@ -96,17 +90,17 @@ def command(
     return INTERRUPTED if interrupted and status.remaining else shown
 
 
-def asked_of(ctx: click.Context, given: dict[str, Any], memory: int | None, interpreter: str | None) -> dict[str, Any]:
+def asked_of(ctx: click.Context, given: dict[str, Any], interpreter: str | None) -> dict[str, Any]:
     """A new job, as keyword arguments of `Pipeline.submit`. Relative paths become full ones, because items run in
     folders of their own.
 
     Raises:
         UsageError: No program, or a program and a function.
     """
-    from tidemill.client.program import name_of
+    from tidemill.client.program import is_here, name_of
     from tidemill.code import in_code
 
-    asked: dict[str, Any] = arguments_of(ctx, given) | {"memory_mib": memory}
+    asked = arguments_of(ctx, given)
     program, function, code = asked["command"] or [], asked["function"], asked["code"]
     if bool(program) == bool(function):
         raise click.UsageError("give either a PROGRAM after --, or --function MODULE:FUNCTION.")
@@ -114,7 +108,8 @@ def asked_of(ctx: click.Context, given: dict[str, Any], memory: int | None, inte
         raise click.UsageError("--python goes with --function or --code.")
     if isinstance(asked["items"], list):
         asked["items"] = [local_path(uri) for uri in asked["items"]]
-    asked["command"] = absolute(program if code is None else in_code(program, code)) or None
+    words = program if code is None else in_code(program, code)
+    asked["command"] = [str(Path(word).absolute()) if is_here(word) else word for word in words] or None
     asked["name"] = asked["name"] or name_of(program, function)
     asked["item_seconds"] = asked["item_seconds"] or ITEM_SECONDS
     return asked
@@ -130,15 +125,15 @@ def check_alone(ctx: click.Context) -> None:
     others = [param.opts[0] for param in given if param.name not in ("job", *OF_A_RUN)]
     if ctx.obj or others:
         said = "a program" if ctx.obj else others[0]
-        raise click.UsageError(f"--job goes on with a job as it was sent; leave {said} out.")
+        raise click.UsageError(f"--job continues a job as it was sent; leave {said} out.")
 
 
-def origin_of(pipeline: Pipeline, job: Job, *, go_on: bool, interpreter: str | None, workers: int) -> Origin:
+def origin_of(pipeline: Pipeline, job: Job, *, continues: bool, interpreter: str | None, workers: int) -> Origin:
     """Where the job was first typed: the folder that modules are imported from, and the Python that does it."""
     from tidemill.backends.local import Desk, Origin
 
     desk = Desk(pipeline.store.uri, job.id)
-    known = desk.origin() if go_on else None
+    known = desk.origin() if continues else None
     python = interpreter or (known.python if known else None)
     origin = Origin(known.folder if known else os.getcwd(), python, workers)
     desk.remember(origin)
@@ -265,14 +260,7 @@ def leads_to(uri: str) -> bool:
 
 
 def local_pipeline(store: str | None, capacity: Capacity, workers: int | None, is_there: bool) -> Pipeline:
-    """This machine as a pipeline. Its descriptor is written into the store.
-
-    Args:
-        store: A folder, or its URI; None for the default.
-        capacity: Of this machine.
-        workers: Items side by side.
-        is_there: Whether the store has to exist already.
-    """
+    """This machine as a pipeline, with its descriptor in the store: a folder, its URI, or None for the default."""
     from tidemill.backends.local import DEFAULT_FOLDER, LocalBackend, describe_machine, folder_of, publish
     from tidemill.client import Pipeline
 
@@ -282,7 +270,7 @@ def local_pipeline(store: str | None, capacity: Capacity, workers: int | None, i
         else folder_of(store if "://" in store else f"file://{Path(store).absolute()}")
     )
     if is_there and not (folder / layout.JOBS).is_dir():
-        raise click.UsageError(f"{folder} is no job store; give the one that holds the job: --store FOLDER.")
+        raise click.UsageError(f"{folder} is not a job store; give the one that holds the job: --store FOLDER.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -298,21 +286,6 @@ def local_pipeline(store: str | None, capacity: Capacity, workers: int | None, i
 def unusable(folder: Path, why: str | None) -> CallerError:
     allowed = "a folder that you may write to"
     return CallerError.about("--store", str(folder), allowed, f"{why}. Give another: --store FOLDER.")
-
-
-def absolute(program: Sequence[str]) -> list[str]:
-    """The program with full paths for the files of this folder, because items run in folders of their own."""
-    return [str(Path(word).absolute()) if is_here(word) else word for word in program]
-
-
-def is_here(word: str) -> bool:
-    return (
-        bool(word)
-        and not word.startswith(("-", "/"))
-        and "\0" not in word
-        and len(word) < 1024
-        and Path(word).is_file()
-    )
 
 
 def local_path(uri: str) -> str:

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, what_runs
-from tidemill.cli.kinds import Size
+from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, place, what_runs
 from tidemill.cli.options import common, load
 from tidemill.cli.show import show_json, shown_place
 
@@ -17,38 +16,21 @@ from tidemill.cli.show import show_json, shown_place
     options_metavar="[OPTIONS]",
     epilog="Example: tidemill submit --queue cpu --items tiles.txt -- python3 features.py {input} {output}",
 )
-@click.option("--queue", help="Queue of the pipeline. Optional if there is only one.")
+@place
 @click.option("--image", default="default", show_default=True, help="One of the queue's images.")
 @what_runs
-@click.option("--cpus", type=float, help="CPUs of an item. Default: the queue's.")
-@click.option("--memory", type=Size(), metavar="SIZE", help="Memory of an item: 512M, 2G. Default: the queue's.")
-@click.option("--gpus", type=int, help="GPUs of an item. Default: the queue's.")
 @click.option("--slots", type=int, default=1, show_default=True, help="Items side by side in one container (AWS).")
 @how_it_runs
 @common
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    *,
-    queue: str | None,
-    image: str,
-    cpus: float | None,
-    memory: int | None,
-    gpus: int | None,
-    slots: int,
-    pipeline: str | None,
-    as_json: bool,
-    **given: Any,
-) -> int:
+def command(ctx: click.Context, /, *, pipeline: str | None, as_json: bool, **given: Any) -> int:
     """Send a job: PROGRAM runs once for every item.
 
     In the program's arguments, {input} becomes a local copy of the item and {output} a folder whose files are kept;
     {uri}, {output_uri} and {index} are for programs that stream by themselves. No shell is involved. With --code,
     {code} is the folder on the machine, and PROGRAM may name its files by their relative paths.
     """
-    asked = arguments_of(ctx, given)
-    job = load(pipeline).submit(**asked, queue=queue, image=image, cpus=cpus, memory_mib=memory, gpus=gpus, slots=slots)
+    job = load(pipeline).submit(**arguments_of(ctx, given))
     spec = job.spec
     if as_json:
         show_json(

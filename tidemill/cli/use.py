@@ -6,10 +6,9 @@ import os
 import re
 
 import click
-from click.shell_completion import CompletionItem
 
 from tidemill.cli import contexts
-from tidemill.cli.options import PIPELINE, load
+from tidemill.cli.options import PIPELINE, as_json, complete_pipeline, load
 from tidemill.cli.show import show_json, show_table
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError
@@ -17,15 +16,11 @@ from tidemill.errors import CallerError
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 
 
-def complete(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in contexts.names() if name.startswith(typed)]
-
-
 @click.command()
-@click.argument("context", required=False, metavar="[NAME | URI]", shell_complete=complete)
+@click.argument("context", required=False, metavar="[NAME | URI]", shell_complete=complete_pipeline)
 @click.option("--name", metavar="NAME", help="Name of a new context. Default: <team>-<environment> of the pipeline.")
 @click.option("--forget", is_flag=True, help="Remove the context NAME. The pipeline stays.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
+@as_json
 def command(context: str | None, name: str | None, forget: bool, as_json: bool) -> int:
     """Choose the default pipeline.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -32,12 +33,8 @@ def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None,
     """Watch a job until it ends, then show its figures. Exits with 1 when items have failed."""
     handle = load_job(pipeline, job)
     with following(handle.id) as on_status:
-        status = handle.wait(
-            repair=not no_repair,
-            poll_seconds=poll,
-            on_status=on_status,
-            say=lambda text: click.echo(text, err=True),
-        )
+        report = partial(click.echo, err=True)
+        status = handle.wait(repair=not no_repair, poll_seconds=poll, on_status=on_status, say=report)
     summary = handle.summary(status)
     if as_json:
         show_json(status.to_json() | {"summary": summary.to_json()})
@@ -51,14 +48,7 @@ def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None,
 
 
 def facts(status: Status, summary: Summary, output: str, where: str = "") -> dict[str, object]:
-    """The table at the end of a job.
-
-    Args:
-        status: Its last status.
-        summary: Its figures.
-        output: URI of its outputs.
-        where: Appended to every command in it: ` --pipeline URI` where needed.
-    """
+    """The table at the end of a job. `where` follows every command in it: ` --pipeline URI` where needed."""
     table: dict[str, object] = {
         "job": status.job,
         "state": status.verdict,

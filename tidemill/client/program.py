@@ -159,7 +159,7 @@ def _script_remarks(program: Program) -> Iterator[str]:
     if program.local:
         return
     for position, word in enumerate(command):
-        if not _is_here(word):
+        if not is_here(word):
             continue
         if word == script or (position == 0 and "/" in word):
             fix = "Send its folder: --code ." if program.code is None else f"Move it into {program.code}."
@@ -170,7 +170,7 @@ def _script_remarks(program: Program) -> Iterator[str]:
         yield f"{word} is also a file of this machine; the queue's machines do not get it (--code DIR sends a folder)."
 
 
-def _is_here(word: str) -> bool:
+def is_here(word: str) -> bool:
     return bool(word) and not word.startswith(("-", "/", "{")) and isfile(word)
 
 
