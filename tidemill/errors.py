@@ -26,6 +26,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def one_line(error: object) -> str:
+    """A text without line breaks and without its full stop, to put into a sentence."""
+    return " ".join(str(error).split()).rstrip(".:")
+
+
 class TidemillError(Exception):
     """Base of every error that the command line prints without a traceback.
 
@@ -80,41 +85,20 @@ class CallerError(TidemillError):
 
     @classmethod
     def about(cls, what: str, value: object, allowed: str, fix: str) -> CallerError:
-        """An error about one value.
-
-        Args:
-            what: The key, option or argument that is wrong.
-            value: What was given.
-            allowed: What is allowed, as a phrase that follows "it must be".
-            fix: What to do, as a sentence.
-        """
+        """An error about one value; `allowed` is a phrase that follows "it must be"."""
         problem = f"{what} is {shown(value)}; it must be {allowed}."
         return cls(problem, fix, what=what, value=shown(value), allowed=allowed)
 
     @classmethod
     def unknown(cls, kind: str, name: str, place: str, known: Iterable[str]) -> CallerError:
-        """An error about a name that does not exist.
-
-        Args:
-            kind: The kind of thing that the name should be, such as `queue`.
-            name: What was given.
-            place: Where it was looked for, such as `this pipeline`.
-            known: The names that exist.
-        """
+        """An error about a name that does not exist, such as a `queue` in `this pipeline`; `known` names do."""
         names = ", ".join(sorted(known))
         problem = f"There is no {kind} {shown(name)} in {place}, which has: {names}."
         return cls(problem, nearest(name, names.split(", ")).strip(), what=kind, value=shown(name), allowed=names)
 
 
 class CloudError(TidemillError):
-    """The cloud refused or did not answer; exit code 3.
-
-    Args:
-        problem: What is wrong, as a sentence.
-        fix: What to do, as a sentence.
-        code: The cloud's own name of the refusal, such as `AccessDenied`.
-        fields: The other fields of every error.
-    """
+    """The cloud refused or did not answer; exit code 3. `code` is its own name of the refusal, as `AccessDenied`."""
 
     exit_code = 3
 

@@ -72,7 +72,7 @@ WRONG = {
     "one MB without any line end": (b"x" * 1_000_000, "l", "line 1 is longer than 65536 bytes"),
     "no items": (b"\n \r\n", "l", "There are no items in items file"),
     "JSON lines: no JSON": (b'{"uri": "a"}\nnope\n', "l.jsonl", "line 2 is not JSON"),
-    "JSON lines: NaN": (b'{"uri": "a", "x": NaN}\n', "l.jsonl", "line 1 is not JSON (NaN is no JSON number)"),
+    "JSON lines: NaN": (b'{"uri": "a", "x": NaN}\n', "l.jsonl", "line 1 is not JSON (NaN is not a JSON number)"),
     "JSON lines: no uri": (b'{"url": "a"}\n', "l.jsonl", 'line 1 has no text under the key "uri"'),
     "JSON lines: a number": (b"7\n", "l.jsonl", 'line 1 has no text under the key "uri"'),
     "JSON lines: a line break in a uri": (

@@ -438,7 +438,7 @@ class TestGoingOn:
             (["--name", "x"], "leave --name out"),
             (["--", "true"], "leave a program out"),
             (["a"], "leave uris out"),
-            (["--store", "nowhere"], "is no job store"),
+            (["--store", "nowhere"], "is not a job store"),
         ],
     )
     def test_what_would_make_it_another_job_is_refused(self, here, arguments, said):

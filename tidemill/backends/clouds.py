@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from tidemill.backends import Backend
-from tidemill.backends.checks import Checks
+from tidemill.backends.findings import Checks
 from tidemill.descriptor import Descriptor
 from tidemill.store import Store
 
 
 def open_backend(descriptor: Descriptor, store: Store) -> Backend:
-    """The backend of a pipeline's cloud.
-
-    Args:
-        descriptor: The pipeline.
-        store: Its job store.
-    """
     if descriptor.cloud == "aws":
         from tidemill.backends.aws.batch import AwsBatch
 

@@ -1,10 +1,12 @@
-"""What a check of a pipeline found, and what to type when it is at fault."""
+"""What `tidemill doctor` asks of a cloud, and what a check finds."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
+from tidemill.descriptor import Descriptor, Image
 from tidemill.errors import CallerError
 
 UP = "pulumi up"
@@ -19,8 +21,8 @@ class Finding:
         check: `login`, `descriptor`, `store`, `queue cpu`, `image cpu/default`, `quota`, `fleet`.
         verdict: `warning`: works, but less than was asked for. `unknown`: it cannot be seen with this login.
         detail: What was found, in one line.
-        command: One command that mends it, or that shows what must be mended; empty where nothing is wrong.
-        owner: Whether the stack's owner types it.
+        command: One command that fixes it, or shows what must be fixed; empty where nothing is wrong.
+        owner: Whether the stack's owner runs it.
     """
 
     check: str
@@ -29,9 +31,21 @@ class Finding:
     command: str = ""
     owner: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """Stable keys."""
-        return asdict(self)
+
+class Checks(Protocol):
+    """What `tidemill doctor` asks a cloud, with the caller's own login."""
+
+    def login(self) -> tuple[Finding, str | None]:
+        """Whether there is a valid login, and the account's id where a login has one."""
+        ...
+
+    def pipeline(self, descriptor: Descriptor) -> Iterator[Finding]:
+        """Queues, images and whatever else a job needs of the cloud."""
+        ...
+
+    def image(self, check: str, image: Image) -> Finding:
+        """Whether an image is where the stack says it is, as far as this login may see."""
+        ...
 
 
 def login_fault(error: CallerError) -> Finding:
@@ -39,5 +53,5 @@ def login_fault(error: CallerError) -> Finding:
 
 
 def access_command(uri: str) -> str:
-    """What the stack's owner types to see how a person gets the right to submit."""
+    """The command that shows the stack's owner how a person gets the right to submit."""
     return "pulumi stack output submitters" if uri.startswith("gs://") else "pulumi stack output submitter_policy_arn"

@@ -120,7 +120,7 @@ def execute(arguments: list[str]) -> int:
 
 
 def explain(error: Exception) -> tuple[TidemillError, int]:
-    from tidemill.errors import TidemillError
+    from tidemill.errors import TidemillError, one_line
 
     if isinstance(error, TidemillError):
         return error, CALLER_ERROR if error.exit_code == CALLER_ERROR else REFUSED
@@ -134,7 +134,7 @@ def explain(error: Exception) -> tuple[TidemillError, int]:
     if isinstance(error, OSError) and error.strerror:
         return TidemillError(f"{error.filename or 'a file'}: {error.strerror}."), REFUSED
     fix = "This is a bug in Tidemill. Please report it with the traceback that TIDEMILL_DEBUG=1 shows."
-    return TidemillError(f"unexpected {type(error).__name__}: {one_line(str(error))[:500]}.", fix), BUG
+    return TidemillError(f"unexpected {type(error).__name__}: {one_line(error)[:500]}.", fix), BUG
 
 
 def subject(error: click.UsageError) -> str:
@@ -157,17 +157,13 @@ def likely_options(error: click.NoSuchOption) -> list[str]:
 
 def report(error: TidemillError, code: int, json_too: bool = False) -> int:
     """Print a failure: a line on stderr, and with `--json` its fields on stdout."""
-    message = one_line(str(error))
+    message = " ".join(str(error).split())
     click.echo(f"tidemill: {message}", err=True)
     if json_too:
         import json
 
         click.echo(json.dumps({"error": {"exit_code": code, **error.to_json(), "message": message}}))
     return code
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def own_part(arguments: list[str]) -> list[str]:

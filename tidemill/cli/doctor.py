@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -33,7 +34,7 @@ def command(output: str | None, pipeline: str | None, as_json: bool) -> int:
             show(finding)
     faults = sum(finding.verdict == "fault" for finding in findings)
     if as_json:
-        show_json({"ok": not faults, "checks": [finding.to_json() for finding in findings]})
+        show_json({"ok": not faults, "checks": [asdict(finding) for finding in findings]})
     else:
         click.echo(f"{faults} problem{'' if faults == 1 else 's'} found." if faults else "Everything is fine.")
     return PROBLEM_FOUND if faults else 0

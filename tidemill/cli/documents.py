@@ -69,7 +69,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Contexts:
+class ContextList:
     """`use --json`."""
 
     current: str | None
@@ -174,7 +174,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "results": ("Each line: the outcome of an item.", of(Outcome)),
         "failures": ("Failed items by error message, largest group first.", of(Failures)),
         "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, ("aws", "gcp")), list_of=True)(EMPTY)),
-        "use": ("The contexts.", of(Contexts)),
+        "use": ("The contexts.", of(ContextList)),
         "doctor": ("The checks and their findings.", of(Checked)),
         "error": ("Any command that fails.", of(Failed)),
     }

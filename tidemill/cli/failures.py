@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -36,7 +37,7 @@ def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> 
     groups = group_failures(handle.results(failed_only=True))
     failed = sum(group.count for group in groups)
     if as_json:
-        show_json({"job": handle.id, "failed": failed, "groups": [group.to_json() for group in groups]})
+        show_json({"job": handle.id, "failed": failed, "groups": [asdict(group) for group in groups]})
         return 0
     if not groups:
         click.echo(f"No item of {handle.id} has failed so far.")

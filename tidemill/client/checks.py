@@ -1,4 +1,4 @@
-"""The checks of `tidemill doctor`, each a finding with one command that mends a fault."""
+"""The checks of `tidemill doctor`, each a finding with one command that fixes the problem."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
 
     Args:
         uri: URI of the pipeline's `pipeline.json`.
-        output: URI at which somebody wants outputs.
+        output: Where the caller wants outputs.
     """
     try:
         checks = open_checks(uri)
@@ -57,8 +57,8 @@ def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
     else:
         for queue in read_queues(site):
             verdict = "ok" if queue.state.accepting and queue.state.running else "fault"
-            mend = "" if verdict == "ok" else "pulumi up"
-            yield Finding(f"queue {queue.name}", verdict, queue.state.detail, mend, owner=bool(mend))
+            command = "" if verdict == "ok" else "pulumi up"
+            yield Finding(f"queue {queue.name}", verdict, queue.state.detail, command, owner=bool(command))
     if site.descriptor.cloud == "gcp":
         yield from reconciler_findings(site)
     yield from fleet_findings(site.store)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from tidemill.ledger import Outcome
@@ -44,9 +43,6 @@ class FailureGroup:
     items: list[int] = field(default_factory=list)
     uri: str = ""
     error: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def group_failures(outcomes: Iterable[Outcome]) -> list[FailureGroup]:

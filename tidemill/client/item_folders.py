@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from tidemill.client.item_source import BLOCK_ITEMS, Block
+from tidemill.client.item_source import Block, blocks, wrong_items
 from tidemill.errors import CallerError
 from tidemill.store import Stores
-
-_wrong = partial(CallerError, what="items")
 
 WILD = re.compile(r"[*?\[]")
 
@@ -27,10 +23,7 @@ class ItemFolder:
         self.label = f"items folder {folder}"
 
     def __iter__(self) -> Iterator[Block]:
-        files, start = self._files(), 0
-        while batch := list(islice(files, BLOCK_ITEMS)):
-            yield Block(batch, range(start, start + len(batch)))
-            start += len(batch)
+        return blocks(self._files())
 
     def _files(self) -> Iterator[str]:
         for folder, folders, files in os.walk(self._folder, onerror=self._refuse):
@@ -41,7 +34,9 @@ class ItemFolder:
         return True
 
     def _refuse(self, error: OSError) -> None:
-        raise _wrong(f"{self.label}: {error.filename} cannot be read ({error.strerror}).", "Correct its permissions.")
+        raise wrong_items(
+            f"{self.label}: {error.filename} cannot be read ({error.strerror}).", "Correct its permissions."
+        )
 
     def where(self, place: int) -> str:
         return f"{self.label}, file {place + 1}"
@@ -54,7 +49,7 @@ class ItemPattern(ItemFolder):
         whole = os.path.abspath(pattern)
         root = whole[: whole.rindex("/", 0, cast("re.Match[str]", WILD.search(whole)).start())] or "/"
         if not Path(root).is_dir():
-            raise _wrong(f"items {pattern}: the folder {root} does not exist.")
+            raise wrong_items(f"items {pattern}: the folder {root} does not exist.")
         super().__init__(Path(root))
         self._pattern = re.compile(translate(whole))
         self.label = f"items {pattern}"
@@ -67,7 +62,7 @@ class StorePrefix:
     """Objects of a store under a prefix or with names that match a pattern, listed as they stream.
 
     `*` and `?` stay within a folder, `**` crosses folders, `[...]` is a set of characters. The objects that consoles
-    make for folders are no items.
+    make for folders are not items.
     """
 
     def __init__(self, uri: str, stores: Stores) -> None:
@@ -80,10 +75,7 @@ class StorePrefix:
         self.label = f"items {uri}"
 
     def __iter__(self) -> Iterator[Block]:
-        found, start = self._matching(), 0
-        while batch := list(islice(found, BLOCK_ITEMS)):
-            yield Block(batch, range(start, start + len(batch)))
-            start += len(batch)
+        return blocks(self._matching())
 
     def _matching(self) -> Iterator[str]:
         skip, pattern = len(self._prefix), self._pattern

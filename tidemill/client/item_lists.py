@@ -6,27 +6,27 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
-from tidemill.client.item_source import BLOCK_ITEMS, LINE_BYTES, Block
+from tidemill.client.item_source import BLOCK_ITEMS, LINE_BYTES, Block, wrong_items
 from tidemill.errors import CallerError
 
-_wrong = partial(CallerError, what="items")
-
 _BLOCK_BYTES = 1 << 20
+_UTF8 = "Save the list as UTF-8 text with one URI or path per line."
 
 
-class _Utf8Lines:
-    """Lines of a UTF-8 list. Empty lines are no items; Windows line ends and a BOM are no part of one."""
-
+class _List:
     def __init__(self, stream: BinaryIO, label: str) -> None:
         self._stream = stream
         self.label = label
 
     def where(self, place: int) -> str:
         return f"{self.label}, line {place}"
+
+
+class _Utf8Lines(_List):
+    """Lines of a UTF-8 list. Empty lines are not items; Windows line ends and a BOM are not part of one."""
 
     def _blocks(self) -> Iterator[tuple[list[str], Sequence[int]]]:
         """Lines that are not empty, with their numbers."""
@@ -46,7 +46,7 @@ class _Utf8Lines:
 
     def _without_mark(self, data: bytes) -> bytes:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise _wrong(f"{self.label} is UTF-16.", "Save the list as UTF-8 text, one URI or path a line.")
+            raise wrong_items(f"{self.label} is UTF-16.", _UTF8)
         return data.removeprefix(b"\xef\xbb\xbf")
 
     def _decoded(self, lines: list[bytes], first: int) -> tuple[list[str], Sequence[int]]:
@@ -65,22 +65,22 @@ class _Utf8Lines:
         return [texts[n] for n in kept], [first + n for n in kept]
 
     def _too_long(self, place: int) -> CallerError:
-        return _wrong(f"{self.where(place)} is longer than {LINE_BYTES} bytes.", "Give one item a line.")
+        return wrong_items(f"{self.where(place)} is longer than {LINE_BYTES} bytes.", "Give one item per line.")
 
     def _not_utf8(self, lines: list[bytes], first: int) -> CallerError:
         for place, line in enumerate(lines, start=first):
             try:
                 line.decode()
             except UnicodeDecodeError as error:
-                return _wrong(
+                return wrong_items(
                     f"{self.where(place)} is not UTF-8 (byte {line[error.start]:#04x} at column {error.start + 1}).",
-                    "Save the list as UTF-8 text, one URI or path a line.",
+                    _UTF8,
                 )
         raise AssertionError("unreachable")
 
 
 class TextLines(_Utf8Lines):
-    """A list with one URI or path a line."""
+    """A list with one URI or path per line."""
 
     def __iter__(self) -> Iterator[Block]:
         for texts, places in self._blocks():
@@ -99,30 +99,27 @@ class JsonLines(_Utf8Lines):
         try:
             value = json.loads(text, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
-            raise _wrong(f"{self.where(place)} is not JSON ({error}).", "Give one JSON value a line.") from None
+            raise wrong_items(f"{self.where(place)} is not JSON ({error}).", "Give one JSON value per line.") from None
         if isinstance(value, str):
             return value, None
         if not isinstance(value, dict) or not isinstance(value.get("uri"), str):
-            raise _wrong(
+            raise wrong_items(
                 f'{self.where(place)} has no text under the key "uri"; allowed: {{"uri": "s3://...", ...}} or a text.'
             )
         return value.pop("uri"), value or None
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
-class CsvTable:
+class CsvTable(_List):
     """A CSV list with a header (RFC 4180): one column is the item, the others are its metadata, as texts."""
 
     def __init__(self, stream: BinaryIO, label: str, column: str | None) -> None:
-        self._stream, self._column = stream, column
-        self.label = label
+        super().__init__(stream, label)
+        self._column = column
         csv.field_size_limit(LINE_BYTES)
-
-    def where(self, place: int) -> str:
-        return f"{self.label}, line {place}"
 
     def __iter__(self) -> Iterator[Block]:
         text = io.TextIOWrapper(self._stream, encoding="utf-8-sig", newline="")
@@ -138,16 +135,16 @@ class CsvTable:
                 yield self._block(batch, header, at)
         except UnicodeDecodeError as error:
             where = self.where(rows.line_num + 1)
-            raise _wrong(f"{where} or later is not UTF-8 ({error.reason}).", "Save the list as UTF-8.") from None
+            raise wrong_items(f"{where} or later is not UTF-8 ({error.reason}).", "Save the list as UTF-8.") from None
         except csv.Error as error:
-            raise _wrong(f"{self.where(rows.line_num)} is not CSV ({error}).", "Correct the list.") from None
+            raise wrong_items(f"{self.where(rows.line_num)} is not CSV ({error}).", "Correct the list.") from None
 
     def _rows(self, rows: Any, header: list[str]) -> Iterator[tuple[int, list[str]]]:
         for row in rows:
             if not any(row):
                 continue
             if len(row) != len(header):
-                raise _wrong(
+                raise wrong_items(
                     f"{self.where(rows.line_num)} has {len(row)} fields; the header has {len(header)}.",
                     "Correct the list.",
                 )
@@ -158,7 +155,7 @@ class CsvTable:
         column = self._column or ("uri" if "uri" in header else header[0] if len(header) == 1 else None)
         if column is None or column not in header:
             problem = f"{self.label} has no column {column!r}" if column else f"{self.label}: which column is the item?"
-            raise _wrong(f"{problem} Its columns: {names or 'none'}.", "Name one with --items-column.")
+            raise wrong_items(f"{problem} Its columns: {names or 'none'}.", "Name one with --items-column.")
         return header.index(column)
 
     def _block(self, batch: list[tuple[int, list[str]]], header: list[str], at: int) -> Block:

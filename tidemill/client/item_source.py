@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Any, Protocol
+
+from tidemill.errors import CallerError
 
 LINE_BYTES = 64 * 1024
 """An item with its metadata is at most as long as this: it becomes a part of a command line."""
 BLOCK_ITEMS = 4096
+
+wrong_items = partial(CallerError, what="items")
 
 
 @dataclass(frozen=True)
@@ -26,14 +32,20 @@ class Block:
     metas: Sequence[Mapping[str, Any] | None] | None = None
 
 
+def blocks(uris: Iterable[str]) -> Iterator[Block]:
+    """URIs in blocks, with the places 0, 1, 2 and so on."""
+    stream, start = iter(uris), 0
+    while batch := list(islice(stream, BLOCK_ITEMS)):
+        yield Block(batch, range(start, start + len(batch)))
+        start += len(batch)
+
+
 class ItemSource(Protocol):
     """Items as a stream of blocks, with the words that say where each stands."""
 
     label: str
 
-    def __iter__(self) -> Iterator[Block]:
-        """Yields blocks."""
-        ...
+    def __iter__(self) -> Iterator[Block]: ...
 
     def where(self, place: int) -> str:
         """A place in words, for an error message."""

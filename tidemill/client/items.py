@@ -9,19 +9,15 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tidemill.client.item_folders import WILD, ItemFolder, ItemPattern, StorePrefix
 from tidemill.client.item_lists import CsvTable, JsonLines, TextLines
-from tidemill.client.item_source import BLOCK_ITEMS, Block, ItemSource
+from tidemill.client.item_source import Block, ItemSource, blocks, wrong_items
 from tidemill.errors import CallerError, StoreMissingError
 from tidemill.job import Item
 from tidemill.store import Stores
-
-_wrong = partial(CallerError, what="items")
 
 FORMATS = ("text", "jsonl", "csv")
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
@@ -62,18 +58,13 @@ def open_items(
 
 
 def _checked(items: Any) -> Iterable[str | Item]:
-    """Refuse what yields something else than items when it is iterated."""
+    """Refuse what would yield something other than items."""
     kind = type(items).__name__
     if hasattr(items, "columns"):
-        raise _wrong(
-            f"items is a {kind}.", "Give the column that holds the items, or a list of tidemill.Item.", what="items"
-        )
+        raise wrong_items(f"items is a {kind}.", "Give the column that holds the items, or a list of tidemill.Item.")
     if isinstance(items, (Mapping, bytes)) or not isinstance(items, Iterable):
-        raise _wrong(
-            f"items is a {kind}.",
-            "Give a list of URIs or tidemill.Item, or the path of a list or folder.",
-            what="items",
-        )
+        advice = "Give a list of URIs or tidemill.Item, or the path of a list or folder."
+        raise wrong_items(f"items is a {kind}.", advice)
     return items
 
 
@@ -81,15 +72,15 @@ def _opened(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise _wrong(f"{path} does not exist.", _SOURCES) from None
+        raise wrong_items(f"{path} does not exist.", _SOURCES) from None
     except OSError as error:
-        raise _wrong(f"{path} cannot be read: {error.strerror}.", _SOURCES) from None
+        raise wrong_items(f"{path} cannot be read: {error.strerror}.", _SOURCES) from None
 
 
 def _lines(stream: BinaryIO, label: str, name: str, form: str | None, column: str | None) -> ItemSource:
     form = form or _SUFFIXES.get(Path(name).suffix.lower(), "csv" if column else "text")
     if column is not None and form != "csv":
-        raise _wrong(
+        raise wrong_items(
             f"items_column is {column!r}, but {label} is read as {form}, and only CSV has columns.",
             "Leave it out.",
             what="items_column",
@@ -114,7 +105,7 @@ def _from_store(uri: str, form: str | None, column: str | None, stores: Stores) 
     try:
         store.download(name, Path(spool.name))
     except StoreMissingError:
-        raise _wrong(f"{uri} does not exist.", _SOURCES) from None
+        raise wrong_items(f"{uri} does not exist.", _SOURCES) from None
     return _lines(cast(BinaryIO, spool), f"items file {uri}", uri, form, column)
 
 
@@ -126,15 +117,11 @@ class ItemList:
         self.label = label
 
     def __iter__(self) -> Iterator[Block]:
-        source, start = iter(self._items), 0
-        while batch := list(islice(source, BLOCK_ITEMS)):
-            places = range(start, start + len(batch))
-            start += len(batch)
-            if any(isinstance(item, Item) for item in batch):
-                full = [item if isinstance(item, Item) else Item(0, item) for item in batch]
-                yield Block([item.uri for item in full], places, [item.meta for item in full])
-            else:
-                yield Block(cast("list[str]", batch), places)
+        for block in blocks(cast("Iterable[str]", self._items)):
+            if any(isinstance(item, Item) for item in block.uris):
+                full = [item if isinstance(item, Item) else Item(0, item) for item in block.uris]
+                block = Block([item.uri for item in full], block.places, [item.meta for item in full])  # noqa: PLW2901
+            yield block
 
     def where(self, place: int) -> str:
         return f"{self.label}[{place}]"

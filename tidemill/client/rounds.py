@@ -187,7 +187,7 @@ def retry(
         if not plan.chunks:
             return Sent(spec.job, note=note)
         limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
-        # A new image may be what mends the failures: a retry runs with today's.
+        # A new image may fix the failures: a retry runs with today's.
         fields = {"definition": definition_of(site, spec), "code": code or snapshot.rounds[-1].code}
         if sent := _send(site, spec, plan, **fields, max_usd=limit):
             return replace(sent, note=note)

@@ -12,16 +12,13 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from json.encoder import encode_basestring
 from typing import BinaryIO, cast
 
 from tidemill.client.fetched import Fetched
-from tidemill.client.item_source import LINE_BYTES, Block, ItemSource
-from tidemill.errors import CallerError, shown
-
-_wrong = partial(CallerError, what="items")
+from tidemill.client.item_source import LINE_BYTES, Block, ItemSource, wrong_items
+from tidemill.errors import shown
 
 _BITS = 1 << 27
 """Bits of the filter that finds duplicates: 16 MiB, of which a small job touches next to nothing."""
@@ -67,9 +64,9 @@ class Spool:
                     self._add(source, block)
         except OSError as error:
             place = tempfile.gettempdir()
-            raise _wrong(f"{source.label} cannot be read, or {place} not be written: {error.strerror}.") from None
+            raise wrong_items(f"{source.label} cannot be read, or {place} not be written: {error.strerror}.") from None
         if not self.count:
-            raise _wrong(f"There are no items in {source.label}.", "Give URIs, or a file with one per line.")
+            raise wrong_items(f"There are no items in {source.label}.", "Give URIs, or a file with one per line.")
         self._seen = bytearray()
         return self
 
@@ -105,17 +102,17 @@ class Spool:
 
     def _refuse(self, uri: object, where: str) -> None:
         if not isinstance(uri, str):
-            raise _wrong(f"{where} is {shown(uri)}; an item is a string (a URI or a path) or a tidemill.Item.")
+            raise wrong_items(f"{where} is {shown(uri)}; an item is a string (a URI or a path) or a tidemill.Item.")
         if "\0" in uri or "\n" in uri:
-            raise _wrong(f"{where} is {shown(uri)}, which holds a NUL or a line break.", "Rename it.")
+            raise wrong_items(f"{where} is {shown(uri)}, which holds a NUL or a line break.", "Rename it.")
         if not encodable(uri):
-            raise _wrong(f"{where} is {uri!r}, which is not UTF-8.", "Give an item whose name is UTF-8 text.")
+            raise wrong_items(f"{where} is {uri!r}, which is not UTF-8.", "Give an item whose name is UTF-8 text.")
         if not uri.strip():
-            raise _wrong(f"{where} is empty; an item is a URI or a path.", "Leave it out.")
+            raise wrong_items(f"{where} is empty; an item is a URI or a path.", "Leave it out.")
         if len(uri.encode()) > LINE_BYTES:
-            raise _wrong(f"{where} is longer than {LINE_BYTES} bytes.", "Give one item a line.")
+            raise wrong_items(f"{where} is longer than {LINE_BYTES} bytes.", "Give one item per line.")
         if self._fetched and (problem := self._fetched.problem(uri)):
-            raise _wrong(f"{where} is {shown(uri)}, {problem}")
+            raise wrong_items(f"{where} is {shown(uri)}, {problem}")
 
     def _with_meta(self, source: ItemSource, block: Block) -> list[str]:
         lines = []
@@ -124,9 +121,9 @@ class Spool:
                 line = _line(uri, meta)
                 size = len(line.encode())
             except (TypeError, ValueError) as error:
-                raise _wrong(f"{source.where(place)}: its metadata cannot be written as JSON: {error}.") from None
+                raise wrong_items(f"{source.where(place)}: its metadata cannot be written as JSON: {error}.") from None
             if size > LINE_BYTES:
-                raise _wrong(f"{source.where(place)} is longer than {LINE_BYTES} bytes with its metadata.")
+                raise wrong_items(f"{source.where(place)} is longer than {LINE_BYTES} bytes with its metadata.")
             lines.append(line)
         return lines
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any, Literal
 
 from tidemill.client.consumption import Consumption
 from tidemill.client.limit import Spent
@@ -20,7 +20,6 @@ State = Literal["waiting", "running", "finished", "cancelled", "lost"]
 SPEED_SECONDS = 600.0
 _PARALLEL = 16
 _AT_ONCE = 1024
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Chunks:
     waiting: int = 0
     running: int = 0
     lost: list[int] = field(default_factory=list)
-    """Chunks without a record that nobody will deliver again."""
+    """Chunks without a record that the cloud will not deliver again."""
     dead: list[int] = field(default_factory=list)
     """Those of them that are dead letters: delivered as often as the queue allows."""
 
@@ -42,7 +41,7 @@ class Status:
     """What became of a job's items so far.
 
     Attributes:
-        state: `waiting` for machines, `running`, `finished`, `cancelled`, or `lost`: nobody will deliver what remains.
+        state: `waiting` for machines, `running`, `finished`, `cancelled`, or `lost`: the rest will not be delivered.
         remaining: Items without an outcome.
         reclaims: Deliveries that a reclaim ended.
         note: What a person should know: the cloud's reason, why the code does not start, who cancelled.
@@ -53,7 +52,7 @@ class Status:
         suggestion: What to ask for instead, where what was asked for and what is taken differ much.
         fleet_errors: What machines that could not run their worker said within a day, and what keeps machines from
             coming: stockouts, quotas, a reconciler that does not run.
-        run_command: What has to be typed for a local job to go on, when no run works on it.
+        run_command: The command that continues a local job, when no run works on it.
         spent: What it has consumed of its limit; None for a job without one.
         again: Items that run again though they have an outcome, which stands until there is a new one; None where none
             do.
@@ -209,47 +208,39 @@ def summarise(ledger: Ledger, spec: JobSpec, reclaims: int) -> Summary:
     for round_ in ledger.rounds():
         for chunk in ledger.done_chunks(round_.round):
             rounds.setdefault(chunk, []).append(round_.round)
-    succeeded = failed = attempts = outputs = 0
-    cpu = peak = 0.0
-    last = spec.created_at
+    total = Summary(0, 0, 0, reclaims, 0.0, 0.0, 0.0)
     # A folder answers at once: there only the reading of lines takes time, and records would pile up in memory.
     with ThreadPoolExecutor(_PARALLEL if ledger.store.is_object_store else 1) as pool:
         chunks = sorted(rounds)
         for start in range(0, len(chunks), _AT_ONCE):
             some = chunks[start : start + _AT_ONCE]
-            for sums in pool.map(lambda chunk: _add_up(ledger, chunk, rounds[chunk]), some):
-                succeeded, failed, attempts = succeeded + sums.succeeded, failed + sums.failed, attempts + sums.attempts
-                outputs += sums.outputs
-                cpu, peak, last = cpu + sums.cpu_seconds, max(peak, sums.peak_memory_mib), max(last, sums.committed_at)
-    wall = (last - spec.created_at).total_seconds()
-    return Summary(succeeded, failed, attempts, reclaims, round(cpu, 3), round(wall, 3), round(peak, 1), outputs)
+            for part in pool.map(lambda chunk: _summary_of(ledger, spec, chunk, rounds[chunk]), some):
+                total = _together(total, part)
+    cpu, wall, peak = round(total.cpu_seconds, 3), round(total.wall_seconds, 3), round(total.peak_memory_mib, 1)
+    return replace(total, cpu_seconds=cpu, wall_seconds=wall, peak_memory_mib=peak)
 
 
-class _Sums(NamedTuple):
-    """The figures of a chunk."""
-
-    succeeded: int
-    failed: int
-    attempts: int
-    cpu_seconds: float
-    peak_memory_mib: float
-    committed_at: datetime
-    outputs: int
+def _together(one: Summary, other: Summary) -> Summary:
+    largest = {key: max(getattr(one, key), getattr(other, key)) for key in ("wall_seconds", "peak_memory_mib")}
+    summed = {each.name: getattr(one, each.name) + getattr(other, each.name) for each in fields(Summary)}
+    return Summary(**(summed | largest))
 
 
-def _add_up(ledger: Ledger, chunk: int, numbers: list[int]) -> _Sums:
-    """Add up a chunk's records, oldest round first: later ones stand over earlier ones."""
+def _summary_of(ledger: Ledger, spec: JobSpec, chunk: int, numbers: list[int]) -> Summary:
+    """The figures of a chunk's records, oldest round first: later outcomes replace earlier ones."""
     records = [record for number in numbers if (record := ledger.chunk(number, chunk).committed())]
+    ended = [datetime.fromisoformat(record.header.committed_at) for record in records]
     outcomes = {outcome.index: outcome for record in records for outcome in record.outcomes}.values()
     failed = sum(outcome.status == "failed" for outcome in outcomes)
-    return _Sums(
-        len(outcomes) - failed,
-        failed,
-        sum(outcome.attempts for outcome in outcomes),
-        sum(outcome.cpu_seconds for outcome in outcomes),
-        max((outcome.peak_memory_mib for outcome in outcomes), default=0.0),
-        max((datetime.fromisoformat(record.header.committed_at) for record in records), default=_LONG_AGO),
-        sum(outcome.output is not None for outcome in outcomes),
+    return Summary(
+        succeeded=len(outcomes) - failed,
+        failed=failed,
+        attempts=sum(outcome.attempts for outcome in outcomes),
+        reclaims=0,
+        cpu_seconds=sum(outcome.cpu_seconds for outcome in outcomes),
+        wall_seconds=max(((at - spec.created_at).total_seconds() for at in ended), default=0.0),
+        peak_memory_mib=max((outcome.peak_memory_mib for outcome in outcomes), default=0.0),
+        outputs=sum(outcome.output is not None for outcome in outcomes),
     )
 
 

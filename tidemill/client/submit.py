@@ -194,13 +194,13 @@ def _check_machines(site: Site, place: Placement, say: Callable[[str], None]) ->
     for error in fleet_errors(site.store)[0]:
         say(f"a machine could not run its worker within the last day: {error.text()}")
     for fault in image_faults(site, place.queue_name, place.image):
-        raise CloudError(f"{fault.check}: {fault.detail}.", f"`{fault.command}` mends it." if fault.command else "")
+        raise CloudError(f"{fault.check}: {fault.detail}.", f"`{fault.command}` fixes it." if fault.command else "")
     name = place.queue_name
     state = site.backend.queue_states({name: place.queue})[name]
     if not state.accepting:
         raise CloudError(f"queue {name!r} takes no jobs: it is {state.detail}.", "Ask the stack's owner.")
     if not state.running:
-        say(f"queue {name!r} is {state.detail}; the job waits until its owner has mended that.")
+        say(f"queue {name!r} is {state.detail}; the job waits until its owner fixes that.")
 
 
 def _draft(asked: Submission, packed: Packed | None) -> JobSpec:

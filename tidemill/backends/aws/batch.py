@@ -41,12 +41,7 @@ _STATES = {
 
 
 class AwsBatch(Backend):
-    """The queues of one stack on AWS Batch, used with the caller's own login.
-
-    Args:
-        descriptor: The pipeline.
-        session: A boto3 session; None means the caller's default profile in the pipeline's region.
-    """
+    """The queues of one stack on AWS Batch, used with the caller's login; without a session, the default profile."""
 
     whole_cpus = True
 

@@ -35,12 +35,7 @@ Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas
 
 
 class AwsChecks:
-    """Asks with the caller's own login.
-
-    Args:
-        region: Where the pipeline is; None for the profile's own.
-        session: A boto3 session; None means the caller's default profile.
-    """
+    """Asks with the caller's own login; without a region or session, those of the default profile."""
 
     def __init__(self, region: str | None, session: boto3.Session | None = None) -> None:
         self._session = session or default_session()
@@ -99,8 +94,8 @@ class AwsChecks:
             return Finding(check, "fault", "is not there: the stack was changed or destroyed", UP, owner=True)
         state = found[0]
         if state["state"] != "ENABLED":
-            mend = f"aws batch update-job-queue --job-queue {arn} --state ENABLED --region {self._region}"
-            return Finding(check, "fault", "is disabled: it takes no jobs", mend, owner=True)
+            command = f"aws batch update-job-queue --job-queue {arn} --state ENABLED --region {self._region}"
+            return Finding(check, "fault", "is disabled: it takes no jobs", command, owner=True)
         environments = [order["computeEnvironment"] for order in state.get("computeEnvironmentOrder", [])]
         with translated("batch:DescribeComputeEnvironments"):
             machines = batch.describe_compute_environments(computeEnvironments=environments)["computeEnvironments"]
@@ -115,14 +110,12 @@ class AwsChecks:
     def _environment(self, check: str, machine: dict[str, Any]) -> Finding | None:
         name = machine["computeEnvironmentName"]
         if machine["state"] != "ENABLED":
-            mend = f"aws batch update-compute-environment --compute-environment {name} --state ENABLED"
-            return Finding(
-                check, "fault", f"{name} is disabled: no machine starts", f"{mend} --region {self._region}", True
-            )
+            command = f"aws batch update-compute-environment --compute-environment {name} --state ENABLED"
+            command += f" --region {self._region}"
+            return Finding(check, "fault", f"{name} is disabled: no machine starts", command, owner=True)
         if machine["status"] == "INVALID":
-            return Finding(
-                check, "fault", f"{name} is invalid: {machine.get('statusReason', 'no reason given')}", UP, True
-            )
+            reason = machine.get("statusReason", "no reason given")
+            return Finding(check, "fault", f"{name} is invalid: {reason}", UP, owner=True)
         return None
 
     # ---- images -------------------------------------------------------------------------------------------------
@@ -195,13 +188,15 @@ class AwsChecks:
         said = f"{quota:.0f} vCPUs in {self._region}, the queues may start {wanted}"
         if quota >= wanted:
             return Finding(check, "ok", said)
-        mend = (
+        command = (
             "aws service-quotas request-service-quota-increase --service-code ec2 "
             f"--quota-code {code} --desired-value {wanted} --region {self._region}"
         )
         if quota < least:
-            return Finding(check, "fault", f"{said}; the smallest machine has {least}: none starts", mend, owner=True)
-        return Finding(check, "warning", f"{said}: jobs wait at the quota", mend, owner=True)
+            return Finding(
+                check, "fault", f"{said}; the smallest machine has {least}: none starts", command, owner=True
+            )
+        return Finding(check, "warning", f"{said}: jobs wait at the quota", command, owner=True)
 
 
 def kind_of(machine: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tidemill.errors import CallerError, CloudError
+from tidemill.errors import CallerError, CloudError, one_line
 
 if TYPE_CHECKING:
     import boto3
@@ -86,11 +86,6 @@ def translated(action: str, absent: tuple[str, ...] = ()) -> Iterator[None]:
         raise CloudError(f"{action}: no AWS login ({one_line(error)}).", _LOGIN) from error
     except BotoCoreError as error:
         raise CloudError(f"{action}: AWS could not be asked ({one_line(error)}).", "Check the network.") from error
-
-
-def one_line(error: Exception) -> str:
-    """An exception's text without line breaks and without its full stop."""
-    return " ".join(str(error).split()).rstrip(".:")
 
 
 def _refusal(action: str, code: str, text: str) -> tuple[str, str]:

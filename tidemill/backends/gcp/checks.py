@@ -10,13 +10,7 @@ from tidemill.backends.findings import UP, Finding, access_command, login_fault
 from tidemill.backends.gcp import dead_letters
 from tidemill.backends.gcp.backlog import backlog
 from tidemill.backends.gcp.logs import entries, query
-from tidemill.backends.gcp.session import (
-    LOGIN,
-    DeniedError,
-    GoogleSession,
-    MissingError,
-    default_credentials,
-)
+from tidemill.backends.gcp.session import LOGIN, DeniedError, GoogleSession, MissingError, default_credentials
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Queue
 from tidemill.errors import CallerError, CloudError
 
@@ -28,12 +22,7 @@ _REGISTRY = re.compile(
 
 
 class GcpChecks:
-    """Asks with the caller's own login.
-
-    Args:
-        project: The pipeline's; empty as long as it is not known.
-        session: Makes the calls; None means the application default credentials.
-    """
+    """Asks with the caller's own login. `project` is empty as long as the pipeline's is not known."""
 
     def __init__(self, project: str, session: GoogleSession | None = None) -> None:
         self._project = project
@@ -84,16 +73,10 @@ class GcpChecks:
         except CloudError as error:
             return Finding(check, "fault", str(error), "tidemill doctor")
 
-    def _get(self, name: str, action: str) -> dict[str, object] | None:
-        try:
-            return self._calls().call("pubsub", "GET", f"v1/{name}", action=action)
-        except MissingError:
-            return None
-
     def _queue(self, check: str, queue: Queue, gcp: GcpQueue) -> Finding:
-        if self._get(gcp.topic, "pubsub.topics.get") is None:
+        if self._calls().find(gcp.topic, "pubsub.topics.get") is None:
             return Finding(check, "fault", f"{gcp.topic} is not there", UP, owner=True)
-        subscription = self._get(gcp.subscription, "pubsub.subscriptions.get")
+        subscription = self._calls().find(gcp.subscription, "pubsub.subscriptions.get")
         if subscription is None or subscription.get("topic") != gcp.topic:
             problem = "is not there" if subscription is None else "does not read the queue's topic"
             return Finding(check, "fault", f"{gcp.subscription} {problem}: messages would be lost", UP, owner=True)

@@ -45,13 +45,7 @@ _NO_TOPIC = "the descriptor names no Pub/Sub topic for this queue. Ask the stack
 
 
 class GcpPubSub(Backend):
-    """The queues of one stack on Pub/Sub, used with the caller's own login.
-
-    Args:
-        descriptor: The pipeline.
-        store: Its job store.
-        session: Makes the calls; None means the application default credentials.
-    """
+    """The queues of one stack on Pub/Sub, used with the caller's own login; without a session, the default one."""
 
     array_chunks = REQUEST_MESSAGES
     sees_children = False
@@ -118,7 +112,7 @@ class GcpPubSub(Backend):
         """Seconds for which messages are kept; 7 days is the service's default."""
 
         def ask() -> float:
-            found = self._get(subscription, "pubsub.subscriptions.get") or {}
+            found = self._session.find(subscription, "pubsub.subscriptions.get") or {}
             return float(found.get("messageRetentionDuration", "604800s").removesuffix("s"))
 
         return self._keep(("retention", subscription), ask, float("inf"))
@@ -182,9 +176,9 @@ class GcpPubSub(Backend):
         return {name: self._queue_state(_of(queue)) for name, queue in queues.items()}
 
     def _queue_state(self, queue: GcpQueue) -> QueueState:
-        if self._get(queue.topic, "pubsub.topics.get") is None:
+        if self._session.find(queue.topic, "pubsub.topics.get") is None:
             return QueueState(False, False, "not there: the stack was changed or destroyed")
-        subscription = self._get(queue.subscription, "pubsub.subscriptions.get")
+        subscription = self._session.find(queue.subscription, "pubsub.subscriptions.get")
         if subscription is None:
             return QueueState(False, False, "without its subscription: messages would be lost")
         if subscription.get("topic") != queue.topic:
@@ -193,12 +187,6 @@ class GcpPubSub(Backend):
                 False, False, f"broken: its subscription reads {'a deleted' if gone else 'another'} topic"
             )
         return QueueState(True, True, "topic and subscription are there")
-
-    def _get(self, name: str, action: str) -> dict[str, Any] | None:
-        try:
-            return self._session.call("pubsub", "GET", f"v1/{name}", action=action)
-        except MissingError:
-            return None
 
 
 def publish_request(array: Array) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from tidemill.errors import CallerError, CloudError
+from tidemill.errors import CallerError, CloudError, one_line
 
 if TYPE_CHECKING:
     import requests
@@ -158,6 +158,13 @@ class GoogleSession:
             time.sleep(pause * random.uniform(0.5, 1.5))
         raise AssertionError("unreachable")
 
+    def find(self, name: str, action: str) -> dict[str, Any] | None:
+        """A resource of Pub/Sub by its full name; None where there is none."""
+        try:
+            return self.call("pubsub", "GET", f"v1/{name}", action=action)
+        except MissingError:
+            return None
+
     def _set_clock(self, date: str | None) -> None:
         try:
             stamp = parsedate_to_datetime(date).timestamp() if date else None
@@ -260,8 +267,3 @@ def may_pass(error: Exception) -> bool:
     if isinstance(error, (requests.ConnectionError, requests.Timeout, TransportError)):
         return True
     return isinstance(error, GoogleAuthError) and error.retryable
-
-
-def one_line(error: object) -> str:
-    """A text without line breaks and without its full stop."""
-    return " ".join(str(error).split()).rstrip(".:")
