@@ -19,8 +19,6 @@ def resolve(
     """What a machine pulls: ``registry://name:tag`` becomes ``<registry url>/name:tag``, others stay.
 
     Args:
-        reference: as in a stack file.
-        registry_url: the stack's own registry.
         shared_url: the shared registry, for ``shared://`` images.
     """
     if repository_of(reference) is not None:

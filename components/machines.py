@@ -78,8 +78,6 @@ def one_size(wanted: Sequence[str], size: int, item: Amounts) -> list[MachineTyp
 
     Args:
         wanted: families, the preferred one first.
-        size: vCPUs of each machine.
-        item: what one item needs.
     """
     found = []
     for family in wanted:

@@ -1,8 +1,8 @@
-"""What a stack costs: idle a month, line by line, and the most that its machines can burn in an hour.
+"""What a stack costs: per idle month, line by line, and the most that its machines can cost per hour.
 
-Reckoned from the config and the dated price table alone, so that it can be said before anything is made. What is not
-in the table is unknown, never zero, and a total with an unknown line is said to be at least that much. docs/money.md
-lists what is billed beside it.
+The estimate needs only the config and the dated price table, so it is known before anything is created. A price that
+the table lacks is unknown, never zero, and a total with an unknown line is a minimum. docs/money.md lists what is
+billed in addition.
 """
 
 from __future__ import annotations
@@ -21,39 +21,26 @@ from tidemill.capacity import fleet_usd, machine_usd, most_machines
 _MARKETS = {"spot": "Spot", "on_demand": "On-Demand"}
 _MACHINES = " machines"
 _ENDPOINTS = 6
-"""Interface endpoints of a network without internet; what the queues' secrets come from adds to them."""
+"""Interface endpoints of a network without internet, apart from those for the queues' secrets."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One thing that is billed.
-
-    Attributes:
-        what: What it is.
-        quantity: How many.
-        usd_low: The least that all of them cost; None is unknown.
-        usd_high: The most.
-        why: Where the numbers come from, or what is not known.
-        complete: False when something of it is unknown.
-    """
+    """One thing that is billed."""
 
     what: str
     quantity: float
     usd_low: float | None
+    """The least that all of them cost; None if unknown."""
     usd_high: float | None
     why: str
+    """Where the numbers come from, or what is unknown."""
     complete: bool = True
 
 
 @dataclass(frozen=True)
 class Total:
-    """The sum of the lines that are known, in USD.
-
-    Attributes:
-        usd_low: The least.
-        usd_high: The most.
-        complete: False when a line is unknown: then it is at least that much.
-    """
+    """The sum of the known lines in USD: a minimum if it is not `complete`."""
 
     usd_low: float
     usd_high: float
@@ -62,35 +49,30 @@ class Total:
 
 @dataclass(frozen=True)
 class StackEstimate:
-    """What a stack costs.
-
-    Attributes:
-        cloud: `aws` or `gcp`.
-        region: The cloud's.
-        idle_month: What is billed in a month without work.
-        burn_hour: What is billed in an hour with every rung of every queue at its `max_cpus`.
-        as_of: Date of the oldest price in it; None when no price is known.
-    """
+    """What a stack costs."""
 
     cloud: str
     region: str
     idle_month: list[Line]
+    """What is billed per month without work."""
     burn_hour: list[Line]
+    """What is billed per hour with every rung of every queue at its `max_cpus`."""
     as_of: datetime.date | None
+    """Date of the oldest price used; None if no price is known."""
 
     @property
     def idle(self) -> Total:
-        """Of a month without work."""
+        """The total of a month without work."""
         return total(self.idle_month)
 
     @property
     def burn(self) -> Total:
-        """Of the most expensive hour."""
+        """The total of the most expensive hour."""
         return total(self.burn_hour)
 
     @property
     def machines(self) -> Total:
-        """Of the machines in that hour alone, as a review and the policy pack's cap count them."""
+        """The machines' part of that hour, as a review and the policy pack's cap count it."""
         return total(line for line in self.burn_hour if line.what.endswith(_MACHINES))
 
 
@@ -103,14 +85,9 @@ def total(lines: Iterable[Line]) -> Total:
 
 
 def estimate(config: StackConfig, region: str) -> StackEstimate:
-    """What a stack costs.
-
-    Args:
-        config: The stack's config.
-        region: The region that it is in; where the table does not have it, every line is unknown.
-    """
+    """What a stack costs in a region; every line is unknown if the price table does not have the region."""
     book = _Book(config.cloud, region)
-    network = _network(config.cloud, config.network.create, _secret_services(config), book)
+    network = _network(config.cloud, config.network.create, config.secret_services, book)
     idle, burn = [*network, *_keys(config, book)], [*_busy_network(config, book)]
     for name, queue in config.queues.items():
         fleet = _Fleet(config, queue, book)
@@ -126,7 +103,7 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
 
 
 def note(config: StackConfig, region: str) -> str | None:
-    """The estimate in one line, for a preview; None where no price of the region is known."""
+    """The estimate in one line, for a preview; None if no price of the region is known."""
     found = estimate(config, region)
     if found.as_of is None:
         return None
@@ -138,7 +115,7 @@ def note(config: StackConfig, region: str) -> str | None:
 
 
 def shared_note(config: SharedConfig, region: str) -> str | None:
-    """What a shared stack costs idle, in one line for its preview; None where no price of the region is known."""
+    """The idle cost of a shared stack in one line, for its preview; None if no price of the region is known."""
     book = _Book(config.cloud, region)
     idle = list(_network(config.cloud, config.network, config.network.extra_endpoints, book))
     if idle and not book.dates:
@@ -155,21 +132,18 @@ def usd(summed: Total) -> str:
 
 
 class _Book:
-    """The prices of one region, and the dates of those that were used."""
+    """The prices of one region, and the dates of the prices used."""
 
     def __init__(self, cloud: str, region: str) -> None:
         self._cloud, self._region = cloud, region
         self.dates: set[datetime.date] = set()
 
     def line(self, what: str, quantity: float, name: str, times: float = 1, least: float | None = None) -> Line:
-        """So many of a service, times what each is billed for: hours, GiB.
+        """A number of units of a service, each billed for hours or GiB.
 
         Args:
-            what: What it is.
-            quantity: The most.
-            name: The service in the price table.
-            times: Units of each.
-            least: The least, where it depends on the machines.
+            times: Hours or GiB of each.
+            least: The smallest number, if it depends on the machines.
         """
         price = prices.service(self._cloud, self._region, name)
         if price is None:
@@ -180,7 +154,7 @@ class _Book:
         return Line(what, quantity, low * times * price.usd, quantity * times * price.usd, why)
 
     def machine(self, machine: MachineType, market: str) -> prices.MachinePrice | None:
-        """The price of a machine; None where nothing is known of it."""
+        """The price of a machine; None if unknown."""
         price = prices.machine(self._cloud, self._region, machine.type, gpus=machine.gpus)
         if price is not None and machine_usd(price, market):
             self.dates.add(price.as_of)
@@ -189,20 +163,17 @@ class _Book:
 
 @dataclass(frozen=True)
 class _Fleet:
-    """The machines of a queue: which types, with which disk, and whether they have addresses of their own."""
+    """The machines of a queue: their types, disks and public addresses."""
 
     config: StackConfig
     queue: Queue
     book: _Book
 
     def lines(self, where: str, market: str, count: Callable[[int], int], hours: float = 1) -> Iterator[Line]:
-        """Machines, disks and addresses for some hours, all of them of one type: the cheapest or the most expensive.
+        """Machines, disks and addresses for some hours, all of the cheapest or all of the most expensive type.
 
         Args:
-            where: The queue, and the rung where it has several.
-            market: `spot` or `on_demand`.
-            count: How many there are, by the vCPUs of one.
-            hours: For how long.
+            count: The number of machines, by the vCPUs of one.
         """
         counts = {machine: count(machine.cpus) for machine in self.queue.types(self.config.cloud)}
         most, least = max(counts.values()), min(counts.values())
@@ -229,7 +200,7 @@ class _Fleet:
 
 
 def _public(config: StackConfig) -> bool:
-    """Whether machines have addresses of their own; of a network that is there already it is not known."""
+    """Whether machines have public addresses; those of an existing or shared network count as having none."""
     network = config.network
     if network.create:
         return network.create.egress == "public"
@@ -237,7 +208,7 @@ def _public(config: StackConfig) -> bool:
 
 
 def _network(cloud: str, new: NewNetwork | None, services: Collection[str], book: _Book) -> Iterator[Line]:
-    """What a network that the stack makes costs idle; `services` need interface endpoints beside Batch's own."""
+    """Idle cost of a new network; `services` need interface endpoints in addition to Batch's."""
     hours = prices.HOURS_A_MONTH
     if new is None or new.egress == "public":
         return
@@ -253,20 +224,14 @@ def _network(cloud: str, new: NewNetwork | None, services: Collection[str], book
 
 
 def _busy_network(config: StackConfig, book: _Book) -> Iterator[Line]:
-    """What the network costs an hour beside what it costs idle."""
+    """The network's hourly cost in addition to its idle cost."""
     new = config.network.create
     if config.cloud == "gcp" and new is not None and new.egress == "nat":
         yield book.line("network: Cloud NAT gateway", 1, "nat_gateway_hour")
 
 
-def _secret_services(config: StackConfig) -> set[str]:
-    """The services that secrets of the queues come from: each has an interface endpoint where there is no internet."""
-    arns = [arn for queue in config.queues.values() for arn in queue.secrets.values()]
-    return {service for service in ("secretsmanager", "ssm") if any(f":{service}:" in arn for arn in arns)}
-
-
 def _keys(config: StackConfig, book: _Book) -> Iterator[Line]:
-    """Keys that the stack makes; a rotation adds a version, which is billed like the first."""
+    """Keys that the stack creates; a rotation adds a version, which is billed like the first."""
     for what, wanted in (("job store", config.store.kms_key), ("logs", config.logs.kms_key)):
         if wanted == "create":
             yield book.line(f"KMS key of the {what}, a version", 1, "kms_key_month")

@@ -33,14 +33,7 @@ _Content = TypeVar("_Content", bound=SharedOutput)
 
 
 def refused(what: str, stack: str, allowed: str, hint: str) -> ConfigError:
-    """The error for a shared stack that does not meet a team's stack's needs.
-
-    Args:
-        what: the part that the team's stack uses, `network` or `registry`.
-        stack: `organization/project/stack`.
-        allowed: which stacks are allowed.
-        hint: what to do.
-    """
+    """The error for a shared stack that does not meet a team's stack's needs."""
     return ConfigError(f"tidemill:{what}.shared", json.dumps(stack), allowed, hint)
 
 
@@ -54,11 +47,7 @@ def shared_output(
     reference is created as well, so that the team's state records which stack it depends on.
 
     Args:
-        name: the pipeline's name.
         what: the part that the team's stack uses, `network` or `registry`.
-        stack: `organization/project/stack`.
-        kind: model of the output on the team's cloud.
-        parent: the pipeline.
 
     Raises:
         ConfigError: the stack does not exist, lacks the output, or has one that this release cannot read.

@@ -46,11 +46,7 @@ def bring_up(base: Base, stack: str, folder: Path, today: Path, cloud: Cloud | G
     The engine stops a preview at the first protected resource that it would delete, and does not show what follows.
 
     Args:
-        base: The commit.
-        stack: The stack, which the backend has.
-        folder: The one that `lay_out` wrote.
         today: The project folder in which the stack was created; its stack file has the salt and GCP's project.
-        cloud: The localcloud.
 
     Returns:
         The URNs of what was protected.

@@ -43,7 +43,6 @@ def problems(paths: Sequence[Path], others: Sequence[Path] = ()) -> list[str]:
     """One line per invalid file.
 
     Args:
-        paths: The files.
         others: Files that may describe the same pipeline as one of them; their own errors are not reported.
     """
     twice = {path: line for path, line in _twice([*others, *paths]).items() if path in paths}

@@ -35,8 +35,6 @@ class PreviewRun:
     def __init__(self, stack: str, config: StackConfig, where: str, base: Base | None = None) -> None:
         """
         Args:
-            stack: A stack of stacks/.
-            config: The content of its file.
             where: `login`, or `localcloud` for a cloud on this machine.
             base: On localcloud, the commit whose stack is brought up first; without one the cloud is empty.
         """
@@ -53,11 +51,7 @@ class PreviewRun:
             return shown(_command(self._stack, self._config, "--diff"), folder, env, _TIMEOUT_SECONDS)
 
     def document(self, *, refresh: bool = False) -> dict[str, Any]:
-        """Run the preview and return the preview document, even if the preview fails.
-
-        Args:
-            refresh: Ask the cloud what there is before comparing, in place of trusting the state.
-        """
+        """Run the preview and return the preview document, even if the preview fails."""
         with self._project() as (folder, env):
             found = document(self._stack, self._config, folder, env, refresh=refresh, protected=self._protected)
         base = self._base and {**self._base.model_dump(), "has_stack": self._was_up}
@@ -119,10 +113,6 @@ def document(
     """Preview a stack of a project and return the preview document (docs/review.md), even if the preview fails.
 
     Args:
-        stack: Its name.
-        config: What its file says.
-        folder: Of the project.
-        env: Environment of the engine.
         refresh: Ask the cloud what there is before comparing, in place of trusting the state.
         protected: URNs of resources whose protection was lifted for the preview.
     """

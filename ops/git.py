@@ -17,9 +17,6 @@ _HISTORY = "In CI, fetch the whole history (fetch-depth: 0)."
 def base(ref: str) -> Base:
     """The commit at which HEAD left a branch, so that later commits of the branch are not part of the change.
 
-    Args:
-        ref: A commit, branch or tag.
-
     Raises:
         click.UsageError: This is not a git checkout, git does not know the commit, or it shares no history with HEAD.
     """

@@ -33,7 +33,6 @@ class GitHub:
     """Comments and issues of one repository.
 
     Args:
-        repository: `owner/name`.
         token: With `issues: write`, and `pull-requests: write` for comments on pull requests.
         api: Of GitHub, or of a GitHub Enterprise Server.
     """
@@ -62,8 +61,6 @@ class GitHub:
         """Write the comment of a pull request that begins with a mark, or edit the existing one; return its URL.
 
         Args:
-            pull: Number of the pull request.
-            body: Markdown; cut at GitHub's limit.
             mark: An HTML comment, which GitHub does not show.
             only_edit: If there is no comment yet, write none and return None.
         """

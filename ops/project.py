@@ -65,13 +65,10 @@ def policy_options(environment: str) -> list[str]:
 
 
 def copy_project(folder: Path, *stacks: str) -> Path:
-    """Lay out the project in an empty folder, with stack files of its own.
+    """Lay out the project in an empty folder, with stack files of its own, and return the folder.
 
     `pulumi stack init` and `pulumi config set` write into stack files, and a stack file names the key of its secrets. A
     trial on localcloud must not change the repository, so the code is linked and the stack files are copied.
-
-    Returns:
-        The folder, to run `pulumi` in.
     """
     for name in _LINKED:
         if (ROOT / name).exists():

@@ -73,9 +73,6 @@ def stack_text(team: str, environment: str, cloud: str, place: Mapping[str, str]
     """A stack file's content.
 
     Args:
-        team: the team.
-        environment: which of its pipelines.
-        cloud: `aws` or `gcp`.
         place: the keys of the cloud's provider, `aws:region`.
 
     Raises:

@@ -32,7 +32,6 @@ def edited(
     """The file's text before and after an edit of its `config:` mapping. Nothing is written.
 
     Args:
-        path: the stack file.
         edit: sets the values, after cuts and places.
         cuts: paths of keys to remove, with their comments.
         places: paths of new keys; each goes after its last neighbour and that neighbour's comments.

@@ -68,7 +68,6 @@ def remedy(kind: str, name: str) -> str:
 
     Args:
         kind: Its type, or its parents' types and its own as in a URN.
-        name: Its logical name.
     """
     kind = kind.rpartition("$")[2]
     lift = "replace" if kind in _REPLACEABLE else "purge"

@@ -27,10 +27,6 @@ def types_of(model: type[BaseModel], package: str) -> dict[str, TypeDefinition]:
     """A model and every model in it, by name, from their JSON schema.
 
     All types are plain: a config decides what is created, so it must be known before anything is.
-
-    Args:
-        model: a model of `components.config`.
-        package: the Pulumi package of the types.
     """
     schema = model.model_json_schema()
     models = {**schema.get("$defs", {}), model.__name__: schema}

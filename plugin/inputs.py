@@ -22,12 +22,6 @@ Types = Mapping[str, TypeDefinition]
 def check(inputs: Mapping[str, Any], properties: Properties, types: Types, path: str = "") -> None:
     """Refuse inputs that would not reach the component as written.
 
-    Args:
-        inputs: the values by their names in the schema.
-        properties: the allowed properties.
-        types: the package's types by name.
-        path: where the values are, for the error.
-
     Raises:
         InputPropertyError: an unknown key, a value that should be an object, or a value that is not known yet.
     """

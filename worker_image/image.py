@@ -70,7 +70,6 @@ def push(folder: Path, registry: str, *, insecure: bool = False) -> str:
     """Push the image of a build and return its reference by digest.
 
     Args:
-        folder: The build's folder.
         registry: A registry, or a repository in one; crane logs in as Docker does.
         insecure: Without TLS.
 

@@ -12,9 +12,6 @@ class Account:
     """Account number, region and partition of a component's provider; no resources.
 
     Each is looked up at its first use: a stack has one component per queue, and most need only one value.
-
-    Args:
-        parent: the component whose provider answers.
     """
 
     def __init__(self, parent: pulumi.Resource) -> None:

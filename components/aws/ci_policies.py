@@ -210,11 +210,6 @@ def wall_statements(home: Home, environment: str, others: Sequence[str]) -> list
     """The state and keys of an environment's stacks, and a denial of other environments' names.
 
     `*-dev-*` also matches a `prod` queue named `dev`.
-
-    Args:
-        home: the account.
-        environment: the stacks' environment.
-        others: the account's other environments.
     """
     objects = [pulumi.Output.concat(home.state, "/.pulumi/", path) for path in home.filled(_STATE, environment)]
     own = {f"aws:ResourceTag/{_TAG}": environment}
@@ -255,8 +250,6 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html#access_policies_boundaries-delegate
 
     Args:
-        home: the account.
-        environment: whose stacks these are.
         buckets: names of the data buckets that stacks of every environment may be granted.
     """
     named = {

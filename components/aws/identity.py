@@ -172,7 +172,6 @@ def _agent_statements(account: Account, stem: str) -> list[Statement]:
     (AmazonEC2ContainerServiceforEC2Role, without what the execution role does instead)
 
     Args:
-        account: the clusters' account.
         stem: prefix of the names of the stack's queues, ``vision-dev``.
     """
     kinds = ("cluster", "container-instance")

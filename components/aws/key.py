@@ -26,10 +26,7 @@ def key_arn(
     """The ARN of the key to encrypt with, or None for the service's own.
 
     Args:
-        component: the parent of a new key.
         wanted: None, ``create``, or the ARN of a key.
-        account: the key's account.
-        tags: tags of a new key.
         more: statements of a new key's policy in addition to "the account's IAM policies decide".
         purge: lift the protection of a new key; data encrypted with it is unreadable once the key is deleted.
     """

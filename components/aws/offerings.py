@@ -22,11 +22,6 @@ def check_offered(queue: str, types: Sequence[MachineType], parent: pulumi.Resou
 
     A login without the permission (a CI reader of an older bootstrap stack) can still preview.
 
-    Args:
-        queue: The queue's name.
-        types: The queue's machine types.
-        parent: The component whose provider answers.
-
     Raises:
         ConfigError: The region lacks some.
     """

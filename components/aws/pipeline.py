@@ -26,13 +26,7 @@ from components.shared import check_region, shared_output
 
 
 class AwsParts:
-    """The parts of a pipeline on AWS, children of the pipeline.
-
-    Args:
-        name: the pipeline's name.
-        config: the stack's config, checked.
-        parent: the pipeline.
-    """
+    """The parts of a pipeline on AWS, children of the pipeline."""
 
     def __init__(self, name: str, config: StackConfig, parent: pulumi.ComponentResource) -> None:
         self._config = config
@@ -111,7 +105,7 @@ class AwsParts:
                 zones=new.zones,
                 egress=new.egress,
                 cidr=new.cidr,
-                extra_endpoints=self._secret_services(),
+                extra_endpoints=self._config.secret_services,
                 tags=self._tags,
             )
         else:
@@ -138,11 +132,6 @@ class AwsParts:
         if shared := shared_repository_of(image):
             return [*repository_arns(self._config.registry.shared, self._shared_registry, [shared])]
         return [arn for arn in (ecr_repository(image),) if arn]
-
-    def _secret_services(self) -> list[str]:
-        """The services of the queues' secrets, which need interface endpoints without internet."""
-        arns = [arn for queue in self._config.queues.values() for arn in queue.secrets.values()]
-        return [service for service in ("secretsmanager", "ssm") if any(f":{service}:" in arn for arn in arns)]
 
     def _make_registry(self, name: str) -> AwsRegistry:
         wanted = self._config.registry

@@ -60,7 +60,6 @@ def script(mounts: Mapping[str, Mount], pointer: str | None = None) -> str:
     """The shell script of a machine.
 
     Args:
-        mounts: Of the queue, by name.
         pointer: URI of the object that names the worker's image; None if the queue's images contain the worker.
     """
     settings = "\n".join(f"{key}={value}" for key, value in AGENT_SETTINGS.items())

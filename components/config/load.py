@@ -42,7 +42,6 @@ def part(model: type[_Model], values: _Model | Mapping[str, Any], *at: str) -> _
     """One object of a stack's config, for a component that is used alone.
 
     Args:
-        model: the object's model.
         values: its keys, or the object itself, which is returned as it is.
         at: where it is in a stack's config, for the error.
 
@@ -72,10 +71,6 @@ def parse(values: StackConfig | Mapping[str, Any]) -> StackConfig:
 
 def gcp_queue(values: Queue | Mapping[str, Any], name: str) -> Queue:
     """A queue of a stack on GCP, with the defaults that it has there, for a component that is used alone.
-
-    Args:
-        values: the queue's keys, or the queue itself.
-        name: the queue's name, for the error.
 
     Raises:
         ConfigError: the first thing that is wrong, as one line.
@@ -107,12 +102,10 @@ def program_values(project: str, model: type[BaseModel], texts: Sequence[str]) -
     """All keys of a project in the running program's config, without their `project:`, as plain data.
 
     Args:
-        project: the Pulumi project.
-        model: the model of its keys.
         texts: the keys with text values; all others have JSON.
 
-        Raises:
-            ConfigError: a secret, or a value that should be JSON.
+    Raises:
+        ConfigError: a secret, or a value that should be JSON.
     """
     values: dict[str, Any] = {}
     for key, text in _given().items():

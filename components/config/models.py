@@ -240,6 +240,12 @@ class StackConfig(Model):
     )
 
     @property
+    def secret_services(self) -> list[str]:
+        """The AWS services of the queues' secrets, which need interface endpoints if there is no internet."""
+        arns = [arn for queue in self.queues.values() for arn in queue.secrets.values()]
+        return [service for service in ("secretsmanager", "ssm") if any(f":{service}:" in arn for arn in arns)]
+
+    @property
     def may_replace(self) -> bool:
         """Whether resources that machines run in may be replaced or deleted."""
         return bool(self.allow)

@@ -17,11 +17,6 @@ def objects(bucket: pulumi.Input[str], prefixes: Sequence[str], names: Sequence[
 
     It can have at most 12 logical operators, so at most 6 prefixes.
     Source: https://cloud.google.com/iam/docs/conditions-overview
-
-    Args:
-        bucket: the bucket's name.
-        prefixes: such as ``jobs/``.
-        names: such as ``pipeline.json``.
     """
     start = pulumi.Output.concat("projects/_/buckets/", bucket, "/objects/")
     terms = [

@@ -26,11 +26,8 @@ def key_name(
     """The full name of the key to encrypt with, or None for Google's own encryption.
 
     Args:
-        component: the parent of a new key.
         wanted: None, ``create``, or the name of a key whose policy already admits the service agent.
-        project: the key's project.
         agent: the service agent that encrypts and decrypts; a new key admits it.
-        labels: labels of a new key.
         purge: lift the protection of a new key; data encrypted with it is unreadable once its versions are destroyed.
     """
     if wanted != CREATE:

@@ -41,11 +41,7 @@ def grant(
     """A grant of a role, child of the granting component; its name says what and to whom.
 
     Args:
-        component: the granting component.
         kind: the resource class, such as ``gcp.storage.BucketIAMMember``.
-        what: what the grant is for.
-        member: who gets the role.
-        role: the role's full name.
         on: the class's own arguments: the resource that the role is on, and the condition.
     """
     name = f"{component.pulumi_resource_name}-{what}-{member.name}"

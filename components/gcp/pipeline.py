@@ -26,13 +26,7 @@ from components.shared import check_region, shared_output
 
 
 class GcpParts:
-    """The parts of a pipeline on GCP, children of the pipeline.
-
-    Args:
-        name: the pipeline's name.
-        config: the stack's config, checked.
-        parent: the pipeline.
-    """
+    """The parts of a pipeline on GCP, children of the pipeline."""
 
     def __init__(self, name: str, config: StackConfig, parent: pulumi.ComponentResource) -> None:
         self._config = config

@@ -13,11 +13,7 @@ _PREFIX = re.compile(r"invoking \S+: (\d+ errors? occurred: \* )?")
 
 
 class Project:
-    """Project and region of a component's provider; no resources.
-
-    Args:
-        parent: the component whose provider answers.
-    """
+    """Project and region of a component's provider; no resources."""
 
     def __init__(self, parent: pulumi.Resource) -> None:
         self._opts = pulumi.InvokeOptions(parent=parent)

@@ -67,7 +67,6 @@ def shortfalls(wanted: Mapping[str, int], region: Mapping[str, Any]) -> list[Sho
     Source: https://cloud.google.com/compute/docs/instances/spot#quotas
 
     Args:
-        wanted: From `needed`.
         region: A region as Compute Engine shows it: `quotas` is a list of `metric`, `limit` and `usage`.
     """
     quotas = {each["metric"]: each for each in region.get("quotas", [])}

@@ -37,9 +37,6 @@ class Account:
     """A stack that is up, and the jobs that the checks share.
 
     Args:
-        stack: Its name.
-        config: What its file says.
-        queue: The queue of the jobs.
         seconds: How long a job may take before it counts as an answer of its own.
 
     Raises:

@@ -211,7 +211,6 @@ def parse(text: bytes | str, name: str) -> Preview:
 
     Args:
         text: A preview document, or what `pulumi preview --json` printed.
-        name: The file's name, for errors.
 
     Raises:
         DocumentError: It is not a preview, or has an unknown version.

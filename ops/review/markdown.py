@@ -69,7 +69,6 @@ def render(review: Review, limit: int = LIMIT) -> str:
     """Write a review as Markdown of at most `limit` bytes in UTF-8.
 
     Args:
-        review: What `build` returned.
         limit: At least 2,000.
     """
     text, detail = "", _STEPS[0]

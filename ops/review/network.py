@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ops.review.compute import ENVIRONMENT
+from ops.review.compute import ENVIRONMENT, TEMPLATES
 from ops.review.diffs import at
 from ops.review.document import Step
 from ops.review.models import Finding, Severity
@@ -20,10 +20,6 @@ _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 _BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
 _FIREWALL = "gcp:compute/firewall:Firewall"
 _BUCKET = "gcp:storage/bucket:Bucket"
-_GCP_TEMPLATES = (
-    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
-    "gcp:compute/instanceTemplate:InstanceTemplate",
-)
 _WORLD = frozenset({"0.0.0.0/0", "::/0"})
 _FLAGS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
 _GONE = ("delete", "discard")
@@ -76,7 +72,7 @@ def _has_addresses(kind: str, inputs: dict[str, Any]) -> bool:
     if kind == _TEMPLATE:
         interfaces = objects(inputs.get("networkInterfaces"))
         return any(str(each.get("associatePublicIpAddress")).lower() == "true" for each in interfaces)
-    if kind in _GCP_TEMPLATES:
+    if kind in TEMPLATES:
         return any(each.get("accessConfigs") for each in objects(inputs.get("networkInterfaces")))
     return False
 

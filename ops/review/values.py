@@ -70,12 +70,7 @@ def texts(value: Any) -> list[str]:
 
 
 def clean(value: Any, key: str = "") -> Any:
-    """A value without secrets and with unknowns named; maps and lists keep their shape.
-
-    Args:
-        value: From a state of a preview.
-        key: Its key.
-    """
+    """A value without secrets and with unknowns named; maps and lists keep their shape."""
     if is_unknown(value):
         return UNKNOWN
     if isinstance(value, dict):

@@ -65,15 +65,7 @@ def check_private(cidr: str, path: Sequence[str]) -> None:
 
 
 def refuse(path: Sequence[str | int], model: BaseModel, key: str, allowed: str, hint: str) -> None:
-    """Refuse a key that only another cloud has, if it is set.
-
-    Args:
-        path: the model's path in a stack's config.
-        model: the key's model.
-        key: the key.
-        allowed: what this cloud does instead.
-        hint: what to write instead.
-    """
+    """Refuse a key that only another cloud has, if it is set."""
     if key in model.model_fields_set and getattr(model, key) is not None:
         value = getattr(model, key)
         plain = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value

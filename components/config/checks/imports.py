@@ -43,9 +43,7 @@ def check_place(config: StackConfig, region: str | None, project: str | None) ->
     """Imports must be in the stack's region and project: a provider reads nothing elsewhere.
 
     Args:
-        config: the stack's config.
         region: the stack's region; None if it comes from the environment.
-        project: the stack's project on GCP.
     """
     imports = config.imports
     named = [((*_HERE, "repository"), imports.repository, REPOSITORY)]

@@ -93,10 +93,6 @@ class Cloud:
     """The parts of Google's APIs that the reconciler needs.
 
     Args:
-        project: The project.
-        region: The region of the groups.
-        bucket: The job store's bucket.
-        session: Makes the calls.
         pause: Sleeps between two tries.
         clock: Monotonic seconds, for the run's time limit.
     """
@@ -140,11 +136,6 @@ class Cloud:
 
     def read(self, wanted: FleetGroup, errors: Sequence[Mapping[str, Any]], notes: Notes) -> Reading:
         """A snapshot of a group.
-
-        Args:
-            wanted: Its entry in the settings.
-            errors: Its errors.
-            notes: Reports of machines.
 
         Raises:
             CallError: Part of it could not be read.

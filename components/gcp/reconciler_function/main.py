@@ -34,15 +34,7 @@ def reconcile(_request: Any) -> tuple[str, int, dict[str, str]]:
 
 
 def run(settings: FleetSettings, cloud: Cloud) -> list[str]:
-    """One pass over all queues.
-
-    Args:
-        settings: The queues, and how often it runs.
-        cloud: Makes the calls.
-
-    Returns:
-        The failures.
-    """
+    """One pass over all queues; returns the failures."""
     failures: list[str] = []
     notes = Notes()
     try:

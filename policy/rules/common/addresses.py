@@ -32,7 +32,6 @@ def public_refused(args: ResourceValidationArgs | StackValidationArgs, where: st
     """Yield why a resource may not assign public addresses, with the fix; nothing if it may.
 
     Args:
-        args: the rule's arguments; `forbidPublic` is its parameter.
         where: the property that assigns them and its value.
     """
     if parameter(args, "forbidPublic"):

@@ -13,10 +13,7 @@ def companions(
     """List the resources of a type whose property names an owner.
 
     Args:
-        resources: Every resource of the stack.
-        kind: Type token of the companions.
         key: Their property that names the owner.
-        owner: The resource that they name.
         identities: The owner's properties that a name may repeat, in case no dependency is recorded.
     """
     names = {name for identity in identities if isinstance(name := look(owner.props, identity), str)}

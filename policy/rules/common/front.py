@@ -18,11 +18,7 @@ from . import settings, waivers
 
 
 def install(policies: Sequence[Policy]) -> None:
-    """Wrap every analyzer that is served from now on.
-
-    Args:
-        policies: the rules of the pack, which its config may name.
-    """
+    """Wrap every analyzer that is served from now on."""
     known = {policy.name: [*policy.config_schema.properties] if policy.config_schema else [] for policy in policies}
     register = analyzer_pb2_grpc.add_AnalyzerServicer_to_server
 

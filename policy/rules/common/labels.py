@@ -24,7 +24,6 @@ def missing(args: ResourceValidationArgs, *where: str, word: str) -> Iterator[st
     """Yield which tags or labels a resource lacks, with the fix.
 
     Args:
-        args: the resource.
         where: properties that hold them, including those that the provider fills with its defaults.
         word: `tag` or `label`, for the message.
     """

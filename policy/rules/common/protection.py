@@ -9,7 +9,6 @@ def unprotected(args: ResourceValidationArgs, loses: str, allowed_by: str) -> It
     """Yield that a resource is not protected, with the fix; nothing if it is.
 
     Args:
-        args: the resource.
         loses: what is lost with it.
         allowed_by: values of `tidemill:allow` that lift its protection.
     """

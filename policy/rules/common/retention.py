@@ -26,7 +26,6 @@ def violations(args: ResourceValidationArgs, key: str, unset: str) -> Iterator[s
     """Yield what is wrong with a retention, with its fix.
 
     Args:
-        args: the resource.
         key: its property, in days.
         unset: the consequence if it is 0 or not set.
     """
