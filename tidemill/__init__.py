@@ -20,22 +20,15 @@ if TYPE_CHECKING:
     from tidemill.ledger import Outcome
 
 __all__ = ["Item", "Job", "Outcome", "Pipeline", "Status", "Summary", "__version__"]
-_HOMES = {
-    "Item": "tidemill.job",
-    "Job": "tidemill.client",
-    "Outcome": "tidemill.ledger",
-    "Pipeline": "tidemill.client",
-    "Status": "tidemill.client",
-    "Summary": "tidemill.client",
-}
+_HOMES = {"Item": "tidemill.job", "Outcome": "tidemill.ledger"}
 
 
 def __getattr__(name: str) -> Any:
     """Import the SDK when it is first used: `tidemill --help` and the worker do without it."""
-    if name in _HOMES:
+    if name in __all__:
         from importlib import import_module
 
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(_HOMES.get(name, "tidemill.client")), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -46,7 +46,6 @@ class Packed:
     """A packed folder, in a file that is removed with this object.
 
     Attributes:
-        sha256: Of the file.
         path: The file, in a folder of its own.
         files: How many files and links are in it.
         size: Their bytes, unpacked.
@@ -71,13 +70,10 @@ class Packed:
 
 
 def pack(folder: str | Path) -> Packed:
-    """Pack a folder.
-
-    Args:
-        folder: Its files, but for what a .gitignore in it, or above it in the same repository, leaves out.
+    """Pack a folder's files, except what a .gitignore in it, or above it in the same repository, leaves out.
 
     Raises:
-        CallerError: It is no folder, nothing is left in it, it is too large, or it holds what cannot be shipped.
+        CallerError: It is not a folder, nothing is left in it, it is too large, or it holds what cannot be shipped.
     """
     root = _checked(folder)
     entries, left_out = _entries(root)

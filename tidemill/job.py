@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
@@ -20,7 +20,7 @@ MAX_CHUNKS = 50_000
 """Chunks of a job: keeps listings, and so `status`, short. More items make larger chunks."""
 
 MAX_USD = 1e9
-"""Above what anybody means by a limit."""
+"""More than any real limit."""
 NAME_PATTERN = r"^[a-z][a-z0-9-]{0,40}$"
 JOB_PATTERN = r"^[a-z][a-z0-9-]{0,40}-[0-9a-f]{8}$"
 
@@ -154,10 +154,7 @@ _SECRET_VALUE = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY|\bA(KIA|SIA)[0-9A-Z]
 
 
 def build_spec(**values: Any) -> JobSpec:
-    """A spec from a caller's values.
-
-    Args:
-        **values: Fields of `JobSpec`. ``job`` is made from ``name`` when it is not given.
+    """A spec from a caller's values of its fields. ``job`` is made from ``name`` when it is not given.
 
     Raises:
         CallerError: One mistake: which key, its value, what is allowed, what to do.
@@ -216,11 +213,8 @@ def _check_env(env: Any) -> None:
         if not isinstance(name, str) or not _ENV_NAME.match(name) or not isinstance(value, str) or "\0" in value:
             raise CallerError.about(f"env.{name}", value, allowed, fix)
         if name.startswith(("TIDEMILL_", "AWS_BATCH_")):
-            raise CallerError(
-                f"env.{name}: names that begin with TIDEMILL_ or AWS_BATCH_ are reserved.",
-                "Rename it.",
-                what=f"env.{name}",
-            )
+            problem = f"env.{name}: names that begin with TIDEMILL_ or AWS_BATCH_ are reserved."
+            raise CallerError(problem, "Rename it.", what=f"env.{name}")
         if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value):
             raise CallerError(
                 f"env.{name} looks like a secret, and a job's environment is stored in clear text.",
@@ -239,24 +233,13 @@ def _check_index(address: Any) -> None:
 # ---- placeholders -----------------------------------------------------------------------------------------------
 
 
-PLACEHOLDERS: tuple[Literal["input", "output", "uri", "output_uri", "index"], ...] = (
-    "input",
-    "output",
-    "uri",
-    "output_uri",
-    "index",
-)
+PLACEHOLDERS = ("input", "output", "uri", "output_uri", "index")
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _BRACED_WORD = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 def fill(command: Iterable[str], values: Mapping[str, str]) -> list[str]:
-    """The command with its placeholders replaced, each once: a value's own braces stay what they are.
-
-    Args:
-        command: Words; ``{input} {output} {uri} {output_uri} {index}`` are replaced wherever they stand.
-        values: What each stands for; one that is absent stays literal text.
-    """
+    """The command with each placeholder replaced once: braces within a value stay, and so does one without a value."""
     return [_PLACEHOLDER.sub(lambda m: values.get(m[1], m[0]), word) for word in command]
 
 

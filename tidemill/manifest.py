@@ -53,22 +53,13 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class ManifestInfo:
-    """The manifest that stands.
-
-    Attributes:
-        items: How many.
-        chunks: How many.
-        largest: Items of the largest chunk.
-        parts: Parts that were written here.
-        bytes: Compressed bytes that were written here.
-        sha256: Of the index.
-    """
+    """The manifest in the store: its items and chunks, the size of the largest chunk, and the index's SHA-256. `parts`
+    are those that were written here."""
 
     items: int
     chunks: int
     largest: int
     parts: int
-    bytes: int
     sha256: str
 
 
@@ -85,10 +76,7 @@ def write_frames(store: Store, job: str, frames: Iterable[tuple[bytes, int]]) ->
 
     The same chunks give the same names and bytes, so that a submit that died finds what it had written.
 
-    Args:
-        store: The job store.
-        job: The job's id.
-        frames: A chunk each: its lines as the manifest has them, without a line end after the last, and how many.
+    A frame is a chunk's lines as the manifest has them, without a line end after the last, and how many.
     """
     with ThreadPoolExecutor(_PARTS_UNDERWAY) as pool:
         writer = _Writer(store, job, pool)
@@ -104,7 +92,7 @@ class _Writer:
         self._part = bytearray()
         self._frames: list[tuple[int, int, int, int]] = []
         """Of the part that is open: offset, length, first item and items of each frame."""
-        self._parts = self._items = self._bytes = 0
+        self._parts = self._items = 0
         self._index = bytearray()
         self._underway: deque[tuple[Future[int], list[tuple[int, int, int, int]]]] = deque()
 
@@ -122,7 +110,6 @@ class _Writer:
         data = bytes(self._part)
         self._underway.append((self._pool.submit(_create_part, self._store, self._job, data), self._frames))
         self._frames = []
-        self._bytes += len(data)
         self._parts += 1
         self._part.clear()
 
@@ -136,9 +123,7 @@ class _Writer:
         standing = self._store.create(index_name(self._job), ours).content
         index = ManifestIndex(standing)
         largest = max((index.size(chunk) for chunk in range(index.chunks)), default=0)
-        return ManifestInfo(
-            index.items, index.chunks, largest, self._parts, self._bytes, hashlib.sha256(standing).hexdigest()
-        )
+        return ManifestInfo(index.items, index.chunks, largest, self._parts, hashlib.sha256(standing).hexdigest())
 
     def _written(self) -> None:
         """Enter the oldest part that is under way, once it is in the store."""
@@ -172,12 +157,7 @@ class ManifestIndex:
 
     @classmethod
     def load(cls, store: Store, job: str, sha256: str | None = None) -> ManifestIndex:
-        """Read a job's whole index.
-
-        Args:
-            store: The job store.
-            job: The job's id.
-            sha256: What its bytes must hash to, when known.
+        """Read a job's whole index, and check its SHA-256 where that is known.
 
         Raises:
             DamagedError: It is not an index, or not the one that was submitted.

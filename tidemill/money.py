@@ -1,7 +1,7 @@
 """What work on a queue's machines costs, from the dated price table: low and high, Spot and On-Demand.
 
 Counted is the share of a machine, and of its disk, that an item holds while it runs. docs/money.md lists what is billed
-beside that.
+in addition.
 """
 
 from __future__ import annotations

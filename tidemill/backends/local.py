@@ -1,7 +1,7 @@
-"""This machine as a pipeline: `tidemill run` on a store of files, seen by the same verbs as a cloud's.
+"""This machine as a pipeline: `tidemill run` on a store of files, seen by the same commands as a cloud's.
 
-Nothing stands between runs. A run holds a lock on its job, which the kernel drops when the last of its processes has
-ended, however it ended; whoever asks for the job's state looks at the lock.
+Nothing runs between runs. A run holds a lock on its job, which the kernel drops when the last of its processes has
+ended, however it ended; the lock tells the job's state.
 """
 
 from __future__ import annotations
@@ -31,19 +31,10 @@ CHUNKS_A_CPU = 16
 """Chunks for each CPU: enough that none of them idles for long at the end."""
 DEFAULT_FOLDER = ".tidemill"
 """The job store of `tidemill run`, in the folder in which it is typed."""
-_NOBODY = "not running"
 
 
 def describe_machine(store: str, cpus: int, memory_mib: int, gpus: int, workers: int) -> Descriptor:
-    """A descriptor of this machine.
-
-    Args:
-        store: URI of the store, ``file:///folder``.
-        cpus: CPUs that may be used.
-        memory_mib: Memory that may be used.
-        gpus: GPUs there are.
-        workers: Items side by side.
-    """
+    """A descriptor of what may be used of this machine, with so many workers side by side."""
     machine = Machine(type=platform.node() or "localhost", cpus=cpus, memory_mib=memory_mib, gpus=gpus)
     item = Resources(cpus=1, memory_mib=max(64, usable_memory_mib("local", machine) // cpus), gpus=0)
     queue = Queue(
@@ -67,7 +58,7 @@ def describe_machine(store: str, cpus: int, memory_mib: int, gpus: int, workers:
 
 
 def publish(descriptor: Descriptor) -> Store:
-    """Write the descriptor into its store, so that every verb works with its URI. Returns the store."""
+    """Write the descriptor into its store, so that every command works with its URI. Returns the store."""
     store = Store.open(descriptor.store)
     data = descriptor.model_dump_json(indent=2).encode()
     if store.find(layout.DESCRIPTOR) != data:
@@ -111,12 +102,7 @@ class Origin:
 
 
 class Desk:
-    """A local job's own folder beside its ledger: the lock of its run, where it was typed, what its workers printed.
-
-    Args:
-        store: URI of the store.
-        job: The job's id.
-    """
+    """A local job's own folder next to its ledger: its run's lock, where it was typed, what its workers printed."""
 
     def __init__(self, store: str, job: str) -> None:
         self.folder = folder_of(store) / layout.JOBS / job / "local"
@@ -126,7 +112,7 @@ class Desk:
         return self.folder / "logs"
 
     def remember(self, origin: Origin) -> None:
-        """Note where the job is run from, for whoever goes on with it."""
+        """Note where the job runs from, for a run that continues it."""
         self.logs.mkdir(parents=True, exist_ok=True)
         (self.folder / "origin.json").write_text(json.dumps(asdict(origin)))
 
@@ -139,11 +125,8 @@ class Desk:
         return found if Path(found.folder).is_dir() else None
 
     def lock(self, wait_seconds: float) -> IO[bytes] | None:
-        """Take the job's lock, or None when a run that lives holds it.
-
-        Args:
-            wait_seconds: How long to wait: a run that was killed a moment ago still ends its programs.
-        """
+        """Take the job's lock; None when a live run holds it. A run that was just killed still ends its programs, so
+        this waits for a while."""
         self.logs.mkdir(parents=True, exist_ok=True)
         file = (self.folder / "lock").open("ab")
         deadline = time.monotonic() + wait_seconds
@@ -170,11 +153,7 @@ class Desk:
 
 
 class LocalBackend(Backend):
-    """Local runs, as the client sees a queue.
-
-    Args:
-        descriptor: Of this machine.
-    """
+    """Local runs, as the client sees a queue."""
 
     def __init__(self, descriptor: Descriptor) -> None:
         self._store = descriptor.store
@@ -186,7 +165,7 @@ class LocalBackend(Backend):
             return str(os.getuid())
 
     def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
-        """Nothing to hand over: the round in the store is what the next `tidemill run` works on."""
+        """Hands over nothing: the next `tidemill run` works on the round in the store."""
 
     def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
         """The arrays of a job's rounds: running while a run holds the job's lock, ended when none does."""
@@ -205,8 +184,8 @@ class LocalBackend(Backend):
         return found
 
     def failed_children(self, array: ArrayState) -> dict[int, str]:
-        """Of a run that is over every chunk without a record is left; the ledger knows which those are."""
-        return dict.fromkeys(range(array.size), _NOBODY) if array.ended else {}
+        # Once a run has ended, every chunk without a record is unfinished; the ledger lists them.
+        return dict.fromkeys(range(array.size), "not running") if array.ended else {}
 
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
         """Nothing to end: the workers of a run see the tombstone."""

@@ -17,12 +17,7 @@ FILE = "contexts.json"
 
 @dataclass
 class Contexts:
-    """What the file holds.
-
-    Attributes:
-        current: Name of the context in use.
-        pipelines: URIs of `pipeline.json` by name.
-    """
+    """What the file holds: URIs of `pipeline.json` by name, and the name in use."""
 
     current: str | None = None
     pipelines: dict[str, str] = field(default_factory=dict)

@@ -18,11 +18,7 @@ def seconds_of(text: str) -> float | None:
 
 
 class Duration(click.ParamType[float]):
-    """Seconds: `250ms`, `90s`, `7.2m`, `0.5h`, `2d`, or a number of seconds.
-
-    Args:
-        least: The shortest allowed, in seconds; None if the recipient checks it.
-    """
+    """Seconds: `250ms`, `90s`, `7.2m`, `0.5h`, `2d`, or a number; with the least allowed, or None."""
 
     name = "time"
 

@@ -25,12 +25,7 @@ _CLOCK = "sudo timedatectl set-ntp true"
 
 
 def check_pipeline(uri: str, output: str | None = None) -> Iterator[Finding]:
-    """Look at everything that a submit needs, from the login to the fleet; findings come as they are made.
-
-    Args:
-        uri: URI of the pipeline's `pipeline.json`.
-        output: Where the caller wants outputs.
-    """
+    """Look at everything that a submit needs, from the login to the fleet; findings come as they are made."""
     try:
         checks = open_checks(uri)
     except CallerError as error:

@@ -12,25 +12,19 @@ from tidemill.job import MAX_CHUNKS
 from tidemill.ledger.rounds import RoundArray, array_name
 
 CHUNK_SECONDS = 240
-"""Three to five minutes: long beside the start of a container, short beside the life of a Spot machine."""
+"""Three to five minutes: long compared with a container's start, short compared with a Spot machine's life."""
 LEARNING_CHUNKS = 4
 SMALLER = 8
 """How many times smaller the first chunks are."""
 ITEM_SECONDS = 10
-"""How long an item takes, when nobody says."""
+"""How long an item takes, when the caller does not say."""
 
 
 def choose_chunk_size(items: int, fleet_slots: int, item_seconds: float | None, asked: int | None) -> int:
-    """Items a chunk.
-
-    Args:
-        items: Items of the job.
-        fleet_slots: Items that the fleet can run at the same time; no slot stays empty for the sake of larger chunks.
-        item_seconds: Expected seconds of an item; None when unknown.
-        asked: The caller's own choice.
+    """Items per chunk: as asked, else by the expected time of an item, so that all `fleet_slots` have work.
 
     Raises:
-        CallerError: The choice is below 1, or makes more chunks than a job may have.
+        CallerError: What is asked makes more chunks than a job may have.
     """
     least = -(-items // MAX_CHUNKS)
     if asked is not None:
@@ -47,8 +41,7 @@ class Plan:
     """How a job's items become chunks.
 
     Attributes:
-        items: Items of the job.
-        chunk_size: Items a chunk.
+        chunk_size: Items per chunk.
         first: Sizes of the first chunks where they are smaller: how long an item takes is then known early, and a
             mistake in the command costs little.
         why: Why this size, in words.
@@ -75,8 +68,7 @@ class Plan:
 
 
 def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked: int | None) -> Plan:
-    """Choose chunks (see `choose_chunk_size` for arguments and errors). Only where nobody knows how long an item takes
-    are the first chunks small."""
+    """Choose chunks, see `choose_chunk_size`. The first chunks are small only where an item's time is unknown."""
     size = choose_chunk_size(items, fleet_slots, item_seconds, asked)
     if asked is not None:
         return Plan(items, size)
@@ -90,7 +82,7 @@ def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked:
 
 
 def check_sizes(item_seconds: float | None, chunk_size: int | None) -> None:
-    """Refuse what no number of items can make right."""
+    """Refuse what is wrong for any number of items."""
     if item_seconds is not None and not item_seconds > 0:
         raise CallerError.about("item_seconds", item_seconds, "more than 0", "Leave it out when unknown.")
     if chunk_size is not None and chunk_size < 1:
@@ -102,13 +94,8 @@ def arrays_of(job: str, number: int, chunks: Sequence[int], limit: int) -> list[
 
     Equal, because an array of one is refused by AWS Batch (2 to 10,000,
     https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.html): 10,001 chunks are 5,001 and 5,000, not 10,000
-    and 1. Only a round of a single chunk is an array of one, which a backend enqueues as a plain job.
-
-    Args:
-        job: The job's id.
-        number: The round.
-        chunks: Which chunks, in order; a range stays a range.
-        limit: Chunks an array: as many as the backend takes.
+    and 1. Only a round of a single chunk is an array of one, which a backend enqueues as a plain job. A range of chunks
+    stays a range; `limit` is how many chunks an array may have.
     """
     count = -(-len(chunks) // limit)
     size, larger = divmod(len(chunks), max(count, 1))

@@ -21,10 +21,10 @@ from tidemill.ledger import Ledger, Round, RoundArray, Snapshot
 ARRAYS_A_LOOK = 4
 """Arrays of a job with a limit that are enqueued between two looks at what it has cost."""
 EXPLAINED_CHILDREN = 1000
-"""Of more failed containers none is looked up for its reason: the cloud lists a hundred a request."""
+"""Above this many failed containers, reasons are not looked up: the cloud lists 100 per request."""
 SUBMIT_GRACE_SECONDS = 300
-"""A round younger than this may still be on its way to the queue: somebody's submit runs right now, or the queue's
-listing is late. Somebody who types `resume` waits for a tenth of it."""
+"""A round younger than this may still be on its way to the queue: its submit still runs, or the queue's listing is
+late. `resume` waits for a tenth of it."""
 
 GONE = "it is not done, and the queue no longer holds it"
 
@@ -35,7 +35,7 @@ class Deliveries:
 
     Attributes:
         states: Children by state (`waiting`, `starting`, `running`, ...), all rounds together.
-        lost: Chunks without a record that nobody will deliver again.
+        lost: Chunks without a record that the cloud will not deliver again.
         dead: Those of them that the queue has put aside, delivered as often as they may be.
         outstanding: True while the cloud, or a submit that is still young, may deliver something.
         reason: The cloud's own words about what is lost, or else about what waits.
@@ -71,14 +71,14 @@ def known_arrays(site: Site, spec: JobSpec) -> list[ArrayState]:
 
 
 def definition_of(site: Site, spec: JobSpec) -> str | None:
-    """The job definition that the stack has today for a job's image; None where there is no such thing."""
+    """The job definition that the stack has today for a job's image; None where the cloud has none."""
     return queue_of(site, spec).images[spec.image].job_definition
 
 
 def write_first_round(
     site: Site, ledger: Ledger, spec: JobSpec, arrays: Sequence[RoundArray], max_usd: float | None = None
 ) -> Round:
-    """A job's first round; the one that stands when somebody was first."""
+    """A job's first round, or the one that another submit wrote first."""
     made = {"image": spec.image, "definition": definition_of(site, spec), "code": spec.code, "max_usd": max_usd}
     return ledger.add_round(Round(round=0, arrays=list(arrays), **made))
 
@@ -171,7 +171,7 @@ def reconcile(
     """Compare what was enqueued with what is done and what the cloud knows.
 
     Args:
-        site: Whose backend is asked what it has lost.
+        site: The pipeline.
         ledger: The job's ledger.
         spec: The job's spec.
         known: What the cloud knows of the job's arrays.

@@ -35,13 +35,7 @@ _COLUMNS = {
 def export(outcomes: Iterable[Outcome], path: str | Path, form: str | None = None) -> int:
     """Write outcomes to a file as they stream, with memory that does not grow with them.
 
-    Args:
-        outcomes: What `Job.results` gives.
-        path: The file, replaced.
-        form: `jsonl` or `parquet`; None goes by the name's ending. In Parquet `value` is JSON text.
-
-    Returns:
-        How many were written.
+    The form is `jsonl` or `parquet`, by default as the name ends; in Parquet `value` is JSON text. Returns how many.
 
     Raises:
         CallerError: Another format, a file that cannot be written, or Parquet without pyarrow.

@@ -15,12 +15,7 @@ _UPLOAD = {"aws": "aws s3 sync FOLDER s3://BUCKET/FOLDER", "gcp": "gcloud storag
 
 @dataclass(frozen=True)
 class Fetched:
-    """Where items are fetched.
-
-    Attributes:
-        cloud: Whose machines fetch them.
-        files: Whether these machines see this machine's files.
-    """
+    """Where items are fetched: by a cloud's machines, which may see this machine's `files`."""
 
     cloud: Literal["aws", "gcp", "local"]
     files: bool

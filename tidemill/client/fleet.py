@@ -25,13 +25,7 @@ _STAMP = re.compile(r"^\d{8}T\d{6}Z-")
 
 @dataclass(frozen=True)
 class FleetError:
-    """What a machine that could not run its worker said before it took itself out of service.
-
-    Attributes:
-        name: The record's name in the store.
-        machine: The machine.
-        error: What it said.
-    """
+    """What a machine that could not run its worker said before it took itself out of service, by its record's name."""
 
     name: str
     machine: str
@@ -58,7 +52,9 @@ def fleet_errors(store: Store) -> tuple[list[FleetError], int]:
 def machine_words(site: Site, queue: str) -> list[str]:
     """What keeps a queue's machines from coming: quotas and stockouts first, then a reconciler that does not run."""
     report = read_report(site.store) if site.descriptor.cloud == "gcp" else None
-    return [] if report is None else [*report.troubles(queue), *report.remarks(queue, site.backend.now())]
+    return (
+        [] if report is None else [*report.troubles(queue), *report.late(site.backend.now()), *report.open_rungs(queue)]
+    )
 
 
 def fleet_words(site: Site, queue: str) -> list[str]:
@@ -77,13 +73,7 @@ def _fleet_error(name: str, data: bytes) -> FleetError:
 
 
 def image_faults(site: Site, queue: str, image: str) -> list[Finding]:
-    """What is wrong with an image of a queue, as far as the caller's login may see it; empty when nothing is.
-
-    Args:
-        site: The pipeline's.
-        queue: Name of one of its queues.
-        image: Name of one of the queue's images.
-    """
+    """What is wrong with an image of a queue, as far as the caller's login may see it; empty when nothing is."""
     if site.local:
         # This machine's programs are its own.
         return []

@@ -28,14 +28,7 @@ _SOURCES = "--items takes a list with one URI or path per line, a folder, a pref
 def open_items(
     items: str | Path | Iterable[str | Item], *, form: str | None = None, column: str | None = None, stores: Stores
 ) -> ItemSource:
-    """A source from what a caller gave.
-
-    Args:
-        items: Path of a list or a folder, `-` for standard input, a URI that is a prefix (ends with `/`), a pattern
-            (`s3://bucket/prefix/**.jpg`) or a list in a store, or the items themselves.
-        form: `text`, `jsonl` or `csv`; None goes by the name's ending.
-        column: The column of a CSV list that holds the URI.
-        stores: Opens the stores of URIs.
+    """A source from what a caller gave; see `Pipeline.submit` for `items`, `items_format` and `items_column`.
 
     Raises:
         CallerError: It does not exist, cannot be read, or the format does not fit.

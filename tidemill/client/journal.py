@@ -1,6 +1,6 @@
 """The journal: an empty object per job whose name says when it was submitted, so that a listing finds the newest jobs.
 
-It lies under ``jobs/``, where whoever submits may write, and expires with the jobs. A job without an entry is found all
+It lies under ``jobs/``, where submitters may write, and expires with the jobs. A job without an entry is found all
 the same, by its folder: one of version 0.1, or one whose submit died in between.
 """
 
@@ -26,12 +26,7 @@ def enter(store: Store, spec: JobSpec) -> None:
 
 
 def newest_specs(store: Store, name: str | None = None) -> Iterator[JobSpec]:
-    """Specs of the jobs of a store, the newest first. Only those that are asked for are read.
-
-    Args:
-        store: The job store.
-        name: Only jobs of this name.
-    """
+    """Specs of the jobs of a store, or of those of a name, newest first. A spec is read only when it is asked for."""
     with ThreadPoolExecutor(_PARALLEL) as pool:
         folders = pool.submit(store.folders, layout.JOBS)
         entries = [entry.rpartition("/")[2].partition("~") for entry in store.list(layout.JOURNAL)]

@@ -1,4 +1,4 @@
-"""A job's limit of its cost, as its submitter sets it and whoever watches sees it. Workers keep it by themselves."""
+"""A job's cost limit, as its submitter sets it and `status` shows it. Workers enforce it by themselves."""
 
 from __future__ import annotations
 
@@ -45,14 +45,7 @@ def new_limit(
     usd_per_item_hour: float | None,
     say: Callable[[str], None],
 ) -> CostLimit | None:
-    """The limit of a new job, with the price that it is reckoned by.
-
-    Args:
-        site: The pipeline's.
-        place: Where the job will run.
-        max_usd: What it may cost in USD; None for no limit.
-        usd_per_item_hour: What an hour of an item's share of a machine costs; None for what the price table says.
-        say: Told, in words, what was taken for want of better.
+    """The limit of a new job, with the price that it is computed from; see `Pipeline.submit`.
 
     Raises:
         CallerError: An impossible figure, or the price is unknown.
@@ -71,11 +64,7 @@ def new_limit(
 
 
 def check_usd(key: str, usd: float) -> None:
-    """Refuse what is no amount of money.
-
-    Raises:
-        CallerError: It is not above 0, or beyond all reason.
-    """
+    """Refuse an amount that is not above 0, or beyond all reason."""
     if not (math.isfinite(usd) and 0 < usd <= MAX_USD):
         raise CallerError.about(key, usd, f"in USD, above 0 and at most {MAX_USD:.0f}", "Leave it out for no limit.")
 
@@ -99,7 +88,7 @@ def _price(site: Site, place: Placement, say: Callable[[str], None]) -> float:
         if usd is None:
             raise CallerError(
                 f"max_usd needs a price, and none is known of queue {place.queue_name!r} in {descriptor.region}.",
-                "Say what an hour of an item's share of a machine costs: --usd-per-item-hour.",
+                "State what an hour of an item's share of a machine costs: --usd-per-item-hour.",
                 what="max_usd",
             )
         total += rung.max_cpus * usd
@@ -124,17 +113,10 @@ def ends_when_reached(ledger: Ledger, spec: JobSpec, by: str) -> bool:
     return True
 
 
-def check_left(ledger: Ledger, spec: JobSpec, max_usd: float | None, verb: str) -> float | None:
-    """Refuse to go on with a job that has nothing left of its limit.
+def check_left(ledger: Ledger, spec: JobSpec, max_usd: float | None, command: str) -> float | None:
+    """The limit of a job's next round, from a new limit or the current one; None where the spec's own holds.
 
-    Args:
-        ledger: Of the job.
-        spec: The job's spec.
-        max_usd: The new limit; None for the one that stands.
-        verb: What is typed to go on, without the limit: `resume tiles-0123abcd`.
-
-    Returns:
-        The limit of the next round, None where the spec's own stands.
+    `command` is what the caller types to continue, without the limit: `resume tiles-0123abcd`.
 
     Raises:
         CallerError: It is used up, or the job was sent without one.
@@ -151,7 +133,7 @@ def check_left(ledger: Ledger, spec: JobSpec, max_usd: float | None, verb: str) 
         check_usd("max_usd", max_usd)
     limit = spent.max_usd if max_usd is None else max_usd
     if spent.usd >= limit:
-        more = f"`tidemill {verb} --max-usd {max(2 * spent.max_usd, math.ceil(spent.usd) + 1):g}`"
+        more = f"`tidemill {command} --max-usd {max(2 * spent.max_usd, math.ceil(spent.usd) + 1):g}`"
         raise CallerError(
             f"max_usd is {limit:g}, and about {spent.usd:.2f} USD of it are spent already; give more, such as {more}.",
             what="max_usd",

@@ -59,12 +59,7 @@ def follow_lines(
 ) -> Iterator[LogLine]:
     """Lines that are there, then new ones as they come, until the job has ended and no more come.
 
-    Each line is yielded once, although looks overlap.
-
-    Args:
-        wanted: Which lines.
-        read: Yields the lines that are there now.
-        has_ended: Whether the job has ended.
+    Each line is yielded once, although looks overlap. `read` yields the lines that are there now.
     """
     wanted = replace(wanted, until=None)
     seen: dict[tuple[object, ...], float] = {}

@@ -37,11 +37,7 @@ def read_status(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool)
 
 @dataclass(frozen=True)
 class _Observation:
-    """What was read of a job at one moment.
-
-    Attributes:
-        fleet: Whether the status shows what machines have reported.
-    """
+    """What was read of a job at one moment, and whether the status shows what machines of the `fleet` report."""
 
     site: Site
     ledger: Ledger

@@ -38,13 +38,7 @@ def find_place(
 ) -> Placement:
     """Queue, image and resources of a job.
 
-    Args:
-        descriptor: The pipeline.
-        queue: Name of a queue; None when the pipeline has only one.
-        image: Name of one of the queue's images.
-        needs: `cpus`, `memory_mib`, `gpus` of an item; None means what the queue gives.
-        slots: Items side by side in one container; no effect on GCP.
-        whole_cpus: Whether the cloud hands out whole CPUs only.
+    See `Pipeline.submit`; `needs` are its `cpus`, `memory_mib` and `gpus`.
 
     Raises:
         CallerError: No such queue or image, or no machine of the queue can run the container.

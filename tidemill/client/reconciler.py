@@ -13,19 +13,13 @@ from tidemill.layout import FLEET_REPORT
 from tidemill.store import Store
 
 PERIODS = 3
-"""Periods without a run after which it is said to be down."""
+"""Periods without a run after which it counts as down."""
 _TEXT = 200
 
 
 @dataclass(frozen=True)
 class Report:
-    """The report of the reconciler's last run.
-
-    Attributes:
-        at: When it ran, seconds since the epoch; 0 when it does not say.
-        period_seconds: How often it runs.
-        queues: By name.
-    """
+    """The report of the reconciler's last run `at` so many seconds since the epoch."""
 
     at: float
     period_seconds: float
@@ -52,10 +46,6 @@ class Report:
                 if quota or not group.stockout:
                     (quotas if quota else others).append(f"{name}: {text} ({there})")
         return [*quotas, *stockouts, *others]
-
-    def remarks(self, queue: str, now: float) -> list[str]:
-        """That it does not run any more, and which further rung is open."""
-        return [*self.late(now), *self.open_rungs(queue)]
 
     def late(self, now: float) -> list[str]:
         """One line when it has not run for `PERIODS` periods, else nothing."""

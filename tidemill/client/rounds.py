@@ -41,8 +41,8 @@ class Sent:
         chunks: Chunks that were enqueued, those of an earlier round whose submit had died included.
         items: Items that will run.
         arrays: Arrays that were handed to the cloud.
-        note: Why it is less than somebody may have expected, or None.
-        run_command: What has to be typed for the job to go on, where no cloud does it; None where one does.
+        note: Why it is less than the caller may expect, or None.
+        run_command: The command that runs the job, where no cloud does it; None where one does.
     """
 
     job: str
@@ -75,13 +75,8 @@ class _Plan:
 
 
 def resume(site: Site, spec: JobSpec, max_usd: float | None = None) -> Sent:
-    """Enqueue what nobody will deliver any more: what the cloud has lost, what a dead submit left out, and, of a
-    cancelled job, all that is not done. What is done is not run again.
-
-    Args:
-        site: The pipeline's.
-        spec: The job's spec.
-        max_usd: What the job may cost from now on; None for what it might until now.
+    """Enqueue what will not be delivered: what the cloud has lost, a dead submit left out or, in a cancelled job, is
+    not done. What is done does not run again. See `Job.resume`.
 
     Raises:
         CallerError: The stack no longer has the job's queue, or the job has nothing left of its limit.
@@ -110,10 +105,10 @@ def _send_first(site: Site, ledger: Ledger, spec: JobSpec, max_usd: float | None
 
 
 def _look_for_missing(site: Site, ledger: Ledger, spec: JobSpec) -> tuple[Snapshot, list[int]]:
-    """Chunks that nobody will deliver, and the look that says so.
+    """Chunks that will not be delivered, and the snapshot that shows it.
 
-    The queue is asked first, so the look may show a round that somebody enqueues right now, or that a listing of the
-    queue does not show yet: such a round is waited for, until it is older than that may take.
+    The queue is asked first, so the snapshot may hold a round that another submit enqueues right now, or that the
+    queue's listing does not show yet: this waits for such a round, until it is older than that may take.
     """
     while True:
         known = known_arrays(site, spec)
@@ -165,14 +160,7 @@ def retry(
     code: str | None = None,
     max_usd: float | None = None,
 ) -> Sent:
-    """Run items again that have an outcome, in a new round, whose outcome then stands.
-
-    Args:
-        site: The pipeline's.
-        spec: The job's spec.
-        items: Indexes; None for every item that failed.
-        code: SHA-256 of other code that they run with; None for that of the newest round.
-        max_usd: What the job may cost from now on; None for what it might until now.
+    """Run items that have an outcome again, in a new round. See `Job.retry`; `code` is the SHA-256 of packed code.
 
     Raises:
         CallerError: An item that the job does not have, or that has no outcome yet; nothing is left of its limit.
@@ -228,7 +216,7 @@ def retry_dead(site: Site, spec: JobSpec) -> Sent:
         return Sent(spec.job, note=note)
     limit = check_left(ledger, spec, None, f"retry {spec.job} --failed")
     sent = send_again(site, spec, snapshot, sorted(wanted), limit)
-    return replace(sent, note=note) if sent else Sent(spec.job, note="somebody else enqueues them right now")
+    return replace(sent, note=note) if sent else Sent(spec.job, note="another retry enqueues them right now")
 
 
 def _by_chunk(ledger: Ledger, spec: JobSpec, items: Collection[int]) -> dict[int, list[int]]:

@@ -20,9 +20,6 @@ _PARALLEL = 16
 class RunningItems:
     """Counts items of running chunks. A chunk is committed whole, so without this a job of few chunks seems to stand
     still. Each progress object is read once.
-
-    Args:
-        ledger: Of the job.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -30,12 +27,7 @@ class RunningItems:
         self._read: dict[str, dict[int, bool]] = {}
 
     def added(self, status: Status, waiting: Collection[int]) -> Status:
-        """A status that counts them too.
-
-        Args:
-            status: What records alone say.
-            waiting: The chunks without a record in the newest round that enqueued them.
-        """
+        """A status that counts them too: those of chunks that wait for a record of the newest round with them."""
         folder = layout.of_round(self._ledger.job, status.rounds - 1, "progress")
         open_ = [name for name in self._ledger.store.list(folder) if int(name.split("/")[-2]) in waiting]
         new = [name for name in open_ if name not in self._read][:READS]

@@ -37,7 +37,7 @@ from tidemill.store import Stores
 
 ARGUMENT_BYTES = 128 * 1024
 """Linux refuses a longer argument: MAX_ARG_STRLEN, https://man7.org/linux/man-pages/man2/execve.2.html."""
-_IDENTITY = (
+_IDENTITY = {
     "name",
     "queue",
     "image",
@@ -52,7 +52,7 @@ _IDENTITY = (
     "code",
     "pip_index",
     "wheelhouse",
-)
+}
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ def _texts(env: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 def _identity(draft: JobSpec, chunk_size: int | None, items: str) -> str:
     """The id of a named job: the same name, items and settings give the same id."""
-    values = draft.model_dump(mode="json", include=set(_IDENTITY)) | {"chunk_size": chunk_size, "items": items}
+    values = draft.model_dump(mode="json", include=_IDENTITY) | {"chunk_size": chunk_size, "items": items}
     return f"{draft.name}-{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]}"
 
 

@@ -2,8 +2,8 @@
 
 `num_undelivered_messages` counts what is not acknowledged, what a worker holds included; it is sampled every 60 s and
 may be shown up to 120 s late (https://cloud.google.com/monitoring/api/metrics_gcp_p_z). So zeros that were sampled
-after a message was published, for a while, say that it was acknowledged, put aside, or dropped: nobody will deliver it
-again.
+after a message was published, for a while, say that it was acknowledged, put aside, or dropped, and will not be
+delivered again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SAMPLE_SECONDS = 60.0
 EMPTY_SECONDS = 180.0
 """How long the backlog has to have been empty: one zero may be a sample that missed something."""
 GAP_SECONDS = 150.0
-"""Between two samples there may be this much; more is a gap, and what was in it nobody knows."""
+"""Two samples may be this far apart; more is a gap, and what happened in it is unknown."""
 WINDOW_SECONDS = 1800.0
 
 
@@ -44,11 +44,7 @@ class Empty(NamedTuple):
 
 
 def empty_since(points: Sequence[Point]) -> Empty | None:
-    """The newest run of zeros without a gap; None when the newest sample is no zero, or there is none.
-
-    Args:
-        points: Samples in any order.
-    """
+    """The newest run of zeros without a gap, of samples in any order; None when the newest is not zero, or missing."""
     run: list[float] = []
     for point in sorted(points, reverse=True):
         if point.backlog or (run and run[-1] - point.at > GAP_SECONDS):
@@ -58,12 +54,7 @@ def empty_since(points: Sequence[Point]) -> Empty | None:
 
 
 def backlog(session: GoogleSession, subscription: str) -> list[Point]:
-    """Samples of the last half hour, several series added up.
-
-    Args:
-        session: Asks.
-        subscription: `projects/<project>/subscriptions/<id>`.
-    """
+    """Samples of the last half hour, several series added up, of `projects/<project>/subscriptions/<id>`."""
     _, project, _, name = subscription.split("/")
     now = session.now()
     params = {

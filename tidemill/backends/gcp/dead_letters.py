@@ -1,7 +1,7 @@
 """Dead letters: chunks that Pub/Sub has put aside because they were delivered as often as they may be.
 
-They wait in a subscription of their own, which nobody but this module reads: pull, look, give back. While somebody
-looks, somebody else sees none of them. https://cloud.google.com/pubsub/docs/handling-failures
+They wait in a subscription of their own, which only this module reads: pull, look, give back. Two readers at once do
+not see each other's letters. https://cloud.google.com/pubsub/docs/handling-failures
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ EMPTY_PULLS = 2
 """A pull that returns at once may return nothing although there is something."""
 MOST = 20_000
 """Letters that are looked at; of more, the rest is seen when these are gone."""
+_CONSUME = "pubsub.subscriptions.consume"
 DELIVERIES = "CloudPubSubDeadLetterSourceDeliveryCount"
 
 
@@ -42,13 +43,7 @@ def forget(session: GoogleSession, subscription: str, job: str, wanted: Callable
             if (letter := _letter(message)) and message["attributes"]["job"] == job and wanted(letter)
         ]
         for ids in _parts(gone, ACKS):
-            session.call(
-                "pubsub",
-                "POST",
-                f"v1/{subscription}:acknowledge",
-                {"ackIds": ids},
-                action="pubsub.subscriptions.consume",
-            )
+            session.call("pubsub", "POST", f"v1/{subscription}:acknowledge", {"ackIds": ids}, action=_CONSUME)
             for ack in ids:
                 del messages[ack]
     return len(gone)
@@ -57,11 +52,11 @@ def forget(session: GoogleSession, subscription: str, job: str, wanted: Callable
 @contextmanager
 def _held(session: GoogleSession, subscription: str) -> Iterator[dict[str, dict[str, Any]]]:
     held: dict[str, dict[str, Any]] = {}
-    action, path, empty = "pubsub.subscriptions.consume", f"v1/{subscription}", 0
+    path, empty = f"v1/{subscription}", 0
     try:
         while empty < EMPTY_PULLS and len(held) < MOST:
             body = {"maxMessages": PULL, "returnImmediately": True}
-            answer = session.call("pubsub", "POST", f"{path}:pull", body, action=action)
+            answer = session.call("pubsub", "POST", f"{path}:pull", body, action=_CONSUME)
             received = answer.get("receivedMessages", [])
             empty = 0 if received else empty + 1
             held.update((one["ackId"], one.get("message", {})) for one in received)
@@ -69,7 +64,7 @@ def _held(session: GoogleSession, subscription: str) -> Iterator[dict[str, dict[
     finally:
         for ids in _parts(list(held), ACKS):
             body = {"ackIds": ids, "ackDeadlineSeconds": 0}
-            session.call("pubsub", "POST", f"{path}:modifyAckDeadline", body, action=action)
+            session.call("pubsub", "POST", f"{path}:modifyAckDeadline", body, action=_CONSUME)
 
 
 def _letter(message: dict[str, Any]) -> DeadLetter | None:

@@ -71,11 +71,9 @@ def default_credentials() -> Credentials:
 
 
 class GoogleSession:
-    """Calls of Google's APIs for one project. Calls may be made side by side.
+    """Calls of Google's APIs for one project, which pays for their quota. Calls may be made side by side.
 
-    Args:
-        project: The pipeline's project; it pays for the quota of calls, as the resources are its own.
-        credentials: None means the application default credentials, looked for when they are first needed.
+    Without credentials, the application default credentials are looked for when they are first needed.
     """
 
     def __init__(self, project: str, credentials: Credentials | None = None) -> None:
@@ -123,12 +121,12 @@ class GoogleSession:
         """Make a call, again after a failure that may pass, within bounds.
 
         Args:
-            api: `pubsub`, `monitoring`, `logging`, `artifactregistry`.
+            api: A key of `_SERVICES`.
             method: `GET` or `POST`.
             path: The API's own, such as `v1/projects/p/topics/t`.
             body: Sent as JSON.
             action: The permission that it needs, for messages.
-            params: Query parameters.
+            params: Of the query.
 
         Raises:
             MissingError: Something of the path is not there.
@@ -181,7 +179,7 @@ class GoogleSession:
             return self._credentials
 
     def _for_quota(self, credentials: Credentials) -> Credentials:
-        """A person's login names no project that pays; the pipeline's own does, unless the login says another."""
+        """A person's login names no project that pays: the pipeline's own pays, unless the login names another."""
         from google.oauth2.credentials import Credentials as Person
 
         if isinstance(credentials, Person) and credentials.quota_project_id is None:
