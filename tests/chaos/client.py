@@ -18,7 +18,7 @@ from tidemill.store import Store
 def open_pipeline(folder: Path) -> Pipeline:
     """The pipeline of a chaos run, whose queue is a folder."""
     uri = f"s3://{NAME}"
-    return Pipeline(descriptor(uri, {"cpu": queue()}, cloud="local"), Store.open(uri), QueueFolder(folder))
+    return Pipeline(descriptor(uri, {"cpu": queue()}), Store.open(uri), QueueFolder(folder))
 
 
 def submit(folder: Path, asked: dict[str, Any]) -> Job:
