@@ -52,20 +52,11 @@ class History:
 
     @property
     def poison(self) -> set[int]:
-        """Items that are not tried again."""
         return {item for item, count in self.deaths.items() if count >= POISON_ATTEMPTS}
 
 
 def read_history(store: Store, keys: Iterable[layout.ChunkKey]) -> History:
-    """What earlier attempts on a chunk left.
-
-    Args:
-        store: The job store.
-        places: The chunk in each round whose attempts count.
-
-    Raises:
-        DamagedError: A marker cannot be decoded.
-    """
+    """What earlier attempts left of a chunk, given its key in each round whose attempts count."""
     history = History()
     for key in keys:
         newest: dict[str, dict[str, Any]] = {}
@@ -99,8 +90,7 @@ def _count(history: History, marker: dict[str, Any], store: Store, key: layout.C
 
 
 def is_alive(marker: dict[str, Any], now: datetime | None = None) -> bool:
-    """Whether the heartbeat of an attempt's marker is recent. A clock that is ahead makes it look so, which only
-    delays a judgement."""
+    """Whether the heartbeat of an attempt's marker is recent. A clock that runs ahead only delays a judgement."""
     beats, at = marker.get("beats"), marker.get("at")
     if not beats or not at or marker.get("ended") is not None:
         return False

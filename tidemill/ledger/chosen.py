@@ -31,13 +31,8 @@ class Row(NamedTuple):
 
 
 def encode(chunks: Sequence[int], items: Mapping[int, list[int]], failed_before: Mapping[int, int]) -> bytes:
-    """The object's bytes.
-
-    Args:
-        chunks: In order.
-        items: By chunk: the items that run, where it is not all of them.
-        failed_before: By chunk: how many of these had failed.
-    """
+    """The object's bytes: chunks in order, the items that run (by chunk, where not all do) and how many of them had
+    failed."""
     rows, lists = bytearray(), bytearray()
     start = _HEADER.size + len(chunks) * _ROW.size
     for chunk in chunks:
@@ -48,12 +43,7 @@ def encode(chunks: Sequence[int], items: Mapping[int, list[int]], failed_before:
 
 
 class Chosen:
-    """Rows, read one by one until somebody asks for a chunk by its number: then the whole object is read, once.
-
-    Args:
-        store: The job store.
-        name: The object's name, which ends with the SHA-256 of its content.
-    """
+    """Rows, read one by one until somebody asks for a chunk by its number: then the whole object is read, once."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store, self._name = store, name
@@ -77,7 +67,6 @@ class Chosen:
 
     @property
     def chunks(self) -> list[int]:
-        """Every chunk, in order."""
         self._load()
         return self._chunks
 

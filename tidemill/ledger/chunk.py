@@ -26,19 +26,13 @@ class Commit:
 
 
 class ChunkLedger:
-    """The part of a job's ledger about a chunk in a round.
-
-    Args:
-        store: The job store.
-        key: The chunk.
-        rounds: Returns the job's rounds, at least up to the chunk's own.
-    """
+    """What a job's ledger holds about a chunk in a round. `rounds` returns the rounds at least up to the chunk's
+    own."""
 
     def __init__(self, store: Store, key: layout.ChunkKey, rounds: Callable[[], list[Round]]) -> None:
         self.store, self.key, self._rounds = store, key, rounds
 
     def committed(self) -> Record | None:
-        """The chunk's record, or None."""
         name = layout.done(*self.key)
         data = self.store.find(name)
         return None if data is None else Record.decode(data, self.store.uri_of(name))

@@ -23,13 +23,7 @@ class UnreadableError(StoreError):
 
 
 def read_document(store: Store, name: str, model: type[M], sha256: str | None = None) -> M:
-    """Read an object and parse it.
-
-    Args:
-        store: The job store.
-        name: The object.
-        model: Its type.
-        sha256: What its bytes must hash to, when known.
+    """Read an object, compare its SHA-256 if one is given, and parse it.
 
     Raises:
         StoreMissingError: There is no such object.

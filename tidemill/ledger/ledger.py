@@ -33,12 +33,12 @@ _ROUNDS_AT_ONCE = 4
 
 
 class Ledger:
-    """The ledger of one job in a store. Cheap to make: nothing is read before it is asked for.
+    """The ledger of one job in a store. Creating it reads nothing.
 
     Args:
         store: The job store.
         job: The job's id.
-        manifest: SHA-256 of the manifest's index, as the spec has it, to hold the index against.
+        manifest: What the SHA-256 of the manifest's index must be, as the spec states it.
     """
 
     def __init__(self, store: Store, job: str, manifest: str | None = None) -> None:
@@ -49,14 +49,7 @@ class Ledger:
     # ---- the spec and the rounds --------------------------------------------------------------------------------
 
     def spec(self, sha256: str | None = None) -> JobSpec:
-        """The job's spec.
-
-        Args:
-            sha256: What its bytes must hash to, when known.
-
-        Raises:
-            StoreError: See `read_document`.
-        """
+        """The job's spec, whose bytes must have this SHA-256 if it is given (see `read_document` for the errors)."""
         return read_document(self.store, layout.spec(self.job), JobSpec, sha256)
 
     def round(self, number: int, sha256: str | None = None) -> Round:
@@ -73,15 +66,12 @@ class Ledger:
         return list(self._rounds)
 
     def add_round(self, round_: Round, apart: bool = False) -> Round:
-        """Write a round, if none has its number yet.
+        """Write a round, unless its number is taken, and return the round that is stored under its number.
 
         Args:
             round_: The round.
-            apart: Whether the workers can read the lists of a large round from an object of their own. Each container
-                of it would else read and keep the lists of all.
-
-        Returns:
-            The round itself when it was written, and otherwise the one that somebody else wrote before.
+            apart: Whether the workers can read the lists of a large round from an object of their own. Otherwise each
+                of its containers reads and keeps the lists of all.
         """
         name, written = layout.round_(self.job, round_.round), round_
         if apart and round_.chunks_total > INLINE_CHUNKS and round_.arrays[0].chunks is not None:
@@ -93,7 +83,6 @@ class Ledger:
         return self._attached(parse_document(standing.content, self.store.uri_of(name), Round))
 
     def index(self) -> ManifestIndex:
-        """The manifest's index, read once."""
         if self._index is None:
             self._index = ManifestIndex.load(self.store, self.job, self._manifest)
         return self._index
@@ -145,12 +134,8 @@ class Ledger:
         return covering(self.store, self.job, data, len(self.rounds()) - 1 if number is None else number)
 
     def start_failed(self, number: int, text: str) -> int:
-        """Record that the user's code did not start. After `START_FAILURES` of them without a committed success the
-        job cancels itself.
-
-        Returns:
-            How many there are.
-        """
+        """Record that the user's code did not start, and return how often that has happened. After `START_FAILURES`
+        times without a committed success the job cancels itself."""
         data = json.dumps({"error": text, "at": datetime.now(UTC).isoformat(timespec="microseconds")}).encode()
         for n in range(1, START_FAILURES + 1):
             if self.store.create(layout.start_failure(self.job, number, n), data).ours:
@@ -167,7 +152,6 @@ class Ledger:
         return False
 
     def start_failures(self, number: int = 0) -> list[str]:
-        """What the runs that did not start said."""
         found = self.store.list(layout.of_round(self.job, number, "start_failures"))
         with decoding(self.store.uri_of(layout.of_round(self.job, number, "start_failures"))):
             return [json.loads(data)["error"] for name in sorted(found) if (data := self.store.find(name))]
@@ -184,13 +168,9 @@ class Ledger:
             return {layout.chunk_of_done(name) for shard in shards for name in shard}
 
     def beating_chunks(self, number: int, now: float) -> set[int]:
-        """Chunks of a round that a worker holds, or held a few minutes ago, by a listing of names.
+        """Chunks of a round that a worker holds, or held a few minutes before `now` by the store's clock.
 
-        Only where leases have to be extended does a worker write its marker again once a minute.
-
-        Args:
-            number: The round.
-            now: Seconds since the epoch, by the store's clock.
+        Workers repeat their markers only where they have to extend leases.
         """
         folder = layout.of_round(self.job, number, "attempts")
         # "~" sorts after whatever an attempt is called.
@@ -211,7 +191,6 @@ class Ledger:
             return combine(rounds, read, index.result(), cancellation)
 
     def counts(self) -> Counts:
-        """The job in numbers, from names alone."""
         return self.snapshot().counts
 
     def merged(self, chunk: int, rounds: Iterable[int]) -> list[Outcome]:

@@ -46,7 +46,6 @@ class Outcome:
     """What a function returned for the item, where it is JSON and not long."""
 
     def line(self) -> str:
-        """The outcome as a JSON line."""
         # Ten times as fast as `dataclasses.asdict`, which copies every value.
         return _encode(dict(zip(_FIELDS, _values(self), strict=True)))
 
@@ -90,11 +89,7 @@ class Record(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes, what: str = "a committed record") -> Record:
-        """A record from its bytes.
-
-        Raises:
-            DamagedError: They are not a record; `what` names the object for people.
-        """
+        """A record from its bytes. `what` names the object in the `DamagedError` that bad bytes raise."""
         lines = data.splitlines()
         with decoding(what):
             head = json.loads(lines[0])
@@ -103,10 +98,8 @@ class Record(NamedTuple):
 
 
 def encode_lines(outcomes: Iterable[Outcome]) -> bytes:
-    """Outcomes as JSON lines, without a header."""
     return "".join(outcome.line() + "\n" for outcome in outcomes).encode()
 
 
 def parse_lines(lines: Iterable[bytes]) -> list[Outcome]:
-    """Outcomes from JSON lines."""
     return [Outcome.parse(line) for line in lines if line.strip()]

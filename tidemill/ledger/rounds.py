@@ -39,15 +39,10 @@ class RoundArray(BaseModel):
 
     @property
     def size(self) -> int:
-        """Chunks of the array."""
         return self.count or self.rows if self.chunks is None else len(self.chunks)
 
     def chunk(self, index: int) -> int:
-        """The chunk of a child.
-
-        Raises:
-            IndexError: There is no such child.
-        """
+        """The chunk of a child; `IndexError` if there is no such child."""
         if not 0 <= index < self.size:
             raise IndexError(f"child {index} of {self.size}")
         if self._chosen:
@@ -55,7 +50,6 @@ class RoundArray(BaseModel):
         return self.first + index if self.chunks is None else self.chunks[index]
 
     def all(self) -> range | list[int]:
-        """Its chunks in order."""
         if self._chosen:
             return self._chosen.chunks[self._start : self._start + self.rows]
         return range(self.first, self.first + self.count) if self.chunks is None else self.chunks
@@ -109,11 +103,9 @@ class Round(BaseModel):
 
     @property
     def chunks_total(self) -> int:
-        """Chunks that were enqueued."""
         return sum(array.size for array in self.arrays)
 
     def has(self, chunk: int) -> bool:
-        """Whether a chunk is part of it."""
         if self._chosen:
             return self._chosen.find(chunk) is not None
         return any(chunk in array.all() for array in self.arrays)
@@ -126,7 +118,6 @@ class Round(BaseModel):
         return self.items.get(chunk) if self.items else None
 
     def had_failed(self, chunk: int) -> int:
-        """How many of these items had failed before."""
         if self._chosen:
             row = self._chosen.find(chunk)
             return row.failed_before if row else 0
@@ -139,16 +130,13 @@ class Round(BaseModel):
         return items[0] == items[1] and code[0] == code[1]
 
     def size(self, chunk: int, index: ManifestIndex) -> int:
-        """How many items of a chunk this round runs."""
         some = self.runs(chunk)
         return index.size(chunk) if some is None else len(some)
 
 
 def array_name(job: str, number: int, k: int) -> str:
-    """The name of a round's k-th array, as the backend knows it."""
     return f"{job}-r{number}-a{k}"
 
 
 def round_of(array: str) -> int:
-    """The round of an array, by its name."""
     return int(array.rpartition("-r")[2].partition("-a")[0])

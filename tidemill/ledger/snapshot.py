@@ -37,12 +37,10 @@ class Counts:
 
     @property
     def remaining(self) -> int:
-        """Items without an outcome."""
         return self.items - self.succeeded - self.failed
 
     @property
     def finished(self) -> bool:
-        """Whether every chunk is done."""
         return self.chunks_done == self.chunks_total
 
 
@@ -131,13 +129,9 @@ def read_names(store: Store, job: str, round_: Round, pool: ThreadPoolExecutor) 
 
 
 def in_parts(store: Store, folder: str, possible: Iterable[str], pool: ThreadPoolExecutor) -> list[Entry]:
-    """Everything in a folder, long ones in parts side by side.
+    """Everything in a folder; the parts of a long one are listed at the same time.
 
-    Args:
-        store: The job store.
-        folder: The folder.
-        possible: Names in it, or ones that sort after such names, the last of them after every name.
-        pool: Lists the parts.
+    `possible` has names in the folder or names that sort after them, and its last one sorts after every name.
     """
     return _rest(store, folder, store.page(folder), possible, pool)
 

@@ -18,16 +18,7 @@ _UNREADABLE = {"by": "", "reason": "the tombstone cannot be read", "at": ""}
 
 
 def bury(store: Store, job: str, rounds: int, *, by: str, reason: str, max_usd: float | None = None) -> None:
-    """Write a tombstone for a job's first rounds.
-
-    Args:
-        store: The job store.
-        job: The job's id.
-        rounds: How many rounds it covers.
-        by: Who cancels.
-        reason: Why, for people.
-        max_usd: The limit that ended the job, when one did.
-    """
+    """Write a tombstone for a job's first `rounds` rounds; `max_usd` is the limit that ended the job, if one did."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     fields: dict[str, Any] = {"by": by, "reason": reason, "at": at, "rounds": rounds}
     note = json.dumps(fields if max_usd is None else fields | {"max_usd": max_usd}).encode()
@@ -42,14 +33,8 @@ def bury(store: Store, job: str, rounds: int, *, by: str, reason: str, max_usd: 
 
 
 def covering(store: Store, job: str, data: bytes, number: int) -> dict[str, Any] | None:
-    """The fields of the tombstone that covers a round (``by``, ``reason``, ``at``, ``max_usd``), or None.
-
-    Args:
-        store: The job store.
-        job: The job's id.
-        data: The job's tombstone, as stored.
-        number: The round.
-    """
+    """The fields of the tombstone that covers a round (``by``, ``reason``, ``at``, ``max_usd``), or None. `data` is
+    the job's."""
     note = _parsed(data)
     if _covers(note, number):
         return note

@@ -22,11 +22,8 @@ def no_room(size: int, room: int) -> OSError:
 
 
 def open_plain(path: Path | str) -> BinaryIO:
-    """Open a plain file to read it. To open anything else may wait for ever (a FIFO) or never end (a device).
-
-    Raises:
-        OSError: It cannot be opened.
-        ValueError: It is not a plain file.
+    """Open a plain file to read it, or raise `ValueError`: opening anything else may wait forever (a FIFO) or never end
+    (a device).
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

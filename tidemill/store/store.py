@@ -90,21 +90,15 @@ class Store:
         return self.uri.startswith(("s3://", "gs://"))
 
     def uri_of(self, name: str) -> str:
-        """The full URI of a name."""
         return f"{self.uri}/{name}"
 
     # ---- whole objects ------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> bytes:
-        """An object's bytes.
-
-        Raises:
-            StoreMissingError: It is not there.
-        """
+        """An object's bytes; `StoreMissingError` if there is none."""
         return self._read(name, "GET", lambda: bytes(obstore.get(self._backend, name).bytes()))
 
     def find(self, name: str) -> bytes | None:
-        """An object's bytes, or None when it is not there."""
         try:
             return self.get(name)
         except StoreMissingError:
@@ -117,11 +111,9 @@ class Store:
         )
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an object, whatever was there."""
         _bounded("PUT", self.uri_of(name), lambda: obstore.put(self._backend, name, data, use_multipart=False))
 
     def exists(self, name: str) -> bool:
-        """Whether an object is there."""
         return self.size(name) is not None
 
     def size(self, name: str) -> int | None:
@@ -163,12 +155,7 @@ class Store:
     # ---- listings -----------------------------------------------------------------------------------------------
 
     def list(self, prefix: str, offset: str | None = None) -> Iterator[str]:
-        """Names under a prefix (a folder), in the store's order, as they arrive.
-
-        Args:
-            prefix: A folder, with or without its trailing slash; empty for everything.
-            offset: Only names after this one.
-        """
+        """Names under a folder (all if empty) that sort after `offset`, in the store's order, as they arrive."""
         for entry in self.entries(prefix, offset):
             yield entry.name
 
@@ -216,20 +203,17 @@ class Store:
     # ---- files --------------------------------------------------------------------------------------------------
 
     def download(self, name: str, path: Path, stop: Callable[[], bool] = lambda: False, room: int | None = None) -> int:
-        """Stream an object into a file, with memory that does not grow with it.
+        """Stream an object into a file and return its bytes; memory use does not depend on its size.
 
         Args:
             name: The object.
-            path: The file, replaced.
-            stop: Asked between blocks; true ends the transfer with `InterruptedError`.
-            room: Bytes that it may have; None for any number.
-
-        Returns:
-            Bytes written.
+            path: The file, which is replaced.
+            stop: Called between blocks; true ends the transfer with `InterruptedError`.
+            room: How many bytes the object may have; None for any number.
 
         Raises:
             StoreMissingError: It is not there.
-            OSError: It has more bytes than there is room for, or the disk is full (`errno.ENOSPC`).
+            OSError: It is larger than `room`, or the disk is full (`errno.ENOSPC`).
         """
 
         def transfer() -> int:

@@ -12,23 +12,14 @@ _BUCKET = re.compile(r"[A-Za-z0-9][\w.:-]*$", re.ASCII)
 
 
 class Stores:
-    """Stores of any URI, each bucket opened once.
-
-    Args:
-        home: The job store, used for URIs under it.
-        region: AWS region of the buckets.
-    """
+    """Stores of any URI, each bucket opened once. URIs under `home`, the job store, use that store."""
 
     def __init__(self, home: Store | None = None, region: str | None = None, user_login: bool = False) -> None:
         self._home, self._region, self._user_login = home, region, user_login
         self._open: dict[str, Store] = {}
 
     def locate(self, uri: str) -> tuple[Store, str]:
-        """The store and the name in it that a URI stands for.
-
-        Raises:
-            CallerError: No such scheme.
-        """
+        """The store and the name in it for a URI; `CallerError` if the scheme is unknown."""
         if self._home and uri.startswith(self._home.uri + "/"):
             return self._home, uri[len(self._home.uri) + 1 :]
         scheme, _, rest = uri.partition("://")

@@ -84,7 +84,6 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
 
 
 def _on_aws(settings: Settings, env: Mapping[str, str]) -> _Cloud:
-    """A container of AWS Batch: started for one chunk."""
     from tidemill.worker.metadata.ec2 import Ec2Notice
 
     return _Cloud(Ec2Notice(settings.notice) if settings.notice else None, ArrayLeases(env))
@@ -115,7 +114,6 @@ def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -
 def _cloud_log(
     settings: Settings, log: str, place: tuple[str, str], metadata: GceMetadata | None, env: Mapping[str, str]
 ) -> CloudLog:
-    """What writes lines to Cloud Logging too."""
     from tidemill.worker.cloud_log import CloudLog, resource_of
     from tidemill.worker.google_api import Api, endpoint_of
 
@@ -124,7 +122,6 @@ def _cloud_log(
 
 
 def _close(log: CloudLog) -> None:
-    """Write the last lines."""
     also_to(None)
     log.close()
 

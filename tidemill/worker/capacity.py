@@ -28,21 +28,11 @@ class Capacity:
 
     @classmethod
     def read(cls, root: Path = Path("/"), env: Mapping[str, str] = os.environ) -> Capacity:
-        """Of this container.
-
-        Args:
-            root: Where ``sys``, ``proc`` and ``dev`` are.
-            env: Asked for GPUs that were assigned (``CUDA_VISIBLE_DEVICES``).
-        """
+        """Read it from below `root`, and the assigned GPUs from ``CUDA_VISIBLE_DEVICES`` in `env`."""
         return cls(_cpus(root), _memory(root) // 2**20, _gpus(root, env))
 
     def slots(self, item: Resources, worker_mib: int = 0) -> int:
-        """How many items run side by side, at least one.
-
-        Args:
-            item: What one needs.
-            worker_mib: Memory that the worker itself takes.
-        """
+        """How many such items run side by side, at least one, next to a worker that takes `worker_mib`."""
         return max(1, fitting(self.cpus, self.memory_mib - worker_mib, len(self.gpus), item))
 
 

@@ -35,21 +35,17 @@ class HeldLeases:
         self._leases = [lease]
 
     def add(self, lease: Lease) -> None:
-        """The chunk was delivered here once more."""
         self._leases.append(lease)
 
     def extend(self) -> None:
-        """Hold it longer."""
         for lease in self._leases:
             lease.extend()
 
     def ack(self) -> None:
-        """It is done, or is not to be done."""
         for lease in self._leases:
             lease.ack()
 
     def release(self) -> None:
-        """Another worker may have it at once."""
         for lease in self._leases:
             lease.release()
 
@@ -59,11 +55,11 @@ class ChunkRun:
 
     Args:
         job: Its job.
-        lease: The hold on it.
-        many_jobs: Whether the worker serves many jobs: then the marker says every minute that the chunk is being worked
-            on, and a suspect has the machine to itself only from the second time on.
-        heartbeat_seconds: How often it says so.
-        observers: Follow it, besides those that write its progress and its marker.
+        lease: The worker's hold on it.
+        many_jobs: Whether the worker serves many jobs: then the marker regularly says that the chunk is worked on,
+            and a suspect gets the machine to itself only from the second time on.
+        heartbeat_seconds: How often the marker says so.
+        observers: Follow the chunk, in addition to those that write its progress and its marker.
     """
 
     def __init__(
@@ -98,23 +94,14 @@ class ChunkRun:
 
     @property
     def labels(self) -> dict[str, Any]:
-        """What log lines about it carry."""
         return {"job": self.job.id, "chunk": self.number, "lease": self.lease.id}
 
     @property
     def complete(self) -> bool:
-        """Whether every item has an outcome."""
         return not self.pending and not self.in_flight
 
     def open(self, slots: int) -> None:
-        """Find out what is left to run, and leave the marker of this attempt.
-
-        Args:
-            slots: How many items can start at once; 0 while others have every slot.
-
-        Raises:
-            DamagedError: An object of the job cannot be decoded.
-        """
+        """Find out what is left to run, and write the marker of this attempt. So many items can start at once."""
         record = self._ledger.committed()
         if record is not None:
             # An attempt that died before it could commit may have left another marker than the record's.
@@ -140,7 +127,6 @@ class ChunkRun:
 
     @property
     def any_success(self) -> bool:
-        """Whether an item of the chunk has succeeded."""
         return any(outcome.status == "succeeded" for outcome in self._outcomes.values())
 
     @property
@@ -152,8 +138,8 @@ class ChunkRun:
 
     @property
     def ready(self) -> bool:
-        """Whether another item may start. A suspect runs beside no other of its chunk: if it is the cause it shall take
-        no neighbour with it, who would be suspected too."""
+        """Whether another item may start. A suspect runs without others of its chunk: if it kills the worker, no
+        neighbour becomes suspected with it."""
         if self.broken or not self.pending or not self.in_flight:
             return bool(self.pending) and not self.broken
         suspects = self.history.suspected.keys()
@@ -161,8 +147,8 @@ class ChunkRun:
 
     @property
     def next_alone(self) -> bool:
-        """Whether the next item is to run with nothing beside it, of whatever chunk: if the worker dies then, it is
-        known why, and no other item dies of it again and again."""
+        """Whether the next item is to run alone on this machine. If the worker dies then, the cause is known and no
+        other item is blamed."""
         return bool(self.pending) and self._needs_machine(self.pending[0].index)
 
     @property
@@ -173,7 +159,6 @@ class ChunkRun:
 
     @property
     def claims_machine(self) -> bool:
-        """Whether such an item runs or is next."""
         return self.next_alone or self.runs_alone
 
     def _needs_machine(self, index: int) -> bool:
@@ -186,12 +171,7 @@ class ChunkRun:
             observer.on_slots(slots)
 
     def take(self, count: int = 1, *, alone: bool = False) -> list[Item]:
-        """The next items, now in flight: one, when the marker has to name it before it starts.
-
-        Args:
-            count: How many at most.
-            alone: Whether nothing else runs on this worker, nor will while they do.
-        """
+        """Put the next items in flight and return them: only one, if the marker has to name it before it starts."""
         count = 1 if self.history.careful else count
         items = [self.pending.popleft() for _ in range(min(count, len(self.pending)))]
         self.in_flight.update(item.index for item in items)
@@ -200,7 +180,6 @@ class ChunkRun:
         return items
 
     def task(self, item: Item) -> Task:
-        """What a runner is told of an item."""
         job = self.job
         return Task(job.id, self.number, self.lease.id, job.spec, item, job.output_prefix, job.env or {}, job.stop)
 
@@ -210,12 +189,11 @@ class ChunkRun:
             observer.on_pause()
 
     def broke(self, index: int, text: str) -> None:
-        """The worker failed on an item in a way that nothing foresaw: that counts as a death of the item, and the chunk
-        is given up when what else runs of it has ended."""
+        """The worker failed on an item. That counts as the item's death; the chunk is given up when its other items
+        end."""
         self.broken[index] = text
 
     def finished(self, outcome: Outcome) -> None:
-        """An item has its outcome."""
         outcome.reclaims += self.history.reclaims[outcome.index]
         self.in_flight.discard(outcome.index)
         self._outcomes[outcome.index] = outcome
@@ -233,11 +211,11 @@ class ChunkRun:
                 observer.on_tick(self)
 
     def end(self, how: str | None = None) -> None:
-        """Write down what is done: this attempt ends without a commit.
+        """Write what is done: this attempt ends without a commit.
 
         Args:
-            how: What the marker says of the end: ``drained``, ``cancelled``, ``released``, ``broke``, ``refused`` or
-                ``store``; None when a drain has said it already.
+            how: The end that the marker states: ``drained``, ``cancelled``, ``released``, ``broke``, ``refused`` or
+                ``store``; None when a drain has stated it already.
         """
         # The marker first: the machine may be gone in a moment.
         for observer in reversed(self.observers):
@@ -260,7 +238,6 @@ class ChunkRun:
 
 
 def _poisoned(history: History, items: Iterable[Item]) -> Iterator[Outcome]:
-    """Outcomes of items that are not tried again."""
     poison = history.poison
     for item in items:
         if item.index in poison:

@@ -35,13 +35,7 @@ _SEVERITIES = {"info": "INFO", "warning": "WARNING", "error": "ERROR"}
 
 
 class CloudLog:
-    """A log of Cloud Logging.
-
-    Args:
-        api: The API of Cloud Logging.
-        name: ``projects/<project>/logs/<id>``.
-        resource: The monitored resource that the entries are of.
-    """
+    """The log ``projects/<project>/logs/<id>`` of Cloud Logging; its entries belong to a monitored resource."""
 
     def __init__(self, api: Api, name: str, resource: dict[str, Any]) -> None:
         self._api, self._name, self._resource = api, name, resource
@@ -67,7 +61,6 @@ class CloudLog:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Send what is waiting, within bounds."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()

@@ -52,12 +52,7 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True)
 class Code:
-    """Code that is ready on this machine.
-
-    Attributes:
-        folder: The unpacked folder.
-        packages: Where its requirements are, or None without any.
-    """
+    """Code that is ready on this machine: the unpacked folder, and the folder of its requirements if it has any."""
 
     folder: Path
     packages: Path | None = None
@@ -79,16 +74,7 @@ class Code:
 
 
 class CodeCache:
-    """The machine's shipped code.
-
-    Args:
-        cache: The machine's folder (`TIDEMILL_CACHE`, else the scratch volume).
-        store: The job store.
-        stores: Opens a wheelhouse.
-        programs: Run pip.
-        stop: Ends every wait.
-        python: The image's interpreter.
-    """
+    """The machine's shipped code, in a folder that its workers share."""
 
     def __init__(
         self, cache: Path, store: Store, stores: Stores, *, programs: Programs, stop: Stop, python: str = "python3"
@@ -97,7 +83,7 @@ class CodeCache:
         self._store, self._stores, self._programs, self._stop, self._python = store, stores, programs, stop, python
 
     def ready(self, job: str, sha256: str, spec: JobSpec, env: Mapping[str, str]) -> Code:
-        """Have a job's code on this machine.
+        """Prepare a job's code on this machine.
 
         Args:
             job: The job.
@@ -106,7 +92,7 @@ class CodeCache:
             env: The environment of the job's programs, in which pip runs.
 
         Raises:
-            TamperedError: What is in the store is not what was submitted.
+            TamperedError: The code in the store is not what was submitted.
             InstallError: pip failed.
             StoppedError: The worker was stopped.
             StoreError: The store did not answer, or the disk is full.
@@ -304,7 +290,6 @@ class _Heard(ItemOutput):
         self.said = b""
 
     def feed(self, stream: str, data: bytes) -> None:
-        """Bytes that the program wrote."""
         if stream == "stdout":
             self.said += data
         else:

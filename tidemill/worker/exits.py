@@ -11,11 +11,7 @@ EXPECTED = (CallerError, StoreError, OSError)
 
 
 def exit_of(error: BaseException) -> WorkerExit:
-    """`STOPPED` for what another attempt meets again, and otherwise `STORE_UNAVAILABLE`.
-
-    Args:
-        error: One of `EXPECTED`.
-    """
+    """`STOPPED` if another attempt would fail in the same way, and otherwise `STORE_UNAVAILABLE`."""
     if isinstance(error, (CallerError, DamagedError, TamperedError, UnreadableError)):
         return WorkerExit.STOPPED
     return WorkerExit.STORE_UNAVAILABLE

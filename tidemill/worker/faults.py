@@ -48,13 +48,7 @@ _LASTING = frozenset(
 
 
 class ItemError(Exception):
-    """A step of an item went wrong, so the item fails.
-
-    Args:
-        reason: As in an outcome: ``input``, ``output``, ``scratch``, ``memory``, ``start``, ``exit``, ``exception``.
-        text: What happened; the first line is what a person reads.
-        final: Whether another attempt is useless.
-    """
+    """A step of an item failed, so the item fails, with an outcome's `reason`. `final`: another attempt is useless."""
 
     def __init__(self, reason: str, text: str, *, final: bool = False) -> None:
         super().__init__(text if len(text) <= ERROR_CHARACTERS else f"{text[: ERROR_CHARACTERS - 3]}...")
@@ -62,12 +56,7 @@ class ItemError(Exception):
 
 
 class item_step:  # noqa: N801, used like a function; a generator costs ten times as much
-    """Run a step of an item: whatever it raises becomes an `ItemError`.
-
-    Args:
-        reason: The reason of the outcome, see `item_error`.
-        what: What could not be done, for the error: "s3://b/k cannot be fetched".
-    """
+    """Run a step of an item: what it raises becomes an `ItemError` that says `what` could not be done."""
 
     __slots__ = ("_reason", "_what")
 
@@ -83,14 +72,8 @@ class item_step:  # noqa: N801, used like a function; a generator costs ten time
 
 
 def item_error(reason: str, what: str, error: BaseException) -> ItemError:
-    """What a fault means for the item.
-
-    Args:
-        reason: The reason of the outcome, unless the machine has run out of something: then it is ``scratch`` or
-            ``memory``.
-        what: What could not be done.
-        error: The fault.
-    """
+    """The `ItemError` for a fault. A machine that has run out of something changes the reason to ``scratch`` or
+    ``memory``."""
     number = error.errno if isinstance(error, OSError) else None
     what = what if len(what) <= _WHAT_CHARACTERS else f"{what[:_WHAT_CHARACTERS]}...{what[-40:]}"
     if number in _FULL:

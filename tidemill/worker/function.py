@@ -38,15 +38,7 @@ class _Try(NamedTuple):
 
 
 class FunctionRunner:
-    """Runs function items in one slot.
-
-    Args:
-        programs: The worker's programs.
-        staging: Moves inputs and outputs.
-        stop: Ends it.
-        python: The interpreter.
-        path: Folders from which the module may be imported, before the interpreter's own.
-    """
+    """Runs function items in one slot. The module may be imported from `path`, before the interpreter's own folders."""
 
     def __init__(self, programs: Programs, staging: Staging, stop: Stop, *, python: str, path: Sequence[str]) -> None:
         self._programs, self._staging, self._stop = programs, staging, stop
@@ -55,13 +47,7 @@ class FunctionRunner:
         self._job: tuple[str, Mapping[str, str]] | None = None
 
     def run(self, tasks: Sequence[Task], slot: Slot, done: Done) -> None:
-        """Run items of a chunk; returns when all are done, or the worker or their job stops.
-
-        Args:
-            tasks: The items.
-            slot: Where.
-            done: Told each outcome.
-        """
+        """Run items of a chunk; returns when all are done, or the worker or their job stops."""
         self._stop = tasks[0].stop
         waiting = deque(_Try(task, 1) for task in tasks)
         later: list[tuple[float, _Try]] = []
@@ -81,7 +67,6 @@ class FunctionRunner:
                 slot.current = None
 
     def close(self) -> None:
-        """End the shim."""
         if self._shim:
             self._shim.end()
             self._shim = None
@@ -105,7 +90,6 @@ class FunctionRunner:
         return serving.failed, left
 
     def _start(self, task: Task, slot: Slot) -> Verdict | None:
-        """Have a shim that serves the task's function."""
         job = (task.job, task.base_env)
         if self._shim is not None and self._job == job:
             return None
@@ -183,8 +167,8 @@ class _Serving:
         return list(waiting), False
 
     def _follow(self, waiting: deque[_Try], message: str) -> Verdict | None:
-        """Have the shim run items, and take each from the queue when it is settled; what ended the shim, if anything
-        did."""
+        """Have the shim run items, and take each from the queue when it is settled. Returns what ended the shim, if
+        anything."""
         shim = self._shim
         shim.tell(message)
         shim.supervisor.begin()
@@ -217,7 +201,6 @@ class _Serving:
         return bool(answers)
 
     def _message(self, one: _Try, fetches: dict[int, Future[Path]]) -> str:
-        """What the shim is told of an item, in JSON."""
         item, wants = one.task.item, self._shim.wants
         values: dict[str, Any] = {"uri": item.uri}
         if wants != ["uri"]:

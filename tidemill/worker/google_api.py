@@ -15,11 +15,7 @@ from typing import Any, Protocol
 
 
 class ApiError(Exception):
-    """A call that failed.
-
-    Attributes:
-        code: The HTTP status; None when there was no answer.
-    """
+    """A call that failed, with its HTTP status as `code`; None when there was no answer."""
 
     def __init__(self, text: str, code: int | None = None) -> None:
         super().__init__(text)
@@ -35,29 +31,14 @@ class Token(Protocol):
 
 
 class Api:
-    """One API.
-
-    Args:
-        endpoint: Its base URL, with a trailing slash.
-        token: Gives access tokens; None where none are asked for.
-        handlers: Of urllib, in place of its own.
-    """
+    """One API, by its base URL with a trailing slash. Without a `token` calls are made without a login."""
 
     def __init__(self, endpoint: str, token: Token | None, *handlers: urllib.request.BaseHandler) -> None:
         self._endpoint, self._token = endpoint, token
         self._opener = urllib.request.build_opener(*handlers)
 
     def post(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """Make a call.
-
-        Args:
-            path: After the base URL.
-            body: Its JSON.
-            seconds: How long an answer is waited for.
-
-        Raises:
-            ApiError: No answer, or an error.
-        """
+        """Make a call and return the JSON of its answer; `ApiError` after an error, or no answer in so many seconds."""
         try:
             try:
                 return self._post(path, body, seconds, fresh=False)

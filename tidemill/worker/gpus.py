@@ -58,7 +58,6 @@ class Window:
         self._percents: list[float] = []
 
     def add(self, seen: Sequence[_Gpu]) -> None:
-        """Take in a sample."""
         # Names of parts of GPUs (MIG) are none of a device: then all that the container has are looked at.
         ours = [gpu for gpu in seen if gpu.is_one_of(self.names)] or seen
         memory = [gpu.memory_mib for gpu in ours if gpu.memory_mib is not None]
@@ -68,18 +67,14 @@ class Window:
 
     @property
     def use(self) -> GpuUse | None:
-        """What the samples say; None without any."""
         percent = sum(self._percents) / len(self._percents) if self._percents else None
         return None if self._memory is None and percent is None else GpuUse(self._memory, percent)
 
 
 class GpuWatch:
-    """Looks at a container's GPUs while items that were given some run. One a worker.
+    """Samples a container's GPUs while items that use some run. A worker has one.
 
-    Args:
-        run: Runs a program with an environment and a time limit and returns what it prints; may raise `OSError` or
-            `subprocess.SubprocessError`.
-        seconds: Between two samples.
+    `run` runs a program with an environment and a time limit and returns what it prints.
     """
 
     def __init__(self, run: Run, seconds: float = SECONDS) -> None:
@@ -91,21 +86,11 @@ class GpuWatch:
 
     @classmethod
     def find(cls, run: Run, root: Path = Path("/")) -> GpuWatch | None:
-        """A watch where the container has a GPU, else None.
-
-        Args:
-            run: See `GpuWatch`.
-            root: Where ``dev`` is.
-        """
+        """A watch if the container has a GPU, else None."""
         return cls(run) if any((root / "dev").glob("nvidia[0-9]*")) else None
 
     def open(self, env: Mapping[str, str], asked: bool) -> Window | None:
-        """Begin to look for an item; None when it was given no GPU.
-
-        Args:
-            env: Of its program: names its GPUs, where they are not all of the container's.
-            asked: Whether its job asks for GPUs.
-        """
+        """Begin to watch for an item, whose environment names its GPUs; None when it was given no GPU."""
         given = env.get(VARIABLE)
         names = [name.strip() for name in (given or "").split(",") if name.strip() not in ("", "-1")]
         if not (names if given is not None else asked) or self._failures >= FAILURES:

@@ -12,13 +12,7 @@ from tidemill.worker.output import log
 
 
 class MachineHeartbeat:
-    """Writes an empty object; its time is the store's own.
-
-    Args:
-        store: The job store.
-        machine: The machine's name.
-        seconds: Between two writes.
-    """
+    """Writes an empty object for this machine every so many seconds; its time is the store's own."""
 
     def __init__(self, store: Store, machine: str, seconds: float) -> None:
         self._store, self._name, self._seconds = store, f"{FLEET_ALIVE}/{machine}", seconds

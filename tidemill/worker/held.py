@@ -23,15 +23,7 @@ DRAIN_THREADS = 16
 
 
 class HeldChunks:
-    """The chunks that a worker holds, oldest first.
-
-    Args:
-        source: Where they come from.
-        jobs: The jobs that the worker knows.
-        runners: Run their items.
-        stop: Ends the worker; raised here when its only job is cancelled.
-        lasts: Whether the machine lasts so many seconds more.
-    """
+    """The chunks that a worker holds, oldest first. `stop` is raised here when the worker's only job is cancelled."""
 
     def __init__(
         self, source: LeaseSource, jobs: JobCache, runners: Runners, stop: Stop, lasts: Callable[[float], bool]
@@ -54,7 +46,6 @@ class HeldChunks:
         return chunk in self._chunks
 
     def add(self, chunk: ChunkRun) -> None:
-        """Hold a chunk that was opened."""
         self._chunks.append(chunk)
 
     def outlasts(self, job: LeasedJob) -> bool:
@@ -137,8 +128,8 @@ class HeldChunks:
             self._cancel_at = now
 
     def _drop_if_ended(self, chunk: ChunkRun) -> None:
-        """Drop a chunk of which nothing runs or will run: its job is cancelled, the worker failed on one of its items,
-        or the machine does not last long enough."""
+        """Drop a chunk that nothing runs of: its job is cancelled, an item broke the worker, or the machine ends
+        too soon."""
         if chunk.job.stop.cancelled:
             chunk.end("cancelled")
             chunk.leases.ack()

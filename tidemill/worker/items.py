@@ -46,16 +46,8 @@ class Batch:
 
 
 class Items:
-    """Runs the items of held chunks.
-
-    Args:
-        held: The chunks.
-        runners: Run their items, each slot in a thread of its own.
-        scratch: The worker's folder.
-        stop: Ends the worker.
-        size: A number of slots, or what the machine has; None for what the first job asks for.
-        many_jobs: Whether the worker serves many jobs.
-    """
+    """Runs the items of held chunks. `size` is a number of slots, or the machine's capacity; None lets the first
+    job decide."""
 
     def __init__(
         self,
@@ -77,15 +69,12 @@ class Items:
 
     @property
     def busy(self) -> bool:
-        """Whether an item runs."""
         return self.slots is not None and self.slots.busy
 
     def wake(self, _: Future[bool] | None = None) -> None:
-        """End a wait in `handle`."""
         self._events.put(None)
 
     def free(self, item: Resources) -> int:
-        """How many such items could start now."""
         return self.slots.left(item) if self.slots else 1
 
     def reserve(self, job: LeasedJob) -> int:
@@ -109,8 +98,8 @@ class Items:
     # ---- the start ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Fill the slots, the oldest chunk's items first: one that waits for more room is not passed by smaller ones
-        for ever."""
+        """Fill the slots with items of the oldest chunk first, so that small items do not overtake a large one
+        forever."""
         for chunk in self._held:
             if any(one.runs_alone for one in self._held):
                 return
@@ -171,11 +160,8 @@ class Items:
     # ---- the end ------------------------------------------------------------------------------------------------
 
     def handle(self, seconds: float) -> None:
-        """Take in what ended in the slots, and give them more before anything is written down.
-
-        Args:
-            seconds: How long to wait for something to end.
-        """
+        """Take in what ended in the slots, waiting so many seconds for it, and refill the slots before anything is
+        written."""
         batches = self._ended(seconds)
         outcomes = [self._outcomes.popleft() for _ in range(len(self._outcomes))]
         for batch in batches:

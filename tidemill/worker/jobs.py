@@ -18,13 +18,7 @@ KEPT_JOBS = 4
 
 
 class LeasedJob:
-    """What a worker knows of a job in a round: read once, checked against what was enqueued.
-
-    Args:
-        store: The job store.
-        lease: Says which job and round, and what they must hash to.
-        stop: The worker's own flag.
-    """
+    """What a worker knows of a job in a round: read once, and checked against the hashes that the lease names."""
 
     def __init__(self, store: Store, lease: Lease, stop: Stop | None = None) -> None:
         self.id = lease.job
@@ -54,14 +48,7 @@ def key_of(lease: Lease) -> tuple[str, int, str | None, str | None]:
 
 
 class JobCache:
-    """The jobs that a worker knows.
-
-    Args:
-        store: The job store.
-        runners: Have shipped code on this machine.
-        base_env: What a program sees of the container's environment.
-        stop: The worker's flag.
-    """
+    """The jobs that a worker knows."""
 
     def __init__(self, store: Store, runners: Runners, base_env: Mapping[str, str], stop: Stop) -> None:
         self._store, self._runners, self._base_env, self._stop = store, runners, dict(base_env), stop
@@ -78,15 +65,8 @@ class JobCache:
         return self._known.get(key_of(lease))
 
     def of(self, lease: Lease, at_work: Collection[object]) -> LeasedJob:
-        """The lease's job.
-
-        Args:
-            lease: Says which, and what it must hash to.
-            at_work: Keys of those that have a chunk here. Of the others the last few are kept.
-
-        Raises:
-            StoreError: It is not there, or is not what was enqueued.
-        """
+        """The lease's job; `StoreError` if it is missing or changed. Of the jobs without a chunk here, the last few
+        are kept."""
         key = key_of(lease)
         job = self._known.pop(key, None) or LeasedJob(self._store, lease, self._stop)
         self._known[key] = job

@@ -54,7 +54,6 @@ class WorkerProcess:
 
 
 def keeper_main(client: socket.socket) -> int:
-    """The keeper."""
     # A terminal's Ctrl-C is the client's; it tells us what to do about it.
     os.setsid()
     adopt_orphans()
@@ -79,13 +78,7 @@ def keeper_main(client: socket.socket) -> int:
 
 
 class Keeper:
-    """Hands the chunks of a run to its workers.
-
-    Args:
-        run: The run.
-        client: Socket to the client.
-        held: Descriptors that the keeper holds on to, such as the job's lock.
-    """
+    """Hands the chunks of a run to its workers, and holds descriptors such as the job's lock."""
 
     def __init__(self, run: Run, client: socket.socket, held: list[int]) -> None:
         self._run, self._client, self._held = run, client, held
@@ -103,12 +96,10 @@ class Keeper:
         self.error = ""
 
     def tell(self, said: dict[str, Any]) -> None:
-        """Say something to the client, if it is still there."""
         with contextlib.suppress(OSError):
             self._client.sendall(json.dumps(said).encode() + b"\n")
 
     def work(self) -> None:
-        """Until every chunk is done, or nothing more can be."""
         while True:
             self._fill()
             if not self._processes and (not self._open or self._stopping_at is not None):
@@ -252,8 +243,9 @@ class Keeper:
         self._give_all()
 
     def _died(self, process: WorkerProcess, code: int) -> None:
-        """A worker died. With a chunk in its hands and by a signal, an item may have done that: the ledger counts it.
-        Otherwise the next worker is likely to fare no better."""
+        """A worker died. If it held a chunk and a signal ended it, an item may be the cause: the ledger counts that.
+        Otherwise the next worker is likely to fail too.
+        """
         self.died += 1
         with contextlib.suppress(OSError), deaths_of(self._run.logs).open("a") as file:
             file.write(f"{self._id}-{process.number}\n")

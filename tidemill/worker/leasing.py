@@ -30,18 +30,7 @@ workers have nothing to do."""
 
 
 class Leasing:
-    """Leases chunks and opens them.
-
-    Args:
-        store: The job store.
-        source: Where chunks come from.
-        jobs: The jobs that the worker knows.
-        held: Takes the chunks.
-        items: Runs their items.
-        stop: Ends the worker.
-        heartbeat_seconds: How often a worker that serves many jobs says of a chunk that it is being worked on.
-        wait: A turn of the worker's loop; called while the code of a job is prepared.
-    """
+    """Leases chunks and opens them. `wait` is a turn of the worker's loop, for while a job's code is prepared."""
 
     def __init__(
         self,
@@ -76,7 +65,6 @@ class Leasing:
                 return
 
     def wants_more(self) -> bool:
-        """Whether another chunk should be leased now."""
         if any(chunk.claims_machine for chunk in self._held):
             # A suspect is to have this machine to itself: another chunk would only wait here, and die with it.
             return False

@@ -49,12 +49,7 @@ class KeeperHandle:
         """What it has to say meanwhile; whoever shows it takes it out."""
 
     def start(self, run: Run, lock: int) -> None:
-        """Begin a run.
-
-        Args:
-            run: What to do.
-            lock: Descriptor of the job's lock, which the keeper and its workers hold on to.
-        """
+        """Begin a run. The keeper and its workers hold the descriptor of the job's lock."""
         data = json.dumps(asdict(run)).encode() + b"\n"
         socket.send_fds(self._socket, [data[:1]], [lock])
         self._socket.sendall(data[1:])
@@ -74,7 +69,6 @@ class KeeperHandle:
         return self.ended
 
     def drain(self) -> None:
-        """Let the workers finish writing what is done, and end."""
         with contextlib.suppress(OSError):
             self._socket.sendall(b"drain\n")
 
@@ -89,11 +83,7 @@ class KeeperHandle:
 
 
 def open_chunks(rounds: Iterable[tuple[int, Iterable[int], set[int]]]) -> list[tuple[int, int]]:
-    """Chunks that are left to run, each in the newest round that enqueued it.
-
-    Args:
-        rounds: Oldest first: number, chunks enqueued, chunks done.
-    """
+    """Chunks that are left to run, each in the newest of the rounds (number, chunks, done) that enqueued it."""
     newest: dict[int, tuple[int, bool]] = {}
     for number, chunks, done in rounds:
         newest.update({chunk: (number, chunk in done) for chunk in chunks})

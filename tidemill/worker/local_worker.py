@@ -33,11 +33,7 @@ class Run:
     """What the keeper is told to do.
 
     Attributes:
-        store: URI of the store.
-        job: The job's id.
         chunks: (round, chunk) in the order in which they are handed out.
-        workers: Processes side by side.
-        scratch: Folder for scratch files.
         logs: Folder for what workers print.
         folder: Where modules are imported from.
         reclaim_seconds: Take a worker away that often, as a Spot market would; None for never.

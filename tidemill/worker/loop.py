@@ -48,11 +48,11 @@ class Worker:
         runners: Run items.
         scratch: Its folder.
         stop: Ends it.
-        base_env: What a program sees of the container's environment.
+        base_env: The part of the container's environment that programs see.
         slots: Items side by side; None for what the first job asks for.
-        capacity: What a worker of a whole machine has: it runs as many items as fit, whatever their jobs ask for.
+        capacity: The capacity of a whole machine: as many items run as fit, whatever their jobs ask for.
         lasts: Whether the machine lasts so many seconds more.
-        heartbeat_seconds: How often a worker that serves many jobs says of a chunk that it is being worked on.
+        heartbeat_seconds: How often a worker that serves many jobs says that a chunk is being worked on.
         beat: Called in every turn of the loop.
     """
 

@@ -112,13 +112,8 @@ class Progress(ChunkObserver):
 
 
 class Marker(ChunkObserver):
-    """Writes which items are in flight: it tells who is to blame when the worker dies, and that it lives.
-
-    Args:
-        writer: The attempt's marker.
-        pace: See `ChunkObserver`.
-        heartbeat_seconds: How often it is written though nothing has changed; None for never.
-    """
+    """Writes which items are in flight, which tells who is to blame when the worker dies, and repeats that as a
+    heartbeat."""
 
     def __init__(self, writer: MarkerWriter, pace: float, heartbeat_seconds: float | None) -> None:
         super().__init__(pace)
@@ -130,7 +125,6 @@ class Marker(ChunkObserver):
         self._marked_at = 0.0
 
     def write(self, in_flight: set[int], *, alone: bool = False) -> None:
-        """Name these items."""
         self._writer.write(in_flight, alone=alone)
         self._marked, self._alone, self._marked_at = in_flight, alone, time.monotonic()
 

@@ -44,7 +44,6 @@ def limit_items(size: int) -> None:
 
 
 def emit(lines: list[dict[str, Any]]) -> None:
-    """Write JSON lines in one piece."""
     stamp = {} if _file is None else {"at": round(time.time(), 3)}
     texts = [json.dumps(stamp | line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines]
     data = "".join(texts)
@@ -59,16 +58,11 @@ def emit(lines: list[dict[str, Any]]) -> None:
 
 
 def log(message: str, level: str = "info", **fields: Any) -> None:
-    """A line of the worker's own."""
     emit([{"level": level, **fields, "message": message}])
 
 
 class ItemOutput:
-    """The output of one item, over all its attempts.
-
-    Args:
-        labels: What every line carries: job, chunk, item, lease.
-    """
+    """The output of one item, over all its attempts. Every line carries its labels."""
 
     def __init__(self, labels: dict[str, Any]) -> None:
         self._labels = labels
@@ -82,7 +76,6 @@ class ItemOutput:
         self._attempt = 1
 
     def begin(self, attempt: int) -> None:
-        """A new attempt of the item begins."""
         self._attempt = attempt
         self._tail.clear()
 
@@ -118,7 +111,6 @@ class ItemOutput:
         self._last.clear()
 
     def tail(self) -> str:
-        """The end of what the attempt wrote to stderr."""
         return self._tail.decode("utf-8", "replace").strip()
 
     def _pass_on(self, stream: str, lines: list[bytes]) -> None:

@@ -39,14 +39,10 @@ def output_files(folder: Path) -> Iterator[tuple[str, str]]:
     """Every file of an output folder: its path, and its name in the folder.
 
     Linked files and folders are followed as long as they stay inside the folder: a link that leads outside would
-    publish what is not the item's to publish.
-
-    Args:
-        folder: The item's output folder.
+    publish what the item may not publish.
 
     Raises:
-        ItemError: The folder holds something that cannot be uploaded, so that its files are not the item's result.
-        OSError: A folder cannot be listed.
+        ItemError: Something in the folder cannot be uploaded.
     """
     top = os.fspath(folder)
     try:

@@ -64,13 +64,11 @@ class Pipes:
         return [key.fd for key, _ in self._selector.select(seconds)]
 
     def forget(self, exit_: int | None) -> None:
-        """The process has ended."""
         if exit_ is not None:
             with suppress(KeyError):
                 self._selector.unregister(exit_)
 
     def close(self) -> None:
-        """Close them."""
         self._selector.close()
         for descriptor in (*self.ours, *self.theirs):
             os.close(descriptor)
@@ -88,19 +86,8 @@ def run_program(
     stop: Stop | None = None,
     home: Path | None = None,
 ) -> Ended:
-    """Run a program to its end, in a session of its own, without stdin.
-
-    Args:
-        programs: Starts it.
-        command: The program and its arguments; no shell.
-        cwd: Where it runs.
-        env: Its whole environment.
-        limits: What it may take.
-        output: Where its output goes.
-        pipes: Of the slot that it runs in.
-        stop: Ends this run; None for what ends every run.
-        home: The folder of its slot, see `Programs.start`.
-    """
+    """Run a program to its end, in a session of its own, without stdin. `stop` ends this run; `home` is its slot's
+    folder."""
     started = time.monotonic()
     stdout, stderr = pipes.theirs
     try:

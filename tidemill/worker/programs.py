@@ -21,11 +21,7 @@ GRACE_SECONDS = 10.0
 
 
 class Programs:
-    """Starts programs and reaps them; shared by the slots of a worker.
-
-    Args:
-        stop: Ends every run.
-    """
+    """Starts programs and reaps them; shared by the slots of a worker. `stop` ends every run."""
 
     def __init__(self, stop: Stop) -> None:
         self.stop = stop
@@ -53,15 +49,8 @@ class Programs:
     ) -> subprocess.Popen[bytes]:
         """Start a program in a session of its own. Its caller reaps it.
 
-        Args:
-            command: The program and its arguments; no shell.
-            cwd: Where it runs.
-            env: Its whole environment.
-            stdout: Descriptor that it writes to.
-            stderr: Another.
-            pass_fds: What else of ours it inherits.
-            home: The folder of its slot, which `env` names: by that, what it leaves behind is told from what other
-                programs have started.
+        `env` is its whole environment and names `home`, the folder of its slot: by that, what the program leaves behind
+        is told from what others started.
         """
         with self._starting:
             child = subprocess.Popen(
@@ -80,12 +69,7 @@ class Programs:
             return child
 
     def ask(self, command: Sequence[str], env: Mapping[str, str], seconds: float) -> str:
-        """Run a small program of the worker's own beside the items', and return what it prints.
-
-        Raises:
-            OSError: It does not start.
-            subprocess.SubprocessError: It fails, or takes longer than this.
-        """
+        """Run a small program of the worker's own next to the items' programs, and return what it prints."""
         with self._starting:
             child = subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -122,7 +106,6 @@ class Programs:
         return Reaped(child.returncode, cpu, consumption.peak_mib(used), found or len(left) > 1)
 
     def _orphans(self) -> set[int]:
-        """Children of ours that we did not start."""
         return adopted_children() - self._leaders.keys() - self._helpers
 
     def _end_orphans(self, leader: int) -> bool:
@@ -175,7 +158,6 @@ class Reaped(NamedTuple):
 
 
 def signal_group(leader: int, number: signal.Signals) -> None:
-    """Send a signal to a program's whole group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
 

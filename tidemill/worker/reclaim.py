@@ -21,13 +21,7 @@ ABSENT_PAUSE = 60.0
 
 
 class ReclaimWatch:
-    """Asks the metadata in a thread of its own and raises the flag at a notice.
-
-    Args:
-        metadata: What to ask, or None where there is nothing to ask.
-        stop: The flag.
-        poll_seconds: Between two questions. What a question itself waits for news is taken off.
-    """
+    """Asks the metadata in a thread of its own, every `poll_seconds`, and raises the flag at a notice."""
 
     def __init__(self, metadata: Metadata | None, stop: Stop, poll_seconds: float) -> None:
         self._metadata, self._stop, self._poll = metadata, stop, poll_seconds
@@ -43,7 +37,6 @@ class ReclaimWatch:
         first_done.wait(FIRST_SECONDS)
 
     def close(self) -> None:
-        """Ask no more."""
         self._end.set()
 
     def _run(self, first_done: threading.Event) -> None:

@@ -54,7 +54,6 @@ class Task:
 
     @property
     def labels(self) -> dict[str, object]:
-        """What each line of its output carries."""
         return {"job": self.job, "chunk": self.chunk, "item": self.item.index, "lease": self.lease_id}
 
     def prefix(self, attempt: int) -> str:
@@ -71,7 +70,6 @@ class CommandRunner:
         self._pipes: dict[int, Pipes] = {}
 
     def prefetch(self, task: Task) -> None:
-        """Begin to fetch an item's input while others run."""
         if task.spec.stages_input and task.folder not in self._fetches:
             self._fetches[task.folder] = self._fetch(task)
 
@@ -89,13 +87,7 @@ class CommandRunner:
         return self._scratch.folder / task.folder / "input"
 
     def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
-        """Run items one after the other, until the worker stops or their job does.
-
-        Args:
-            tasks: The items.
-            slot: What they have to themselves.
-            done: Told each outcome. An item that was interrupted has none.
-        """
+        """Run items one after the other, until the worker or their job stops. An interrupted item has no outcome."""
         for task in tasks:
             if task.stop.raised:
                 return
@@ -108,7 +100,6 @@ class CommandRunner:
             done(outcome)
 
     def close(self, slot: Slot) -> None:
-        """The slot is used no more."""
         if pipes := self._pipes.pop(slot.number, None):
             pipes.close()
 
@@ -189,7 +180,6 @@ class CommandRunner:
         return self._pipes[slot.number]
 
     def _values(self, task: Task, results: Path, prefix: str) -> dict[str, str]:
-        """What the placeholders stand for."""
         values = {"uri": task.item.uri, "index": str(task.item.index), "output": str(results), "output_uri": prefix}
         if task.spec.stages_input:
             # Every attempt gets the input anew: the one before may have changed its copy.
@@ -219,7 +209,6 @@ class _Tried(NamedTuple):
 
 
 def _names_output_uri(spec: JobSpec) -> bool:
-    """Whether the program writes to the attempt's prefix itself."""
     return any("{output_uri}" in word or "TIDEMILL_OUTPUT_URI" in word for word in spec.command or [])
 
 

@@ -24,14 +24,7 @@ PYTHON = "python3"
 
 
 class Runners:
-    """Runs items; shared by the slots of a worker.
-
-    Args:
-        staging: Moves inputs and outputs.
-        scratch: The worker's folder.
-        stop: Ends every run.
-        python: The image's interpreter, for functions.
-    """
+    """Runs items; shared by the slots of a worker. Functions run in the image's interpreter, `python`."""
 
     def __init__(self, staging: Staging, scratch: Scratch, stop: Stop, python: str = PYTHON) -> None:
         self._staging, self._scratch, self._stop, self._python = staging, scratch, stop, python
@@ -42,7 +35,6 @@ class Runners:
         self._path = [os.getcwd()]
 
     def codes(self, store: Store) -> CodeCache:
-        """The machine's shipped code."""
         from tidemill.worker.code import CodeCache
 
         cache = Path(self._scratch.cache) if self._scratch.cache else None
@@ -52,21 +44,13 @@ class Runners:
         )
 
     def prefetch(self, task: Task) -> None:
-        """Begin to fetch an item's input while others run."""
         self._commands.prefetch(task)
 
     def forget(self, task: Task) -> None:
-        """The item is not run here after all."""
         self._commands.forget(task)
 
     def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
-        """Run items of a chunk in a slot; returns when all are done, or the worker or their job stops.
-
-        Args:
-            tasks: The items.
-            slot: What they have to themselves.
-            done: Told each outcome. An item that was interrupted has none.
-        """
+        """Run items of a chunk in a slot; returns when all are done, or the worker or their job stops."""
         if tasks[0].spec.command is not None:
             self._commands.run(tasks, slot, done)
             return
@@ -77,7 +61,6 @@ class Runners:
         self._functions[slot.number].run(tasks, slot, done)
 
     def close(self, slot: Slot) -> None:
-        """The slot is used no more."""
         self._commands.close(slot)
         if runner := self._functions.pop(slot.number, None):
             runner.close()

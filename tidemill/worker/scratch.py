@@ -30,13 +30,8 @@ BEGINNING_SECONDS = 60.0
 
 
 class Scratch:
-    """A worker's folder.
-
-    Args:
-        root: The volume.
-        name: The folder's name, unique to the worker.
-        cache: The machine's folder for what is fetched once, or None where there is none.
-    """
+    """A worker's folder, with a unique name, on the volume `root`. `cache` is the machine's folder for what is
+    fetched once."""
 
     def __init__(self, root: Path, name: str, cache: str | None = None) -> None:
         self.cache = cache
@@ -49,7 +44,6 @@ class Scratch:
         _sweep(self.folder)
 
     def free_bytes(self) -> int:
-        """What is free on the volume."""
         return shutil.disk_usage(self.folder).free
 
     def port_base(self) -> int:
@@ -63,7 +57,6 @@ class Scratch:
 
     @contextmanager
     def item(self, name: str) -> Iterator[Path]:
-        """A folder for an item, removed afterwards."""
         folder = self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -72,7 +65,6 @@ class Scratch:
             remove(folder)
 
     def close(self) -> None:
-        """Remove the folder and let go of the locks."""
         remove(self.folder)
         for lock in self._locks:
             lock.close()

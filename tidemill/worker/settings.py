@@ -62,11 +62,7 @@ class Settings:
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> Settings:
-        """Settings from an environment.
-
-        Raises:
-            CallerError: A value that cannot be used.
-        """
+        """Settings from an environment; `CallerError` for a value that cannot be used."""
         store = env.get("TIDEMILL_STORE")
         if not store:
             raise CallerError.about("TIDEMILL_STORE", store, "the URI of a job store", "Set it in the job definition.")

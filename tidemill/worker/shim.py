@@ -134,7 +134,6 @@ def _end(descriptor):
 
 
 def _traceback():
-    """The traceback from the user's own code on."""
     kind, error, trace = sys.exc_info()
     while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next

@@ -44,11 +44,8 @@ class Answer(NamedTuple):
 
     @classmethod
     def read(cls, answer: Any) -> Answer:
-        """Check an answer: the function shares the pipe with the shim and can write anything to it.
-
-        Raises:
-            ValueError: The shim has not written this.
-        """
+        """Check an answer, and raise `ValueError` if it is not the shim's: the function can write anything to the
+        same pipe."""
         if not isinstance(answer, list) or len(answer) != 9:
             raise ValueError("it is no answer")
         _, error, code, wall, cpu, peak_kib, out, err, value = answer
@@ -86,10 +83,7 @@ class ShimProcess:
         self._hole = {1: 0, 2: 0}
 
     def start(self, python: str, env: Mapping[str, str], told: dict[str, Any], stop: Stop) -> Verdict | None:
-        """Start it and let it import the module; what went wrong with that, or None.
-
-        Whatever this raises, `end` has to be called.
-        """
+        """Start it and let it import the module. Returns what failed, or None. Call `end` whatever this raises."""
         work = self._slot.empty("work")
         theirs_in, self._requests = self._pipe()
         self._answers, theirs_out = self._pipe()
@@ -169,7 +163,6 @@ class ShimProcess:
         return self.supervisor.exited()
 
     def sizes(self) -> tuple[int, int]:
-        """Bytes of stdout and stderr so far."""
         return os.fstat(self._files[1]).st_size, os.fstat(self._files[2]).st_size
 
     def written(self, stream: int, until: int) -> bytes:
@@ -188,7 +181,6 @@ class ShimProcess:
         return data
 
     def tail(self) -> str:
-        """The end of stderr."""
         size = os.fstat(self._files[2]).st_size
         start = max(0, size - 4096)
         return os.pread(self._files[2], size - start, start).decode("utf-8", "replace").strip()

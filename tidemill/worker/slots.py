@@ -22,12 +22,10 @@ class Slot:
     """A slot of a worker.
 
     Attributes:
-        number: From 0.
-        folder: In the worker's scratch; nobody else's.
         env: Variables that its programs see.
         current: Index of the item that runs in it now, or that ran in it when the worker was stopped.
-        job: What it was last used for; programs of that job may stay loaded in it.
-        chunk: The chunk whose items it was last used for.
+        job: The job that used it last; programs of that job may stay loaded in it.
+        chunk: The chunk whose items used it last.
         gpus: Its own while it has a job.
     """
 
@@ -40,10 +38,7 @@ class Slot:
     gpus: tuple[str, ...] = ()
 
     def empty(self, name: str) -> Path:
-        """A folder of the slot, empty: made when it is first needed, and cleaned of what the item before left.
-
-        The item before may have left anything in its place.
-        """
+        """A folder of the slot, made or emptied. The item before may have left anything in its place."""
         path = self.folder / name
         with suppress(OSError), os.scandir(path) as left:
             # One that its owner has made read-only is made anew, and so is one behind a link.
@@ -62,14 +57,8 @@ class Slot:
 class SlotPool:
     """The slots of a worker: a fixed number, or as many as a machine has CPUs, memory and GPUs for.
 
-    On a machine, items of different jobs run side by side as long as all of them together fit; one that is larger than
-    the machine runs alone.
-
-    Args:
-        of: A number of slots, or what the machine has.
-        make: Makes a slot, given its number.
-        close: Ends what is loaded in a slot.
-        worker_mib: Memory that the worker of a machine takes itself.
+    On a machine, items of different jobs run side by side as long as all of them together fit. An item that is larger
+    than the machine runs alone. `close` ends what is loaded in a slot; the worker itself takes `worker_mib`.
     """
 
     def __init__(
@@ -82,7 +71,6 @@ class SlotPool:
 
     @property
     def busy(self) -> bool:
-        """Whether an item runs."""
         return bool(self._busy)
 
     def count(self, item: Resources) -> int:
@@ -142,6 +130,5 @@ class SlotPool:
         self._free.append(slot)
 
     def close(self) -> None:
-        """End what is loaded in any slot."""
         for slot in self.slots:
             self._close(slot)

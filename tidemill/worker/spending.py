@@ -25,15 +25,7 @@ LOOKS = 64
 
 
 class Spending(ChunkObserver):
-    """Records how long a lease of a chunk holds slots.
-
-    Args:
-        ledger: Of the job.
-        key: The chunk.
-        lease_id: Of the lease.
-        clock: Seconds that only ever grow.
-        recorded: Called with the seconds that were recorded for the first time.
-    """
+    """Records how long a lease of a chunk holds slots, and calls `recorded` with the seconds that are new."""
 
     def __init__(
         self,
@@ -51,7 +43,6 @@ class Spending(ChunkObserver):
 
     @property
     def seconds(self) -> float:
-        """Seconds so far, all slots added up."""
         return self._seconds + self._slots * (self._clock() - self._since)
 
     def on_slots(self, slots: int) -> None:
@@ -85,14 +76,7 @@ class Spending(ChunkObserver):
 
 
 def ends_job(ledger: Ledger, limit: CostLimit, round_: Round, fresh: float) -> bool:
-    """Look, by chance, whether a job has passed its limit; if so, leave the tombstone.
-
-    Args:
-        ledger: Of the job.
-        limit: The job's.
-        round_: The round that is worked on.
-        fresh: Seconds that were written down just now.
-    """
+    """Check, by chance, whether a job has passed its limit, and if so write the tombstone. `fresh` seconds are new."""
     if random.random() * limit.seconds >= LOOKS * fresh:
         return False
     seconds = spent_seconds(ledger.store, ledger.job, round_.round + 1)

@@ -24,28 +24,19 @@ _WAITING = 4 * _TRANSFERS
 
 
 class Staging:
-    """Moves inputs and outputs, a few at a time.
-
-    Args:
-        stores: Where objects are.
-        scratch: Where files go.
-        stop: Ends transfers.
-    """
+    """Moves inputs and outputs, a few at a time."""
 
     def __init__(self, stores: Stores, scratch: Scratch, stop: Stop) -> None:
         self.stores, self._scratch, self._stop = stores, scratch, stop
         self._pool = ThreadPoolExecutor(_TRANSFERS, thread_name_prefix="staging")
 
     def fetch(self, uri: str, folder: Path, stop: Stop | None = None) -> Future[Path]:
-        """Begin to fetch an item into a folder.
+        """Begin to fetch an item into a folder, under its own name. The future has the local file, or an `ItemError`.
 
         Args:
             uri: ``s3://``, ``gs://`` or ``file://``, or a path on this machine.
-            folder: Where the file goes, under the item's own name.
+            folder: Where the file goes.
             stop: Ends this transfer; None for what ends every transfer.
-
-        Returns:
-            The local file, or an `ItemError`.
         """
         return self._pool.submit(self._fetch, uri, folder, self._stop if stop is None else stop)
 
@@ -83,18 +74,8 @@ class Staging:
             raise no_room(size, room)
 
     def upload(self, folder: Path, prefix: str) -> int:
-        """Upload every file of a folder under a prefix.
-
-        Args:
-            folder: The item's output folder.
-            prefix: A URI with a trailing slash.
-
-        Returns:
-            How many files there were.
-
-        Raises:
-            ItemError: Not all of them are there now.
-        """
+        """Upload every file of a folder under a URI with a trailing slash; returns how many. `ItemError` if one is
+        missing."""
         with item_step("output", f"the output cannot be uploaded to {prefix}"):
             store, base = self.stores.locate(prefix)
             with item_step("output", "the output folder cannot be read"):
@@ -115,7 +96,6 @@ class Staging:
         return files
 
     def close(self) -> None:
-        """Wait for what is under way, and begin nothing else."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 

@@ -43,11 +43,9 @@ class Stop:
 
     @property
     def raised(self) -> bool:
-        """Whether work is to end."""
         return self._event.is_set()
 
     def on_raise(self, callback: Callable[[], None]) -> None:
-        """Have a function called, in the thread that raises the flag."""
         self._callbacks.append(callback)
 
     def wait(self, seconds: float) -> bool:
@@ -56,11 +54,7 @@ class Stop:
 
 
 class JobStop(Stop):
-    """Ends the items of one job; the worker's own flag ends them too.
-
-    Args:
-        worker: The worker's flag.
-    """
+    """Ends the items of one job; the worker's own flag ends them too."""
 
     def __init__(self, worker: Stop) -> None:
         super().__init__()
@@ -68,12 +62,10 @@ class JobStop(Stop):
 
     @property
     def raised(self) -> bool:
-        """Whether the job's items are to end: because of the job, or because the worker stops."""
         return self._event.is_set() or self._worker.raised
 
     @property
     def cancelled(self) -> bool:
-        """Whether this job ends, whatever its worker does."""
         return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:

@@ -51,15 +51,8 @@ class Verdict(NamedTuple):
 
 
 class Supervisor:
-    """Watches a process and ends it: with SIGTERM, and after a grace period with SIGKILL; at once for its memory.
-
-    Args:
-        programs: Started the process, and reaps it.
-        child: The process, the leader of its session.
-        limits: What each item may take.
-        env: The process's environment; names its GPUs.
-        since: When the first item began, on the clock of `time.monotonic`.
-    """
+    """Watches a process, the leader of its session, and ends it: with SIGTERM, after a grace period with SIGKILL;
+    at once for its memory. `since` is when its first item began, on the clock of `time.monotonic`."""
 
     def __init__(
         self, programs: Programs, child: subprocess.Popen[bytes], limits: Limits, env: Mapping[str, str], since: float
@@ -93,11 +86,8 @@ class Supervisor:
         return min(max(0.0, due - time.monotonic()), SAMPLE_SECONDS)
 
     def check(self, stop: Stop) -> str | None:
-        """Compare the process with its limits, and begin to end it when one is passed or `stop` is raised.
-
-        Returns:
-            Why it is being ended: ``stopped``, ``timeout`` or ``memory``; None while it may run.
-        """
+        """Begin to end the process when it passes a limit or `stop` is raised. Returns ``stopped``, ``timeout``,
+        ``memory`` or None."""
         now = time.monotonic()
         if now >= self._samples[0]:
             self._sample(now)
@@ -111,7 +101,6 @@ class Supervisor:
         return self._reason
 
     def exited(self) -> bool:
-        """Whether the process has ended; it is not reaped yet."""
         return exited(self._child.pid)
 
     def end(self) -> Reaped:
@@ -122,7 +111,6 @@ class Supervisor:
         return self.reap()
 
     def reap(self) -> Reaped:
-        """Reap the process, with everything that it started."""
         self.gpu_use()
         try:
             return self._programs.reap(self._child, self.meter)
@@ -174,7 +162,6 @@ def timed_out(limits: Limits, peak_mib: float) -> str:
 
 
 def signal_name(number: int) -> str:
-    """`SIGTERM` for 15."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -46,7 +46,6 @@ class ProcessTable:
         self._processes: dict[int, Process] = {}
 
     def look(self, *, fresh: bool = False) -> dict[int, Process]:
-        """Processes by id."""
         with self._lock:
             if fresh or time.monotonic() - self._seen_at > _SHARED_SECONDS:
                 self._processes = _read_all()

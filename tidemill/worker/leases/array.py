@@ -34,11 +34,7 @@ class ArrayLease:
         self.backend: dict[str, Any] = {"job_id": env.get("AWS_BATCH_JOB_ID", ""), "attempt": self.delivery}
 
     def chunk(self, round_: Round) -> int:
-        """The chunk of this child in its round.
-
-        Raises:
-            CallerError: The round has no such array or child.
-        """
+        """The chunk of this child in its round; `CallerError` if the round has no such array or child."""
         try:
             return round_.arrays[self._array].chunk(self._child)
         except IndexError:
@@ -72,7 +68,6 @@ class ArrayLeases:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the chunk was handed out."""
         return self._next is None
 
     def lease(self, wait_seconds: float = 0) -> ArrayLease | None:
@@ -81,7 +76,6 @@ class ArrayLeases:
         return lease
 
     def end(self) -> None:
-        """Hand out nothing more."""
         self._next = None
 
     def close(self) -> None:

@@ -48,11 +48,7 @@ class _Message:
 
 
 class Holder:
-    """Holds messages of a subscription.
-
-    Args:
-        calls: The subscription.
-    """
+    """Holds messages of a subscription."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -64,7 +60,6 @@ class Holder:
 
     @property
     def held(self) -> int:
-        """Messages that are held."""
         with self._changed:
             return sum(message.what == "extend" for message in self._messages.values())
 
@@ -73,11 +68,9 @@ class Holder:
         self._tell(ack_id, "extend")
 
     def ack(self, ack_id: str) -> None:
-        """It is done."""
         self._tell(ack_id, "ack")
 
     def release(self, ack_id: str) -> None:
-        """It is not done: somebody else may have it at once."""
         self._tell(ack_id, "release")
 
     def close(self, seconds: float) -> None:

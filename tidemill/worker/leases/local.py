@@ -44,15 +44,12 @@ class LocalLease:
             self._tell("beat")
 
     def progressed(self) -> None:
-        """Tell the keeper that this delivery was not in vain."""
         self._tell("progress")
 
     def ack(self) -> None:
-        """Tell the keeper that it is done."""
         self._tell("ack")
 
     def release(self) -> None:
-        """Give it back."""
         self._tell("release")
 
     def _tell(self, what: str) -> None:
@@ -61,11 +58,7 @@ class LocalLease:
 
 
 class LocalLeases:
-    """Where the workers of a local run come by chunks.
-
-    Args:
-        keeper: A socket that keeps messages apart (``SOCK_SEQPACKET``).
-    """
+    """The chunks of a local run. The keeper's socket must keep messages apart (``SOCK_SEQPACKET``)."""
 
     many_jobs = False
 
@@ -76,7 +69,6 @@ class LocalLeases:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the keeper has said that the run is over."""
         return self._ended
 
     def lease(self, wait_seconds: float) -> LocalLease | None:
@@ -94,7 +86,6 @@ class LocalLeases:
         return LocalLease(self._keeper, given)
 
     def end(self) -> None:
-        """Hand out nothing more."""
         self._ended = True
 
     def close(self) -> None:
@@ -110,7 +101,6 @@ def send(to: socket.socket, message: dict[str, Any]) -> None:
 
 
 def receive(of: socket.socket) -> dict[str, Any] | None:
-    """The next message, or None when the other side is gone."""
     try:
         data = of.recv(MESSAGE_BYTES)
     except ConnectionResetError:

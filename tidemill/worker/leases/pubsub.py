@@ -35,15 +35,7 @@ CLOSE_SECONDS = 10.0
 
 
 class PubSubLease:
-    """A chunk that a message stands for.
-
-    Args:
-        received: The message, as a pull answers it.
-        finish: Told its ackId, and whether it is done.
-
-    Raises:
-        ValueError: It is not a message of ours.
-    """
+    """The chunk that a pulled message stands for. `finish` is called with its ackId, and with whether it is done."""
 
     def __init__(self, received: Mapping[str, Any], finish: Callable[[str, bool], None]) -> None:
         message = received.get("message") or {}
@@ -59,11 +51,7 @@ class PubSubLease:
         self.backend: dict[str, Any] = {"message_id": message.get("messageId", ""), "attempt": self.delivery}
 
     def chunk(self, round_: Round) -> int:
-        """The chunk of the message.
-
-        Raises:
-            CallerError: The round has no such chunk.
-        """
+        """The chunk of the message; `CallerError` if the round has no such chunk."""
         if round_.has(self._chunk):
             return self._chunk
         raise CallerError.about("chunk", self._chunk, f"one that round {self.round} enqueued", "Resume the job.")
@@ -75,21 +63,14 @@ class PubSubLease:
         """Nothing to do: Pub/Sub counts every delivery."""
 
     def ack(self) -> None:
-        """It is done: its record stands in the store, or its job is not run any more."""
         self._finish(self._ack_id, True)
 
     def release(self) -> None:
-        """It is not done: somebody else may have it at once."""
         self._finish(self._ack_id, False)
 
 
 class PubSubLeases:
-    """Where the worker of a machine on GCP comes by chunks.
-
-    Args:
-        subscription: Whose messages are chunks.
-        idle: Decides when there has been nothing for long enough, and whether the machine lasts.
-    """
+    """The chunks of a machine on GCP. `idle` decides when the worker leaves."""
 
     many_jobs = True
 
@@ -106,8 +87,7 @@ class PubSubLeases:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the worker has been idle for long enough to leave, or its machine comes of age. Nothing is pulled
-        any more then, and no answer is under way."""
+        """Whether the worker leaves: idle for long enough, or its machine is too old, and no pull is under way."""
         return self._ended and not self._pulling
 
     def end(self) -> None:
@@ -116,11 +96,8 @@ class PubSubLeases:
         self._subscription.abort()
 
     def lease(self, wait_seconds: float) -> PubSubLease | None:
-        """The next chunk, or None when there is none now.
-
-        Raises:
-            CallerError: The subscription cannot be used by this machine, and nothing is held any more.
-        """
+        """The next chunk or None; `CallerError` if this machine may not use the subscription and nothing is held
+        any more."""
         if not self._pulling:
             if not self._may_pull():
                 time.sleep(min(wait_seconds, max(0.0, self._pull_at - time.monotonic())))

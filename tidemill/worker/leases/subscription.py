@@ -32,13 +32,7 @@ class PubSubRefusedError(PubSubError):
 
 
 class Subscription:
-    """A subscription.
-
-    Args:
-        name: ``projects/<project>/subscriptions/<id>``.
-        token: Gives access tokens; None where none are asked for.
-        endpoint: The API's base URL, with a trailing slash.
-    """
+    """The subscription ``projects/<project>/subscriptions/<id>``, whose calls raise `PubSubError`."""
 
     def __init__(self, name: str, token: Token | None, endpoint: str) -> None:
         self.name = name
@@ -54,12 +48,8 @@ class Subscription:
         return cls(name, token, endpoint_of("pubsub", env))
 
     def pull(self) -> dict[str, Any] | None:
-        """The next message (``ackId``, ``message``, ``deliveryAttempt``), or None. The server waits for one for a
-        while; that it had none does not say that there is none.
-
-        Raises:
-            PubSubError: No answer, or an error.
-        """
+        """The next message (``ackId``, ``message``, ``deliveryAttempt``) or None, which does not mean that there is
+        none."""
         received = self._call("pull", {"maxMessages": 1}).get("receivedMessages") or []
         if received and not received[0].get("ackId"):
             raise PubSubError(f"pull on {self.name}: a message without ackId")
@@ -70,19 +60,11 @@ class Subscription:
         self._pulls.end()
 
     def extend(self, ack_ids: Sequence[str], seconds: int) -> None:
-        """Hold messages until so many seconds from now; 0 gives them back at once.
-
-        Raises:
-            PubSubError: No answer, or an error.
-        """
+        """Hold messages for so many seconds from now; 0 gives them back at once."""
         self._call("modifyAckDeadline", {"ackIds": list(ack_ids), "ackDeadlineSeconds": seconds})
 
     def acknowledge(self, ack_ids: Sequence[str]) -> None:
-        """Say that messages are done.
-
-        Raises:
-            PubSubError: No answer, or an error.
-        """
+        """Say that messages are done."""
         self._call("acknowledge", {"ackIds": list(ack_ids)})
 
     def _call(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,21 +16,13 @@ LONGEST_NOTICE = 180.0
 
 
 class Ec2Notice:
-    """The notice of a machine on AWS.
-
-    Args:
-        file: Where it is once it was given.
-    """
+    """The notice of a machine on AWS, which appears as a file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def notice(self) -> Notice | None:
-        """The notice that the machine is being taken back, or None.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
+        """The notice that the machine is being taken back, or None; `OSError` if the file cannot be read."""
         try:
             return read_notice(self._file.read_text(errors="replace"))
         except FileNotFoundError:
@@ -38,7 +30,6 @@ class Ec2Notice:
 
 
 def read_notice(text: str) -> Notice:
-    """A notice from the metadata's JSON (``action`` and ``time``)."""
     try:
         left = (datetime.fromisoformat(json.loads(text)["time"]) - datetime.now(UTC)).total_seconds()
     except (ValueError, KeyError, TypeError):

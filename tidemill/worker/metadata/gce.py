@@ -40,11 +40,7 @@ class _Value(NamedTuple):
 
 
 class GceMetadata:
-    """Metadata of a machine on Compute Engine.
-
-    Args:
-        host: Host, or host and port, of the server.
-    """
+    """Metadata of a machine on Compute Engine, from a server at ``host[:port]``."""
 
     def __init__(self, host: str = HOST) -> None:
         self._base = f"http://{host}/computeMetadata/v1/"
@@ -78,14 +74,7 @@ class GceMetadata:
         return Notice(PREEMPTION_SECONDS) if value.text.strip().upper() == "TRUE" else None
 
     def token(self, *, fresh: bool = False) -> str:
-        """An access token of the machine's account. Any thread may ask.
-
-        Args:
-            fresh: Whether the one that is known was refused.
-
-        Raises:
-            OSError: Nobody answers, or the machine has no account.
-        """
+        """An access token of the machine's account; a new one if `fresh`. Any thread may ask."""
         with self._lock:
             if fresh or time.monotonic() > self._token_until:
                 given = json.loads(self._read(_TOKEN, TIMEOUT_SECONDS, {}).text)
@@ -94,11 +83,7 @@ class GceMetadata:
             return self._token
 
     def place(self) -> tuple[str, str]:
-        """The machine's name and zone.
-
-        Raises:
-            OSError: Nobody answers.
-        """
+        """The machine's name and zone; `OSError` if nothing answers."""
         name, zone = (self._read(f"instance/{what}", TIMEOUT_SECONDS, {}).text for what in ("name", "zone"))
         return name, zone.rpartition("/")[2]
 
