@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -68,6 +68,11 @@ def select(wanted: Sequence[str], min_cpus: int, max_cpus: int, cloud: str = "aw
     file must not look like a change.
     """
     return [m for m in _rows(cloud) if m.family in wanted and min_cpus <= m.cpus <= max_cpus]
+
+
+def sizes(machines: Iterable[MachineType]) -> str:
+    """The sizes of machines in vCPUs, ascending, for a message."""
+    return ", ".join(str(size) for size in sorted({machine.cpus for machine in machines}))
 
 
 def one_size(wanted: Sequence[str], size: int, item: Amounts) -> list[MachineType]:

@@ -57,22 +57,12 @@ class AwsParts:
             queues={key: aws_queue(config.queues[key], queue) for key, queue in self._queues.items()},
         )
         self.descriptor_uri = self._store.publish(as_text(self.descriptor))
-        self.all: list[pulumi.Resource] = [
-            self._store,
-            self._logs,
-            self._network,
-            self._registry,
-            self._identity,
-            *self._budget,
-            *self._queues.values(),
-        ]
+        parts = [self._store, self._logs, self._network, self._registry, self._identity]
+        self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._queues.values()]
 
     def _make_store(self, name: str) -> AwsStore:
-        wanted = self._config.store
         args = AwsStoreArgs(
-            expire_jobs_after_days=wanted.expire_jobs_after_days,
-            kms_key=wanted.kms_key,
-            versioning=wanted.versioning,
+            **self._config.store.model_dump(exclude={"soft_delete_days"}),
             purge=self._config.may_purge,
             imported=self._config.imports.store,
             tags=self._tags,
@@ -80,11 +70,9 @@ class AwsParts:
         return AwsStore(f"{name}-store", args, self._child)
 
     def _make_logs(self, name: str) -> AwsLogs:
-        wanted = self._config.logs
-        archive = wanted.archive == "bucket"
+        archive = self._config.logs.archive == "bucket"
         args = AwsLogsArgs(
-            retention_days=wanted.retention_days,
-            kms_key=wanted.kms_key,
+            **self._config.logs.model_dump(exclude={"archive"}),
             metric_namespace=f"Tidemill/{name}",
             archive_bucket_arn=self._store.arn if archive else None,
             archive_kms_key_arn=self._store.key_arn if archive else None,
@@ -101,13 +89,8 @@ class AwsParts:
         elif existing is not None:
             args = AwsNetworkArgs(vpc_id=existing.vpc_id, subnet_ids=[*(existing.subnet_ids or [])], tags=self._tags)
         elif new is not None:
-            args = AwsNetworkArgs(
-                zones=new.zones,
-                egress=new.egress,
-                cidr=new.cidr,
-                extra_endpoints=self._config.secret_services,
-                tags=self._tags,
-            )
+            services = self._config.secret_services
+            args = AwsNetworkArgs(**new.model_dump(), extra_endpoints=services, tags=self._tags)
         else:
             args = AwsNetworkArgs(tags=self._tags)
         return AwsNetwork(f"{name}-network", args, self._child)
@@ -134,12 +117,10 @@ class AwsParts:
         return [arn for arn in (ecr_repository(image),) if arn]
 
     def _make_registry(self, name: str) -> AwsRegistry:
-        wanted = self._config.registry
         args = AwsRegistryArgs(
+            **self._config.registry.model_dump(exclude={"repositories", "shared"}),
             namespace=name,
             repositories=own_repositories(self._config),
-            keep_images=wanted.keep_images,
-            expire_untagged_after_days=wanted.expire_untagged_after_days,
             purge=self._config.may_purge,
             imported=self._config.imports.repositories,
             tags=self._tags,
@@ -159,9 +140,8 @@ class AwsParts:
         wanted = self._config.budget
         if wanted is None:
             return []
-        args = AwsBudgetArgs(
-            monthly_usd=wanted.monthly_usd, notify=wanted.notify, cost_tags=self._tags, tags=self._tags
-        )
+        given = wanted.model_dump(exclude={"billing_account"})
+        args = AwsBudgetArgs(**given, cost_tags=self._tags, tags=self._tags)
         return [AwsBudget(f"{name}-budget", args, self._child)]
 
     def _make_queue(self, name: str, key: str, queue: Queue) -> AwsBatchQueue:

@@ -26,14 +26,10 @@ def _left_out(path: tuple[str, ...], queue: Queue) -> list[str]:
     known = machines.families("gcp")
     return [
         f"{key_path([*path, 'machines', 'families', index])}: {family} is left out, it has no machine of {wanted.size} "
-        f"vCPUs that an item fits; it has {_sizes(known[family])}."
+        f"vCPUs that an item fits; it has {machines.sizes(known[family])}."
         for index, family in enumerate(wanted.families)
         if family not in kept
     ]
-
-
-def _sizes(known: list[machines.MachineType]) -> str:
-    return ", ".join(str(size) for size in sorted({machine.cpus for machine in known}))
 
 
 def _uneven(path: tuple[str, ...], queue: Queue) -> list[str]:

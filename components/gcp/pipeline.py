@@ -61,24 +61,12 @@ class GcpParts:
             queues={key: gcp_queue(config.queues[key], pool, self._image(key)) for key, pool in self._pools.items()},
         )
         self.descriptor_uri = self._store.publish(as_text(self.descriptor))
-        self.all: list[pulumi.Resource] = [
-            self._store,
-            self._logs,
-            self._network,
-            self._registry,
-            self._identity,
-            *self._budget,
-            *self._pools.values(),
-            self._reconciler,
-        ]
+        parts = [self._store, self._logs, self._network, self._registry, self._identity, self._reconciler]
+        self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._pools.values()]
 
     def _make_store(self, name: str) -> GcpStore:
-        wanted = self._config.store
         args = GcpStoreArgs(
-            expire_jobs_after_days=wanted.expire_jobs_after_days,
-            kms_key=wanted.kms_key,
-            versioning=wanted.versioning,
-            soft_delete_days=wanted.soft_delete_days,
+            **self._config.store.model_dump(),
             purge=self._config.may_purge,
             imported=self._config.imports.store,
             labels=self._labels,
@@ -86,14 +74,7 @@ class GcpParts:
         return GcpStore(f"{name}-store", args, self._child)
 
     def _make_logs(self, name: str) -> GcpLogs:
-        wanted = self._config.logs
-        args = GcpLogsArgs(
-            retention_days=wanted.retention_days,
-            kms_key=wanted.kms_key,
-            archive=wanted.archive,
-            purge=self._config.may_purge,
-            labels=self._labels,
-        )
+        args = GcpLogsArgs(**self._config.logs.model_dump(), purge=self._config.may_purge, labels=self._labels)
         return GcpLogs(f"{name}-logs", args, self._child)
 
     def _make_network(self, name: str) -> GcpNetwork:
@@ -110,11 +91,9 @@ class GcpParts:
         return GcpNetwork(f"{name}-network", args, self._child)
 
     def _make_registry(self, name: str) -> GcpRegistry:
-        wanted = self._config.registry
         args = GcpRegistryArgs(
+            **self._config.registry.model_dump(exclude={"repositories", "shared"}),
             repository=name,
-            keep_images=wanted.keep_images,
-            expire_untagged_after_days=wanted.expire_untagged_after_days,
             purge=self._config.may_purge,
             imported=self._config.imports.repository,
             labels=self._labels,
@@ -126,14 +105,7 @@ class GcpParts:
         wanted = self._config.budget
         if wanted is None:
             return []
-        assert wanted.billing_account is not None  # the checks of a stack on GCP
-        args = GcpBudgetArgs(
-            monthly_usd=wanted.monthly_usd,
-            notify=wanted.notify,
-            billing_account=wanted.billing_account,
-            labels=self._labels,
-        )
-        return [GcpBudget(f"{name}-budget", args, self._child)]
+        return [GcpBudget(f"{name}-budget", GcpBudgetArgs(**wanted.model_dump(), labels=self._labels), self._child)]
 
     def _image(self, queue: str) -> pulumi.Input[str]:
         return self._pulled(self._config.queues[queue].images["default"])

@@ -23,11 +23,11 @@ LOSSES = {
 
 @resource_rule("Buckets, topics, subscriptions, images, logs and keys are protected from deletion.", HIGH, *LOSSES)
 def violations(args: Resource) -> Violations:
-    if args.resource_type == REPOSITORY and _is_cache(args):
+    if args.resource_type == REPOSITORY and is_cache(args):
         return
     yield from unprotected(args, LOSSES[args.resource_type], "purge")
 
 
-def _is_cache(args: Resource) -> bool:
+def is_cache(args: Resource) -> bool:
     policies = items(look(args.props, "cleanupPolicies"))
     return any(look(p, "action") == "DELETE" and look(p, "condition", "tagState") == "ANY" for p in policies)

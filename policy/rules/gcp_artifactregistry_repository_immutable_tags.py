@@ -4,8 +4,8 @@ Source: https://cloud.google.com/artifact-registry/docs/docker/troubleshoot#immu
 """
 
 from .common.rule import HIGH, Resource, Violations, resource_rule
-from .common.values import UNKNOWN, items, look
-from .gcp_any_data_protect import REPOSITORY
+from .common.values import UNKNOWN, look
+from .gcp_any_data_protect import REPOSITORY, is_cache
 
 
 @resource_rule("Tags of image repositories are immutable.", HIGH, REPOSITORY)
@@ -14,9 +14,6 @@ def violations(args: Resource) -> Violations:
     if look(args.props, "format") not in ("DOCKER", "docker") or immutable is UNKNOWN or immutable is True:
         return
     # No queue names images that a builder pushes under its own tags and deletes when they are old.
-    policies = items(look(args.props, "cleanupPolicies"))
-    if any(look(p, "action") == "DELETE" and look(p, "condition", "tagState") == "ANY" for p in policies):
-        return
-    yield (
-        "dockerConfig.immutableTags is off: a tag that a queue names could be moved to another image. Set it to true."
-    )
+    if not is_cache(args):
+        what = "a tag that a queue names could be moved to another image"
+        yield f"dockerConfig.immutableTags is off: {what}. Set it to true."

@@ -6,20 +6,8 @@ import re
 from collections.abc import Collection
 
 from components import machines
-from components.config.checks.common import (
-    Path,
-    check_all_set,
-    check_families,
-    check_fit,
-    check_key,
-    check_kinds,
-    check_limits,
-    check_mounts,
-    check_rungs,
-    check_secrets,
-    check_values,
-    refuse,
-)
+from components.config.checks import common
+from components.config.checks.common import Path
 from components.config.checks.images import STACKS_IMAGE, check_images
 from components.config.checks.imports import check_aws_imports
 from components.config.errors import ConfigError, key_path, shown
@@ -92,19 +80,19 @@ def _worker(image: str | None) -> None:
 
 def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     """Rules of a queue on AWS."""
-    refuse(path, queue, "gcp", _ON_GCP, "Remove it; aws has what only AWS has")
+    common.refuse(path, queue, "gcp", _ON_GCP, "Remove it; aws has what only AWS has")
     check_images(config, path, queue)
     smallest = min(machine.cpus for machine in _machines(path, queue) if slots("aws", machine, queue.item))
-    check_rungs(path, queue, smallest, "lower machines.cpus.min")
-    check_secrets(
+    common.check_rungs(path, queue, smallest, "lower machines.cpus.min")
+    common.check_secrets(
         path,
         queue,
         _SECRET,
         "the ARN of a Secrets Manager secret or an SSM parameter",
         "Put the secret into Secrets Manager and its ARN here",
     )
-    check_mounts(path, queue, config, _MOUNTS)
-    check_limits(path, queue)
+    common.check_mounts(path, queue, config, _MOUNTS)
+    common.check_limits(path, queue)
 
 
 def check_logs(logs: Logs) -> None:
@@ -118,28 +106,28 @@ def check_logs(logs: Logs) -> None:
         )
     if logs.archive == "bigquery":
         raise ConfigError(key_path(["logs", "archive"]), shown("bigquery"), "bucket; BigQuery is GCP's", "Take bucket")
-    check_key(["logs"], logs, AWS_KEY, "the ARN of a KMS key")
+    common.check_key(["logs"], logs, AWS_KEY, "the ARN of a KMS key")
 
 
 def check_budget(budget: Budget | None) -> None:
     """The budget's keys are AWS's."""
     if budget is not None:
-        refuse(["budget"], budget, "billing_account", _ON_GCP, "Remove it; an AWS account has its own budgets")
+        common.refuse(["budget"], budget, "billing_account", _ON_GCP, "Remove it; an AWS account has its own budgets")
 
 
 def check_store(store: Store) -> None:
     """The store's keys are S3's."""
-    refuse(["store"], store, "soft_delete_days", _ON_GCP, "Leave it out; versioning keeps what was overwritten")
-    check_key(["store"], store, AWS_KEY, "the ARN of a KMS key")
+    common.refuse(["store"], store, "soft_delete_days", _ON_GCP, "Leave it out; versioning keeps what was overwritten")
+    common.check_key(["store"], store, AWS_KEY, "the ARN of a KMS key")
 
 
 def _other_clouds(config: StackConfig) -> None:
     described = "s3://bucket or s3://bucket/prefix/, without wildcards"
     for key, words in (("read", "What jobs may read"), ("write", "What jobs may read and write")):
         uris = getattr(config.data, key)
-        check_values(["data", key], uris, lambda uri: uri.startswith("s3://"), described, words)
+        common.check_values(["data", key], uris, lambda uri: uri.startswith("s3://"), described, words)
     check_store(config.store)
-    check_values(
+    common.check_values(
         ["access", "submitters"],
         config.access.submitters,
         AWS_PRINCIPAL.fullmatch,
@@ -154,8 +142,8 @@ def _existing_network(config: StackConfig) -> None:
         return
     here = ["network", "existing"]
     for key in ("network", "subnetwork"):
-        refuse(here, existing, key, _ON_GCP, "Name vpc_id and subnet_ids")
-    check_all_set(here, existing, ("vpc_id", "subnet_ids"))
+        common.refuse(here, existing, key, _ON_GCP, "Name vpc_id and subnet_ids")
+    common.check_all_set(here, existing, ("vpc_id", "subnet_ids"))
 
 
 def _names(config: StackConfig) -> None:
@@ -244,22 +232,22 @@ def _data_size(config: StackConfig, uris: Collection[str]) -> int:
 
 def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
     wanted, cpus = queue.machines, queue.machines.cpus
-    check_families(path, queue, "aws", machines.TABLE.name)
+    common.check_families(path, queue, "aws", machines.TABLE.name)
     here = [*path, "machines", "cpus"]
     if cpus.min > cpus.max:
         raise ConfigError(
             key_path([*here, "min"]), str(cpus.min), f"max ({cpus.max}) or less", "Lower min or raise max"
         )
-    check_kinds(path, queue, "aws")
+    common.check_kinds(path, queue, "aws")
     selected = queue.types("aws")
     if not selected:
         known = machines.families()
-        sizes = sorted({m.cpus for family in wanted.families for m in known[family]})
+        sizes = machines.sizes(machine for family in wanted.families for machine in known[family])
         raise ConfigError(
             key_path(here),
             f"{cpus.min} to {cpus.max} vCPUs",
-            f"a range that holds one of {', '.join(map(str, sizes))}, the sizes of {', '.join(wanted.families)}",
+            f"a range that holds one of {sizes}, the sizes of {', '.join(wanted.families)}",
             "Widen the range or add a family",
         )
-    check_fit(path, queue, "aws", selected, "raise machines.cpus.max")
+    common.check_fit(path, queue, "aws", selected, "raise machines.cpus.max")
     return selected

@@ -6,21 +6,8 @@ import re
 from collections.abc import Sequence
 
 from components import machines
-from components.config.checks.common import (
-    Path,
-    check_all_set,
-    check_families,
-    check_fit,
-    check_key,
-    check_kinds,
-    check_limits,
-    check_mounts,
-    check_rungs,
-    check_secrets,
-    check_values,
-    refuse,
-    within,
-)
+from components.config.checks import common
+from components.config.checks.common import Path
 from components.config.checks.images import check_images, repository_of, shared_repository_of
 from components.config.checks.imports import check_gcp_imports
 from components.config.errors import ConfigError, key_path, shown
@@ -72,21 +59,21 @@ def check_stack(config: StackConfig) -> None:
 
 def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     """Rules of a queue on GCP."""
-    refuse(path, queue, "aws", _ON_AWS, "Remove it; gcp has what only GCP has")
-    refuse(path, queue, "timeout_minutes", _ON_AWS, "Leave it out; a job's items have a time limit of their own")
-    refuse(path, queue, "stuck_after_minutes", _ON_AWS, "Leave it out; a stockout is shown by `tidemill status`")
+    common.refuse(path, queue, "aws", _ON_AWS, "Remove it; gcp has what only GCP has")
+    common.refuse(path, queue, "timeout_minutes", _ON_AWS, "Leave it out; a job's items have a time limit of their own")
+    common.refuse(path, queue, "stuck_after_minutes", _ON_AWS, "Leave it out; a stockout is shown by `tidemill status`")
     _images(config, path, queue)
     _machines(path, queue)
     for index, rung in enumerate(queue.capacity):
         for key in ("name", "drain"):
             hint = "Leave it out; a group takes changes for the machines that it makes later, and none is ended"
-            refuse([*path, "capacity", index], rung, key, _ON_AWS, hint)
+            common.refuse([*path, "capacity", index], rung, key, _ON_AWS, hint)
     _ladder(path, queue)
-    check_rungs(path, queue, queue.machines.size, "lower machines.cpus")
+    common.check_rungs(path, queue, queue.machines.size, "lower machines.cpus")
     _counts(path, queue)
     _secrets(path, queue)
     _mounts(config, path, queue)
-    check_limits(path, queue)
+    common.check_limits(path, queue)
     if queue.scratch_gib < 10:
         raise ConfigError(
             key_path([*path, "scratch_gib"]),
@@ -128,15 +115,15 @@ def _other_clouds(config: StackConfig) -> None:
     described = "gs://bucket or gs://bucket/prefix/, without wildcards"
     for key, words in (("read", "What jobs may read"), ("write", "What jobs may read and write")):
         uris = getattr(config.data, key)
-        check_values(["data", key], uris, lambda uri: uri.startswith("gs://"), described, words)
+        common.check_values(["data", key], uris, lambda uri: uri.startswith("gs://"), described, words)
     hint = "Leave it out; Cloud Storage uses a bucket's key by itself"
-    refuse(["data"], config.data, "kms_keys", _ON_AWS, hint)
+    common.refuse(["data"], config.data, "kms_keys", _ON_AWS, hint)
     hint = "Leave it out; push images of any name to the stack's one repository"
-    refuse(["registry"], config.registry, "repositories", _ON_AWS, hint)
+    common.refuse(["registry"], config.registry, "repositories", _ON_AWS, hint)
     hint = "Leave it out; an organization policy or a deny policy bounds service accounts"
-    refuse([], config, "permission_boundary", _ON_AWS, hint)
+    common.refuse([], config, "permission_boundary", _ON_AWS, hint)
     check_store(config.store)
-    check_values(
+    common.check_values(
         ["access", "submitters"],
         config.access.submitters,
         GCP_PRINCIPAL.fullmatch,
@@ -148,13 +135,15 @@ def _other_clouds(config: StackConfig) -> None:
 def _network(config: StackConfig) -> None:
     new, existing = config.network.create, config.network.existing
     if new is not None:
-        refuse(["network", "create"], new, "zones", _ON_AWS, "Leave it out; a subnetwork spans its region's zones")
+        common.refuse(
+            ["network", "create"], new, "zones", _ON_AWS, "Leave it out; a subnetwork spans its region's zones"
+        )
     if existing is None:
         return
     here = ["network", "existing"]
     for key in ("vpc_id", "subnet_ids"):
-        refuse(here, existing, key, _ON_AWS, "Name network and subnetwork")
-    check_all_set(here, existing, ("network", "subnetwork"))
+        common.refuse(here, existing, key, _ON_AWS, "Name network and subnetwork")
+    common.check_all_set(here, existing, ("network", "subnetwork"))
 
 
 def check_logs(logs: Logs) -> None:
@@ -166,14 +155,14 @@ def check_logs(logs: Logs) -> None:
             f"1 to {MOST_RETENTION_DAYS}",
             "Lower it, or set logs.archive",
         )
-    check_key(["logs"], logs, GCP_KEY, _KEY)
+    common.check_key(["logs"], logs, GCP_KEY, _KEY)
 
 
 def check_budget(budget: Budget | None) -> None:
     """A budget needs a billing account and at most as many addresses as Google allows."""
     if budget is None:
         return
-    check_all_set(["budget"], budget, ("billing_account",))
+    common.check_all_set(["budget"], budget, ("billing_account",))
     if len(budget.notify) > MOST_CHANNELS:
         raise ConfigError(
             key_path(["budget", "notify"]),
@@ -185,7 +174,7 @@ def check_budget(budget: Budget | None) -> None:
 
 def check_store(store: Store) -> None:
     """The store's key is Cloud KMS's."""
-    check_key(["store"], store, GCP_KEY, _KEY)
+    common.check_key(["store"], store, GCP_KEY, _KEY)
 
 
 def _images(config: StackConfig, path: Path, queue: Queue) -> None:
@@ -219,7 +208,7 @@ def _reachable(config: StackConfig, path: Sequence[str], image: str | None) -> N
 
 def _machines(path: Path, queue: Queue) -> None:
     wanted, cpus = queue.machines, queue.machines.cpus
-    check_families(path, queue, "gcp", machines.GCP_TABLE.name)
+    common.check_families(path, queue, "gcp", machines.GCP_TABLE.name)
     here = [*path, "machines", "cpus"]
     if cpus.min != cpus.max:
         raise ConfigError(
@@ -229,14 +218,14 @@ def _machines(path: Path, queue: Queue) -> None:
             "(singleInstanceAssignment) and limits machines, not vCPUs, so all machines of a queue have one size",
             "Name one size; more families give more Spot capacity",
         )
-    check_kinds(path, queue, "gcp")
+    common.check_kinds(path, queue, "gcp")
     _accelerators(path, queue)
     selected = machines.select(wanted.families, cpus.max, cpus.max, "gcp")
     if not selected:
         known = machines.families("gcp")
-        sizes = "; ".join(f"{family}: {_sizes(known[family])}" for family in wanted.families)
+        sizes = "; ".join(f"{family}: {machines.sizes(known[family])}" for family in wanted.families)
         raise ConfigError(key_path(here), str(cpus.max), f"a size of the families ({sizes})", "Take one of the sizes")
-    check_fit(path, queue, "gcp", selected, "raise machines.cpus")
+    common.check_fit(path, queue, "gcp", selected, "raise machines.cpus")
 
 
 def _accelerators(path: Path, queue: Queue) -> None:
@@ -250,10 +239,6 @@ def _accelerators(path: Path, queue: Queue) -> None:
             "one family where GPUs are attached (n1-t4), the template attaches the same to every machine",
             "Make a queue for each family",
         )
-
-
-def _sizes(known: list[machines.MachineType]) -> str:
-    return ", ".join(str(size) for size in sorted({machine.cpus for machine in known}))
 
 
 def _ladder(path: Path, queue: Queue) -> None:
@@ -296,7 +281,7 @@ def _secrets(path: Path, queue: Queue) -> None:
                 f"a name that does not start with {', '.join(_TAKEN_VARIABLES)}",
                 "Rename it; the worker's own login reads such variables",
             )
-    check_secrets(
+    common.check_secrets(
         path,
         queue,
         _SECRET,
@@ -306,10 +291,10 @@ def _secrets(path: Path, queue: Queue) -> None:
 
 
 def _mounts(config: StackConfig, path: Path, queue: Queue) -> None:
-    check_mounts(path, queue, config, _MOUNTS)
+    common.check_mounts(path, queue, config, _MOUNTS)
     for name, mount in queue.mounts.items():
         here = [*path, "mounts", name]
-        if mount.gcs and not mount.read_only and not any(within(mount.gcs, uri) for uri in config.data.write):
+        if mount.gcs and not mount.read_only and not any(common.within(mount.gcs, uri) for uri in config.data.write):
             raise ConfigError(
                 key_path([*here, "gcs"]),
                 shown(mount.gcs),
