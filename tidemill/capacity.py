@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WORKER_MIB = 96
 """Memory of the worker itself. On AWS it is part of what a container asks for; on GCP the machine keeps it back."""
 _CPU_TOLERANCE = 0.01
-"""Tenths of a CPU have no exact number, and whoever sets a quota of a container rounds it."""
+"""Tenths of a CPU have no exact number, and a container's quota is rounded."""
 KEPT_BACK = {
     # The ECS agent registers what the kernel calls total, less 32 MiB. AWS advises to leave 5 % to the agent and the
     # system; 256 MiB more, because a kernel's fixed part weighs most on small machines.

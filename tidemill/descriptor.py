@@ -1,7 +1,7 @@
 """The descriptor: the one contract between a provisioned pipeline and its users.
 
-A stack exports it as the output ``pipeline`` and writes it into its job store as ``pipeline.json``. Whoever holds
-that file's URI and a cloud login of their own can submit; nothing else of the stack has to be known.
+A stack exports it as the output ``pipeline`` and writes it into its job store as ``pipeline.json``. With
+that file's URI and a cloud login of their own, people can submit; they need to know nothing else of the stack.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tidemill import layout
 
 SCHEMA_VERSION = 1
 SPEC_VERSION = 3
-"""The newest version of what a submit writes that this Tidemill reads. With 2 a job may have a limit of its cost, with
-3 the lists of a large round may lie beside it. What needs nothing newer is written as 1, for workers of older
+"""The newest version of what a submit writes that this Tidemill reads. With 2 a job may have a cost limit, with 3 the
+lists of a large round may be in an object of their own. What needs nothing newer is written as 1, for workers of older
 stacks."""
 LIMIT_VERSION = 2
 """Of the spec of a job with a limit of its cost."""

@@ -38,8 +38,8 @@ class Item:
 
 
 class CostLimit(BaseModel):
-    """What a job may cost. The estimate is made of what it consumes: the seconds that items hold their share of a
-    machine, at a price that is written down when the job is submitted.
+    """What a job may cost, estimated from what it consumes: the seconds that items hold their share of a machine, at a
+    price that the submit writes down.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -136,7 +136,7 @@ _HELP: dict[str, tuple[str, str]] = {
     "resources.gpus": ("a whole number, at least 0", "0 means none."),
     "output": ("a URI such as s3://bucket/prefix", "Give a URI, or leave it out for <store>/out/<job>."),
     "attempts": ("a whole number from 1 to 10", "It is how often an item is tried; 1 means once."),
-    "timeout_seconds": ("from 1 to 604800 seconds", "It limits one attempt of an item; there is no unlimited."),
+    "timeout_seconds": ("from 1 to 604800 seconds", "It limits one attempt of an item; it cannot be unlimited."),
     "slots": ("a whole number from 1 to 1024", "It is how many items run side by side in one container."),
     "stage_input": ("true, false or nothing", "Leave it out: it follows from the command."),
     "env": ("names made of letters, digits and '_', with text values", "Give NAME=VALUE."),

@@ -164,7 +164,7 @@ def parse_published(name: str) -> tuple[int, int, int]:
 
 
 def chunk_of_done(name: str) -> int:
-    """The chunk that a name in `done/` stands for."""
+    """The chunk of a name in `done/`."""
     return int(name.rsplit("/", 1)[1].removesuffix(".jsonl"))
 
 

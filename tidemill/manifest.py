@@ -1,4 +1,4 @@
-"""A job's items in the store: one zstd frame a chunk, and an index that leads to it.
+"""A job's items in the store: one zstd frame per chunk, and an index that leads to it.
 
 A worker reads exactly its own bytes: two range reads, one in ``manifest/index`` and one in a part. Layout:
 
@@ -9,8 +9,8 @@ A worker reads exactly its own bytes: two range reads, one in ``manifest/index``
     A header (magic ``TMI1``, chunks u32, items u64; little endian) and an entry a chunk (part u32, offset u32,
     length u32, first item u64, items u32). ``job.json`` has its SHA-256.
 
-Nothing is ever overwritten: of two submits of one job at once, with chunks of different sizes, the index of the first
-stands, and leads to its own parts.
+Nothing is ever overwritten: of two submits of one job at once, with chunks of different sizes, the first index counts,
+and leads to its own parts.
 """
 
 from __future__ import annotations

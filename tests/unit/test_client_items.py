@@ -204,7 +204,7 @@ def test_duplicates_are_counted_exactly_and_kept():
 def test_a_submit_says_that_items_are_repeated():
     target, _ = pipeline()
     said: list[str] = []
-    job = target.submit(NO_FILES, ["a", "b", "a"], queue="cpu", say=said.append)
+    job = target.submit(NO_FILES, ["a", "b", "a"], queue="cpu", log=said.append)
     assert '1 item is a duplicate (e.g. "a"); the copy runs.' in said
     assert [item.uri for item in read_items(target.store, job.id)] == ["a", "b", "a"]
 

@@ -79,7 +79,7 @@ def test_a_lost_delivery_is_named_and_wait_repairs_it(grown_up, monkeypatch, for
 
     monkeypatch.setattr("time.sleep", lambda seconds: backend.run(target, job.id))
     said = []
-    status = job.wait(say=said.append)
+    status = job.wait(log=said.append)
     assert (status.state, status.succeeded, status.rounds) == ("finished", 10, 2)
     assert Ledger(target.store, job.id).round(1).arrays[0].chunks == [1, 3]
     assert backend.names[-1] == f"{job.id}-r1-a0"
@@ -127,7 +127,7 @@ def test_wait_bears_an_outage_and_gives_up_on_a_long_one(monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     monkeypatch.setattr(backend, "describe", flaky)
     said = []
-    assert job.wait(say=said.append).state == "finished"
+    assert job.wait(log=said.append).state == "finished"
     assert len(said) == 3
     outages = iter([1] * 100)
     with pytest.raises(CloudError):

@@ -113,7 +113,7 @@ def test_a_submit_without_a_name_says_before_it_enqueues_what_finishes_it(world,
         target, backend, steps = world()
         said: list[str] = []
         call = lambda target=target, said=said: target.submit(  # noqa: E731 one call, of this world
-            ["x", "{uri}"], uris(ITEMS), queue="cpu", chunk_size=CHUNK, say=said.append
+            ["x", "{uri}"], uris(ITEMS), queue="cpu", chunk_size=CHUNK, log=said.append
         )
         if not steps.killed(call, step := step + 1, before):
             break

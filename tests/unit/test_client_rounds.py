@@ -334,7 +334,7 @@ def test_status_shows_what_machines_said_first():
     assert job.status().fleet_errors == ["i-1: no GPU"]
     said: list[str] = []
     backend.state = QueueState(True, True, "")
-    target.submit(COMMAND, uris(1), queue="cpu", say=said.append)
+    target.submit(COMMAND, uris(1), queue="cpu", log=said.append)
     assert said[1] == "a machine could not run its worker within the last day: i-1: no GPU"
 
 

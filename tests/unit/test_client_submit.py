@@ -50,7 +50,7 @@ def test_without_a_name_every_submit_is_a_job_of_its_own():
 def test_a_name_that_other_jobs_have_is_said():
     target, _ = pipeline()
     said: list[str] = []
-    first, second, _ = [target.submit(COMMAND, uris(n), queue="cpu", name="tiles", say=said.append) for n in (2, 3, 3)]
+    first, second, _ = [target.submit(COMMAND, uris(n), queue="cpu", name="tiles", log=said.append) for n in (2, 3, 3)]
     assert [text for text in said if "also the name" in text] == [
         f"tiles is also the name of {first.id}; from now on it means {second.id}."
     ]
@@ -60,7 +60,7 @@ def test_a_name_that_other_jobs_have_is_said():
 def test_slots_have_no_effect_on_gcp():
     target, _ = pipeline(cloud="gcp")
     said: list[str] = []
-    job = target.submit(COMMAND, uris(1), queue="cpu", slots=64, say=said.append)
+    job = target.submit(COMMAND, uris(1), queue="cpu", slots=64, log=said.append)
     assert job.spec.slots == 1
     assert "slots has no effect on GCP" in said[0]
 

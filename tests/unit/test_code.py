@@ -269,7 +269,7 @@ def test_a_command_s_files_are_found_in_the_code(folder, word, becomes):
 def test_a_submit_uploads_the_code_once_and_its_round_names_it(folder):
     target, backend = pipeline()
     said: list[str] = []
-    send = {"queue": "cpu", "name": "tiles", "code": folder, "say": said.append}
+    send = {"queue": "cpu", "name": "tiles", "code": folder, "log": said.append}
     job = target.submit(["python3", "features.py", "{uri}"], uris(3), **send)
     sha256 = pack(folder).sha256
     assert job.spec.command == ["python3", "{code}/features.py", "{uri}"]

@@ -182,7 +182,7 @@ def test_mistakes(stack, capsys, arguments, message):
 def test_a_job_that_has_not_run_teaches_nothing(stack, capsys):
     job = stack.submit(["x"], uris(4), queue="cpu", name="tiles")
     assert run(["estimate", "--like", job.id]) == 2
-    assert "of which no item has run yet" in capsys.readouterr().err
+    assert "and no item of it has run yet" in capsys.readouterr().err
 
 
 def test_this_machine_takes_time_and_its_cost_is_unknown(tmp_path, capsys, monkeypatch):

@@ -154,7 +154,7 @@ def test_wait_repairs_what_is_lost(world):
         if not status.chunks.lost:
             world.work(job.id)
 
-    last = job.wait(poll_seconds=0.01, on_status=look, say=said.append)
+    last = job.wait(poll_seconds=0.01, on_status=look, log=said.append)
     assert (last.state, last.succeeded, last.rounds) == ("finished", 10, 2)
     assert said[0].startswith("2 lost deliveries")
     world.pipeline.backend.array_chunks = 1
@@ -276,7 +276,7 @@ def test_every_verb(world, capsys, cloud):
     world.work(job)
     assert shown(capsys, "status", job)[0]["state"] == "finished"
     assert shown(capsys, "resume", job)[0]["round"] is None
-    assert shown(capsys, "retry", job, "--dead")[0]["note"] == "there are no dead letters of it"
+    assert shown(capsys, "retry", job, "--dead")[0]["note"] == "it has no dead letters"
     assert shown(capsys, "cancel", job)[0]["cancelled"] is False
     assert [queue["name"] for queue in shown(capsys, "queues")[0]["queues"]] == sorted(world.pipeline.descriptor.queues)
 
@@ -317,7 +317,7 @@ def test_a_retry_of_dead_letters_that_dies_half_way_is_finished_by_the_next(worl
     # They were enqueued: the letters are stale, and are only thrown away.
     assert job.status().chunks.dead == []
     sent = job.retry_dead()
-    assert (sent.round, sent.note) == (None, "2 dead letters of chunks that need them no more were thrown away")
+    assert (sent.round, sent.note) == (None, "2 dead letters that are no longer needed were thrown away")
     assert world.delivered(job.id)[1, 1] == 1
     world.work(job.id)
     assert job.status().state == "finished"

@@ -64,7 +64,7 @@ def price_of(*rungs: Rung, cloud: str, region: str, machines: list[Any]) -> tupl
     target, _ = pipeline(max_spec=SPEC_VERSION, cloud=cloud, region=region, queues={"cpu": there})
     target._whole_cpus = lambda: False  # type: ignore[method-assign]
     said: list[str] = []
-    job = target.submit(COMMAND, uris(2), queue="cpu", max_usd=1, say=said.append)
+    job = target.submit(COMMAND, uris(2), queue="cpu", max_usd=1, log=said.append)
     assert job.spec.limit is not None
     return job.spec.limit.usd_per_item_hour, said, job_cost(there, cloud, region, 3600)
 
@@ -116,7 +116,7 @@ def test_a_submit_stops_sending_when_what_it_sent_has_cost_enough():
 
     backend.enqueue = enqueue_and_run  # type: ignore[method-assign]
     job = target.submit(
-        COMMAND, uris(12), queue="cpu", chunk_size=1, max_usd=60, usd_per_item_hour=HOURLY, say=said.append
+        COMMAND, uris(12), queue="cpu", chunk_size=1, max_usd=60, usd_per_item_hour=HOURLY, log=said.append
     )
     assert job.enqueued == len(backend.arrays) == deliveries.ARRAYS_A_LOOK < 12
     assert job.cancelled

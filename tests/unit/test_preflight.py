@@ -124,10 +124,10 @@ def test_an_output_elsewhere_is_looked_at(monkeypatch):
     said: list[str] = []
     monkeypatch.setattr(Elsewhere, "error", CloudError("NoSuchBucket"))
     with pytest.raises(CallerError, match=r"output is 's3://elsewhere/x'.*NoSuchBucket"):
-        submit(target, output="s3://elsewhere/x", say=said.append)
+        submit(target, output="s3://elsewhere/x", log=said.append)
     assert backend.arrays == []
     monkeypatch.setattr(Elsewhere, "error", StoreDeniedError("no"))
-    assert submit(target, output="s3://elsewhere/x", say=said.append).enqueued == 1
+    assert submit(target, output="s3://elsewhere/x", log=said.append).enqueued == 1
     assert any("s3://elsewhere/x cannot be looked at with your login" in text for text in said)
 
 
@@ -142,7 +142,7 @@ def test_an_output_that_jobs_may_write_is_taken(monkeypatch, output):
     monkeypatch.setattr("tidemill.client.preflight.Stores", Elsewhere)
     said: list[str] = []
     monkeypatch.setattr(Elsewhere, "error", StoreDeniedError("no"))
-    assert submit(target, output=output, say=said.append).enqueued == 1
+    assert submit(target, output=output, log=said.append).enqueued == 1
     assert not any("data.write" in text for text in said), "the stack has said that jobs may"
 
 
@@ -207,7 +207,7 @@ def test_what_is_only_a_name_is_not_looked_at(tmp_path):
     here.touch()
     said: list[str] = []
     assert (
-        target.submit(["x", "{uri}"], [str(here), "s3://[x", "7"], queue="cpu", say=said.append).spec.items_total == 3
+        target.submit(["x", "{uri}"], [str(here), "s3://[x", "7"], queue="cpu", log=said.append).spec.items_total == 3
     )
     assert any("here.txt is a file of this machine" in text for text in said)
 

@@ -84,7 +84,7 @@ def submitted(folder, program):
     said: list[str] = []
     what = {"command": None, "function": program} if ":" in program else {"command": program.split()}
     try:
-        target.submit(**what, items=uris(2), queue="cpu", code=folder, say=said.append)
+        target.submit(**what, items=uris(2), queue="cpu", code=folder, log=said.append)
     except CallerError as error:
         said = [f"refused: {error}"]
     assert bool(backend.arrays) == any(target.store.list("jobs")) == (not said[0].startswith("refused"))

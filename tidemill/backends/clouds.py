@@ -23,11 +23,7 @@ def open_backend(descriptor: Descriptor, store: Store) -> Backend:
 
 
 def open_checks(uri: str, descriptor: Descriptor | None = None) -> Checks | None:
-    """Checks of a pipeline's cloud; None where there is no login to speak of.
-
-    Args:
-        uri: Of the store, or of anything in it.
-        descriptor: The pipeline, where it could be read already.
+    """Checks of a pipeline's cloud; None where no login is needed.
 
     Raises:
         CallerError: The cloud's SDK is missing, or AWS_PROFILE names no profile.

@@ -28,7 +28,7 @@ from tidemill.store import Store
 
 QUEUE = "local"
 CHUNKS_A_CPU = 16
-"""Chunks for each CPU: enough that none of them idles for long at the end."""
+"""Chunks per CPU: enough that no CPU idles for long at the end."""
 DEFAULT_FOLDER = ".tidemill"
 """The job store of `tidemill run`, in the folder in which it is typed."""
 
@@ -173,7 +173,7 @@ class LocalBackend(Backend):
         alive, found = desk.alive, []
         origin = desk.origin() if alive else None
         workers = origin.workers if origin else 1
-        # What is enqueued here is what the store says: nothing else remembers it.
+        # Only the store knows what is enqueued here.
         for path in sorted((desk.folder.parent / "rounds").glob("*.json"), key=lambda path: int(path.stem)):
             if round_ not in (None, int(path.stem)):
                 continue
@@ -188,7 +188,7 @@ class LocalBackend(Backend):
         return dict.fromkeys(range(array.size), "not running") if array.ended else {}
 
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
-        """Nothing to end: the workers of a run see the tombstone."""
+        """Ends nothing: the workers of a run see the tombstone."""
         return sum(not array.ended for array in arrays)
 
     def logs(
@@ -203,7 +203,6 @@ class LocalBackend(Backend):
         return self.logs({"job": job}, 0.0)
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
-        """It takes work; it runs what `tidemill run` is told to."""
         return {name: QueueState(True, True, "this machine") for name in queues}
 
 

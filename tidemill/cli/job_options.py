@@ -118,7 +118,7 @@ def arguments_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     if asked["items"] is None:
         asked["items"] = list(uris)
     command, asked["function"] = _program(ctx.obj or (), shell, asked["function"])
-    return asked | {"command": command, "env": _environment(variables), "say": partial(click.echo, err=True)}
+    return asked | {"command": command, "env": _environment(variables), "log": partial(click.echo, err=True)}
 
 
 def _too_many(items: str, uris: Sequence[str], no_dashes: bool) -> str:

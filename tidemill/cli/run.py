@@ -256,7 +256,7 @@ def leads_to(uri: str) -> bool:
         return False
 
 
-# ---- what a cloud's user need not say ---------------------------------------------------------------------------
+# ---- this machine in place of a cloud ---------------------------------------------------------------------------
 
 
 def local_pipeline(store: str | None, capacity: Capacity, workers: int | None, is_there: bool) -> Pipeline:

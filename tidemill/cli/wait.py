@@ -34,7 +34,7 @@ def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None,
     handle = load_job(pipeline, job)
     with following(handle.id) as on_status:
         report = partial(click.echo, err=True)
-        status = handle.wait(repair=not no_repair, poll_seconds=poll, on_status=on_status, say=report)
+        status = handle.wait(repair=not no_repair, poll_seconds=poll, on_status=on_status, log=report)
     summary = handle.summary(status)
     if as_json:
         show_json(status.to_json() | {"summary": summary.to_json()})

@@ -145,7 +145,7 @@ def reconciler_findings(site: Site) -> Iterator[Finding]:
             yield Finding("fleet", "warning", trouble, groups, owner=True)
         for rung in report.open_rungs(queue):
             yield Finding("fleet", "warning", rung, groups, owner=True)
-    # An answer of Google's tells the cloud's clock; what is wrong with it was said before.
+    # An answer of Google's tells the cloud's clock; its errors are findings already.
     with suppress(CloudError):
         read_queues(site)
     if late := report.late(site.backend.now()):

@@ -1,4 +1,4 @@
-"""What items take of CPUs and memory beside what was asked for, from a bounded sample of a job's records."""
+"""What items take of CPUs and memory compared with what was asked for, from a bounded sample of a job's records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.figures import duration
 from tidemill.ledger import Ledger, Outcome, Snapshot
 
 SAMPLED_CHUNKS = 8
-"""Records that are read, whatever the size of the job: `status` stays a matter of a few requests."""
+"""Records that are read, whatever the size of the job: `status` takes a few requests."""
 SHORT_SECONDS = 0.1
 """An item's CPU time is known to a hundredth of a second."""
 _ENOUGH = 10
@@ -40,14 +40,14 @@ class Consumption:
     """What items took.
 
     Attributes:
-        items: Items that were looked at.
+        items: Items in the sample.
         chunks: Records that were read.
         seconds: Wall time of an item.
         cpus: Cores that an item kept busy: its CPU time over its wall time.
         memory_mib: Largest memory of an item in MiB.
         asked_cpus: What the job asked for an item.
         asked_memory_mib: The same of memory.
-        gpu_memory_mib: Largest memory in use on an item's GPUs in MiB; None where no item that was looked at had one.
+        gpu_memory_mib: Largest memory in use on an item's GPUs in MiB; None where no item of the sample had one.
         gpu_percent: Share of time in which these were computing.
         asked_gpus: What the job asked for an item.
     """

@@ -133,7 +133,7 @@ def _twins(states: Sequence[ArrayState]) -> list[ArrayState]:
 
 
 def oldest_by_name(states: Sequence[ArrayState]) -> dict[str, ArrayState]:
-    """Arrays by name; of twins the oldest, which is the one that stands."""
+    """Arrays by name; of twins the oldest, which is the one that counts."""
     return {state.name: state for state in sorted(states, key=lambda s: (s.created_at, s.id), reverse=True)}
 
 

@@ -150,7 +150,7 @@ def _seconds(site: Site, given: float | None, like: Job | None) -> float:
     ran, _ = read_sample(ledger, ledger.snapshot())
     if not ran:
         raise CallerError(
-            f"like is {like.id!r}, of which no item has run yet.", "Wait for one, or state item_seconds.", what="like"
+            f"like is {like.id!r}, and no item of it has run yet.", "Wait for one, or state item_seconds.", what="like"
         )
     return sum(outcome.wall_seconds for outcome in ran) / len(ran)
 

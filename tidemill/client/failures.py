@@ -1,4 +1,4 @@
-"""Failed items by what they said: a thousand failures are mostly three mistakes."""
+"""Failed items by their error messages: a thousand failures are mostly three mistakes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _SAID_BY_US = {
 
 @dataclass
 class FailureGroup:
-    """Failed items that said the same, but for numbers and their own names.
+    """Failed items with the same message, except for numbers and their own names.
 
     Attributes:
         count: How many.
         reason: As in an outcome: `exit`, `timeout`, `memory`, ...
         exit_code: As in an outcome.
-        message: The line that tells what went wrong, as the first of the items said it.
+        message: The most telling line of the first item's error.
         items: Indices of the first of them.
         uri: The first item.
-        error: Everything that is recorded of the first item's error.
+        error: The first item's error as recorded.
     """
 
     count: int

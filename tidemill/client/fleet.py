@@ -1,4 +1,4 @@
-"""What stands in the way of a job's machines: their own error records, and images that are not there."""
+"""What keeps a job's machines from working: their own error records, and missing images."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _STAMP = re.compile(r"^\d{8}T\d{6}Z-")
 
 @dataclass(frozen=True)
 class FleetError:
-    """What a machine that could not run its worker said before it took itself out of service, by its record's name."""
+    """The error of a machine that could not run its worker, and the name of its record."""
 
     name: str
     machine: str
     error: str
 
     def text(self) -> str:
-        """One line: the machine, and the last line of what it said."""
+        """One line: the machine, and the last line of its error."""
         lines = [line.strip() for line in self.error.splitlines() if line.strip()]
         return f"{self.machine}: {lines[-1] if lines else 'no reason given'}"
 
@@ -58,7 +58,7 @@ def machine_words(site: Site, queue: str) -> list[str]:
 
 
 def fleet_words(site: Site, queue: str) -> list[str]:
-    """The same, and then what machines that could not run their worker said within a day."""
+    """The same, and then the errors of a day of machines that could not run their worker."""
     errors, _ = fleet_errors(site.store)
     return machine_words(site, queue) + [error.text() for error in errors]
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from tidemill.errors import CallerError
 
 LINE_BYTES = 64 * 1024
-"""An item with its metadata is at most as long as this: it becomes a part of a command line."""
+"""The longest item with its metadata: it becomes a part of a command line."""
 BLOCK_ITEMS = 4096
 
 wrong_items = partial(CallerError, what="items")
@@ -23,7 +23,7 @@ class Block:
 
     Attributes:
         uris: Not yet checked.
-        places: Where each stands; `ItemSource.where` says it in words.
+        places: Where each is in its source; `ItemSource.where` puts it in words.
         metas: What is attached to each, or None where a source knows no metadata.
     """
 
@@ -41,7 +41,7 @@ def blocks(uris: Iterable[str]) -> Iterator[Block]:
 
 
 class ItemSource(Protocol):
-    """Items as a stream of blocks, with the words that say where each stands."""
+    """Items as a stream of blocks, with words for where each is."""
 
     label: str
 

@@ -16,7 +16,7 @@ from tidemill.client.lines import LineFilter, follow_lines, read_lines
 from tidemill.client.looking import BY_ITS_USER, read_status
 from tidemill.client.rounds import Sent, resume, retry, retry_dead, send_again
 from tidemill.client.running import RunningItems
-from tidemill.client.site import Site
+from tidemill.client.site import Log, Site
 from tidemill.client.status import Status, Summary, summarise
 from tidemill.code import pack, upload
 from tidemill.errors import CallerError, CloudError, StoreDeniedError
@@ -27,11 +27,11 @@ from tidemill.ledger.rounds import round_of
 POLL_SECONDS = 2.0
 SLOWEST_POLL_SECONDS = 15.0
 LISTING_SECONDS = 0.4
-"""Between two looks, for each listing that a look takes: an hour takes 9,000 listings at most, which cost 0.045 USD."""
+"""Pause per listing that a poll takes: an hour takes 9,000 listings at most, which cost 0.045 USD."""
 FRUITLESS_REPAIRS = 3
-"""Rounds of re-enqueueing that bring no chunk further, after which `wait` gives up."""
+"""After this many repairs that finish no chunk, `wait` gives up."""
 OUTAGES = 10
-"""Looks in a row that the store or the cloud may refuse before `wait` gives up."""
+"""Polls in a row that the store or the cloud may refuse before `wait` gives up."""
 
 
 def quiet(text: str) -> None:
@@ -149,17 +149,17 @@ class Job:
         repair: bool = True,
         poll_seconds: float | None = None,
         on_status: Callable[[Status], None] = lambda status: None,
-        say: Callable[[str], None] = quiet,
+        log: Log = quiet,
     ) -> Status:
         """Watch until the job ends. It always does: what the cloud has lost is enqueued again, within bounds. In a
-        store of `tidemill run` it ends as `lost` when no run works on it, and `run_command` is what goes on with it.
+        store of `tidemill run` it ends as `lost` when no run works on it; `run_command` continues it.
 
         Args:
             repair: Enqueue lost deliveries again. Otherwise the job ends as `lost` when only they are left.
             poll_seconds: Seconds between looks at first, up to 15 while nothing changes. By default 2, and more for a
                 job of many chunks, because each look is a listing that costs money.
             on_status: Called with every status, which counts items of running chunks.
-            say: Told, in words, what was repaired.
+            log: Called with each repair and outage, as a sentence.
 
         Returns:
             The last status.
@@ -171,12 +171,12 @@ class Job:
             >>> job.wait().state
             'finished'
         """
-        repairs = _Repairs(self, say)
+        repairs = _Repairs(self, log)
         store, last, stopped = self._site.store, None, False
         quickest = pause = POLL_SECONDS if poll_seconds is None else poll_seconds
         while True:
             listings = store.listings
-            status = self._patient_status(pause, say)
+            status = self._patient_status(pause, log)
             on_status(status)
             if status.spent and status.spent.reached and not stopped and not status.ended:
                 # Workers see it too; what still waits is ended here, without a machine for it.
@@ -192,7 +192,7 @@ class Job:
             last = status
             time.sleep(pause)
 
-    def _patient_status(self, pause: float, say: Callable[[str], None]) -> Status:
+    def _patient_status(self, pause: float, log: Log) -> Status:
         for outage in range(1, OUTAGES + 1):
             try:
                 return self.status(consumption=False, running=True)
@@ -201,7 +201,7 @@ class Job:
             except CloudError as error:
                 if outage == OUTAGES:
                     raise
-                say(f"{error} Asking again.")
+                log(f"{error} Asking again.")
                 time.sleep(pause)
         raise AssertionError("unreachable")
 
@@ -227,10 +227,10 @@ class Job:
         return backend.cancel([array for array in self._known() if round_of(array.name) < covered], reason)
 
     def resume(self, max_usd: float | None = None) -> Sent:
-        """Enqueue again what nobody will deliver any more; of a cancelled job, all that is not done.
+        """Enqueue again what the cloud will not deliver; of a cancelled job, all that is not done.
 
         Args:
-            max_usd: What the job may cost from now on, all rounds together; None for what it might until now.
+            max_usd: What the job may cost from now on, all rounds together; None keeps the current limit.
 
         Example:
             >>> job.resume().chunks  # nothing was lost
@@ -241,12 +241,12 @@ class Job:
     def retry(
         self, items: Collection[int] | None = None, code: str | Path | None = None, max_usd: float | None = None
     ) -> Sent:
-        """Run items again that have an outcome; the new outcome then stands.
+        """Run items that have an outcome again; the new outcome replaces the old one.
 
         Args:
             items: Indexes; None for every item that failed.
             code: A folder of code that they run with from now on; None for that of the newest round.
-            max_usd: What the job may cost from now on, all rounds together; None for what it might until now.
+            max_usd: What the job may cost from now on, all rounds together; None keeps the current limit.
 
         Raises:
             CallerError: An item that the job does not have, or that has no outcome yet; a folder that cannot be packed.
@@ -272,7 +272,7 @@ class Job:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job has been cancelled, by whomever.
+        """Whether the job has been cancelled, by a person or at its limit.
 
         Example:
             >>> job.cancelled
@@ -300,7 +300,7 @@ class Job:
             since: Only lines of this time and later.
             until: Only lines of this time and before.
             text: Only lines that hold this, case as typed.
-            follow: Go on with new lines until the job ends; `until` is not heeded then.
+            follow: Continue with new lines until the job ends; `until` has no effect then.
 
         Raises:
             CallerError: The job has no such item.
@@ -317,10 +317,10 @@ class Job:
 
 
 class _Repairs:
-    """Re-enqueueing of lost deliveries, given up when it brings nothing."""
+    """Enqueues lost deliveries again, until that brings nothing."""
 
-    def __init__(self, job: Job, say: Callable[[str], None]) -> None:
-        self._job, self._say = job, say
+    def __init__(self, job: Job, log: Log) -> None:
+        self._job, self._log = job, log
         self._fruitless = 0
         self._done = -1
 
@@ -328,8 +328,8 @@ class _Repairs:
         return self._fruitless < FRUITLESS_REPAIRS or status.chunks.done > self._done
 
     def enqueue(self, status: Status) -> None:
-        """Enqueue what a status calls lost, if that still holds. Of all who watch, one gets to do it: whoever finds
-        that there has been another round since looks again."""
+        """Enqueue what a status calls lost, if that is still so. Of all watchers one does it: the others find another
+        round and look again."""
         job, snapshot = self._job, self._job._ledger.snapshot()
         lost = [chunk for chunk in status.chunks.lost if chunk in snapshot.waiting]
         if snapshot.counts.rounds != status.rounds or snapshot.counts.cancelled or not lost:
@@ -339,4 +339,4 @@ class _Repairs:
             return
         self._fruitless = 1 if status.chunks.done > self._done else self._fruitless + 1
         self._done = status.chunks.done
-        self._say(f"{len(lost)} lost deliveries ({status.note}) are enqueued again as round {sent.round}.")
+        self._log(f"{len(lost)} lost deliveries ({status.note}) are enqueued again as round {sent.round}.")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemill.client.place import Placement
-from tidemill.client.site import Site
+from tidemill.client.site import Log, Site
 from tidemill.errors import CallerError
 from tidemill.job import MAX_USD, CostLimit, JobSpec
 from tidemill.ledger import Ledger, Round
@@ -43,7 +43,7 @@ def new_limit(
     place: Placement,
     max_usd: float | None,
     usd_per_item_hour: float | None,
-    say: Callable[[str], None],
+    log: Log,
 ) -> CostLimit | None:
     """The limit of a new job, with the price that it is computed from; see `Pipeline.submit`.
 
@@ -60,7 +60,7 @@ def new_limit(
     check_usd("max_usd", max_usd)
     if usd_per_item_hour is not None:
         check_usd("usd_per_item_hour", usd_per_item_hour)
-    return CostLimit(max_usd=max_usd, usd_per_item_hour=usd_per_item_hour or _price(site, place, say))
+    return CostLimit(max_usd=max_usd, usd_per_item_hour=usd_per_item_hour or _price(site, place, log))
 
 
 def check_usd(key: str, usd: float) -> None:
@@ -69,7 +69,7 @@ def check_usd(key: str, usd: float) -> None:
         raise CallerError.about(key, usd, f"in USD, above 0 and at most {MAX_USD:.0f}", "Leave it out for no limit.")
 
 
-def _price(site: Site, place: Placement, say: Callable[[str], None]) -> float:
+def _price(site: Site, place: Placement, log: Log) -> float:
     """USD per hour of an item on the queue's most expensive machine, with all rungs at their `max_cpus`.
 
     Raises:
@@ -80,7 +80,7 @@ def _price(site: Site, place: Placement, say: Callable[[str], None]) -> float:
     replaced = [kind for kind in cost.spot.unknown if kind not in cost.on_demand.unknown]
     if replaced and any(rung.market == "spot" for rung in queue.capacity):
         kinds = ", ".join(replaced)
-        say(f"no Spot price is known of {kinds}; the limit counts the On-Demand price, so the job may end early.")
+        log(f"no Spot price is known of {kinds}; the limit counts the On-Demand price, so the job may end early.")
     hourly = {"spot": cost.spot.high, "on_demand": cost.on_demand.high}
     total = 0.0
     for rung in queue.capacity:

@@ -84,8 +84,8 @@ class _Observation:
         return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status
 
     def note(self) -> str | None:
-        """The most urgent thing that a person should know. What keeps machines from coming is said once: with the rest
-        of the `fleet`, where that is shown."""
+        """The most urgent thing that a person should know. What keeps machines from coming is part of the `fleet`
+        instead, where that is shown."""
         counts = self.snapshot.counts
         if said := self.snapshot.cancellation:
             return _cancelled_words(said.get("by"), said.get("reason", ""))
@@ -110,11 +110,11 @@ def _cancelled_words(by: str | None, reason: str) -> str:
     why = _telling(reason)
     if by == "worker":
         return f"stopped: {why}"
-    return f"cancelled by {by or 'somebody'}{'' if reason == BY_ITS_USER else f': {why}'}"
+    return f"cancelled by {by or 'an unknown user'}{'' if reason == BY_ITS_USER else f': {why}'}"
 
 
 def _telling(text: str) -> str:
-    """What somebody should read of a program's last words: of pip's, its last error rather than its warnings."""
+    """The most telling part of a program's last words: of pip's, its last error rather than its warnings."""
     lines = text.strip().splitlines()
     errors = [line for line in lines if line.startswith("ERROR: ")]
     if not errors:

@@ -1,8 +1,8 @@
-"""A pipeline: what a stack provisioned, seen by whoever may use it."""
+"""A pipeline: what a stack provisioned, as its users see it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
 from tidemill.client.place import find_place
 from tidemill.client.queues import QueueInfo, read_queues
-from tidemill.client.site import Site, read_site
+from tidemill.client.site import Log, Site, read_site
 from tidemill.client.status import JobRow, job_row
 from tidemill.client.submit import Submission, submit
 from tidemill.descriptor import Descriptor
@@ -114,7 +114,7 @@ class Pipeline:
         wheelhouse: str | None = None,
         max_usd: float | None = None,
         usd_per_item_hour: float | None = None,
-        say: Callable[[str], None] = quiet,
+        log: Log = quiet,
     ) -> Job:
         """Send a job: the command runs once for every item.
 
@@ -147,9 +147,9 @@ class Pipeline:
             pip_index: Address of the package index for it; None for the image's own.
             wheelhouse: URI of a prefix with wheels for it; without `pip_index` no index is asked.
             max_usd: What the job may cost in USD: by an estimate from what it consumes, its workers end it there.
-            usd_per_item_hour: The price that this is reckoned by, for an hour of an item's share of a machine; None
-                for what the price table says of the queue's machines.
-            say: Told, in words, what was chosen.
+            usd_per_item_hour: The price to estimate by, for an hour of an item's share of a machine; None for that of
+                the queue's machines in the price table.
+            log: Called with each remark, as a sentence.
 
         Returns:
             The job.
@@ -179,7 +179,7 @@ class Pipeline:
                 "code='.' to send its folder."
             )
         if slots > 1 and self.descriptor.cloud == "gcp":
-            say("slots has no effect on GCP: a machine runs as many items side by side as fit.")
+            log("slots has no effect on GCP: a machine runs as many items side by side as fit.")
         submission = Submission(
             place=place,
             name=name,
@@ -198,10 +198,10 @@ class Pipeline:
                 "env": dict(env or {}),
                 "pip_index": pip_index,
                 "wheelhouse": wheelhouse,
-                "limit": new_limit(self.site, place, max_usd, usd_per_item_hour, say),
+                "limit": new_limit(self.site, place, max_usd, usd_per_item_hour, log),
             },
         )
-        return submit(self.site, submission, say)
+        return submit(self.site, submission, log)
 
     def estimate(
         self,

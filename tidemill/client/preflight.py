@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
-from tidemill.client.site import Site
+from tidemill.client.site import Log, Site
 from tidemill.code import PACKAGE_FILES, REQUIREMENTS, Packed
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
@@ -21,7 +20,7 @@ SHOWN = 6
 
 
 def check_packages(site: Site, spec: JobSpec, packed: Packed | None) -> None:
-    """Whether the packages of the code can come from where they are said to be.
+    """Check that the packages of the code are where `pip_index` or `wheelhouse` says.
 
     Raises:
         CallerError: There is nothing to install, or nothing to install it from.
@@ -48,7 +47,7 @@ def check_store(store: Store) -> None:
     """Whether the store can be written, and creates an object only where none is.
 
     Raises:
-        CallerError: It has no conditional create: two workers could then both believe that their record stands.
+        CallerError: It has no conditional create: two workers could then both believe that their record counts.
         CloudError: It cannot be written with this login.
     """
 
@@ -68,7 +67,7 @@ def check_store(store: Store) -> None:
         )
 
 
-def check_output(site: Site, spec: JobSpec, say: Callable[[str], None]) -> None:
+def check_output(site: Site, spec: JobSpec, log: Log) -> None:
     """Whether jobs may write to the place that the caller chose for outputs, and whether it is there."""
     if spec.output is None:
         return
@@ -88,7 +87,7 @@ def check_output(site: Site, spec: JobSpec, say: Callable[[str], None]) -> None:
         next(iter(store.list(name)), None)
     except StoreDeniedError:
         if site.descriptor.writable is None:
-            say(f"{spec.output} cannot be looked at with your login; the stack's tidemill:data.write must name it.")
+            log(f"{spec.output} cannot be looked at with your login; the stack's tidemill:data.write must name it.")
     except (StoreError, CloudError) as error:
         raise CallerError.about("output", spec.output, f"{allowed} ({error})", advice) from None
 

@@ -1,4 +1,4 @@
-"""What a submit can know of a program before anything starts: what surely fails is refused, what may fail is said."""
+"""What a submit can know of a program before anything starts: it refuses what surely fails, and remarks on the rest."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _check_code_words(command: Sequence[str]) -> None:
 
 
 def _unknown(program: Program) -> Iterator[str]:
-    """Braced words that are no placeholders. Braces of a program's own are left alone."""
+    """Braced words that are not placeholders. Braces that the program itself needs stay."""
     code = {position for position, _ in code_words(program.command)}
     plain = [word for position, word in enumerate(program.command) if position not in code]
     for word in unknown_placeholders(plain):

@@ -1,4 +1,4 @@
-"""Rounds after the first: what was lost or cancelled runs on (resume), what failed runs again (retry)."""
+"""Rounds after the first: what was lost or cancelled continues (resume), what failed runs again (retry)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PARALLEL = 16
 ROUNDS_APART = 3
 """Workers that read job specs of this version read the lists of a large round from an object of their own."""
 LOOK_SECONDS = 2.0
-"""Between two looks for a round that the queue does not show yet."""
+"""Seconds between two polls for a round that the queue does not show yet."""
 
 
 @dataclass(frozen=True)
@@ -205,13 +205,11 @@ def retry_dead(site: Site, spec: JobSpec) -> Sent:
     snapshot = ledger.snapshot()
     letters = site.backend.dead_letters(queue_of(site, spec), spec.job)
     if snapshot.counts.cancelled or not letters:
-        return Sent(
-            spec.job, note="it is cancelled" if snapshot.counts.cancelled else "there are no dead letters of it"
-        )
+        return Sent(spec.job, note="it is cancelled" if snapshot.counts.cancelled else "it has no dead letters")
     newest = newest_rounds(snapshot)
     wanted = {one.chunk for one in letters if one.chunk in snapshot.waiting and newest[one.chunk] == one.round}
     stale = _forget_dead(site, spec, {letter.chunk for letter in letters} - wanted)
-    note = f"{stale} dead letters of chunks that need them no more were thrown away" if stale else None
+    note = f"{stale} dead letters that are no longer needed were thrown away" if stale else None
     if not wanted:
         return Sent(spec.job, note=note)
     limit = check_left(ledger, spec, None, f"retry {spec.job} --failed")
@@ -253,8 +251,8 @@ def _plan(ledger: Ledger, snapshot: Snapshot, chunks: Sequence[int], wanted: Map
 
 
 def _send(site: Site, spec: JobSpec, plan: _Plan, **fields: Any) -> Sent | None:
-    """Write the round, with further `fields` of `Round`, and enqueue it; None when somebody else's has its number, and
-    the plan is void."""
+    """Write the round, with further `fields` of `Round`, and enqueue it; None when another round has its number, which
+    makes the plan void."""
     ledger = Ledger(site.store, spec.job, spec.manifest)
     arrays = arrays_of(spec.job, plan.number, plan.chunks, site.backend.array_chunks)
     round_ = Round(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,9 @@ from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMiss
 from tidemill.store import Store
 from tidemill.store.errors import NO_LOGIN, OTHER_REGION
 from tidemill.version import __version__
+
+Log = Callable[[str], None]
+"""Takes remarks for people, a sentence each."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ def parse_descriptor(data: bytes, uri: str) -> Descriptor:
 
 
 def denial(error: StoreDeniedError) -> str:
-    """Why a store refused, in few words: its own name of the refusal, or what the login's provider said."""
+    """Why a store refused: its own name of the refusal, or the words of the login's provider."""
     if error.code and error.code != NO_LOGIN:
         return error.code
     if error.code:
@@ -167,7 +171,7 @@ def _login_advice(error: StoreDeniedError) -> str:
         return error.fix or "Log in, e.g. `aws sso login`."
     if _BAD_LOGIN.match(error.code):
         return "Your login's key is unknown or has expired: log in again, e.g. `aws sso login`, or set AWS_PROFILE."
-    return "Log in as somebody who may use this stack, or ask its owner to let you submit (tidemill:access.submitters)."
+    return "Log in with a right to use this stack, or ask its owner to let you submit (tidemill:access.submitters)."
 
 
 def _open(uri: str, region: str | None = None) -> Store:

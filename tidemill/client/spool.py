@@ -2,7 +2,7 @@
 
 A job's id and its chunk size follow from all of its items, so none can be written to the store before the last one was
 read. What passes is kept in a temporary file, in the manifest's own lines: memory does not grow with the items, and
-what is sent is what was fingerprinted, whoever writes to the list meanwhile.
+what is sent is what was fingerprinted, even if the list changes meanwhile.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tidemill.client.item_source import LINE_BYTES, Block, ItemSource, wrong_ite
 from tidemill.errors import shown
 
 _BITS = 1 << 27
-"""Bits of the filter that finds duplicates: 16 MiB, of which a small job touches next to nothing."""
+"""Bits of the filter that finds duplicates: 16 MiB, and a small job touches almost none of it."""
 _DUPLICATES = 100_000
-"""More items than these are not counted twice: "at least" is said."""
+"""The most different items whose copies are counted."""
 
 
 def encodable(text: str) -> bool:
@@ -55,8 +55,7 @@ class Spool:
         """Read a source to its end.
 
         Raises:
-            CallerError: An item that cannot be one, and where it stands; or none at all; or this machine's disk is
-                full.
+            CallerError: An item that cannot be one, and where it is; or none at all; or this machine's disk is full.
         """
         try:
             for block in source:

@@ -50,12 +50,11 @@ class Status:
         seconds_left: At that speed.
         consumption: What items take, from a sample of records; None when there is none, or it was not asked for.
         suggestion: What to ask for instead, where what was asked for and what is taken differ much.
-        fleet_errors: What machines that could not run their worker said within a day, and what keeps machines from
-            coming: stockouts, quotas, a reconciler that does not run.
+        fleet_errors: Errors of a day of machines that could not run their worker, and what keeps machines from coming:
+            stockouts, quotas, a reconciler that does not run.
         run_command: The command that continues a local job, when no run works on it.
         spent: What it has consumed of its limit; None for a job without one.
-        again: Items that run again though they have an outcome, which stands until there is a new one; None where none
-            do.
+        again: Items that run again and keep their outcome until there is a new one; None where none do.
     """
 
     job: str
@@ -89,7 +88,7 @@ class Status:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing will change by itself any more."""
+        """Whether nothing will change by itself."""
         return self.state in ("finished", "cancelled", "lost")
 
     @property

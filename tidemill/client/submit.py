@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tidemill.client.journal import enter, known_spec, newest_specs
 from tidemill.client.place import Placement
 from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program, name_of
-from tidemill.client.site import Site
+from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool, encodable
 from tidemill.code import Packed, in_code, pack, upload
 from tidemill.descriptor import LIMIT_VERSION
@@ -70,7 +70,7 @@ class Submission:
     fields: dict[str, Any]
 
 
-def submit(site: Site, asked: Submission, say: Callable[[str], None]) -> Job:
+def submit(site: Site, asked: Submission, log: Log) -> Job:
     """Send a job, or finish sending it. See `Pipeline.submit`."""
     check_sizes(asked.item_seconds, asked.chunk_size)
     packed = None if asked.code is None else pack(asked.code)
@@ -79,12 +79,12 @@ def submit(site: Site, asked: Submission, say: Callable[[str], None]) -> Job:
     check_packages(site, draft, packed)
     code = None if asked.code is None else Path(asked.code).resolve()
     for remark in check_program(Program(draft, code, site.local)):
-        say(remark)
-    spool = _read_through(site, asked, draft, say)
+        log(remark)
+    spool = _read_through(site, asked, draft, log)
     plan = plan_chunks(spool.count, asked.place.fleet_slots, asked.item_seconds, asked.chunk_size)
-    _check_machines(site, asked.place, say)
+    _check_machines(site, asked.place, log)
     check_store(site.store)
-    check_output(site, draft, say)
+    check_output(site, draft, log)
     job = new_job_id(draft.name) if asked.name is None else _identity(draft, asked.chunk_size, spool.digest)
     spec = draft.model_copy(
         update={
@@ -95,7 +95,7 @@ def submit(site: Site, asked: Submission, say: Callable[[str], None]) -> Job:
             "user": site.backend.user(),
         }
     )
-    return _send(site, spec, spool, plan, packed=packed, named=asked.name is not None, say=say)
+    return _send(site, spec, spool, plan, packed=packed, named=asked.name is not None, log=log)
 
 
 def _check_version(site: Site, draft: JobSpec) -> None:
@@ -108,17 +108,17 @@ def _check_version(site: Site, draft: JobSpec) -> None:
         )
 
 
-def _read_through(site: Site, asked: Submission, draft: JobSpec, say: Callable[[str], None]) -> Spool:
+def _read_through(site: Site, asked: Submission, draft: JobSpec, log: Log) -> Spool:
     stores = Stores(site.store, site.descriptor.region, user_login=True)
     source = open_items(asked.items, form=asked.items_format, column=asked.items_column, stores=stores)
     cloud, files = site.descriptor.cloud, site.store.uri.startswith("file://")
     spool = Spool(Fetched(cloud, files) if draft.stages_input else None).fill(source)
     if not files and "://" not in spool.first and os.path.exists(spool.first):
-        say(f"{spool.first} is a file of this machine; the queue's machines do not have it.")
+        log(f"{spool.first} is a file of this machine; the queue's machines do not have it.")
     repeated, example = spool.duplicates()
     if repeated:
-        verb, copy = ("is a duplicate", "the copy") if repeated == 1 else ("are duplicates", "each copy")
-        say(f"{_plural(repeated, 'item')} {verb} (e.g. {example}); {copy} runs.")
+        are, copy = ("is a duplicate", "the copy") if repeated == 1 else ("are duplicates", "each copy")
+        log(f"{_plural(repeated, 'item')} {are} (e.g. {example}); {copy} runs.")
     return spool
 
 
@@ -130,30 +130,30 @@ def _send(
     *,
     packed: Packed | None,
     named: bool,
-    say: Callable[[str], None],
+    log: Log,
 ) -> Job:
     ledger = Ledger(site.store, spec.job)
     known = known_spec(site.store, spec.job)
     if known is None:
         if packed is not None:
             upload(site.store, spec.job, packed)
-            say(packed.words())
+            log(packed.words())
         made = write_frames(site.store, spec.job, spool.frames(plan.sizes()))
-        # Of two submits at once the first manifest stands: the items are the same, the chunks may be others.
+        # Of two submits at once the first manifest counts: the items are the same, the chunks may differ.
         size = spec.chunk_size if made.chunks == spec.chunks_total else made.largest
         spec = spec.model_copy(update={"manifest": made.sha256, "chunks_total": made.chunks, "chunk_size": size})
-        # Of two submits at once the first spec stands: the job is the same, only who and when may differ.
+        # Of two submits at once the first spec counts: the job is the same, only who and when may differ.
         site.store.create(layout.spec(spec.job), spec.model_dump_json().encode())
         enter(site.store, spec)
-        say(f"{_plural(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
+        log(f"{_plural(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
         if spec.limit:
             price = f"{spec.limit.usd_per_item_hour:.3g} USD per item-hour"
-            say(f"The job stops at about {spec.limit.max_usd:g} USD ({price}).")
+            log(f"The job stops at about {spec.limit.max_usd:g} USD ({price}).")
         if not named:
             # Its id is new each time, so the same command would be another job.
-            say(f"If this is interrupted, `tidemill resume {spec.job}` finishes it. With --name, so does this command.")
+            log(f"If this is interrupted, `tidemill resume {spec.job}` finishes it. With --name, so does this command.")
         elif other := next((one for one in newest_specs(site.store, spec.name) if one.job != spec.job), None):
-            say(f"{spec.name} is also the name of {other.job}; from now on it means {spec.job}.")
+            log(f"{spec.name} is also the name of {other.job}; from now on it means {spec.job}.")
     elif _max_usd(known) != _max_usd(spec):
         raise CallerError(
             f"max_usd is {_max_usd(spec)}, and with this name and these items it is the job {spec.job}, sent with "
@@ -174,11 +174,11 @@ def _send(
     job = Job(site, spec.job, spec)
     job.enqueued = enqueue(site, spec, round_)
     if spec.limit and (note := ledger.cancellation()):
-        say(f"{spec.job} is cancelled before all of it was sent: {note.get('reason', '')}.")
+        log(f"{spec.job} is cancelled before all of it was sent: {note.get('reason', '')}.")
     if known is not None:
         done = f"{known.items_total - job.progress().remaining} of {known.items_total} items are done"
         rest = f" {_plural(job.enqueued, 'missing array')} enqueued now." if job.enqueued else ""
-        say(f"{spec.job} was submitted before: {done}.{rest}")
+        log(f"{spec.job} was submitted before: {done}.{rest}")
     return job
 
 
@@ -186,13 +186,12 @@ def _max_usd(spec: JobSpec) -> str:
     return f"{spec.limit.max_usd:g}" if spec.limit else "none"
 
 
-def _check_machines(site: Site, place: Placement, say: Callable[[str], None]) -> None:
-    """Before anything is written: what machines said of themselves, the image, and does the cloud take jobs for this
-    queue?"""
+def _check_machines(site: Site, place: Placement, log: Log) -> None:
+    """Check, before anything is written, what machines have reported, the image, and that the queue takes jobs."""
     for words in machine_words(site, place.queue_name):
-        say(words)
+        log(words)
     for error in fleet_errors(site.store)[0]:
-        say(f"a machine could not run its worker within the last day: {error.text()}")
+        log(f"a machine could not run its worker within the last day: {error.text()}")
     for fault in image_faults(site, place.queue_name, place.image):
         raise CloudError(f"{fault.check}: {fault.detail}.", f"`{fault.command}` fixes it." if fault.command else "")
     name = place.queue_name
@@ -200,11 +199,11 @@ def _check_machines(site: Site, place: Placement, say: Callable[[str], None]) ->
     if not state.accepting:
         raise CloudError(f"queue {name!r} takes no jobs: it is {state.detail}.", "Ask the stack's owner.")
     if not state.running:
-        say(f"queue {name!r} is {state.detail}; the job waits until its owner fixes that.")
+        log(f"queue {name!r} is {state.detail}; the job waits until its owner fixes that.")
 
 
 def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
-    """The spec with everything but what the items decide; every mistake in it is told."""
+    """The spec, checked, with everything except what depends on the items."""
     command = asked.fields.get("command") or []
     if not command and asked.fields.get("function") is None:
         raise CallerError(

@@ -12,7 +12,7 @@ from typing import Any
 
 DATA = Path(__file__).parent / "data"
 HOURS_A_MONTH = 730
-"""The clouds' own pricing pages reckon a month so."""
+"""The clouds' own pricing pages count a month so."""
 
 
 @dataclass(frozen=True)

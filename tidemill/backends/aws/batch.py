@@ -1,8 +1,8 @@
 """AWS Batch: arrays of chunks as array jobs.
 
 Facts used here, from the Batch API reference (https://docs.aws.amazon.com/batch/latest/APIReference/) and the service
-quotas (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html): SubmitJob 50 a second an account and
-no client token; arrays of 2 to 10,000; DescribeJobs 100 ids a call; a request of at most 30 KiB; a finished job is
+quotas (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html): 50 SubmitJob per second and account,
+no client token; arrays of 2 to 10,000; DescribeJobs 100 ids per call; a request of at most 30 KiB; a finished job is
 forgotten after a day or more; a JOB_NAME filter matches regardless of case and does not see children.
 """
 
@@ -115,7 +115,7 @@ class AwsBatch(Backend):
         https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
         """
         terms = [f"$.{key} = {json.dumps(value)}" for key, value in fields.items()]
-        # A star stands for anything; what the pattern would need to escape is left to the reader.
+        # A star matches anything; the reader itself finds text that the pattern would have to escape.
         if text and re.fullmatch(r"[ !#-\[\]-~]+", text):
             terms.append(f'$.message = "*{text}*"')
         arguments: dict[str, Any] = {"filterPattern": "{ " + " && ".join(f"({term})" for term in terms) + " }"}

@@ -1,10 +1,10 @@
-"""GCP: a message a chunk on Pub/Sub.
+"""GCP: a message per chunk on Pub/Sub.
 
 A message has no data; its attributes are `job`, `round`, `chunk`, `job_sha256` and `round_sha256`. Pub/Sub knows
-neither arrays nor jobs and cannot be asked what it holds, so what was published is recorded in the store, an object an
-array, after the one request that carries the array. A submit that dies is run again and publishes what has no record:
-what was on its way when it died (`IN_FLIGHT` requests at most) may then be there twice, which costs a worker a look, or
-at worst work done twice. Outcomes are exactly once all the same.
+neither arrays nor jobs and cannot be asked what it holds, so what was published is recorded in the store, an object
+per array, after the one request that carries the array. A submit that dies runs again and publishes what has no record:
+what was on its way when it died (`IN_FLIGHT` requests at most) may then be there twice. A worker finds the chunk done,
+or at worst does it twice; outcomes stay exactly once.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ REQUEST_BYTES = 4 * 1024 * 1024
 """Google's own emulators refuse more; a thousand of our messages have 0.4 MB."""
 IN_FLIGHT = 4
 LOOK_SECONDS = 30.0
-"""How long what Monitoring and the dead letters said is believed: both lag more than that."""
+"""How long answers of Monitoring and dead letters are reused: both lag more than that."""
 LEAST_RETENTION_SECONDS = 600.0
 WAIT_SECONDS = 300.0
-"""A job that waits for longer does not wait for its first machine's start."""
+"""A job that waits longer than this waits for something other than its first machine's start."""
 
 _DELETED = "_deleted-topic_"
 _FORGOTTEN = "Pub/Sub has dropped it: it was not done within the subscription's retention"
@@ -118,7 +118,7 @@ class GcpPubSub(Backend):
         return self._keep(("retention", subscription), ask, float("inf"))
 
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
-        """Nothing to end: workers see the tombstone, and drop the job's messages as they come."""
+        """Ends nothing: workers see the tombstone and drop the job's messages as they come."""
         return sum(not array.ended for array in arrays)
 
     # ---- what is lost -------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class GcpPubSub(Backend):
         return self._keep(("empty", subscription), ask, LOOK_SECONDS)
 
     def _keep(self, key: tuple[object, ...], ask: Callable[[], T], seconds: float) -> T:
-        """What was asked for within so many seconds, or what is answered now."""
+        """The last answer, if it is younger than so many seconds, else a new one."""
         kept = self._kept.get(key)
         if kept is None or time.monotonic() - kept[0] > seconds:
             kept = self._kept[key] = (time.monotonic(), ask())
