@@ -50,7 +50,7 @@ def test_create_after_a_409_without_a_write_is_made_again(store, monkeypatch):
 
 def test_create_never_claims_what_no_read_shows(store, monkeypatch):
     failing(monkeypatch, "put", [(False, EXISTS)] * 4)
-    with pytest.raises(StoreError, match="does not show it"):
+    with pytest.raises(StoreError, match="does not return it"):
         store.create("a", b"one")
 
 

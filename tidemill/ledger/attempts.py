@@ -1,10 +1,10 @@
-"""Attempts on a chunk: who tried it, what was in flight when they ended, and what that says of an item.
+"""Attempts on a chunk: who tried it, what was in flight when they ended, and what that tells about an item.
 
 A marker is written when a chunk is leased and names the items that start at once; afterwards it follows at the pace
 of progress. When an earlier attempt died, this one is *careful*: the marker is written before every start and progress
 after every end. So a healthy chunk costs one request, and an item that kills its worker is named.
 
-An item that is named when a worker dies is *suspected*, no more: something beside it may have been the cause. Only the
+An item that is named when a worker dies is *suspected*, no more: another item may have been the cause. Only the
 death of a worker on which nothing else was running is the item's own. So nothing becomes poison for the company that it
 was in (ADR 24).
 
@@ -27,11 +27,11 @@ from tidemill.errors import decoding
 from tidemill.store import Store
 
 POISON_ATTEMPTS = 3
-"""An item that has ended this many attempts, each time with nothing beside it, is recorded as failed."""
+"""An item that has ended this many attempts while it ran alone is recorded as failed."""
 MISSED_BEATS = 3
-"""So many heartbeats late, an attempt has ended."""
+"""Missed heartbeats after which an attempt has ended."""
 REST_SECONDS = 1.1
-"""Between two writes to one name: Cloud Storage takes one a second (https://cloud.google.com/storage/quotas#objects)."""
+"""Seconds between two writes to one name: Cloud Storage takes one per second (https://cloud.google.com/storage/quotas#objects)."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class History:
     reclaims: Counter[int] = field(default_factory=Counter)
     """By item: drains that interrupted it."""
     suspected: Counter[int] = field(default_factory=Counter)
-    """By item: attempts that died while it may have been running, whatever ran beside it."""
+    """By item: attempts that died while it may have been running, alone or not."""
     deaths: Counter[int] = field(default_factory=Counter)
     """By item: attempts that it ended: the worker died while nothing else ran there, or failed on this very item."""
     errors: dict[int, str] = field(default_factory=dict)

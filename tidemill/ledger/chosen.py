@@ -1,4 +1,4 @@
-"""The chunks and items of a large retry or resume, in an object beside its round: `r<r>/chosen/<sha256>`.
+"""The chunks and items of a large retry or resume, in an object next to its round: `r<r>/chosen/<sha256>`.
 
 A container reads exactly its own: a row, and the items that the row leads to. Layout, little endian: a header (magic
 ``TMC1``, rows u32), a row per child in the order of the round's arrays (chunk u32, failed before u32, items u32, offset
@@ -43,7 +43,7 @@ def encode(chunks: Sequence[int], items: Mapping[int, list[int]], failed_before:
 
 
 class Chosen:
-    """Rows, read one by one until somebody asks for a chunk by its number: then the whole object is read, once."""
+    """Rows, read one by one until a chunk is looked up by its number: then the whole object is read, once."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store, self._name = store, name

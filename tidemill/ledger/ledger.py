@@ -23,11 +23,11 @@ from tidemill.manifest import ManifestIndex
 from tidemill.store import Store
 
 START_FAILURES = 5
-"""Runs of the user's code that never started, without a success, after which the job cancels itself."""
+"""Failed starts of the user's code, without a success, after which the job cancels itself."""
 ALIVE_SECONDS = 300.0
-"""A worker writes of a chunk that it holds once a minute; one that has not for this long holds it no more."""
+"""A worker updates a held chunk's marker every minute; one this old means that the chunk is no longer held."""
 INLINE_CHUNKS = 256
-"""A round of more chunks than this keeps their lists in an object of their own."""
+"""A round of more chunks than this keeps their lists in a separate object."""
 _PARALLEL = 16
 _ROUNDS_AT_ONCE = 4
 
@@ -118,7 +118,7 @@ class Ledger:
         while True:
             covers = max(1, len(self.rounds())) if rounds is None else rounds
             bury(self.store, self.job, covers, by=by, reason=reason, max_usd=max_usd)
-            # A round that somebody has written meanwhile is cancelled with the others.
+            # A round that was written meanwhile is cancelled with the others.
             if rounds is not None or len(self.rounds()) <= covers:
                 return covers
 

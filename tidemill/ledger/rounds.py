@@ -18,7 +18,7 @@ class RoundArray(BaseModel):
     """One array of a round: child ``i`` runs the i-th of its chunks.
 
     Its chunks are a range (``first`` and ``count``) or, after a retry or resume, a list: here (``chunks``), or as many
-    rows of the object beside a large round (``rows``).
+    rows of the object next to a large round (``rows``).
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -94,7 +94,7 @@ class Round(BaseModel):
         return self.model_copy(update=changes), data
 
     def attach(self, chosen: Chosen) -> None:
-        """Say where what was taken out is read."""
+        """Set where the lists that were taken out are read."""
         self._chosen = chosen
         start = 0
         for array in self.arrays:

@@ -108,7 +108,7 @@ def read_names(store: Store, job: str, round_: Round, pool: ThreadPoolExecutor) 
     counted = [pool.submit(lambda kind=kind: sum(1 for _ in store.list(folder(kind)))) for kind in kinds]
     possible = (layout.done(job, round_.round, chunk) for chunk in chunks)
     done = in_parts(store, folder("done"), possible, pool)
-    # A marker's name goes on after its first "~" with digits, which sort before a second one.
+    # A marker's name continues after its first "~" with digits, which sort before a second one.
     ends = (f"{layout.failed(job, round_.round, chunk, 0)[:-1]}~" for chunk in chunks)
     failed = [layout.chunk_of_marker(entry.name) for entry in in_parts(store, folder("failed"), ends, pool)]
     committed = {layout.chunk_of_done(entry.name): entry.modified for entry in done}

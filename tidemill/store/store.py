@@ -35,13 +35,13 @@ class Created(NamedTuple):
     """What a conditional create left in the store."""
 
     ours: bool
-    """True when the object holds what we wrote, whoever's reply was lost."""
+    """True when the object holds what we wrote, even if the reply was lost."""
     content: bytes
     """What the object holds."""
 
 
 class Entry(NamedTuple):
-    """What a listing says of an object."""
+    """An object in a listing."""
 
     name: str
     size: int
@@ -58,7 +58,7 @@ class Store:
         scheme, _, rest = uri.partition("://")
         self.uri = f"{scheme}://{rest.rstrip('/')}"
         self.listings = 0
-        """Listings asked for so far, by the page: on object stores they are the dearest requests."""
+        """Listings asked for so far, by the page: on object stores they are the most expensive requests."""
 
     @classmethod
     def open(cls, uri: str, *, region: str | None = None, user_login: bool = False) -> Store:
@@ -124,9 +124,9 @@ class Store:
             return None
 
     def create(self, name: str, data: bytes) -> Created:
-        """Write an object only if nothing is there, and know for certain whose content stands.
+        """Write an object only if nothing is there, and know for certain whose content it holds.
 
-        "Already exists" does not mean that somebody else was first. Our own write may have won and its reply been
+        "Already exists" does not mean that another writer was first. Our own write may have won and its reply been
         lost, and a 409 is sent with no object written at all
         (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html). So the object is read back:
         absent, the create is made again; equal to ``data``, it is ours. Contents must therefore tell writers apart.
@@ -145,7 +145,7 @@ class Store:
                 return settled
             if pause is not None:
                 time.sleep(pause * random.uniform(0.5, 1.5))
-        raise StoreError(f"{self.uri_of(name)}: the store says that it exists and does not show it.")
+        raise StoreError(f"{self.uri_of(name)}: the store reports that it exists but does not return it.")
 
     def _read_back(self, name: str, data: bytes) -> Created | None:
         """Whose content stands after "already exists"; None when nothing does."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tidemill.worker.metadata.gce import GceMetadata
 
 BEATS = 5
-"""Heartbeats of a chunk between two of its machine: one a minute."""
+"""Heartbeats of a chunk per heartbeat of its machine: one per minute."""
 DOOMED_SECONDS = 180.0
 """How long a worker that was started on a machine of AWS with a notice waits to be ended with it. To exit would bring
 the next one here."""
@@ -154,7 +154,7 @@ def _work(settings: Settings, place: _Cloud, stop: Stop, env: Mapping[str, str])
 
 def _doomed(stop: Stop, told: threading.Event, settings: Settings) -> WorkerExit:
     """The machine was already being taken back when this worker was started on it."""
-    log("this machine is being taken back; nothing is leased", why=stop.reason.value if stop.reason else "")
+    log("this machine is being reclaimed; leasing no chunks", why=stop.reason.value if stop.reason else "")
     if stop.reason is StopReason.NOTICE and not settings.subscription:
         told.wait(DOOMED_SECONDS)
     return WorkerExit.RECLAIMED
@@ -164,7 +164,7 @@ def _until_not_placeable(stop: Stop, told: threading.Event, drain_seconds: float
     """Stay until the host is no longer given work: what exits earlier makes room for its own successor."""
     left = stop.at + drain_seconds - time.monotonic()
     if left > 0:
-        log(f"drained; staying {left:.0f} s until this host is given no more work")
+        log(f"drained; staying {left:.0f} s until this host gets no more work")
         told.wait(left)
 
 

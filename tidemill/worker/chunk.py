@@ -20,7 +20,7 @@ from tidemill.worker.run_item import Task
 from tidemill.worker.slots import Slot
 
 SAVE_SECONDS = 60.0
-"""Between two writes of progress to an object store: each is billed."""
+"""Seconds between two writes of progress to an object store: each is billed."""
 SAVE_SECONDS_LOCAL = 0.3
 """The same on a local folder: what finished a second before a `kill -9` is not run again."""
 ALONE_AFTER = 2

@@ -19,17 +19,17 @@ from tidemill.worker.google_api import Api, ApiError
 from tidemill.worker.output import log
 
 PAUSE_SECONDS = 2.0
-"""Between two writes: lines are sent together."""
+"""Seconds between two writes: lines are sent together."""
 CALL_SECONDS = 10.0
 ENTRIES = 500
-"""Of a write, at most; with lines of `output.LINE_BYTES` that can be 16 MiB, so bytes are counted too."""
+"""Entries per write at most; with lines of `output.LINE_BYTES` that can be 16 MiB, so bytes are counted too."""
 ENTRY_BYTES = 4 << 20
-"""Of a write; the limit is 10 MiB (https://cloud.google.com/logging/quotas#api-limits)."""
+"""Bytes per write; the limit is 10 MiB (https://cloud.google.com/logging/quotas#api-limits)."""
 KEPT_BYTES = 32 << 20
-"""Of lines that wait while nothing can be written. What comes when they are full is dropped, and counted."""
+"""Bytes of lines that wait while writing fails. Further lines are dropped and counted."""
 LONGEST_PAUSE = 30.0
 CLOSE_SECONDS = 5.0
-"""For the last lines, at the end."""
+"""Seconds for the last lines at the end."""
 _BAD_REQUEST = 400
 _SEVERITIES = {"info": "INFO", "warning": "WARNING", "error": "ERROR"}
 
@@ -124,7 +124,7 @@ class CloudLog:
                     self._forget(1)
                 return True
             if first:
-                log(f"log entries cannot be written to {self._name}: {error}", "warning")
+                log(f"cannot write log entries to {self._name}: {error}", "warning")
             return False
         self._most = ENTRIES
         self._forget(len(taken))

@@ -1,4 +1,4 @@
-"""Shipped code on a machine: fetched, checked and unpacked once, with its packages beside it.
+"""Shipped code on a machine: fetched, checked and unpacked once, with its packages next to it.
 
 Every worker of a user on the machine shares `<cache>/code-<uid>`. Whoever comes first works under a lock that the
 kernel drops when it dies, in a folder of another name, which is renamed when it is whole; the others wait, and find it.
@@ -37,7 +37,7 @@ INSTALL_SECONDS = 1800.0
 LOCK_LOOK_SECONDS = 0.1
 WHEELHOUSE_BYTES = 8 * 1024**3
 _ENTRY_BYTES = 4096
-"""Of a tarball's own, an entry: its header, its long names, its padding."""
+"""Bytes that a tarball adds per entry: header, long names, padding."""
 # What a Python needs packages of its own for: its version, its platform and its C library.
 _IDENTITY = "import sys, sysconfig; print(sys.executable, sys.version, sysconfig.get_config_var('SOABI'))"
 

@@ -7,7 +7,7 @@ from tidemill.errors import CallerError, DamagedError, StoreError
 from tidemill.ledger.documents import TamperedError, UnreadableError
 
 EXPECTED = (CallerError, StoreError, OSError)
-"""What ends a worker in an orderly way; anything else is a mistake of the worker's own, and is raised."""
+"""Errors that end a worker in an orderly way; any other is a bug of the worker and is raised."""
 
 
 def exit_of(error: BaseException) -> WorkerExit:

@@ -15,7 +15,7 @@ from obstore.exceptions import BaseError
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError, shown
 
 ERROR_CHARACTERS = 4096
-"""Of an error that an outcome keeps: an item's URI can be as long as its user likes."""
+"""Length of an error in an outcome: an item's URI can be arbitrarily long."""
 _WHAT_CHARACTERS = 1000
 FAULTS = (
     OSError,

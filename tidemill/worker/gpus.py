@@ -18,10 +18,10 @@ from typing import NamedTuple
 from tidemill.worker.output import log
 
 SECONDS = 3.0
-"""Between two samples: starting nvidia-smi costs a good part of a second on some machines."""
+"""Seconds between two samples: starting nvidia-smi costs a good part of a second on some machines."""
 ASK_SECONDS = 20.0
 FAILURES = 3
-"""Samples in a row that fail, after which it is asked no more."""
+"""Failed samples in a row after which no more are taken."""
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 QUERY = ("--query-gpu=index,uuid,memory.used,utilization.gpu", "--format=csv,noheader,nounits")
 _DRIVER_FOLDER = "/usr/local/nvidia/bin"
@@ -139,7 +139,7 @@ class GpuWatch:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             self._failures = FAILURES if program is None else self._failures + 1
             if self._failures >= FAILURES:
-                log(f"the use of GPUs is not recorded: {error}", "warning")
+                log(f"GPU use is not recorded: {error}", "warning")
             return []
         return seen
 
@@ -153,5 +153,5 @@ def _parse(text: str) -> list[_Gpu]:
 
 
 def _number(text: str) -> float | None:
-    """`[N/A]` and `[Not Supported]` are what the driver says of what it does not know."""
+    """The driver answers `[N/A]` or `[Not Supported]` for what it does not know."""
     return None if text.startswith("[") else float(text)

@@ -28,4 +28,4 @@ class MachineHeartbeat:
             self._store.put(self._name, b"")
         except StoreError as error:
             # Work that cannot reach the store ends the worker; this alone does not.
-            log(f"this machine cannot say that it is alive: {error}", "warning")
+            log(f"cannot write this machine's heartbeat: {error}", "warning")

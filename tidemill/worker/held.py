@@ -18,7 +18,7 @@ from tidemill.worker.spending import ends_job
 from tidemill.worker.stop import Stop, StopReason
 
 CANCEL_SECONDS = 30.0
-"""Between two checks for a job's tombstone."""
+"""Seconds between two checks for a job's tombstone."""
 DRAIN_THREADS = 16
 
 
@@ -73,11 +73,11 @@ class HeldChunks:
         ledger.cancel("worker", str(error), number + 1)
 
     def cancel(self, job: LeasedJob | None) -> None:
-        """A job is cancelled: end its items, if it is at work here, and the worker when it serves no other."""
+        """End a cancelled job's items, and the worker if it serves no other job."""
         if not self._source.many_jobs:
             self._stop.set(StopReason.CANCELLED)
         elif job and not job.stop.cancelled:
-            log("the job is cancelled; its chunks are acknowledged", job=job.id)
+            log("job cancelled; acknowledging its chunks", job=job.id)
             job.stop.set(StopReason.CANCELLED)
             self._jobs.forget(job)
 
@@ -87,7 +87,7 @@ class HeldChunks:
             return
         with self.on_behalf_of(job):
             if ends_job(job.ledger, job.limit, job.round, seconds):
-                log("the job has reached its limit", "warning", job=job.id, max_usd=job.limit.max_usd)
+                log("job reached its cost limit", "warning", job=job.id, max_usd=job.limit.max_usd)
                 self.cancel(job)
 
     # ---- chunks -------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Whether a worker that serves a queue stays or leaves, and whether it may still lease. Pure, on a clock that is given:
 the simulation of a fleet runs this very code.
 
-Nobody but the worker itself decides that its machine goes, because nobody else knows that it is idle. An empty pull is
+Only the worker itself decides that its machine goes, because only it knows that it is idle. An empty pull is
 not idleness: Pub/Sub may answer with less than there is
 (https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions/pull), and the queue's metric is minutes
 old, so a machine that left at once would be created again at once.
@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 EMPTY_PULLS = 3
-"""So many in a row, besides the time, before a worker leaves."""
+"""Empty pulls in a row, in addition to the time, before a worker leaves."""
 DRAIN_SECONDS = 60.0
-"""What a worker needs at its machine's end to write what is done and to give back the rest."""
+"""Seconds that a worker needs at its machine's end to write what is done and to return the rest."""
 
 
 class IdlePolicy:

@@ -148,7 +148,7 @@ class Items:
         return max(1, min(int(BATCH_SECONDS / seconds), BATCH_ITEMS, -(-len(chunk.pending) // slots)))
 
     def _run_batch(self, batch: Batch) -> None:
-        """In a slot's thread. Outcomes are left for the loop, which is woken at the end only: it looks often enough."""
+        """In a slot's thread. Outcomes are left for the loop, which is woken only at the end: it polls often enough."""
         chunk, started = batch.chunk, time.monotonic()
         try:
             self._runners.run(batch.tasks, batch.slot, lambda outcome: self._outcomes.append((chunk, outcome)))

@@ -28,9 +28,9 @@ reclaims do not count."""
 BROKEN_PAUSE = 1.0
 """Before a worker that died is replaced; twice as long each time that workers cannot even start, or lose the store."""
 FAILURES = 5
-"""So many times in a row, and the run ends: what is wrong is the store, the scratch folder or this machine."""
+"""Failures in a row that end the run: the cause is the store, the scratch folder or this machine."""
 SILENT_SECONDS = 60.0
-"""A worker that holds a chunk and says nothing for so long is frozen (stopped by a signal, a store that hangs)."""
+"""A worker that holds a chunk and stays silent this long is frozen (stopped by a signal, or its store hangs)."""
 DRAIN_SECONDS = GRACE_SECONDS + 5.0
 _TICK = 0.5
 
@@ -180,7 +180,7 @@ class Keeper:
                 self._back(chunk, counts=not process.reclaimed and self._stopping_at is None)
 
     def _back(self, chunk: tuple[int, int], *, counts: bool) -> None:
-        """A chunk comes back from a worker; somebody else has it next, unless it was in vain too often."""
+        """A worker returns a chunk. Another gets it next, unless it was delivered in vain too often."""
         self._deliveries[chunk] -= not counts
         if self._deliveries[chunk] >= DELIVERIES:
             self._open.discard(chunk)
@@ -270,7 +270,7 @@ class Keeper:
         for process in [process for process in self._processes.values() if process.leased]:
             if self._stopping_at is None and now > process.seen + SILENT_SECONDS:
                 what = f"worker {process.number} (process {process.pid}) has said nothing for {SILENT_SECONDS:.0f} s"
-                self.tell({"note": f"{what}: it is ended, and another goes on with what it had"})
+                self.tell({"note": f"{what}: it is ended, and another continues its chunks"})
                 del self._processes[process.pid]
                 process.socket.close()
                 _kill(process.pid)

@@ -23,7 +23,7 @@ from tidemill.worker.spending import Spending
 from tidemill.worker.stop import Stop
 
 LEASE_PAUSE = 0.2
-"""How long a source is waited for, or left alone when it had nothing and there is other work."""
+"""Seconds to wait for a source, or to leave it alone when it had nothing and there is other work."""
 AHEAD_SECONDS = 5.0
 """With every slot taken, the next chunk is leased only when items are shorter than this: it would lie here while other
 workers have nothing to do."""
@@ -101,10 +101,10 @@ class Leasing:
             if not self._source.many_jobs:
                 raise
             # Nothing foresaw it, and it may pass; when it does not, the job ends.
-            log(f"a chunk cannot be opened: {error!r}", "error", job=lease.job, lease=lease.id)
+            log(f"cannot open a chunk: {error!r}", "error", job=lease.job, lease=lease.id)
             ledger = Ledger(self._store, lease.job)
             try:
-                ledger.start_failed(lease.round, f"a chunk cannot be opened: {error!r}")
+                ledger.start_failed(lease.round, f"cannot open a chunk: {error!r}")
             except DamagedError as damaged:
                 self._held.damaged(ledger, lease.round, damaged)
             lease.release()
@@ -132,12 +132,12 @@ class Leasing:
         if Ledger(self._store, lease.job).is_cancelled(lease.round):
             self._held.cancel(self._jobs.find(lease))
             self._let_end(lease)
-            log("a chunk of a cancelled job is not run", job=lease.job, lease=lease.id)
+            log("chunk of a cancelled job skipped", job=lease.job, lease=lease.id)
             return
         job = self._jobs.of(lease, {chunk.job.key for chunk in self._held})
         number = lease.chunk(job.round)
         if twin := next((one for one in self._held if one.job is job and one.number == number), None):
-            log("the chunk is here already", **twin.labels)
+            log("chunk is already held here", **twin.labels)
             twin.leases.add(lease)
             return
         if not self._held.outlasts(job):
@@ -156,7 +156,7 @@ class Leasing:
         if chunk.settled:
             lease.ack()
             self._held.any_settled = True
-            log("the chunk was already done", **chunk.labels)
+            log("chunk was already done", **chunk.labels)
             return
         self._held.add(chunk)
         log("chunk leased", **chunk.labels, items=len(chunk.pending))

@@ -46,7 +46,7 @@ class KeeperHandle:
         self.error = ""
         """Why the workers could not go on, when the keeper gave the run up."""
         self.notes: list[str] = []
-        """What it has to say meanwhile; whoever shows it takes it out."""
+        """Its messages so far; the reader removes those that it shows."""
 
     def start(self, run: Run, lock: int) -> None:
         """Begin a run. The keeper and its workers hold the descriptor of the job's lock."""

@@ -16,7 +16,7 @@ from tidemill.ledger import ChunkLedger, History, MarkerWriter, Outcome
 from tidemill.worker.leases import Lease
 
 HEARTBEAT_SECONDS = 60.0
-"""Between two writes of the marker where nothing else tells that the chunk is being worked on."""
+"""Seconds between two writes of the marker where only it shows that a worker has the chunk."""
 
 
 class Observed(Protocol):
@@ -75,7 +75,7 @@ class ChunkObserver:
         """The record stands, and the chunk is acknowledged."""
 
     def on_end(self, chunk: Observed, how: str | None) -> None:
-        """The attempt ends without a commit: `how` is what its marker says, None where that is said already."""
+        """The attempt ends without a commit: `how` is what its marker says, None where it states that already."""
 
 
 class Progress(ChunkObserver):
@@ -136,7 +136,7 @@ class Marker(ChunkObserver):
         if chunk.history.careful:
             self.write(set(chunk.in_flight), alone=alone)
         elif not self._marked:
-            # A marker that names nothing says that nobody is to blame.
+            # A marker that names no item blames none.
             self.write({items[0].index})
 
     def on_pause(self) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 ITEM_BYTES = 64 * 1024
-"""Of an item's output that is passed on, half from its beginning and half from its end; logs are billed by the byte."""
+"""Bytes of an item's output that are passed on, half from its start and half from its end; logs are billed by size."""
 LINE_BYTES = 12 * 1024
 """With its labels a line stays below the 16 KiB at which Docker cuts it in two."""
 TAIL_BYTES = 4096

@@ -1,6 +1,6 @@
 """What an item has left in its output folder: every file, or the reason why not every file can be uploaded.
 
-A program can leave anything there. Nothing here opens a file, follows a link out of the folder, or runs for ever.
+A program can leave anything there. Nothing here opens a file, follows a link out of the folder, or runs forever.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidemill.errors import shown
 from tidemill.worker.faults import ItemError
 
 MAX_FILES = 1_000_000
-"""Outputs of an item. Linked folders can multiply a few files without bound."""
+"""Output files per item. Linked folders can multiply a few files without bound."""
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",

@@ -17,7 +17,7 @@ from tidemill.worker.stop import Stop
 from tidemill.worker.usage import ProcessTable, UsageMeter, adopted_children, environment_of, oom_kills
 
 GRACE_SECONDS = 10.0
-"""Between SIGTERM and SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 
 class Programs:

@@ -14,9 +14,9 @@ from tidemill.worker.metadata import Metadata, Notice
 from tidemill.worker.stop import Stop, StopReason
 
 FIRST_SECONDS = 3.0
-"""How long the first answer is waited for."""
+"""How long to wait for the first answer."""
 ABSENT_AFTER = 3
-"""Questions without any answer after which less is asked: there is no metadata here."""
+"""Unanswered questions after which it asks less often: there is no metadata here."""
 ABSENT_PAUSE = 60.0
 
 
@@ -29,7 +29,7 @@ class ReclaimWatch:
         self.notice: Notice | None = None
 
     def start(self) -> None:
-        """Ask once, at once, and then go on beside the work. A machine without metadata costs no time."""
+        """Ask once now, then keep asking during the work. A machine without metadata costs no time."""
         if self._metadata is None:
             return
         first_done = threading.Event()

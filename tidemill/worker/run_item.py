@@ -27,7 +27,7 @@ from tidemill.worker.supervisor import Limits
 
 _LAST_PAUSE = 10.0
 _NOT_AGAIN = ("start", "input")
-"""Reasons that another attempt does not change."""
+"""Reasons that another attempt cannot change."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ PORT_SLOTS = 700
 """20000 to 31199: below the ports that Linux gives to outgoing connections (32768 and up)."""
 LOCK = "lock"
 BEGINNING_SECONDS = 60.0
-"""After that a folder without its name was left by a worker that died while it made it."""
+"""Age from which an unnamed folder counts as left by a worker that died while making it."""
 
 
 class Scratch:
@@ -98,7 +98,7 @@ def remove(path: Path) -> None:
 
 
 def _open_folder(path: Path | str, above: int | None) -> int:
-    """Open a folder, also one that its owner has closed to himself."""
+    """Open a folder, even if its owner has no access."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
         folder = os.open(path, flags, dir_fd=above)
@@ -137,7 +137,7 @@ def _open_to_all(folder: Path) -> None:
 
 
 def _lock(path: Path, mode: Literal["ab", "rb"] = "ab") -> IO[bytes] | None:
-    """The file, locked by us, or None when somebody alive holds it."""
+    """The file, locked by us, or None when a live worker holds it."""
     file = path.open(mode)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -157,7 +157,7 @@ def _port_lock(path: Path) -> IO[bytes] | None:
 
 
 def _own(folder: Path) -> IO[bytes]:
-    """Make a folder that is locked from the moment at which it has its name: nobody takes it for a dead worker's."""
+    """Make a folder that is locked before it gets its name, so that it never looks like a dead worker's."""
     beginning = folder.with_name(f".{folder.name}")
     beginning.mkdir()
     lock = (beginning / LOCK).open("ab")
@@ -181,7 +181,7 @@ def _sweep(own: Path) -> None:
 
 
 def _begins(folder: Path) -> bool:
-    """Whether somebody may just be making this folder."""
+    """Whether another worker may be making this folder now."""
     try:
         return folder.name.startswith(".") and time.time() - folder.stat().st_mtime < BEGINNING_SECONDS
     except OSError:

@@ -54,7 +54,7 @@ class Settings:
     alive_seconds: float = 300.0
     """How often a machine that serves a subscription says that it is alive (`TIDEMILL_ALIVE_SECONDS`)."""
     log: str | None = None
-    """Log of Cloud Logging that lines go to beside stdout (`TIDEMILL_LOG`)."""
+    """Log of Cloud Logging that lines go to in addition to stdout (`TIDEMILL_LOG`)."""
     item_log_kib: int = 64
     """KiB of an item's output that go to the log (`TIDEMILL_ITEM_LOG_KIB`, 1 to 1,048,576)."""
     queue: str = ""

@@ -27,11 +27,11 @@ _LONG_FILE = 16 << 20
 _LONG_ANSWER = 1 << 20
 _FIGURES_END = 1 << 62
 _END_SECONDS = 1.0
-"""From the end of its answers to that of the process."""
+"""Seconds from the end of its answers to the end of the process."""
 
 
 class Answer(NamedTuple):
-    """What the shim says of an item; see `shim`."""
+    """The shim's answer for an item; see `shim`."""
 
     error: str | None
     code: int
@@ -156,7 +156,7 @@ class ShimProcess:
             return json.loads(b"[" + b",".join(lines) + b"]")
 
     def _ends_soon(self) -> bool:
-        """Whether the process ends, now that nobody holds the pipe of its answers."""
+        """Whether the process ends soon, now that the pipe of its answers is closed."""
         deadline = time.monotonic() + _END_SECONDS
         while not self.supervisor.exited() and time.monotonic() < deadline:
             time.sleep(0.01)

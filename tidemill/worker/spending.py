@@ -21,7 +21,7 @@ from tidemill.worker.observers import ChunkObserver, Observed
 FIRST_SECONDS = 300.0
 """Slot-seconds after which a running chunk first records its spending; then at each doubling."""
 LOOKS = 64
-"""How often all workers together look on the way to a limit: about so much of it (a 64th) is passed unseen."""
+"""Sums that all workers together take up to a limit: about a 64th of it may be passed unnoticed."""
 
 
 class Spending(ChunkObserver):

@@ -17,7 +17,7 @@ from tidemill.worker.scratch import Scratch
 from tidemill.worker.stop import Stop
 
 SPARE_BYTES = 64 * 1024 * 1024
-"""Left free on the scratch volume: other containers of the machine share it."""
+"""Bytes left free on the scratch volume: other containers of the machine share it."""
 _TRANSFERS = 4
 _WAITING = 4 * _TRANSFERS
 """Uploads of an item that are begun ahead: their number, not that of its files, decides what memory they take."""

@@ -16,7 +16,7 @@ class StopReason(Enum):
     NOTICE = "notice"
     """The machine is being taken back: it said so itself."""
     SIGNAL = "signal"
-    """SIGTERM: somebody ends this container."""
+    """SIGTERM: this container is being ended."""
     CANCELLED = "cancelled"
     """The job's tombstone is there."""
     BROKEN = "broken"

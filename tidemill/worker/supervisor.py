@@ -21,9 +21,9 @@ from tidemill.worker.usage import UsageMeter, prefer_at_oom
 
 SAMPLE_SECONDS = 0.5
 GLANCES = (0.02, 0.1)
-"""Seconds after the start at which only the memory of the first process is read."""
+"""Seconds after the start when only the first process's memory is read."""
 _ENDING_SECONDS = 0.1
-"""Between two checks of a process that is being ended."""
+"""Seconds between two checks of a process that is being ended."""
 _NEARLY = 0.9
 """Share of the memory limit above which a program that timed out may have been short of memory."""
 
@@ -153,7 +153,7 @@ class Supervisor:
 
 
 def timed_out(limits: Limits, peak_mib: float) -> str:
-    """What is said of a program that ran too long. One that is short of memory often hangs instead of ending."""
+    """The message for a program that ran too long. One that is short of memory often hangs instead of ending."""
     said = f"killed: its time limit is {limits.seconds:g} s"
     if limits.memory_mib is None or peak_mib < _NEARLY * limits.memory_mib:
         return said

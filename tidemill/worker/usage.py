@@ -55,7 +55,7 @@ class ProcessTable:
 
 @cache
 def _proc_is_ours() -> bool:
-    """Whether ``/proc`` counts processes as we do. Seen from another namespace its numbers are somebody else's."""
+    """Whether ``/proc`` counts processes as we do. In another PID namespace its numbers mean other processes."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -131,8 +131,8 @@ class UsageMeter:
     def peak_mib(self, waited: resource.struct_rusage | None = None) -> float:
         """The peak in MiB.
 
-        What `wait4` says of a child includes the memory of the process that started it (Linux takes it over at exec),
-        so it counts only where it is larger than ours.
+        What `wait4` reports for a child includes the memory of the process that started it (Linux takes it over at
+        exec), so it counts only where it is larger than ours.
         """
         if waited is None:
             return self.peak_bytes / MIB

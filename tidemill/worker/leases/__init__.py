@@ -1,4 +1,4 @@
-"""Leases: how a worker comes by chunks. The loop knows only these two protocols; a backend brings its own."""
+"""Leases: how a worker gets chunks. The loop knows only these two protocols; each backend implements them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Lease(Protocol):
     round: int
     """The round that enqueued the chunk."""
     job_sha256: str | None
-    """What `job.json` must hash to; None when whoever enqueued it did not say."""
+    """What `job.json` must hash to; None when the sender did not state it."""
     round_sha256: str | None
     """What `rounds/<r>.json` must hash to."""
     id: str
@@ -42,7 +42,7 @@ class Lease(Protocol):
         ...
 
     def release(self) -> None:
-        """It is not done: somebody else may have it at once."""
+        """It is not done: another worker may have it at once."""
         ...
 
 

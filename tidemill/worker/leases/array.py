@@ -15,7 +15,7 @@ class ArrayLease:
 
     Args:
         env: The container's environment: ``TIDEMILL_JOB``, ``_ROUND``, ``_ARRAY``, ``_JOB_SHA256`` and
-            ``_ROUND_SHA256`` from whoever enqueued it; ``AWS_BATCH_JOB_ID``, ``_ATTEMPT`` and, in an array,
+            ``_ROUND_SHA256`` from the submit; ``AWS_BATCH_JOB_ID``, ``_ATTEMPT`` and, in an array,
             ``_ARRAY_INDEX`` from Batch (https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html).
 
     Raises:

@@ -17,12 +17,12 @@ from tidemill.worker.leases.subscription import PubSubError, PubSubRefusedError
 from tidemill.worker.output import log
 
 DEADLINE_SECONDS = 600
-"""The longest that Pub/Sub takes (https://cloud.google.com/pubsub/docs/lease-management)."""
+"""The longest deadline that Pub/Sub accepts (https://cloud.google.com/pubsub/docs/lease-management)."""
 EXTEND_SECONDS = 200.0
-"""At most, between two extensions: two may fail and the third is still in time. Less by up to a fifth, so that
+"""Seconds between two extensions at most: two may fail and the third is still in time. Up to a fifth less, so that
 machines that started together do not extend together."""
 AGAIN_SECONDS = 5.0
-"""Before an extension that failed is tried again."""
+"""Seconds before a failed extension is tried again."""
 TRIES = 6
 """Attempts to acknowledge, over about a minute. If all fail, the chunk is redelivered and found already done."""
 _What = Literal["extend", "ack", "release"]
@@ -138,7 +138,7 @@ class Holder:
                 self._schedule(ack_id, message, time.monotonic() + 2**message.tries * random.uniform(0.25, 0.5))
             else:
                 said = "acknowledged" if message.what == "ack" else "given back"
-                log(f"a chunk was not {said}; it will come again when its lease has run out: {error}", "warning")
+                log(f"a chunk was not {said}; it will be delivered again when its lease expires: {error}", "warning")
                 self._schedule(ack_id, message, None)
 
     def _schedule(self, ack_id: str, message: _Message, due: float | None) -> None:

@@ -16,7 +16,7 @@ from tidemill.ledger import Round
 
 MESSAGE_BYTES = 4096
 BEAT_SECONDS = 5.0
-"""Between two words of a worker that holds a chunk: the keeper takes one that says nothing for a frozen one."""
+"""Seconds between two messages of a worker that holds a chunk: the keeper ends a silent one as frozen."""
 
 
 class LocalLease:
@@ -39,7 +39,7 @@ class LocalLease:
         return self._chunk
 
     def extend(self) -> None:
-        """Tell the keeper now and then that this worker is at work: an open socket says only that it was not ended."""
+        """Tell the keeper now and then that this worker is alive: an open socket does not prove that."""
         if time.monotonic() >= self._said_at + BEAT_SECONDS:
             self._tell("beat")
 
@@ -93,7 +93,7 @@ class LocalLeases:
 
 
 def send(to: socket.socket, message: dict[str, Any]) -> None:
-    """Send a message; somebody who is gone needs none."""
+    """Send a message, unless the other side is gone."""
     try:
         to.send(json.dumps(message).encode())
     except (BrokenPipeError, ConnectionResetError):

@@ -23,15 +23,15 @@ from tidemill.worker.leases.subscription import PubSubError, PubSubRefusedError,
 from tidemill.worker.output import log
 
 REFUSED_SECONDS = 120.0
-"""How long refusals are borne: a grant that a stack made a moment ago is not everywhere at once
+"""How long refusals are tolerated: a grant that a stack made a moment ago is not everywhere at once
 (https://cloud.google.com/iam/docs/access-change-propagation)."""
 UNREACHABLE_SECONDS = 600.0
-"""How long a subscription that does not answer is borne by a machine without work."""
+"""How long a machine without work tolerates a subscription that does not answer."""
 EMPTY_SECONDS = 1.0
-"""Between the beginnings of two pulls of which the first brought nothing: Pub/Sub need not hold it."""
+"""Seconds from an empty pull's start to the next pull: Pub/Sub may answer an empty pull at once."""
 LONGEST_PAUSE = 30.0
 CLOSE_SECONDS = 10.0
-"""For giving everything back, at the end."""
+"""Seconds for returning everything at the end."""
 
 
 class PubSubLease:
@@ -145,7 +145,7 @@ class PubSubLeases:
             return PubSubLease(received, self._finish)
         except ValueError as error:
             # Whatever it is, it would come again and again.
-            log(f"a message that is no chunk is acknowledged: {error}", "error", received=received.get("message"))
+            log(f"acknowledged a message that is not a chunk: {error}", "error", received=received.get("message"))
             self._finish(received["ackId"], True)
             return None
 
@@ -161,7 +161,7 @@ class PubSubLeases:
         now = time.monotonic()
         if not self._failures:
             self._failing_since = now
-            log(f"no message can be pulled: {error}", "warning")
+            log(f"cannot pull messages: {error}", "warning")
         self._failures += 1
         self._pull_at = now + min(LONGEST_PAUSE, 0.5 * 2 ** min(self._failures, 10)) * random.uniform(0.5, 1.0)
         borne = REFUSED_SECONDS if isinstance(error, PubSubRefusedError) else UNREACHABLE_SECONDS

@@ -18,7 +18,7 @@ from typing import Any
 from tidemill.worker.google_api import Api, ApiError, Token, endpoint_of
 
 PULL_SECONDS = 120.0
-"""The longest that a pull is waited for: the server holds an empty one for about 90 s."""
+"""How long a pull may wait: the server holds an empty one for about 90 s."""
 CALL_SECONDS = 10.0
 _REFUSALS = (400, 401, 403, 404)
 
@@ -42,7 +42,7 @@ class Subscription:
 
     @classmethod
     def of(cls, name: str, token: Token | None, env: Mapping[str, str] = os.environ) -> Subscription:
-        """As the environment says where the API is."""
+        """A subscription at the API endpoint that the environment names."""
         if emulator := env.get("PUBSUB_EMULATOR_HOST"):
             return cls(name, None, f"http://{emulator}/")
         return cls(name, token, endpoint_of("pubsub", env))

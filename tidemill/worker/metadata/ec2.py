@@ -1,4 +1,4 @@
-"""What a machine on AWS says of itself: Spot's notice, as the machine's host service has written it into a file.
+"""What a machine on AWS tells about itself: Spot's notice, as the machine's host service has written it into a file.
 
 Containers do not reach instance metadata. The file holds what EC2 says there, about two minutes ahead of an
 interruption: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html.
