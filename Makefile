@@ -68,11 +68,14 @@ demo: .venv/.$(CLOUD)
 
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
+# `make -n test` would run a recipe that holds the name of make itself.
+AGAIN = $(MAKE) --no-print-directory
+
 # Lint runs next to the builds and tests, and what it says follows theirs. A failure of either is a failure.
 test: $(INSTALLED)
 	@out=$$(mktemp); trap 'kill $$lint 2>/dev/null || true; rm -f "$$out"' EXIT; \
-	$(MAKE) --no-print-directory lint >"$$out" 2>&1 & lint=$$!; \
-	$(MAKE) --no-print-directory -j2 engine servers; \
+	$(AGAIN) lint >"$$out" 2>&1 & lint=$$!; \
+	$(AGAIN) -j2 engine servers; \
 	tests=0; $(PYTEST) --ignore tests/images tests || tests=$$?; \
 	linted=0; wait $$lint || linted=$$?; cat "$$out"; \
 	exit $$((tests | linted))
