@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from localcloud.cloud import GcpCloud
-from tests.e2e.team import Member
+from tests.e2e.team import Member, await_that
 from tests.engine.google import Google
 from tests.harness import Project
 
@@ -21,6 +21,8 @@ PERSON = "photographer"
 TIME_FACTOR = 30
 """The cloud's clock: its minute is two seconds, its hour two minutes. The workers' own clocks are the wall's."""
 IDLE_SECONDS = 5
+LONG = 420
+"""Seconds, for what takes one on a quiet machine: CI may be busy."""
 
 
 class Objects:
@@ -79,6 +81,15 @@ class GcpTeam(Member):
     def machines(self) -> dict[str, Any]:
         """Sizes that are wanted by group (`targets`), and what there is (`instances`)."""
         return self.cloud.control("compute/list")
+
+    def busy_machine(self) -> str:
+        """A machine whose worker runs, awaited."""
+
+        def one() -> str | None:
+            found = self.machines()["instances"]
+            return next((vm["name"] for vm in found if vm["containers"] and vm["status"] == "RUNNING"), None)
+
+        return await_that(one, "a worker runs", LONG)
 
     def at_rest(self) -> bool:
         """Whether no machine is there, and none is wanted."""

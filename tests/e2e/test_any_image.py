@@ -17,6 +17,7 @@ import pytest
 
 from localcloud.cloud import Cloud
 from tests.e2e.team import PROGRAMS, Team, await_that, team_up
+from tests.worker_image import cached
 from worker_image import image
 from worker_image.oci import Layout
 from worker_image.tools import architecture
@@ -48,21 +49,14 @@ open(sys.argv[1] + "/said", "wb").write(said)
 
 
 @pytest.fixture(scope="module")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("worker")
-    image.build(folder, "aws")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def team(tmp_path_factory: pytest.TempPathFactory, worker: Path) -> Iterator[Team]:
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     """A team whose machines get the worker from its image."""
     bare = bare_image(tmp_path_factory.mktemp("bare"))
     with Cloud(tmp_path_factory.mktemp("localcloud")) as cloud:
         registry = cloud.control("batch/registry")["address"]
         pushed = {
             name: image.push(folder, f"{registry}/demo-local/{name}").replace(f"{registry}/demo-local", "registry:/")
-            for name, folder in (("tidemill-worker", worker), ("bare", bare))
+            for name, folder in (("tidemill-worker", cached.build().tree.parent), ("bare", bare))
         }
         queue = {
             "images": {"default": THIS_MACHINE, "bare": pushed["bare"]},

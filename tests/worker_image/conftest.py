@@ -1,23 +1,20 @@
-"""The tree and the image as they are built from this checkout, once for the tests of a process."""
+"""The tree and the image as they are built from this checkout, once for all tests."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 
 import pytest
 
 from tests.worker.containers import Team
+from tests.worker_image import cached
 from tests.worker_image.roots import Root
-from worker_image import image
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("worker")
-    yield image.build(folder, "aws")
-    shutil.rmtree(folder, ignore_errors=True)
+def built():
+    return cached.build()
 
 
 @pytest.fixture(scope="session")

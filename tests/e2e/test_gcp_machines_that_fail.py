@@ -1,0 +1,94 @@
+"""On GCP, a frozen machine, an image that cannot be pulled and a dry Spot market hold no job up.
+
+The tests share a team whose queue has two rungs. See test_gcp_machines_are_taken_away.py for what is not shown here;
+it has a team of its own, so that both run at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.cloud import GcpCloud, descendants
+from tests.e2e.gcp import LONG, TIME_FACTOR, GcpTeam, change, gcp_team_up
+from tests.e2e.team import await_that
+
+AUTOSCALERS = "compute/v1/projects/{project}/regions/us-central1/autoscalers"
+RUNGS = [{"market": "spot", "max_cpus": 8}, {"market": "on_demand", "max_cpus": 8}]
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpTeam]:
+    """A team whose pipeline is up."""
+    with GcpCloud(tmp_path_factory.mktemp("localcloud"), time_factor=TIME_FACTOR) as cloud:
+        yield gcp_team_up(cloud, tmp_path_factory.mktemp("demo-gcp"), {"capacity": RUNGS})
+
+
+def test_a_frozen_machine_is_removed_and_its_work_runs_elsewhere(team: GcpTeam, tmp_path: Path) -> None:
+    await_that(team.at_rest, "no machine is there or wanted", LONG)
+    items, _ = team.put_items("frozen", 2, tmp_path)
+    job = team.submit("frozen", items, "sh", "-c", "sleep 5; : > $TIDEMILL_OUTPUT/x", chunk_size=2)
+    name = team.busy_machine()
+    bucket = team.project.descriptor()["store"].removeprefix("gs://")
+    alive = f"storage/v1/b/{bucket}/o?prefix=fleet/alive/{name}"
+    await_that(lambda: team.google.call("storage", "GET", alive).get("items"), "it has said that it is alive", LONG)
+    (vm,) = [each for each in team.machines()["instances"] if each["name"] == name]
+    for pid in [each for container in vm["containers"].values() for each in [container, *descendants(container)]]:
+        os.kill(pid, signal.SIGSTOP)
+    team.tidemill("wait", job)
+    assert team.status(job)["succeeded"] == 2
+    assert name not in {each["name"] for each in team.machines()["instances"]}
+
+
+def test_a_machine_whose_image_cannot_be_pulled_says_so_and_goes(team: GcpTeam, tmp_path: Path) -> None:
+    await_that(team.at_rest, "no machine is there or wanted", LONG)
+    good = team.project.descriptor()["queues"]["cpu"]["images"]["default"]["ref"]
+    registry = team.project.outputs()["registry_url"]
+    change(team.project, {"images": {"default": f"{registry}/nothing@sha256:{64 * 'e'}"}})
+    try:
+        items, _ = team.put_items("unpullable", 2, tmp_path)
+        job = team.submit("unpullable", items, "true")
+        # The CLI reads the descriptor anew, which has another image now.
+        await_that(lambda: "pull" in team.tidemill("status", job, ok=(0, 1)), "the status tells of the image", LONG)
+        team.tidemill("cancel", job)
+        await_that(team.at_rest, "the machines are gone", LONG)
+    finally:
+        change(team.project, {"images": {"default": good}})
+
+
+def test_a_dry_spot_market_opens_the_second_rung_and_up_leaves_it_alone(team: GcpTeam, tmp_path: Path) -> None:
+    await_that(team.at_rest, "no machine is there or wanted", LONG)
+    assert mode_of_the_rung(team) == "OFF"
+    team.cloud.control("compute/stockout", limit=1, market="spot")
+    items, _ = team.put_items("dry", 100, tmp_path)
+    job = team.submit("dry", items, "sh", "-c", 'sleep 2; : > "$TIDEMILL_OUTPUT/x"', chunk_size=2)
+
+    def at_work() -> set[str]:
+        found = team.machines()["instances"]
+        return {vm["name"] for vm in found if not vm["spot"] and vm["containers"]}
+
+    working = await_that(at_work, "a machine of the second rung works", LONG)
+    # With nobody to close the rung or to remove what has left, all that could touch it is `up`.
+    team.cloud.control("scheduler/pause", paused=True)
+    assert team.project.up("--expect-no-changes").ok().plan == []
+    change(team.project, {"scratch_gib": 30})  # a new template, for machines to come
+    assert working <= {vm["name"] for vm in team.machines()["instances"]}
+    assert mode_of_the_rung(team) == "ONLY_SCALE_OUT"
+    team.cloud.control("scheduler/pause", paused=False)
+    team.tidemill("wait", job)
+    outcomes = team.results(job)
+    assert sorted(outcome["index"] for outcome in outcomes) == list(range(100))
+    assert {(outcome["status"], outcome["attempts"]) for outcome in outcomes} == {("succeeded", 1)}
+    assert team.status(job)["reclaims"] == 0
+    await_that(team.at_rest, "no machine is there or wanted", LONG)
+    await_that(lambda: mode_of_the_rung(team) == "OFF", "the rung is closed", LONG)
+
+
+def mode_of_the_rung(team: GcpTeam) -> str:
+    """Whether the autoscaler of the On-Demand group adds machines."""
+    found = team.google.call("compute", "GET", AUTOSCALERS)["items"]
+    return next(each for each in found if "on-demand" in each["name"])["autoscalingPolicy"]["mode"]

@@ -1,0 +1,36 @@
+"""The worker's image of this checkout, built once for whatever it is made of and kept in the user's cache folder."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import shutil
+import sys
+
+from worker_image import image, tools, tree
+
+
+def build() -> image.Built:
+    """The image for AWS, as `image.build` makes it. Nobody may write to it."""
+    folder = tools.cache() / "tests"
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / _key()
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            for old in folder.iterdir():
+                shutil.rmtree(old, ignore_errors=True)
+            fresh = image.build(folder / "new", "aws")
+            (folder / "new" / "built.json").write_text(json.dumps([fresh.digest, fresh.size]))
+            (folder / "new").rename(kept)
+    return image.Built(kept / "tree", kept / "image", *json.loads((kept / "built.json").read_text()))
+
+
+def _key() -> str:
+    sources = [path for top in ("tidemill", "worker_image") for path in sorted((tree.ROOT / top).rglob("*"))]
+    digest = hashlib.sha256(f"{sys.version} {sys.base_prefix}".encode())
+    for path in [tree.LOCK, *sources]:
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(f"{path} {path.stat().st_mode}".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
