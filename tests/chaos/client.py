@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests.chaos.batch import QueueFolder
 from tests.chaos.bucket import NAME
@@ -20,24 +21,26 @@ Site.run_command = lambda self, job: None  # type: ignore[method-assign]
 
 
 def open_pipeline(folder: Path) -> Pipeline:
-    """The pipeline of a chaos run, whose queue is a folder."""
+    """The pipeline of a chaos run, whose queue is a folder. It is AWS's: a local one's deliveries are never lost."""
     uri = f"s3://{NAME}"
-    return Pipeline(descriptor(uri, {"cpu": queue()}, cloud="local"), Store.open(uri), QueueFolder(folder))
+    return Pipeline(descriptor(uri, {"cpu": queue()}), Store.open(uri), QueueFolder(folder))
 
 
 def submit(folder: Path, asked: dict[str, Any]) -> Job:
     items = [f"item-{index}" for index in range(asked["items"])]
-    return open_pipeline(folder).submit(
-        asked["command"],
-        items,
-        function=asked["function"],
-        name="chaos",
-        chunk_size=asked["chunk_size"],
-        code=asked["code"],
-        slots=asked["slots"],
-        attempts=2,
-        timeout_seconds=60,
-    )
+    # There is no account whose images could be looked at.
+    with patch("tidemill.backends.clouds.open_checks", return_value=None):
+        return open_pipeline(folder).submit(
+            asked["command"],
+            items,
+            function=asked["function"],
+            name="chaos",
+            chunk_size=asked["chunk_size"],
+            code=asked["code"],
+            slots=asked["slots"],
+            attempts=2,
+            timeout_seconds=60,
+        )
 
 
 if __name__ == "__main__":
