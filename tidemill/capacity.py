@@ -42,7 +42,7 @@ class Amounts(Protocol):
 
     @property
     def memory_mib(self) -> int:
-        """Of a machine: as its cloud states it."""
+        """That of a machine is as its cloud states it."""
         ...
 
     @property

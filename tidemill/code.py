@@ -1,7 +1,7 @@
 """A folder of code that travels with a job: packed here, unpacked by the worker (`tidemill.worker.code`).
 
 The same folder gives the same bytes, and so the same name, on any machine: entries are sorted, times and owners are
-left out, and of a file's mode only what git keeps of it, whether it can be executed.
+left out, and a file's mode is only what git keeps: whether it can be executed.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 MAX_FILES = 20_000
 MAX_BYTES = 512 * 1024 * 1024
-"""Of the folder, unpacked: every machine of the job fetches it before its first item."""
+"""The largest folder, unpacked: every machine of the job fetches it before its first item."""
 PLACEHOLDER = "{code}"
-"""In a command: the unpacked folder."""
+"""The unpacked folder in a command."""
 REQUIREMENTS = "requirements.txt"
 PACKAGE_FILES = (".whl", ".tar.gz", ".zip")
 """What a wheelhouse holds."""
 LEVEL = 6
 _LEFT_OUT = (".git", ".hg", ".svn", "__pycache__", ".tidemill")
-"""Never code: histories, compiled files (they hold times) and the local job store."""
+"""What is never code: histories, compiled files (they hold times) and the local job store."""
 _LIMIT_FIX = "Add what the programs do not need to .gitignore. Data belongs in a bucket or in the image."
 
 
@@ -65,7 +65,7 @@ class Packed:
 
     def words(self) -> str:
         files = f"{self.files} file{'' if self.files == 1 else 's'}"
-        packages = f"; {REQUIREMENTS} is installed once a machine" if self.requirements else ""
+        packages = f"; {REQUIREMENTS} is installed once per machine" if self.requirements else ""
         return f"code: {files}, {self.size / 1024:.0f} KiB{packages}."
 
 

@@ -15,11 +15,11 @@ from tidemill import layout
 
 SCHEMA_VERSION = 1
 SPEC_VERSION = 3
-"""The newest version of what a submit writes that this Tidemill reads. With 2 a job may have a cost limit, with 3 the
+"""The newest job spec that this Tidemill reads. With 2 a job may have a cost limit, with 3 the
 lists of a large round may be in an object of their own. What needs nothing newer is written as 1, for workers of older
 stacks."""
 LIMIT_VERSION = 2
-"""Of the spec of a job with a limit of its cost."""
+"""The spec version of a job with a cost limit."""
 MIN_WORKER = "0.1.0"
 """The oldest worker whose exit codes fit the retry rules of today's stacks."""
 
@@ -29,9 +29,8 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}[a-z0-9]$
 class WorkerExit(IntEnum):
     """Exit codes of a worker, as the retry rules of a queue on AWS Batch and the unit of a machine on GCP read them.
 
-    They sit above the codes that shells and signals use for other things (1 to 63 are common program errors,
-    126 and above belong to the shell). Every other code means that the worker itself broke: Batch retries, a machine
-    starts it again within bounds.
+    They avoid the codes that programs (1 to 63) and shells (126 and above) use. Every other code means that the worker
+    itself broke: Batch retries, and a machine starts it again within bounds.
     """
 
     DONE = 0

@@ -47,7 +47,7 @@ class FleetQueue:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> FleetQueue:
-        """From plain JSON values.
+        """A queue from plain JSON values.
 
         Raises:
             TypeError: A field is missing or unknown.
@@ -67,7 +67,7 @@ class FleetSettings:
 
     @classmethod
     def parse(cls, text: str) -> FleetSettings:
-        """From JSON.
+        """Settings from JSON.
 
         Raises:
             TypeError: A field is missing or unknown.

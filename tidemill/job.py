@@ -47,7 +47,7 @@ class CostLimit(BaseModel):
     max_usd: float = Field(gt=0, le=MAX_USD, allow_inf_nan=False)
     """USD, all rounds together."""
     usd_per_item_hour: float = Field(gt=0, le=MAX_USD, allow_inf_nan=False)
-    """USD for an hour of an item's share of a machine."""
+    """USD per hour of an item's share of a machine."""
 
     def usd(self, seconds: float) -> float:
         return seconds / 3600 * self.usd_per_item_hour

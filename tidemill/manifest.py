@@ -33,9 +33,9 @@ from tidemill.job import Item
 from tidemill.store import Store
 
 PART_BYTES = 4 * 1024 * 1024
-"""A part is closed before it grows over this; with one chunk it may be larger."""
+"""A part's limit; a part of one chunk may be larger."""
 _PARTS_UNDERWAY = 4
-"""Parts that are sent side by side, and so kept in memory."""
+"""Parts that are in memory, being sent."""
 _MAGIC = b"TMI1"
 _HEADER = struct.Struct("<4sIQ")
 _ENTRY = struct.Struct("<IIIQI")
@@ -91,7 +91,7 @@ class _Writer:
         self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True, write_content_size=True)
         self._part = bytearray()
         self._frames: list[tuple[int, int, int, int]] = []
-        """Of the part that is open: offset, length, first item and items of each frame."""
+        """Frames of the open part: offset, length, first item and items."""
         self._parts = self._items = 0
         self._index = bytearray()
         self._underway: deque[tuple[Future[int], list[tuple[int, int, int, int]]]] = deque()

@@ -54,7 +54,7 @@ def test_a_name_that_other_jobs_have_is_said():
     assert [text for text in said if "also the name" in text] == [
         f"tiles is also the name of {first.id}; from now on it means {second.id}."
     ]
-    assert said[-1] == f"{second.id} was submitted before: 0 of 3 items are done."
+    assert said[-1] == f"{second.id} already exists: 0 of 3 items are done."
 
 
 def test_slots_have_no_effect_on_gcp():

@@ -238,7 +238,7 @@ def test_a_submit_can_ask_for_its_image(aws, answer, faults):
         aws["ecr"].add_response("describe_images", {"imageDetails": [{"imageDigest": DIGEST}]})
     cpu = queue(images={"default": Image(ref=ECR, job_definition=f"{ARN}:job-definition/cpu-default:1")})
     on_aws = Site(descriptor(queues={"cpu": cpu}), Store(None, "s3://bucket"), FakeBackend())
-    assert len(fleet.image_faults(on_aws, "cpu", "default")) == faults
+    assert len(fleet.image_problems(on_aws, "cpu", "default")) == faults
 
 
 # ---- login -----------------------------------------------------------------------------------------------------------

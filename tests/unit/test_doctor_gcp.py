@@ -14,7 +14,7 @@ from tidemill.backends.gcp import session as gcp_session
 from tidemill.backends.gcp.checks import GcpChecks
 from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.client import Pipeline, checks
-from tidemill.client.fleet import fleet_words, image_faults
+from tidemill.client.fleet import fleet_words, image_problems
 from tidemill.client.reconciler import read_report
 from tidemill.descriptor import Image
 from tidemill.errors import CallerError, CloudError
@@ -178,9 +178,9 @@ def test_submit_asks_for_the_image(google, monkeypatch):
     store = Store.open("memory://")
     store.uri = "gs://bucket"
     pipeline = Pipeline(gcp_descriptor(), store, GcpPubSub(gcp_descriptor(), store, session))
-    assert image_faults(pipeline.site, "cpu", "default") == []
+    assert image_problems(pipeline.site, "cpu", "default") == []
     google.resources.clear()
-    (fault,) = image_faults(pipeline.site, "cpu", "default")
+    (fault,) = image_problems(pipeline.site, "cpu", "default")
     assert fault.detail.endswith("is not in the registry")
 
 

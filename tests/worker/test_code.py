@@ -120,7 +120,7 @@ def test_a_job_without_code_has_no_trace_of_it(team):
     assert not (team.scratch / f"code-{os.getuid()}").exists()
 
 
-# ---- once a machine ---------------------------------------------------------------------------------------------
+# ---- once per machine ---------------------------------------------------------------------------------------------
 
 
 def test_workers_that_come_at_once_unpack_and_install_once(team, wheelhouse):

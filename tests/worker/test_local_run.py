@@ -126,7 +126,7 @@ class TestCommands:
         assert first.returncode == 0, first.stderr
         second = here.run(*command)
         assert second.returncode == 0, second.stderr
-        assert "submitted before" in second.stderr
+        assert "already exists" in second.stderr
         assert sorted(here.marks()) == sorted([f"item-{n}", str(n)] for n in range(30))
         assert [o.status for o in here.outcomes()] == ["succeeded"] * 30
         assert Path(here.outcomes()[7].output.removeprefix("file://"), "file").read_text() == "out\n"
@@ -396,7 +396,7 @@ class TestGoingOn:
         gate.touch()
         again = here.run(*command)
         assert again.returncode == 0, again.stderr
-        assert "was submitted before: 0 of 20 items are done." in again.stderr
+        assert "already exists: 0 of 20 items are done." in again.stderr
         assert re.search(r"^state +succeeded$", again.stdout, re.MULTILINE)
 
     def test_a_resumed_chunk_goes_on_where_it_was(self, here):

@@ -118,7 +118,7 @@ TRUTH: dict[str, Any] = {"type": "boolean"}
 
 
 def of(kind: Any, extra: Mapping[str, Any] | None = None, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The schema of a type: every key is always there."""
+    """The schema of a type, with every key required."""
     schema = TypeAdapter(kind).json_schema(mode="serialization")
     for key in leave_out:
         del schema["properties"][key]
@@ -158,7 +158,7 @@ QUEUE = {"name": STRING, "accepting": TRUTH, "running": TRUTH, "state": STRING}
 
 
 def documents() -> dict[str, tuple[str, dict[str, Any]]]:
-    """By command: what the document is, and its schema."""
+    """The description and the schema of each command's document."""
     waited = within("summary", of(Summary))(of(Status, ENDED))
     return {
         "submit": ("The job that was sent.", of(Submitted)),

@@ -26,7 +26,7 @@ LINE_SECONDS = 10.0
 
 
 class Speed:
-    """Items a second over the last minutes, from how many had ended at each look."""
+    """Items per second over the last minutes, from how many had ended at each status."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -37,17 +37,17 @@ class Speed:
         now = self._clock()
         ended, items = status.progress
         if self._looks and (items != self._items or ended < self._looks[-1][1]):
-            # Something was enqueued: what is counted now is something else.
+            # Something was enqueued, so the count is of something else now.
             self._looks.clear()
         self._items = items
         self._looks.append((now, ended))
-        # One look older than the window stays, so that the window is covered whole.
+        # One status older than the window stays, so that the whole window is covered.
         while len(self._looks) > 2 and self._looks[1][0] <= now - WINDOW_SECONDS:
             self._looks.popleft()
 
     @property
     def items_a_second(self) -> float | None:
-        """None while nothing has ended since the first look."""
+        """Items per second; None while nothing has ended since the first status."""
         if len(self._looks) < 2:
             return None
         (start, before), (end, after) = self._looks[0], self._looks[-1]

@@ -86,7 +86,7 @@ def _skewed(error: CallerError | CloudError) -> bool:
 
 
 def store_findings(store: Store) -> Iterator[Finding]:
-    """That the store can be written, gives back what was written, and refuses a second create."""
+    """Check that the store can be written and read, and refuses a second create."""
     said = f"doctor {datetime.now(UTC).isoformat(timespec='seconds')} {secrets.token_hex(8)}".encode()
     try:
         store.put(DOCTOR_PROBE, said)
@@ -131,25 +131,22 @@ def output_findings(descriptor: Descriptor, output: str | None) -> Iterator[Find
 
 
 def reconciler_findings(site: Site) -> Iterator[Finding]:
-    """What keeps machines from coming, quotas and stockouts first; and whether the reconciler runs."""
+    """Find what keeps machines from coming, quotas and stockouts first, and whether the reconciler runs."""
     project, region = site.descriptor.account, site.descriptor.region
+    jobs = f"gcloud scheduler jobs list --project {project} --location {region}"
     report = read_report(site.store)
     if report is None:
         said = "it has not reported yet: stopped machines are not removed, no further rung opens"
-        jobs = f"gcloud scheduler jobs list --project {project} --location {region}"
         yield Finding("reconciler", "fault", said, jobs, owner=True)
         return
     groups = f"gcloud compute instance-groups managed list --project {project}"
     for queue in sorted(site.descriptor.queues):
-        for trouble in report.troubles(queue):
-            yield Finding("fleet", "warning", trouble, groups, owner=True)
-        for rung in report.open_rungs(queue):
-            yield Finding("fleet", "warning", rung, groups, owner=True)
+        for warning in (*report.problems(queue), *report.open_rungs(queue)):
+            yield Finding("fleet", "warning", warning, groups, owner=True)
     # An answer of Google's tells the cloud's clock; its errors are findings already.
     with suppress(CloudError):
         read_queues(site)
     if late := report.late(site.backend.now()):
-        jobs = f"gcloud scheduler jobs list --project {project} --location {region}"
         yield Finding("reconciler", "fault", late[0], jobs, owner=True)
     else:
         yield Finding("reconciler", "ok", f"it runs every {report.period_seconds:.0f} s")

@@ -14,9 +14,9 @@ from tidemill.ledger import Ledger, Outcome, Snapshot
 SAMPLED_CHUNKS = 8
 """Records that are read, whatever the size of the job: `status` takes a few requests."""
 SHORT_SECONDS = 0.1
-"""An item's CPU time is known to a hundredth of a second."""
+"""Shorter items have no meaningful share of a CPU: CPU time has a resolution of 0.01 s."""
 _ENOUGH = 10
-"""Items below which nothing is suggested."""
+"""Fewer items than this lead to no suggestion."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float], digits: int) -> Spread:
-        """Of at least one value, by nearest rank."""
+        """The spread of at least one value, by nearest rank."""
         ranked = sorted(values)
         at = [ranked[max(0, math.ceil(part * len(ranked)) - 1)] for part in (0.5, 0.95, 1)]
         return cls(*(round(value, digits) for value in at))
@@ -127,7 +127,7 @@ def suggestion(taken: Consumption) -> str | None:
     if taken.items < _ENOUGH:
         return None
     words: list[str] = []
-    # A fifth above the largest, in steps that machines are made in.
+    # A fifth above the largest, rounded up to steps of machine sizes.
     memory = max(256, 256 * math.ceil(taken.memory_mib.max * 1.2 / 256))
     if taken.memory_mib.max > 0.9 * taken.asked_memory_mib:
         words.append(f"--memory {memory}: the largest item came near its limit")

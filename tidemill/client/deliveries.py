@@ -231,7 +231,7 @@ class Loss:
 
 
 class Facts:
-    """What the cloud says of a job's chunks, next to what the ledger says of them.
+    """A job's chunks as the cloud and as the ledger know them.
 
     Attributes:
         found: By chunk: the delivery that was lost, done or not.
@@ -265,7 +265,7 @@ class Facts:
             self.found |= {chunk: Loss(array, state, reason) for chunk, reason in (gone | dead).items()}
 
     def _gone(self, number: int, state: ArrayState, chunks: set[int]) -> set[int]:
-        """Those of a round's chunks that the queue no longer holds, and no worker either."""
+        """A round's chunks that neither the queue nor a worker holds."""
         if not self._backend.is_gone(self._queue, state.created_at):
             return set()
         # Read after the queue was asked: a worker commits a chunk before the queue forgets it.
@@ -284,8 +284,8 @@ class Facts:
         return self._backend.failed_children(loss.state).get(child, "its container ended without a record")
 
     def counted(self, seen: Deliveries) -> Deliveries:
-        """The figures of a queue that does not count children: what a worker has written of lately runs, the rest
-        waits."""
+        """The figures of a queue that does not count children: chunks with recent writes of a worker run, others
+        wait."""
         if self._snapshot.counts.cancelled:
             return replace(seen, outstanding=False)
         open_, newest = self._snapshot.waiting.difference(seen.lost), newest_rounds(self._snapshot)
@@ -301,7 +301,7 @@ def _put_aside(letter: DeadLetter) -> str:
 
 
 def newest_rounds(snapshot: Snapshot) -> dict[int, int]:
-    """By chunk: the newest round that enqueued it, to which it belongs."""
+    """The newest round that enqueued each chunk, to which the chunk belongs."""
     return {chunk: round_.round for round_ in snapshot.rounds for array in round_.arrays for chunk in array.all()}
 
 

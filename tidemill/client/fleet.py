@@ -53,7 +53,7 @@ def machine_words(site: Site, queue: str) -> list[str]:
     """What keeps a queue's machines from coming: quotas and stockouts first, then a reconciler that does not run."""
     report = read_report(site.store) if site.descriptor.cloud == "gcp" else None
     return (
-        [] if report is None else [*report.troubles(queue), *report.late(site.backend.now()), *report.open_rungs(queue)]
+        [] if report is None else [*report.problems(queue), *report.late(site.backend.now()), *report.open_rungs(queue)]
     )
 
 
@@ -72,7 +72,7 @@ def _fleet_error(name: str, data: bytes) -> FleetError:
         return FleetError(name, machine, text)
 
 
-def image_faults(site: Site, queue: str, image: str) -> list[Finding]:
+def image_problems(site: Site, queue: str, image: str) -> list[Finding]:
     """What is wrong with an image of a queue, as far as the caller's login may see it; empty when nothing is."""
     if site.local:
         # This machine's programs are its own.

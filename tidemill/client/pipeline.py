@@ -143,7 +143,7 @@ class Pipeline:
             output: URI prefix of the outputs; None for `<store>/out/<job>`.
             env: Variables of the program, stored in clear text.
             code: A folder that travels with the job: `{code}` in the command, `TIDEMILL_CODE` and first on PYTHONPATH.
-                Its `requirements.txt` is installed once a machine by the image's own pip.
+                The image's own pip installs its `requirements.txt` once per machine.
             pip_index: Address of the package index for it; None for the image's own.
             wheelhouse: URI of a prefix with wheels for it; without `pip_index` no index is asked.
             max_usd: What the job may cost in USD: by an estimate from what it consumes, its workers end it there.

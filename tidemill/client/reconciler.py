@@ -30,7 +30,7 @@ class Report:
         groups = self.queues.get(queue, QueueReport()).groups
         return sorted(groups.items(), key=lambda one: one[0] != "spot")
 
-    def troubles(self, queue: str) -> list[str]:
+    def problems(self, queue: str) -> list[str]:
         """Why machines of a queue do not come: quotas first, then stockouts, then other errors of the cloud."""
         quotas, stockouts, others = [], [], []
         for market, group in self.groups(queue):

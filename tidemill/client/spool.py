@@ -87,7 +87,7 @@ class Spool:
         self.count += len(lines)
 
     def _fine(self, uris: Sequence[str]) -> bool:
-        """Whether nothing is wrong with any, at the speed of half a million a second and more."""
+        """Whether all are right, checked at half a million per second or more."""
         try:
             joined = "\n".join(uris)
             joined.encode()
@@ -129,7 +129,7 @@ class Spool:
     # ---- duplicates ---------------------------------------------------------------------------------------------
 
     def _look_for_duplicates(self, lines: Iterable[str]) -> None:
-        """Note what may have passed before: a filter of one hash, whose mistakes `duplicates` takes out."""
+        """Note what may be a duplicate: a filter of one hash, whose false positives `duplicates` removes."""
         seen, again = self._seen, self._again
         for key in map(hash, lines):
             at, bit = (key & (_BITS - 1)) >> 3, 1 << (key & 7)
@@ -139,8 +139,7 @@ class Spool:
                 again.add(key)
 
     def duplicates(self) -> tuple[int, str | None]:
-        """How many items are the same as one before them (counted exactly up to 100,000 different ones), and such an
-        item's line."""
+        """How many items repeat an earlier one (exact up to 100,000 different ones), and such an item's line."""
         if not self._again:
             return 0, None
         counts: Counter[int] = Counter()
@@ -157,7 +156,7 @@ class Spool:
     # ---- what is sent -------------------------------------------------------------------------------------------
 
     def frames(self, sizes: Iterable[int]) -> Iterator[tuple[bytes, int]]:
-        """The items' lines, so many a frame, each with its number of items."""
+        """Frames of so many of the items' lines each, with the number of items."""
         self._file.seek(0)
         for size in sizes:
             lines = list(islice(self._file, size))

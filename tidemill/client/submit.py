@@ -18,7 +18,7 @@ from tidemill import layout
 from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.deliveries import enqueue, write_first_round
 from tidemill.client.fetched import Fetched
-from tidemill.client.fleet import fleet_errors, image_faults, machine_words
+from tidemill.client.fleet import fleet_errors, image_problems, machine_words
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
 from tidemill.client.journal import enter, known_spec, newest_specs
@@ -178,7 +178,7 @@ def _send(
     if known is not None:
         done = f"{known.items_total - job.progress().remaining} of {known.items_total} items are done"
         rest = f" {_plural(job.enqueued, 'missing array')} enqueued now." if job.enqueued else ""
-        log(f"{spec.job} was submitted before: {done}.{rest}")
+        log(f"{spec.job} already exists: {done}.{rest}")
     return job
 
 
@@ -192,8 +192,8 @@ def _check_machines(site: Site, place: Placement, log: Log) -> None:
         log(words)
     for error in fleet_errors(site.store)[0]:
         log(f"a machine could not run its worker within the last day: {error.text()}")
-    for fault in image_faults(site, place.queue_name, place.image):
-        raise CloudError(f"{fault.check}: {fault.detail}.", f"`{fault.command}` fixes it." if fault.command else "")
+    for found in image_problems(site, place.queue_name, place.image):
+        raise CloudError(f"{found.check}: {found.detail}.", f"`{found.command}` fixes it." if found.command else "")
     name = place.queue_name
     state = site.backend.queue_states({name: place.queue})[name]
     if not state.accepting:

@@ -17,7 +17,7 @@ HOURS_A_MONTH = 730
 
 @dataclass(frozen=True)
 class SpotRange:
-    """What a machine cost on Spot, in USD an hour: the least and the most over a region's zones and the time seen."""
+    """What a machine cost on Spot, in USD per hour: the least and the most over a region's zones and the time seen."""
 
     low: float
     high: float
@@ -27,7 +27,7 @@ class SpotRange:
 
 @dataclass(frozen=True)
 class MachinePrice:
-    """What a machine costs while it runs, in USD an hour; None is unknown. Disks and addresses come on top."""
+    """What a machine costs while it runs, in USD per hour; None is unknown. Disks and addresses come on top."""
 
     on_demand: float | None
     spot: SpotRange | None

@@ -100,8 +100,8 @@ class AwsChecks:
         with translated("batch:DescribeComputeEnvironments"):
             machines = batch.describe_compute_environments(computeEnvironments=environments)["computeEnvironments"]
         for machine in machines:
-            if fault := self._environment(check, machine):
-                return fault
+            if problem := self._environment(check, machine):
+                return problem
         if state["status"] == "INVALID" or not machines:
             reason = state.get("statusReason") or "no compute environment"
             return Finding(check, "fault", f"cannot start machines: {reason}", UP, owner=True)

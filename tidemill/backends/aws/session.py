@@ -45,7 +45,7 @@ def default_session() -> boto3.Session:
 
 
 def client(service: str, region: str, session: boto3.Session) -> Any:
-    """A client that retries throttling and lost connections by itself (botocore's standard mode)."""
+    """A client that retries throttling and lost connections (botocore's standard mode)."""
     from botocore.config import Config
 
     config = Config(
@@ -58,12 +58,7 @@ def client(service: str, region: str, session: boto3.Session) -> Any:
 
 @contextmanager
 def translated(action: str, absent: tuple[str, ...] = ()) -> Iterator[None]:
-    """Turn botocore's exceptions into CloudError; error codes in `absent` end the block quietly.
-
-    Args:
-        action: The IAM action that the block needs, for the message.
-        absent: Error codes that mean "there is nothing".
-    """
+    """Turn botocore's exceptions into a CloudError about an IAM action; codes in `absent` end the block quietly."""
     import botocore.exceptions as aws
     from botocore.exceptions import BotoCoreError, ClientError
 

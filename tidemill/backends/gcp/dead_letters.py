@@ -1,4 +1,4 @@
-"""Dead letters: chunks that Pub/Sub has put aside because they were delivered as often as they may be.
+"""Dead letters: chunks that Pub/Sub has put aside because they reached the delivery limit.
 
 They wait in a subscription of their own, which only this module reads: pull, look, give back. Two readers at once do
 not see each other's letters. https://cloud.google.com/pubsub/docs/handling-failures
@@ -15,12 +15,12 @@ from tidemill.backends.gcp.session import GoogleSession
 
 PULL = 1000
 ACKS = 500
-"""Acknowledge ids a request: each has about 200 bytes, and a request 512 KiB
+"""Acknowledge ids per request: each has about 200 bytes, and a request at most 512 KiB
 (https://cloud.google.com/pubsub/quotas)."""
 EMPTY_PULLS = 2
-"""A pull that returns at once may return nothing although there is something."""
+"""Pulls without a message that end the reading: a pull that returns at once may miss messages."""
 MOST = 20_000
-"""Letters that are looked at; of more, the rest is seen when these are gone."""
+"""Letters read at once; when there are more, the rest is seen when these are gone."""
 _CONSUME = "pubsub.subscriptions.consume"
 DELIVERIES = "CloudPubSubDeadLetterSourceDeliveryCount"
 
@@ -68,7 +68,7 @@ def _held(session: GoogleSession, subscription: str) -> Iterator[dict[str, dict[
 
 
 def _letter(message: dict[str, Any]) -> DeadLetter | None:
-    """None for a message that no submit of ours has published."""
+    """The letter of a message; None if no submit of ours published it."""
     labels = message.get("attributes", {})
     try:
         count = labels.get(DELIVERIES, "0")

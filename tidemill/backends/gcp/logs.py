@@ -15,11 +15,11 @@ from tidemill.backends.gcp.session import GoogleSession, MissingError
 from tidemill.errors import CallerError
 
 PAGE = 1000
-"""The most entries a page: https://cloud.google.com/logging/quotas."""
+"""The most entries per page: https://cloud.google.com/logging/quotas."""
 
 
 def query(fields: dict[str, str | int], since: float, until: float | None, text: str | None) -> str:
-    """A filter: `:` is "holds this text", whatever its case."""
+    """A filter; its `:` means "holds this text" in any case."""
     terms = [f"jsonPayload.{key}={json.dumps(value)}" for key, value in fields.items()]
     terms.append(f'timestamp>="{stamp(since)}"')
     if until is not None:
@@ -49,7 +49,7 @@ def entries(session: GoogleSession, bucket: str | None, wanted: str) -> Iterator
         except MissingError:
             return
         yield from map(_line, answer.get("entries", []))
-        # A page may be empty although there are more.
+        # A page may be empty although more follow.
         if not answer.get("nextPageToken"):
             return
         body["pageToken"] = answer["nextPageToken"]
@@ -64,5 +64,5 @@ def _line(entry: dict[str, Any]) -> LogLine:
 
 
 def _whole(value: Any) -> Any:
-    """Numbers of a JSON payload are doubles on their way: 7.0 was 7."""
+    """Numbers of a JSON payload travel as doubles: 7.0 was 7."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -27,7 +27,7 @@ READ_SECONDS = 60
 TIMEOUTS = (10, READ_SECONDS)
 """Seconds to connect, and between two bytes of an answer."""
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before a call that may pass is made again, jittered: at most six times."""
+"""Seconds before each of at most six retries of a failure that may pass, jittered."""
 RETRIED = (408, 429, 500, 502, 503, 504)
 """https://cloud.google.com/pubsub/docs/reference/error-codes: retry with back-off."""
 LOGIN = "gcloud auth application-default login"
@@ -85,7 +85,7 @@ class GoogleSession:
         self._offset = 0.0
 
     def now(self) -> float:
-        """Seconds since the epoch by the cloud's clock, as far as an answer has told it: laptops' clocks are wrong."""
+        """Seconds since the epoch by the clock of the cloud's last answer: laptops' clocks are wrong."""
         return time.time() + self._offset
 
     def user(self) -> str:
@@ -118,7 +118,7 @@ class GoogleSession:
         action: str,
         params: dict[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Make a call, again after a failure that may pass, within bounds.
+        """Make a call, and retry failures that may pass, within bounds.
 
         Args:
             api: A key of `_SERVICES`.
@@ -220,7 +220,7 @@ def endpoint(api: str) -> tuple[str, bool]:
 
 
 def refusal(status: int, text: str, action: str, api: str, project: str) -> tuple[CloudError, bool]:
-    """What Google's error says in one line, and whether it may pass.
+    """Google's error in one line, and whether it may pass.
 
     Error bodies: https://cloud.google.com/apis/design/errors.
     """
