@@ -54,5 +54,7 @@ class AwsCiModel(Ci):
         list[Annotated[str, matching(_BUCKETS, "the name of a bucket, or its beginning and *, without s3://", 63)]],
         unique,
     ] = Field(
-        default=[], max_length=10, description="The data buckets that stacks may be granted beside their own stores."
+        default=[],
+        max_length=10,
+        description="Data buckets that stacks may be granted in addition to their stores.",
     )

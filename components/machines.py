@@ -17,7 +17,7 @@ TABLE = Path(__file__).parent / "machines.json"
 GCP_TABLE = Path(__file__).parent / "machines_gcp.json"
 """What Compute Engine has."""
 SYSTEM_GIB = 50
-"""Disk that a machine's image, Docker and pulled images need beside the scratch."""
+"""Disk that a machine's image, Docker and pulled images need in addition to the scratch."""
 
 _TABLES = {"aws": TABLE, "gcp": GCP_TABLE}
 

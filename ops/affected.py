@@ -162,7 +162,7 @@ def stacks(folder: Path = STACKS) -> dict[str, Stack]:
 def why(paths: Iterable[str], known: Iterable[Stack]) -> dict[str, str]:
     """The stacks that changed files can affect, each with the first path that does.
 
-    A deleted stack file affects nothing: its resources stay until somebody destroys the stack.
+    A deleted stack file affects nothing: its resources stay until the stack is destroyed.
     """
     listed = list(known)
     found: dict[str, str] = {}

@@ -110,8 +110,8 @@ def _twice(paths: Iterable[Path]) -> dict[Path, str]:
         other = seen.setdefault((*place, name), path)
         if other != path:
             found[path] = (
-                f"tidemill:team: the pipeline {name} in {place[1]} is {other.name} already. Allowed: a team and "
-                "environment once a region. Rename one of them, or remove the file."
+                f"tidemill:team: the pipeline {name} in {place[1]} is {other.name} already. Allowed: each team and "
+                "environment once per region. Rename one of them, or remove the file."
             )
     return found
 
@@ -124,7 +124,7 @@ def _crossing(path: Path, environments: set[str]) -> str | None:
     config = from_file(path)
     if config.cloud != "aws":
         return None
-    # Something named after the team alone begins with it.
+    # A name with only the team begins with it.
     named = {"team": f"{config.team}-{config.environment}-"}
     for queue, settings in config.queues.items():
         named |= {f"queues.{queue}": f"-{queue}-"}

@@ -28,7 +28,7 @@ _KEPT = ("same", "read", "refresh")
 def drift(stack: str, issue: bool) -> None:
     """Compare what exists in your cloud with the stack's program, under the policy pack.
 
-    Drift is what `pulumi up --refresh` would change: what somebody changed or deleted by hand, and what was merged but
+    Drift is what `pulumi up --refresh` would change: what was changed or deleted by hand, and what was merged but
     not deployed. Policies that are violated since, for example because a waiver has ended, count too. The command
     changes nothing, prints no values and reads no secrets.
 

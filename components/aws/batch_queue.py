@@ -226,7 +226,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
                 aws.batch.JobQueueComputeEnvironmentOrderArgs(order=order, compute_environment=rung.arn)
                 for order, rung in enumerate(rungs, start=1)
             ],
-            # Batch says so for a moment while it scales from zero too, hence not at once (Nextflow 7479).
+            # Not at once: Batch also gives this reason for a moment while it scales from zero (Nextflow 7479).
             job_state_time_limit_actions=[
                 aws.batch.JobQueueJobStateTimeLimitActionArgs(
                     action="CANCEL",

@@ -32,7 +32,7 @@ class AwsBootstrap(pulumi.ComponentResource):
 
     Makes: a service-linked role per service, and an `AwsStore` with a KMS key and versioning for the state.
 
-    Costs while idle: the KMS key, about $1 a month, and the state's storage.
+    Costs while idle: the KMS key, about $1 per month, and the state's storage.
 
     Example:
         ```python

@@ -41,7 +41,7 @@ class Imports(Model):
     store: Annotated[str, matching(BUCKET, "the name of a bucket")] | None = Field(
         default=None,
         description="Bucket that becomes the job store. On AWS this stack overwrites its policy, lifecycle rules and "
-        "encryption; its objects are left alone.",
+        "encryption; its objects stay unchanged.",
     )
     repositories: dict[
         Name, Annotated[str, matching(re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*"), "the name of a repository", 256)]

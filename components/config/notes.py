@@ -36,7 +36,7 @@ def _uneven(path: tuple[str, ...], queue: Queue) -> list[str]:
     """Rungs whose max_cpus is not a multiple of the machine size."""
     size = queue.machines.size
     return [
-        f"{key_path([*path, 'capacity', index, 'max_cpus'])}: {rung.max_cpus} is no multiple of machines.cpus "
+        f"{key_path([*path, 'capacity', index, 'max_cpus'])}: {rung.max_cpus} is not a multiple of machines.cpus "
         f"({size}); {most} machines, {most * size} vCPUs, are the most."
         for index, rung in enumerate(queue.capacity)
         if (most := most_machines("gcp", rung.max_cpus, size)) * size != rung.max_cpus

@@ -108,8 +108,8 @@ class Rung(Model):
     drain: bool = Field(
         default=False,
         description="AWS only. Jobs on this rung continue, no new ones start, and its machines stay as they are; "
-        "for a rung that another one replaces. Take it out of the file when it is empty, and for a stack that is made "
-        "anew.",
+        "for a rung that another one replaces. Remove it from the file when it is empty, and for a new "
+        "stack.",
     )
 
 

@@ -40,7 +40,7 @@ class GcpBootstrapArgs:
     """Arguments of `GcpBootstrap`."""
 
     services: list[str] = field(default_factory=lambda: list(SERVICES))
-    """APIs to enable, except those that somebody else manages. They stay enabled when this stack is destroyed."""
+    """APIs to enable, except those that are managed elsewhere. They stay enabled when this stack is destroyed."""
     purge: bool = False
     """Lift the protection, and delete the bucket with the state of every stack in it."""
     labels: dict[str, str] | None = None

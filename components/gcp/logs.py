@@ -46,7 +46,7 @@ class GcpLogs(pulumi.ComponentResource):
 
     Makes: log bucket (protected), a sink of this stack's log into it, an exclusion that keeps the same lines out of the
     project's ``_Default`` bucket, a log-based metric; with `kms_key` of `create` a key ring, a key and the grant on it;
-    with an archive a storage bucket or a BigQuery dataset, a sink and its writer's grant on that alone.
+    with an archive a storage bucket or a BigQuery dataset, a sink and its writer's grant on that only.
 
     Costs while idle: stored lines, nothing for the first 30 days and then $0.01 per GB and month; ingestion costs $0.50
     per GB beyond the project's first 50 GB per month. An archive costs its storage; its own key about $0.06 per month

@@ -37,8 +37,8 @@ class GcpNetwork(pulumi.ComponentResource):
     firewall rule that denies everything in; `nat` also a Cloud Router and Cloud NAT. For an existing network nothing:
     its firewall, its Private Google Access and its way out are its owner's.
 
-    Costs while idle: `public` and `endpoints` nothing; `nat` about $4 a month for its address, and about $0.0014 an
-    hour for each running machine beside $0.045 a GB (list prices, without warranty).
+    Costs while idle: `public` and `endpoints` nothing; `nat` about $4 per month for its address, and about $0.0014
+    per hour for each running machine plus $0.045 per GB (list prices, without warranty).
 
     Example:
         ```python

@@ -32,7 +32,7 @@ class Project:
         except Exception as error:
             reason = " ".join(str(error).rpartition("returned an error: ")[2].split())
             raise pulumi.RunError(
-                "gcp:project: the project cannot be read. Name one that exists, log in as somebody who may see it, and "
+                "gcp:project: the project cannot be read. Name one that exists, log in as a user who may see it, and "
                 "run the stack in bootstrap/ once, which enables the APIs. Google's provider says: "
                 + _PREFIX.sub("", reason)
             ) from None

@@ -90,8 +90,8 @@ def _subscription(
     *,
     existing: str | None = None,
 ) -> gcp.pubsub.Subscription:
-    # What a drained worker gives back soon goes to another one. Dead letters that somebody has looked at and given back
-    # must be there at once for the next look: without a policy they are.
+    # What a drained worker gives back soon goes to another worker. A dead letter that a reader gives back must be
+    # available to the next reader at once, which it is without a policy.
     # Source: https://cloud.google.com/pubsub/docs/handling-failures#exponential_backoff
     pause = gcp.pubsub.SubscriptionRetryPolicyArgs(minimum_backoff="10s", maximum_backoff="60s")
     return gcp.pubsub.Subscription(

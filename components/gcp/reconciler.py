@@ -300,7 +300,7 @@ def _member(name: str, account: gcp.serviceaccount.Account) -> Member:
 def source() -> dict[str, str]:
     """The function's source by path: a `main.py` for the framework, and the package with the code."""
     files = {f"{SOURCE.name}/{path.name}": path.read_text(encoding="utf-8") for path in sorted(SOURCE.glob("*.py"))}
-    # Of tidemill the function has its leaves alone.
+    # The function contains only these modules of tidemill.
     shared = {f"tidemill/{path.name}": path.read_text(encoding="utf-8") for path in _SHARED}
     requirements = (SOURCE / "requirements.txt").read_text(encoding="utf-8")
     return {"main.py": _MAIN, "requirements.txt": requirements, "tidemill/__init__.py": _LEAVES, **shared, **files}

@@ -158,11 +158,11 @@ class GcpStore(pulumi.ComponentResource):
 
 
 def _rules(args: GcpStoreArgs) -> list[gcp.storage.BucketLifecycleRuleArgs]:
-    # Parts of uploads that nobody will finish are billed and seen by no listing; no object is touched.
+    # Parts of abandoned uploads are billed but invisible in listings; objects are not affected.
     rules = [_rule("AbortIncompleteMultipartUpload", age=7)]
     if args.expire_jobs_after_days is not None:
         rules.append(_rule("Delete", age=args.expire_jobs_after_days, matches_prefixes=[_JOBS], with_state="LIVE"))
-    # What machines say of themselves is of use for a day; a worker that is alive says so anew every few minutes.
+    # Reports of machines are useful for a day; a live worker repeats its report every few minutes.
     rules.append(_rule("Delete", age=_ERROR_DAYS, matches_prefixes=[f"{layout.FLEET_ERRORS}/"]))
     rules.append(_rule("Delete", age=1, matches_prefixes=[f"{layout.FLEET_ALIVE}/"]))
     if args.versioning:

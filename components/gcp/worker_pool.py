@@ -72,7 +72,7 @@ class GcpWorkerPool(pulumi.ComponentResource):
     seconds that may run twice.
 
     Costs while idle: nothing; machines run while there are jobs, at most up to `max_cpus` of each rung. With
-    `gcp.min_machines` that many machines of the first rung run around the clock: a month of each costs 730 times the
+    `gcp.min_machines` that many machines of the first rung run around the clock: each costs per month 730 times the
     hourly price of the machine and its disks.
 
     Example:

@@ -92,7 +92,7 @@ class Account:
         time.sleep(_POLL_SECONDS)
 
     def children(self, job: Job) -> list[dict[str, Any]]:
-        """What AWS Batch says of a job's chunks."""
+        """AWS Batch's descriptions of a job's chunks."""
         batch, found = self.client("batch"), []
         queue = self.pipeline.descriptor.queues[self.queue]
         for array in self.pipeline.backend.describe(queue, job.id):

@@ -159,7 +159,7 @@ CHECKS = (
         "The next rung opens while Spot is dry",
         "a queue of one rare Spot type with On-Demand behind it",
         "On-Demand machines start although Spot is below its max_cpus.",
-        "Correct docs/clouds.md: the ladder then overflows at max_cpus alone.",
+        "Correct docs/clouds.md: the ladder then overflows only at max_cpus.",
     ),
     Check(
         GCP,

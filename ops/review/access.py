@@ -52,7 +52,7 @@ class _Binding:
 def findings(steps: list[Step]) -> Iterator[Finding]:
     """Findings of the kind `access-widened`.
 
-    Grants to a principal that is itself new in this preview are `low`: nobody has it yet. Wildcards and everybody are
+    Grants to a principal that is itself new in this preview are `low`: no one has it yet. Wildcards and everybody are
     not.
     """
     created = {step.urn for step in steps if step.op == "create"}

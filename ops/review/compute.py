@@ -42,9 +42,9 @@ _INFRASTRUCTURE = frozenset(
 _GROUP_RULES: tuple[tuple[str, Any, str], ...] = (
     ("updatePolicy.type", "OPPORTUNISTIC", "Compute Engine replaces running machines with the new template"),
     ("updatePolicy.instanceRedistributionType", "NONE", "Compute Engine moves machines between zones"),
-    ("instanceLifecyclePolicy.defaultActionOnFailure", "DO_NOTHING", "machines that failed are made anew"),
+    ("instanceLifecyclePolicy.defaultActionOnFailure", "DO_NOTHING", "failed machines are recreated"),
     ("targetSize", None, "each `up` sets the number of machines and removes busy ones"),
-    ("autoHealingPolicies", None, "machines that answer no health check are made anew"),
+    ("autoHealingPolicies", None, "machines that do not answer a health check are recreated"),
 )
 
 

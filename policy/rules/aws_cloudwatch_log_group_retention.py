@@ -1,4 +1,4 @@
-"""Log lines are kept for a limited time: without retention they are billed until somebody notices.
+"""Log lines are kept for a limited time: without retention they are billed forever.
 
 Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
 """

@@ -1,4 +1,4 @@
-"""No policy that lets somebody submit jobs also lets them register job definitions or pass roles.
+"""No policy that allows submitting jobs also allows registering job definitions or passing roles.
 
 With both, a submitter can run any image with any host path mounted and so be root on the queue's machines. Images
 belong to the queue, and the stack registers their definitions.

@@ -1,4 +1,4 @@
-"""A stack that can start machines has a budget that notifies somebody.
+"""A stack that can start machines has a budget with notices.
 
 Source: https://cloud.google.com/billing/docs/how-to/budgets
 """
@@ -15,7 +15,7 @@ def violations(args: Stack) -> StackViolations:
     if groups and not any(r.resource_type == BUDGET for r in args.resources):
         yield (
             (
-                "the stack can start machines and has no budget: nobody is notified when they cost too much. Set "
+                "the stack can start machines and has no budget: no one is notified when they cost too much. Set "
                 "tidemill:budget {monthly_usd: ..., notify: [...]}, or add a gcp.billing.Budget."
             ),
             min(r.urn for r in groups),

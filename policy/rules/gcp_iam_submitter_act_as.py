@@ -32,7 +32,7 @@ def violations(args: Stack) -> StackViolations:
             yield (
                 (
                     f"{', '.join(both)} may publish work and would get {', '.join(acting)}: it could act as the "
-                    "machines' account. Grant that to somebody who does not submit."
+                    "machines' account. Grant that to a member who does not submit."
                 ),
                 grant.urn,
             )

@@ -75,7 +75,7 @@ def test_two_files_of_one_pipeline_are_told_and_other_regions_are_not(stacks):
     assert code == 2
     assert output == (
         "Pulumi.vision-two.yaml: tidemill:team: the pipeline vision-dev in us-west-2 is Pulumi.vision-dev.yaml already."
-        " Allowed: a team and environment once a region. Rename one of them, or remove the file.\n"
+        " Allowed: each team and environment once per region. Rename one of them, or remove the file.\n"
     )
     code, output = run("vision-dev")
     assert code == 2

@@ -109,7 +109,7 @@ def test_capacity_that_no_number_of_machines_fills_is_said():
     capacity = [{"market": "spot", "max_cpus": 100}, {"market": "on_demand", "max_cpus": 32}]
     (line,) = notes(config(capacity=capacity))
     assert line == (
-        "tidemill:queues.cpu.capacity[0].max_cpus: 100 is no multiple of machines.cpus (16); 6 machines, 96 vCPUs, "
+        "tidemill:queues.cpu.capacity[0].max_cpus: 100 is not a multiple of machines.cpus (16); 6 machines, 96 vCPUs, "
         "are the most."
     )
 
@@ -131,7 +131,7 @@ def test_without_internet_every_image_is_in_googles_registries(
     good = {"team": "t", "environment": "e", "cloud": "gcp", "network": {"create": {"egress": "endpoints"}}}
     assert parse({**good, "queues": queues})
     queues["cpu"] |= queue
-    with pytest.raises(ConfigError, match=f"^{key}: .*docker.io.* Google's registries alone"):
+    with pytest.raises(ConfigError, match=f"^{key}: .*docker.io.* only Google's registries"):
         parse({**good, **changes, "queues": queues})
 
 

@@ -21,7 +21,7 @@ LONGEST_NAME = 36
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
 
 MOST_QUEUES_AND_IMAGES = 24
-"""ARNs of up to 165 characters that fit a managed policy of 6,144 beside its fixed statements. Source: as above."""
+"""ARNs of up to 165 characters that fit a managed policy of 6,144 with its fixed statements. Source: as above."""
 
 MOST_POLICIES = 6
 """Managed policies for submitters; IAM attaches 10 to a role, and theirs may have some already. Source: as above."""
@@ -152,7 +152,7 @@ def _names(config: StackConfig) -> None:
         raise ConfigError(
             key_path(["team"]),
             shown(config.team),
-            f"team and environment of together {LONGEST_NAME - 1} characters or less, these have {len(full) - 1}",
+            f"team and environment with at most {LONGEST_NAME - 1} characters together; these have {len(full) - 1}",
             "Shorten one of them; AWS limits the names of roles and buckets that are made from them",
         )
     if full.startswith(_RESERVED_PREFIXES):

@@ -205,7 +205,7 @@ def check_secrets(path: Path, queue: Queue, pattern: re.Pattern[str], allowed: s
                 key_path([*path, "secrets", name]),
                 f"a text of {len(value)} characters (not shown)",
                 allowed,
-                f"{hint}; if this was the secret itself, replace it: a stack file is no place for it",
+                f"{hint}; if this was the secret itself, replace it: do not put it in a stack file",
             )
 
 

@@ -89,7 +89,7 @@ def _names(config: StackConfig) -> None:
         raise ConfigError(
             key_path(["team"]),
             shown(config.team),
-            f"team and environment of together {LONGEST_PIPELINE - 1} characters or less, these have {len(full) - 1}",
+            f"team and environment with at most {LONGEST_PIPELINE - 1} characters together; these have {len(full) - 1}",
             "Shorten one of them; Cloud Run limits the name of the reconciler's service that is made from them",
         )
     for queue in config.queues:
@@ -98,7 +98,7 @@ def _names(config: StackConfig) -> None:
             raise ConfigError(
                 key_path(["queues", queue]),
                 shown(queue),
-                f"team, environment and queue of together {LONGEST_QUEUE - 2} characters or less, these have "
+                f"team, environment and queue with at most {LONGEST_QUEUE - 2} characters together; these have "
                 f"{len(name) - 2}",
                 "Shorten one of them; Compute Engine limits the names that are made from them",
             )
@@ -183,7 +183,7 @@ def _images(config: StackConfig, path: Path, queue: Queue) -> None:
         raise ConfigError(
             key_path([*path, "images"]),
             f"images {', '.join(queue.images)}",
-            "default alone: on GCP a machine starts its one container before it knows which job it will work for",
+            "only default: on GCP a machine starts its one container before it knows which job it will work for",
             "Make a queue for each image",
         )
     _reachable(config, [*path, "images", "default"], queue.images["default"])
@@ -201,7 +201,7 @@ def _reachable(config: StackConfig, path: Sequence[str], image: str | None) -> N
             key_path(path),
             shown(image),
             "registry://..., *-docker.pkg.dev/... or gcr.io/...: with network.create.egress endpoints machines reach "
-            "Google's registries alone",
+            "only Google's registries",
             "Push the image to the stack's registry, or take egress nat",
         )
 

@@ -8,7 +8,7 @@ from components.config.errors import ConfigError, key_path, shown
 from components.config.models import StackConfig
 
 LONGEST_DAYS = 366
-"""A waiver is temporary: after a year somebody must look again."""
+"""A waiver is temporary: it needs another review after a year."""
 _UNWAIVABLE = "any-tidemill-waiver-"
 
 
@@ -31,7 +31,7 @@ def check_waivers(config: StackConfig) -> None:
                 key_path([*here, "until"]),
                 str(waiver.until),
                 f"a day within a year, {today + datetime.timedelta(LONGEST_DAYS)} or earlier",
-                "Give an earlier day; it can be moved when somebody has looked again",
+                "Give an earlier day; a later review can extend it",
             )
         if waiver.rule.startswith(_UNWAIVABLE):
             raise ConfigError(
