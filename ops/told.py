@@ -17,7 +17,8 @@ _REPLACEABLE = (
 )
 """Types whose protection `tidemill:allow: [replace]` lifts."""
 _REPOSITORY = "aws:ecr/repository:Repository"
-_NOISE = re.compile(r"warning: using pulumi-\S+ from \$PATH at ")
+_NOISE = re.compile(r"warning: (\x1b\[[\d;]*m)*using pulumi-\S+ from \$PATH at ")
+"""On a terminal the engine colors the word."""
 _MANDATORY = ("mandatory", "remediate")
 
 

@@ -76,11 +76,12 @@ def test_a_preview_ends_with_what_matters_and_without_noise(tmp_path):
     ]
     log = "".join(f"'{json.dumps(event)}' " for event in events).replace("\\\\n", "\\n")
     noise = "warning: using pulumi-language-python from $PATH at /somewhere"
+    colored = noise.replace("warning: ", "\\033[38;5;3mwarning: \\033[0m\\033[0m")
     script = f"""#!/bin/sh
 while [ "$1" != --event-log ]; do shift; done
 printf '%s\\n' {log} > "$2"
 echo 'hundreds of lines'
-echo '{noise}'
+printf '{colored}\\n'
 echo '{noise}' >&2
 echo 'warning: something else' >&2
 exit "$EXIT"
