@@ -181,7 +181,7 @@ class Ledger:
         return {int(name[len(folder) + 1 :].partition("/")[0]) for name in fresh}
 
     def snapshot(self) -> Snapshot:
-        """What the names of a job's objects say now: no record is read."""
+        """The state of the job by the names of its objects; no record is read."""
         with ThreadPoolExecutor(_PARALLEL) as pool, ThreadPoolExecutor(_ROUNDS_AT_ONCE) as readers:
             index, cancelled = pool.submit(self.index), pool.submit(self.store.find, layout.cancelled(self.job))
             rounds = self.rounds()

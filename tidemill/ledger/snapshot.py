@@ -170,7 +170,7 @@ def _part(store: Store, folder: str, after: str, end: str) -> Iterator[Entry]:
 def combine(
     rounds: Sequence[Round], read: Sequence[RoundNames], index: ManifestIndex, cancellation: dict[str, Any] | None
 ) -> Snapshot:
-    """What the names of every round mean together."""
+    """The snapshot that the names of all rounds add up to."""
     failed: dict[int, int] = {}
     with_outcome: dict[int, int] = {}
     waiting: set[int] = set(range(index.chunks))
@@ -182,10 +182,10 @@ def combine(
         for chunk in seen.done:
             ran = round_.runs(chunk)
             if ran is None:
-                # A round that runs a whole chunk stands over what an earlier one made of it.
+                # A round that runs a whole chunk replaces the outcomes of earlier ones.
                 others = 0
             elif chunk in last and last[chunk][0] == ran:
-                # The one before was taken for lost, and was committed after all.
+                # The round before seemed lost, but was committed after all.
                 others = last[chunk][1]
             else:
                 others = max(0, failed.get(chunk, 0) - round_.had_failed(chunk))

@@ -17,7 +17,7 @@ _RETRY: Any = {
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=10), "base": 2},
 }
-# `timeout` covers a whole transfer, so it is long; a store that hangs is met by `read_timeout`.
+# `timeout` covers a whole transfer, so it is long; `read_timeout` covers a store that hangs.
 _CLIENT: Any = {
     "timeout": timedelta(hours=2),
     "read_timeout": timedelta(seconds=30),

@@ -33,7 +33,7 @@ def translated(error: Exception, verb: str, uri: str) -> Exception:
     no_bucket = verb == "LIST" and "status code: 404" in str(error)
     if no_bucket or isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return StoreMissingError(f"{'The bucket of ' * no_bucket}{uri} does not exist.")
-    # Of a listing, obstore tells a refusal by its text only.
+    # For a listing, obstore reports a refusal only in its text.
     refused = isinstance(error, (PermissionDeniedError, UnauthenticatedError, PermissionError))
     if refused or any(status in str(error) for status in ("status code: 401 Un", "status code: 403 Forbidden")):
         return StoreDeniedError(f"{verb} of {uri} was refused: {_answer(error)}", code=_code(error))
@@ -50,7 +50,7 @@ def translated(error: Exception, verb: str, uri: str) -> Exception:
 
 
 def _unreadable(uri: str, error: Exception) -> CallerError:
-    """That obstore takes no such name, with the name: of a listing, only obstore's text has it."""
+    """The error for a name that obstore refuses. For a listing, only obstore's text has the name."""
     named = re.search(r'Path "(.*?)"[ :]', str(error), re.DOTALL)
     return CallerError(
         f"{uri}: the name {(named[1] if named else uri)!r} has an empty, `.` or `..` part or a control character, and "
@@ -69,7 +69,7 @@ def _code(error: Exception) -> str:
 
 
 def _answer(error: Exception) -> str:
-    """What a store answered, without how it was asked; for other errors their first line."""
+    """The store's answer without the request; for other errors their first line."""
     text = str(error)
     if code := re.search(r"<Code>(\w+)</Code>", text):
         said = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)

@@ -148,7 +148,7 @@ class Store:
         raise StoreError(f"{self.uri_of(name)}: the store reports that it exists but does not return it.")
 
     def _read_back(self, name: str, data: bytes) -> Created | None:
-        """Whose content stands after "already exists"; None when nothing does."""
+        """The content that is there after "already exists"; None when there is none."""
         content = self.find(name)
         return None if content is None else Created(content == data, content)
 

@@ -104,7 +104,7 @@ class ChunkRun:
         """Find out what is left to run, and write the marker of this attempt. So many items can start at once."""
         record = self._ledger.committed()
         if record is not None:
-            # An attempt that died before it could commit may have left another marker than the record's.
+            # An attempt that died before its commit may have left a marker that differs from the record's.
             self._ledger.derive_marker(record)
             self.settled = True
             return
@@ -131,7 +131,7 @@ class ChunkRun:
 
     @property
     def running(self) -> set[int]:
-        """Items that run at this moment; those that only wait in a slot are not among them."""
+        """Items that run at this moment, without those that only wait in a slot."""
         if not self.slots:
             return set(self.in_flight)
         return self.in_flight & {slot.current for slot in self.slots.values()}
@@ -165,7 +165,7 @@ class ChunkRun:
         return self.history.suspected[index] >= self._alone_after
 
     def holds(self, slots: int) -> None:
-        """So many slots run items of it from now on."""
+        """Note that this many slots run its items from now on."""
         self.batches = slots
         for observer in self.observers:
             observer.on_slots(slots)
@@ -184,7 +184,7 @@ class ChunkRun:
         return Task(job.id, self.number, self.lease.id, job.spec, item, job.output_prefix, job.env or {}, job.stop)
 
     def pause(self) -> None:
-        """Nothing of it runs while an item of another chunk has the machine to itself."""
+        """Its items pause while an item of another chunk has the machine to itself."""
         for observer in self.observers:
             observer.on_pause()
 

@@ -67,7 +67,7 @@ class CloudLog:
         self._thread.join(CLOSE_SECONDS)
 
     def _add(self, line: dict[str, Any], size: int, at: str) -> None:
-        # The id makes a line that is sent twice one entry.
+        # The id turns a line that is sent twice into one entry.
         self._count += 1
         entry = {
             "insertId": f"{self._run_id}-{self._count:09d}",
@@ -90,7 +90,7 @@ class CloudLog:
                 entries = self._take()
             failures = 0 if self._send(entries, first=not failures) else failures + 1
             if failures and self._ended:
-                # Whoever closes it waits for a bounded time.
+                # `close` waits for a bounded time.
                 time.sleep(min(0.2, PAUSE_SECONDS))
 
     def _take(self) -> list[tuple[int, dict[str, Any]]]:
@@ -118,7 +118,7 @@ class CloudLog:
             self._api.post("v2/entries:write", body, CALL_SECONDS)
         except ApiError as error:
             if error.code == _BAD_REQUEST:
-                # One of them cannot be read: the others must not wait for it.
+                # One of them is malformed: the others must not wait for it.
                 self._most = 1
                 if len(taken) == 1:
                     self._forget(1)

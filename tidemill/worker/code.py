@@ -38,7 +38,7 @@ LOCK_LOOK_SECONDS = 0.1
 WHEELHOUSE_BYTES = 8 * 1024**3
 _ENTRY_BYTES = 4096
 """Bytes that a tarball adds per entry: header, long names, padding."""
-# What a Python needs packages of its own for: its version, its platform and its C library.
+# Pythons that differ in version, platform or C library need separate packages.
 _IDENTITY = "import sys, sysconfig; print(sys.executable, sys.version, sysconfig.get_config_var('SOABI'))"
 
 
@@ -114,7 +114,7 @@ class CodeCache:
         return Code(code.folder, packages / "site")
 
     def _once(self, folder: Path, make: Callable[[Path], None]) -> None:
-        """Have a folder made by one worker of the machine."""
+        """Let one worker of the machine make a folder."""
         if folder.is_dir():
             return
         with self._locked(folder.with_name(f"{folder.name}.lock")):
@@ -175,7 +175,7 @@ class CodeCache:
     # ---- packages -----------------------------------------------------------------------------------------------
 
     def _packages_key(self, spec: JobSpec, env: Mapping[str, str]) -> str:
-        """Tells Pythons apart: images that share a machine share a package folder only when they share those."""
+        """The key of a package folder: images on a machine share one only if their Pythons match in these."""
         pipes, heard = Pipes(), _Heard({"job": spec.job, "step": "install"})
         try:
             ended = run_program(
@@ -283,7 +283,7 @@ class _Capped:
 
 
 class _Heard(ItemOutput):
-    """What a short program says on stdout, kept and not passed on."""
+    """The stdout of a short program, kept and not passed on."""
 
     def __init__(self, labels: dict[str, object]) -> None:
         super().__init__(labels)
@@ -297,7 +297,7 @@ class _Heard(ItemOutput):
 
 
 def _own(folder: Path) -> None:
-    """Programs run what is in here: it must be ours alone to write."""
+    """Programs run what is in here: only we may write to it."""
     status = folder.stat()
     if status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise StoreError(f"{folder} can be written by others; the job's code is not unpacked there.", "Remove it.")

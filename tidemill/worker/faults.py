@@ -55,7 +55,7 @@ class ItemError(Exception):
         self.reason, self.final = reason, final
 
 
-class item_step:  # noqa: N801, used like a function; a generator costs ten times as much
+class item_step:  # noqa: N801, used like a function; a generator costs twice as much
     """Run a step of an item: what it raises becomes an `ItemError` that says `what` could not be done."""
 
     __slots__ = ("_reason", "_what")
@@ -94,7 +94,7 @@ def _said(error: BaseException, what: str) -> str:
 def _lasts(error: BaseException, reason: str) -> bool:
     """Whether another attempt would fail in the same way."""
     if isinstance(error, (StoreMissingError, StoreDeniedError)):
-        # An input's absence lasts. A write that is refused may have met a login that was just being renewed.
+        # A missing input stays missing. A refused write may have met a login that was being renewed.
         return reason == "input"
     if isinstance(error, OSError):
         return error.errno in _LASTING

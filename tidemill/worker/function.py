@@ -97,7 +97,7 @@ class FunctionRunner:
         self._job = job
         shim = ShimProcess(self._programs, slot, limits_of(task.spec))
         env = {**task.base_env, **slot.env, "TIDEMILL_WORK": f"{slot.folder}/work"}
-        # What was shipped wins over what lies in the image's folder.
+        # Shipped code takes precedence over the image's folder.
         path = [*filter(None, [env.get("TIDEMILL_CODE")]), *self._path]
         try:
             with item_step("start", f"{self._python} did not start"):
@@ -174,7 +174,7 @@ class _Serving:
         shim.supervisor.begin()
         while waiting:
             self._slot.current = waiting[0].task.item.index
-            # What was written by now is this item's, if no answer of it comes in this look.
+            # Output up to here is this item's, if it has no answer yet.
             sizes = shim.sizes()
             if self._take_answers(waiting, shim.answers(POLL_SECONDS)):
                 if waiting:
@@ -232,7 +232,7 @@ class _Serving:
             value=answer.value,
         )
         measure_gpus(outcome, gpu)
-        # The next item of the message runs already.
+        # The next item of the message is already running.
         self._shim.supervisor.begin()
         if answer.error is not None:
             outcome.status, outcome.error = "failed", answer.error

@@ -30,7 +30,7 @@ Run = Callable[[Sequence[str], Mapping[str, str], float], str]
 
 
 class GpuUse(NamedTuple):
-    """What was used of some GPUs; None for what the driver does not tell."""
+    """The use of some GPUs; None where the driver does not report it."""
 
     memory_mib: float | None
     """The largest memory in use, all of them together."""
@@ -58,7 +58,7 @@ class Window:
         self._percents: list[float] = []
 
     def add(self, seen: Sequence[_Gpu]) -> None:
-        # Names of parts of GPUs (MIG) are none of a device: then all that the container has are looked at.
+        # Names of GPU parts (MIG) match no device: then all GPUs of the container are sampled.
         ours = [gpu for gpu in seen if gpu.is_one_of(self.names)] or seen
         memory = [gpu.memory_mib for gpu in ours if gpu.memory_mib is not None]
         if memory:
@@ -105,7 +105,7 @@ class GpuWatch:
         return window
 
     def close(self, window: Window | None) -> GpuUse | None:
-        """End looking; returns what was seen. An item shorter than the time between samples may have none."""
+        """End a window; returns its use, which an item shorter than the time between samples may lack."""
         if window is None:
             return None
         with self._wanted:
@@ -122,7 +122,7 @@ class GpuWatch:
             asked_at = time.monotonic()
             seen = self._sample(env)
             with self._wanted:
-                # What was opened meanwhile began after the driver was asked.
+                # Windows that were opened meanwhile began after the driver was asked.
                 for window in windows:
                     if window in self._open and seen:
                         window.add(seen)

@@ -59,7 +59,7 @@ class HeldChunks:
 
     @contextmanager
     def on_behalf_of(self, job: LeasedJob) -> Iterator[None]:
-        """A block that reads objects of a job: one that cannot be decoded ends the job."""
+        """A block that reads a job's objects: a damaged one ends the job."""
         try:
             with decoding(f"the ledger of {job.id}"):
                 yield
@@ -68,7 +68,7 @@ class HeldChunks:
             self.cancel(job)
 
     def damaged(self, ledger: Ledger, number: int, error: DamagedError) -> None:
-        """An object of a job cannot be decoded: the job is cancelled, and `status` says why."""
+        """Cancel a job with a damaged object; `status` says why."""
         log(str(error), "error", job=ledger.job)
         ledger.cancel("worker", str(error), number + 1)
 
@@ -103,7 +103,7 @@ class HeldChunks:
             return
         chunk.leases.ack()
         self._chunks.remove(chunk)
-        # Else a slot would keep its items in memory next to those of the next chunk.
+        # Otherwise a slot would keep its items in memory along with those of the next chunk.
         for slot in chunk.slots.values():
             slot.chunk = None
         self.any_settled = True
@@ -113,7 +113,7 @@ class HeldChunks:
             observer.on_committed()
 
     def tick(self) -> None:
-        """What has to happen now and then: chunks that cannot continue go; the others are extended and written."""
+        """Periodic work: chunks that cannot continue go; the others are extended and written."""
         now = time.monotonic()
         for chunk in self:
             if not chunk.batches:

@@ -55,14 +55,14 @@ class IdlePolicy:
         self._empty = 0
 
     def pulled(self, empty: bool) -> None:
-        """A pull was answered. One that failed says nothing of the queue and is not told."""
+        """A pull was answered. Failed pulls say nothing about the queue and are not reported here."""
         if empty:
             self._empty += 1
         else:
             self.busy()
 
     def busy(self) -> None:
-        """There is work in hand, or the last of it has ended just now: idleness begins anew."""
+        """There is work, or the last of it has just ended: idleness starts again."""
         self._since, self._empty = self._clock(), 0
 
     def leave(self) -> bool:

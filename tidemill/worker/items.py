@@ -63,7 +63,7 @@ class Items:
         self.slots = SlotPool(size, self._slot, runners.close, WORKER_MIB) if size else None
         self._outcomes: deque[tuple[ChunkRun, Outcome]] = deque()
         self._events: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
-        # A thread is made when an item finds none free.
+        # A thread is created when no idle one is left.
         self.threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="slot")
         stop.on_raise(self.wake)
 
@@ -141,7 +141,7 @@ class Items:
         return alone
 
     def _batch_size(self, chunk: ChunkRun, slots: int) -> int:
-        """Items that a slot takes at once: many short ones, so that they do not wait for us, and one long one."""
+        """Items that a slot takes at once: many short ones, so that they do not wait for us, or one long one."""
         seconds = chunk.job.item_seconds
         if not seconds or not chunk.job.proven or chunk.job.spec.stages_input:
             return 1
@@ -173,9 +173,9 @@ class Items:
                 continue
             mean = batch.seconds / len(batch.tasks)
             known = batch.chunk.job.item_seconds
-            # A first item pays for imports and caches: the mean moves fast.
+            # A first item pays for imports and caches, so the mean adapts fast.
             batch.chunk.job.item_seconds = mean if not known else 0.3 * known + 0.7 * mean
-        # Until an item has succeeded each failure is looked at first: it may end the job.
+        # Until an item has succeeded, each failure is handled first: it may end the job.
         if not self._stop.raised and all(chunk.job.proven for chunk in self._held):
             self.start()
         for chunk, outcome in outcomes:
@@ -197,7 +197,7 @@ class Items:
             return ended
 
     def _broke(self, batch: Batch, error: Exception) -> None:
-        """A slot failed in a way that nothing foresaw: that is a death of the item which was running in it."""
+        """A slot failed unexpectedly: that counts as a death of the item that was running in it."""
         index = batch.slot.current
         item = batch.tasks[0].item.index if index is None else index
         text = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]

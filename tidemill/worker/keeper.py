@@ -54,7 +54,7 @@ class WorkerProcess:
 
 
 def keeper_main(client: socket.socket) -> int:
-    # A terminal's Ctrl-C is the client's; it tells us what to do about it.
+    # A terminal's Ctrl-C goes to the client, which tells us what to do.
     os.setsid()
     adopt_orphans()
     try:
@@ -120,7 +120,7 @@ class Keeper:
     def _told(self) -> None:
         said = self._client.recv(64)
         self._stopping_at = time.monotonic() + (DRAIN_SECONDS if said else 0.0)
-        # A client that is gone was killed: what it started goes with it, at once.
+        # A client that is gone was killed: what it started ends at once.
         self._signal(signal.SIGTERM if said else signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -154,7 +154,7 @@ class Keeper:
     def _serve(self, process: WorkerProcess) -> None:
         message = receive(process.socket)
         if message is None:
-            # A worker closes its socket by ending.
+            # A worker's socket closes when it ends.
             self._ended(process, os.waitpid(process.pid, 0)[1])
         elif message["say"] == "lease":
             process.waits = True
@@ -164,7 +164,7 @@ class Keeper:
             self._give_all()
 
     def _hear(self, process: WorkerProcess, message: dict[str, Any]) -> None:
-        """Anything but a wish for a chunk."""
+        """Handle any message other than a request for a chunk."""
         process.seen = time.monotonic()
         if message["say"] == "error":
             process.error = message["text"]
@@ -226,7 +226,7 @@ class Keeper:
         del self._processes[process.pid]
         process.socket.setblocking(False)
         with contextlib.suppress(BlockingIOError):
-            # Its last words.
+            # Its last messages.
             while (message := receive(process.socket)) is not None:
                 if message["say"] != "lease":
                     self._hear(process, message)
@@ -251,7 +251,7 @@ class Keeper:
             file.write(f"{self._id}-{process.number}\n")
         now = time.monotonic()
         if now < self._start_at:
-            # What fails workers fails all of them at once.
+            # A common cause fails all workers at once.
             return
         pause = BROKEN_PAUSE
         if code > 0 or not process.served:
@@ -296,7 +296,7 @@ class Keeper:
 
 
 def end_all(find: Callable[[], set[int]]) -> None:
-    """End processes until there are none: what is killed leaves children of its own to us."""
+    """End processes until there are none: a killed process leaves its children to us."""
     deadline = time.monotonic() + DRAIN_SECONDS
     while (left := find()) and time.monotonic() < deadline:
         for pid in left:

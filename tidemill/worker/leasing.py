@@ -66,7 +66,7 @@ class Leasing:
 
     def wants_more(self) -> bool:
         if any(chunk.claims_machine for chunk in self._held):
-            # A suspect is to have this machine to itself: another chunk would only wait here, and die with it.
+            # A suspect gets this machine to itself: another chunk would only wait here and die with it.
             return False
         waiting = sum(len(chunk.pending) for chunk in self._held)
         free = self._items.free(self._next)
@@ -75,19 +75,19 @@ class Leasing:
         return not waiting and all(0 < chunk.job.item_seconds < AHEAD_SECONDS for chunk in self._held)
 
     def _accept(self, lease: Lease) -> None:
-        """Begin with a chunk. What is wrong with a job ends the worker only when it is the only one."""
+        """Begin with a chunk. An error in a job ends the worker only if that job is its only one."""
         try:
             self._open(lease)
         except UnreadableError as error:
             if not self._source.many_jobs:
                 raise
-            # A machine with a newer worker may read it; without any, it ends in the dead letters.
+            # A machine with a newer worker may read it; otherwise it ends in the dead-letter topic.
             log(f"chunk returned to the queue: {error}", "error", job=lease.job, lease=lease.id)
             lease.release()
         except DamagedError as error:
             self._refuse_damaged(lease, error)
         except StoreMissingError as error:
-            # The whole store may be out of reach: then this raises, and nothing is acknowledged.
+            # If the whole store is out of reach, this raises, and nothing is acknowledged.
             self._store.page(layout.JOBS)
             if self._store.exists(layout.spec(lease.job)):
                 self._refuse_damaged(lease, DamagedError(str(error)))
@@ -100,7 +100,7 @@ class Leasing:
         except Exception as error:
             if not self._source.many_jobs:
                 raise
-            # Nothing foresaw it, and it may pass; when it does not, the job ends.
+            # An unexpected error may pass; if it does not, the job ends.
             log(f"cannot open a chunk: {error!r}", "error", job=lease.job, lease=lease.id)
             ledger = Ledger(self._store, lease.job)
             try:
@@ -110,7 +110,7 @@ class Leasing:
             lease.release()
 
     def _refuse(self, lease: Lease, error: TidemillError) -> None:
-        """A chunk can never be run, and its job cannot be told."""
+        """Drop a chunk that can never run and whose job cannot be informed."""
         if not self._source.many_jobs:
             raise error
         log(f"chunk cannot run; acknowledged and dropped: {error}", "error", job=lease.job, lease=lease.id)
@@ -176,14 +176,14 @@ class Leasing:
         )
 
     def _prepare(self, job: LeasedJob, lease: Lease) -> bool:
-        """Have the shipped code of a job on this machine; returns whether it is. What went wrong is told to the job."""
+        """Prepare a job's shipped code on this machine; returns whether it is there. Errors are recorded in the job."""
         from tidemill.worker.code import InstallError
 
         try:
             prepared = self._items.threads.submit(self._jobs.prepare, job)
             prepared.add_done_callback(self._items.wake)
             while not prepared.done():
-                # Packages may take minutes: what is here continues.
+                # Packages may take minutes: the other chunks continue meanwhile.
                 lease.extend()
                 self._items.start()
                 self._wait()

@@ -37,7 +37,7 @@ class KeeperHandle:
             self._socket.close()
             forked(lambda: keeper_main(theirs))
         theirs.close()
-        # Should the keeper be killed alone, what it kept comes to us.
+        # If only the keeper is killed, we inherit what it kept.
         adopt_orphans()
         self._heard = b""
         self.ended = False

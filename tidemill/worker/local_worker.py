@@ -108,7 +108,7 @@ def _serve(run: Run, name: str, keeper: socket.socket, stop: Stop) -> int:
 
 
 class _Log:
-    """A worker's log. Where the disk is full a line is lost, not the worker that has it to say."""
+    """A worker's log. If the disk is full, a line is lost, but not the worker."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

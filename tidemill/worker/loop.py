@@ -103,7 +103,7 @@ class Worker:
             self._items.close()
             self._source.close()
         if done:
-            # An array's child has one chunk, and its exit code is the only word about it.
+            # An array's child has one chunk, and only its exit code reports on it.
             return WorkerExit.BROKEN if held.any_broken and not held.any_settled else WorkerExit.DONE
         return WorkerExit.STOPPED if self._cancelled else WorkerExit.RECLAIMED
 
@@ -123,7 +123,7 @@ class Worker:
     # ---- the end before the end ---------------------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Say first that this worker stops, then wait for the programs to end, write what is done, and give it back."""
+        """Mark the chunks first, then wait for the programs to end, write what is done, and return the chunks."""
         if not self._stop.raised:
             return
         log("stopping", why=self._stop.reason.value if self._stop.reason else "")
@@ -140,7 +140,8 @@ class Worker:
         chunk.end("cancelled" if self._cancelled or chunk.job.stop.cancelled else "drained")
 
     def _is_cancelled(self) -> bool:
-        """Whether the job is cancelled. The cloud ends the containers of such a job by a signal, which is no drain."""
+        """Whether the job is cancelled. The cloud ends the containers of such a job by a signal, which is not a
+        drain."""
         if self._stop.reason is StopReason.SIGNAL and not self._source.many_jobs:
             return any(job.ledger.is_cancelled(job.round.round) for job in self._jobs)
         return self._stop.reason is StopReason.CANCELLED

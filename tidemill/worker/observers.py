@@ -88,7 +88,7 @@ class Progress(ChunkObserver):
         self._parts = 0
 
     def on_open(self, chunk: Observed, found: Sequence[Outcome], slots: int) -> None:
-        # What was found out about an item outlives this delivery and this round.
+        # What is known about an item outlives this delivery and this round.
         self._unsaved += found
         self._save(chunk)
 
@@ -129,7 +129,7 @@ class Marker(ChunkObserver):
         self._marked, self._alone, self._marked_at = in_flight, alone, time.monotonic()
 
     def on_open(self, chunk: Observed, found: Sequence[Outcome], slots: int) -> None:
-        # A careful attempt names each item before it starts. What cannot start yet is to blame for nothing.
+        # A careful attempt names each item before it starts. An item that cannot start yet is not to blame.
         self.write({item.index for item in islice(chunk.pending, 0 if chunk.history.careful else slots)})
 
     def on_start(self, chunk: Observed, items: Sequence[Item], *, alone: bool) -> None:
@@ -147,7 +147,7 @@ class Marker(ChunkObserver):
         beats = self._every is not None and time.monotonic() >= self._marked_at + self._every
         running = chunk.running
         if chunk.in_flight and not running:
-            # A slot is between two items: the next one is as much to blame as the last.
+            # A slot is between two items: either may be to blame.
             running = self._marked
         if running != self._marked or beats:
             self.write(running, alone=self._alone and running == self._marked)

@@ -94,7 +94,7 @@ class ItemOutput:
         self._pass_on(stream, [bytes(line) for line in lines])
 
     def end(self) -> None:
-        """The attempt ended: what had no line end is passed on too."""
+        """The attempt ended: pass on an unfinished line too."""
         for stream, rest in self._partial.items():
             if rest:
                 self._pass_on(stream, [bytes(rest)])

@@ -148,7 +148,7 @@ def _read(descriptor: int, supervisor: Supervisor, output: ItemOutput, pipes: Pi
 
 
 def _not_started(program: str, error: Exception) -> Ended:
-    """A program that did not start. Where no program could take its arguments the item is to blame."""
+    """A program that did not start. If no program could take these arguments, the item is to blame."""
     of_the_item = isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno == errno.E2BIG)
     fault = item_error("input" if of_the_item else "start", f"{program} did not start", error)
     return Ended(fault.reason, None, 0.0, 0.0, 0.0, str(fault))

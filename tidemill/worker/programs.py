@@ -32,7 +32,7 @@ class Programs:
         self._owners: dict[int, set[int]] = {}
         """Orphans whose environment tells nothing, each with the programs that may have left it."""
         self.gpus = GpuWatch.find(self.ask)
-        # Whoever looks for orphans must not take a program for one that starts at this moment.
+        # A search for orphans must not mistake a starting program for one.
         self._starting = threading.Lock()
         self._kernel_kills = oom_kills()
 
@@ -120,7 +120,7 @@ class Programs:
                 owners.discard(leader)
             seen: set[int] = set()
             deadline = time.monotonic() + GRACE_SECONDS
-            # What is ended leaves children of its own to us.
+            # An ended process leaves its children to us.
             while time.monotonic() < deadline:
                 left = [pid for pid in self._orphans() - seen if self._is_left(pid, mark)]
                 if not left:
@@ -133,7 +133,7 @@ class Programs:
             return bool(seen)
 
     def _is_left(self, pid: int, mark: bytes) -> bool:
-        """Whether an orphan is of no program that runs."""
+        """Whether an orphan belongs to no running program."""
         environment = environment_of(pid)
         if mark and mark in environment:
             return True

@@ -51,7 +51,7 @@ class ReclaimWatch:
                     return
                 failures = 0
             except urllib.error.HTTPError:
-                # Somebody is there, and has a bad moment.
+                # The server is there but failed once.
                 failures = 0
             except OSError:
                 failures += 1

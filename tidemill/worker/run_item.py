@@ -94,7 +94,7 @@ class CommandRunner:
             slot.current = task.item.index
             outcome = self._run(task, slot)
             if outcome is None:
-                # It was interrupted, and stays the slot's item: the drain names it.
+                # It was interrupted and remains the slot's item: the drain names it.
                 return
             slot.current = None
             done(outcome)
@@ -182,7 +182,7 @@ class CommandRunner:
     def _values(self, task: Task, results: Path, prefix: str) -> dict[str, str]:
         values = {"uri": task.item.uri, "index": str(task.item.index), "output": str(results), "output_uri": prefix}
         if task.spec.stages_input:
-            # Every attempt gets the input anew: the one before may have changed its copy.
+            # Every attempt fetches the input again: the previous one may have changed its copy.
             fetch = self._fetches.pop(task.folder, None) or self._fetch(task)
             values["input"] = str(fetch.result())
         return values
@@ -213,7 +213,7 @@ def _names_output_uri(spec: JobSpec) -> bool:
 
 
 def _meta(item: Item) -> dict[str, str]:
-    """What the user attached to the item, for its program."""
+    """The user's metadata for the item, for its program."""
     return {} if item.meta is None else {"TIDEMILL_META": json.dumps(item.meta)}
 
 
@@ -226,7 +226,7 @@ def _measure(outcome: Outcome, ended: Ended) -> None:
 
 
 def measure_gpus(outcome: Outcome, use: GpuUse | None) -> None:
-    """Note what an item used of its GPUs, where that is known."""
+    """Record an item's GPU use, where that is known."""
     if use is not None:
         outcome.peak_gpu_memory_mib = None if use.memory_mib is None else round(use.memory_mib, 1)
         outcome.gpu_percent = None if use.percent is None else round(use.percent, 1)

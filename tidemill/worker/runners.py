@@ -31,7 +31,7 @@ class Runners:
         self._programs = Programs(stop)
         self._commands = CommandRunner(self._programs, staging, scratch)
         self._functions: dict[int, FunctionRunner] = {}
-        # Where the worker was started: the folder of the image, or of the person, that modules are imported from.
+        # Where the worker was started: modules are imported from that folder.
         self._path = [os.getcwd()]
 
     def codes(self, store: Store) -> CodeCache:

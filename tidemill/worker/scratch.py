@@ -122,7 +122,7 @@ def _clear(folder: int, top: int) -> list[str]:
                 name = entry.name
                 if folder != top:
                     name = f".{secrets.token_hex(8)}"
-                    # A folder that is moved has to be writable itself.
+                    # A folder must be writable to be moved.
                     os.chmod(entry.name, 0o700, dir_fd=folder)
                     os.rename(entry.name, name, src_dir_fd=folder, dst_dir_fd=top)
                 moved.append(name)

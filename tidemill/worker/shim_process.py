@@ -103,7 +103,7 @@ class ShimProcess:
         for theirs in (theirs_in, theirs_out):
             self._descriptors.remove(theirs)
             os.close(theirs)
-        # The memory of the import is the first item's to answer for.
+        # The memory of the import counts for the first item.
         importing = replace(self._limits, memory_mib=None)
         self.supervisor = Supervisor(self._programs, child, importing, env, time.monotonic())
         self._started = True
@@ -130,7 +130,7 @@ class ShimProcess:
         return both
 
     def tell(self, message: str) -> None:
-        """Send a line; a shim that has ended, or does not listen, is noticed elsewhere."""
+        """Send a line; a shim that has ended or does not read is noticed elsewhere."""
         data = f"{message}\n".encode()
         deadline = time.monotonic() + self._limits.seconds
         with suppress(BrokenPipeError):
@@ -170,7 +170,7 @@ class ShimProcess:
         start = self._read_to[stream]
         if until <= start:
             return b""
-        # More than an item may say is cut anyway; its last bytes are kept, for they tell why it failed.
+        # Output beyond an item's limit is cut anyway; its last bytes are kept because they tell why it failed.
         start = max(start, until - _LATEST_BYTES)
         data = os.pread(self._files[stream], until - start, start)
         self._read_to[stream] = until

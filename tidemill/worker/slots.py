@@ -41,14 +41,14 @@ class Slot:
         """A folder of the slot, made or emptied. The item before may have left anything in its place."""
         path = self.folder / name
         with suppress(OSError), os.scandir(path) as left:
-            # One that its owner has made read-only is made anew, and so is one behind a link.
+            # A read-only folder, or one behind a link, is created again.
             if next(left, None) is None and os.access(path, os.W_OK | os.X_OK) and not path.is_symlink():
                 return path
         if self.folder.is_symlink() or not os.access(self.folder, os.R_OK | os.W_OK | os.X_OK):
             remove(self.folder)
         remove(path)
         with suppress(FileNotFoundError):
-            # What belongs to another user cannot be removed; it goes with the worker's folder, where that can be.
+            # Another user's files cannot be removed here; they go with the worker's folder if possible.
             path.rename(path.with_name(f"{name}-{secrets.token_hex(4)}"))
         path.mkdir(parents=True)
         return path

@@ -53,7 +53,7 @@ class Spending(ChunkObserver):
             self._recorded(fresh)
 
     def on_commit(self) -> None:
-        # Before the record: what a worker that dies at its commit has consumed was paid for too.
+        # Before the record: time of a worker that dies at its commit was paid for too.
         self._fresh = self.write(ends=True)
 
     def on_committed(self) -> None:
@@ -80,7 +80,7 @@ def ends_job(ledger: Ledger, limit: CostLimit, round_: Round, fresh: float) -> b
     if random.random() * limit.seconds >= LOOKS * fresh:
         return False
     seconds = spent_seconds(ledger.store, ledger.job, round_.round + 1)
-    # What is finished is not called cancelled.
+    # A finished job is not cancelled.
     if seconds < limit.seconds or ledger.counts().finished:
         return False
     ledger.cancel("worker", limit.reached(seconds), round_.round + 1, limit.max_usd)

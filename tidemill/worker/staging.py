@@ -64,7 +64,7 @@ class Staging:
                 while block := read.read(STREAM_BYTES):
                     if stop.raised:
                         raise InterruptedError("stopped")
-                    # A file that grows while it is read ends where the room for it does.
+                    # A file that grows while it is read is cut where the room ends.
                     self._room_for(len(block))
                     write.write(block)
 
@@ -79,7 +79,7 @@ class Staging:
         with item_step("output", f"the output cannot be uploaded to {prefix}"):
             store, base = self.stores.locate(prefix)
             with item_step("output", "the output folder cannot be read"):
-                # Everything is looked at before anything is uploaded, and not remembered: there may be 100,000 files.
+                # Every file is checked before any is uploaded. The list is not kept: there may be 100,000 files.
                 files = sum(_takes(store, base, name) for _, name in output_files(folder))
             transfers: deque[Future[None]] = deque()
             try:

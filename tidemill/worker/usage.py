@@ -71,7 +71,7 @@ def _read_all() -> dict[int, Process]:
 def _read(pid: int) -> Process | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The command's name stands in brackets and may hold anything, brackets included.
+            # The command's name is in brackets and may contain anything, even brackets.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
@@ -147,7 +147,7 @@ def adopt_orphans() -> None:
     try:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     except (OSError, AttributeError):
-        # Not Linux: process groups alone have to do.
+        # Not Linux: process groups have to suffice.
         return
 
 

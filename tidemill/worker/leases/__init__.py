@@ -34,7 +34,7 @@ class Lease(Protocol):
         ...
 
     def progressed(self) -> None:
-        """Outcomes of it were written down: this delivery was not in vain, however it ends."""
+        """Outcomes were written: this delivery counts as useful, however it ends."""
         ...
 
     def ack(self) -> None:
@@ -63,7 +63,7 @@ class LeaseSource(Protocol):
 
     @property
     def exhausted(self) -> bool:
-        """Whether there will never be another."""
+        """Whether there will be no more."""
         ...
 
     def end(self) -> None:

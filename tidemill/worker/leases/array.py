@@ -52,10 +52,10 @@ class ArrayLease:
         """Nothing to do: Batch counts every attempt."""
 
     def ack(self) -> None:
-        """Nothing to do: the exit code says it."""
+        """Nothing to do: the exit code states it."""
 
     def release(self) -> None:
-        """Nothing to do: the exit code says it."""
+        """Nothing to do: the exit code states it."""
 
 
 class ArrayLeases:
@@ -79,7 +79,7 @@ class ArrayLeases:
         self._next = None
 
     def close(self) -> None:
-        """Nothing to do: the exit code says it."""
+        """Nothing to do: the exit code states it."""
 
 
 def _required(env: Mapping[str, str], name: str) -> str:

@@ -29,7 +29,7 @@ _What = Literal["extend", "ack", "release"]
 
 
 class Calls(Protocol):
-    """What is called of a subscription."""
+    """The calls of a subscription."""
 
     def extend(self, ack_ids: list[str], seconds: int) -> None:
         """Hold messages."""
@@ -74,7 +74,7 @@ class Holder:
         self._tell(ack_id, "release")
 
     def close(self, seconds: float) -> None:
-        """Give back what is still held, and wait until everything was said, but not longer than this."""
+        """Return what is still held, and wait at most this long until everything is sent."""
         with self._changed:
             for ack_id, message in self._messages.items():
                 if message.what == "extend":
@@ -109,7 +109,7 @@ class Holder:
         try:
             self._call(what, list(messages))
         except PubSubError as error:
-            # One that Pub/Sub does not take must not keep the others from being held.
+            # A message that Pub/Sub refuses must not keep the others from being held.
             if len(messages) > 1 and isinstance(error, PubSubRefusedError):
                 for ack_id, message in messages.items():
                     self._say(what, {ack_id: message})
@@ -142,7 +142,7 @@ class Holder:
                 self._schedule(ack_id, message, None)
 
     def _schedule(self, ack_id: str, message: _Message, due: float | None) -> None:
-        """Set a message's next time, or forget it; unless something else was said of it meanwhile."""
+        """Set a message's next time, or forget it, unless it was replaced meanwhile."""
         with self._changed:
             if self._messages.get(ack_id) is not message:
                 return

@@ -91,7 +91,7 @@ class PubSubLeases:
         return self._ended and not self._pulling
 
     def end(self) -> None:
-        """Pull nothing more, and end a pull that waits: it would be given what is given back."""
+        """Pull nothing more, and end a waiting pull: it would receive what is returned."""
         self._ended = True
         self._subscription.abort()
 
@@ -120,7 +120,7 @@ class PubSubLeases:
         return self._opened(answer)
 
     def close(self) -> None:
-        """Give everything back: what is held, and what a pull that is still under way may bring."""
+        """Return everything that is held, and what a pull that is still under way may bring."""
         self._closed = True
         self.end()
         self._holder.close(CLOSE_SECONDS)
@@ -144,7 +144,7 @@ class PubSubLeases:
         try:
             return PubSubLease(received, self._finish)
         except ValueError as error:
-            # Whatever it is, it would come again and again.
+            # Otherwise it would be delivered again and again.
             log(f"acknowledged a message that is not a chunk: {error}", "error", received=received.get("message"))
             self._finish(received["ackId"], True)
             return None
@@ -157,7 +157,7 @@ class PubSubLeases:
         self._idle.busy()
 
     def _failed(self, error: PubSubError) -> None:
-        """A pull failed, which says nothing of the queue. Without work, that is borne for a while only."""
+        """A pull failed, which says nothing about the queue. Without work, that is tolerated only for a while."""
         now = time.monotonic()
         if not self._failures:
             self._failing_since = now
@@ -182,7 +182,7 @@ class PubSubLeases:
                 self._answers.put(PubSubError(f"pull on {self._subscription.name}: {error!r}"))
                 continue
             if answer is not None:
-                # It is held from now on, whenever the loop comes to look.
+                # It is held from now on, even if the loop takes it later.
                 if self._closed:
                     self._holder.release(answer["ackId"])
                 else:

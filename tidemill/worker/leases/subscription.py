@@ -56,7 +56,7 @@ class Subscription:
         return received[0] if received else None
 
     def abort(self) -> None:
-        """End a pull that waits: what is given back from now on must not come to it."""
+        """End a waiting pull: it must not receive what is returned from now on."""
         self._pulls.end()
 
     def extend(self, ack_ids: Sequence[str], seconds: int) -> None:
@@ -95,7 +95,7 @@ class _Connections:
             self._ended = True
             if self._open is not None:
                 with suppress(OSError):
-                    # The socket's own, not TLS's: that is in use in the other thread.
+                    # The plain socket, not the TLS one, which the other thread uses.
                     socket.socket.shutdown(self._open, socket.SHUT_RDWR)
 
 
@@ -118,7 +118,7 @@ class _Https(urllib.request.HTTPSHandler):
 
 
 def _noted(kind: type[http.client.HTTPConnection], connections: _Connections) -> Any:
-    """A kind of connection that notes its socket."""
+    """A connection class that records its socket."""
 
     class Noted(kind):
         def connect(self) -> None:

@@ -49,12 +49,12 @@ class GceMetadata:
         self._lock = threading.Lock()
         self._token = ""
         self._token_until = 0.0
-        # A proxy of the container's must not stand between a machine and its own metadata.
+        # The container's proxy must not be used for the machine's own metadata.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     @classmethod
     def of(cls, env: Mapping[str, str] = os.environ) -> GceMetadata | None:
-        """As the environment names it (`GCE_METADATA_HOST`), or None where there is none (`NO_GCE_CHECK=true`)."""
+        """The metadata at `GCE_METADATA_HOST`, or None where there is none (`NO_GCE_CHECK=true`)."""
         return None if env.get("NO_GCE_CHECK", "").lower() == "true" else cls(env.get("GCE_METADATA_HOST") or HOST)
 
     def notice(self) -> Notice | None:
