@@ -171,7 +171,7 @@ def _login_advice(error: StoreDeniedError) -> str:
         return error.fix or "Log in, e.g. `aws sso login`."
     if _BAD_LOGIN.match(error.code):
         return "Your login's key is unknown or has expired: log in again, e.g. `aws sso login`, or set AWS_PROFILE."
-    return "Log in with a right to use this stack, or ask its owner to let you submit (tidemill:access.submitters)."
+    return "Log in as a user of this stack, or ask its owner to let you submit (tidemill:access.submitters)."
 
 
 def _open(uri: str, region: str | None = None) -> Store:
