@@ -1,7 +1,10 @@
-"""The order of the suite: what takes long begins first, so that no core waits for the other one at the end."""
+"""The order of the suite: what takes long begins first, so that no core waits for the other one at the end. And what is
+imported is not searched for garbage."""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,17 @@ import pytest
 HERE = Path(__file__).parent
 LONGEST = ("e2e/test_gcp_", "e2e", "engine", "localcloud", "worker_image", "worker", "chaos")
 """How paths below this folder begin, the longest first; all others come after them."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported stays for good: to search it for garbage costs as much as to import it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
