@@ -108,7 +108,16 @@ class Localcloud:
         # An account starts empty: what the engine remembers of an earlier one is gone.
         shutil.rmtree(self.state / "pulumi", ignore_errors=True)
         port = self._port or _free_port()
-        command = [sys.executable, "-m", self.daemon, "--state", str(self.state), "--port", str(port)]
+        command = [
+            sys.executable,
+            "-m",
+            "localcloud.daemon",
+            self.daemon,
+            "--state",
+            str(self.state),
+            "--port",
+            str(port),
+        ]
         for name, value in self._options.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
         environment = {key: value for key, value in os.environ.items() if not key.startswith(self.foreign)}
