@@ -190,7 +190,7 @@ def not_lost(account: Account) -> str:
 def reconciler_reports(account: Account) -> str:
     """What the reconciler reported last."""
     report = read_report(account.pipeline.store)
-    troubles = [*report.late(time.time()), *report.troubles(account.queue)] if report else ["there is no report"]
-    if troubles:
-        raise DiffersError(f"{'; '.join(troubles)}.")
+    problems = [*report.late(time.time()), *report.problems(account.queue)] if report else ["there is no report"]
+    if problems:
+        raise DiffersError(f"{'; '.join(problems)}.")
     return "a fresh report without errors"
