@@ -8,7 +8,7 @@ import pulumi
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from components.aws.account import Account
+from components.aws.account import account_of
 from components.aws.bootstrap import AwsBootstrap, AwsBootstrapArgs
 from components.aws.ci import AwsCi, AwsCiArgs
 from components.base import as_args
@@ -31,7 +31,7 @@ def aws() -> AwsBootstrap:
         roles = AwsCi("tidemill-ci", as_args(AwsCiArgs, {**ci, **own}))
         login = {"preview": roles.preview_role_arn, "deploy": roles.deploy_role_arns}
         # CI logs in to a stack's region, and the state may be in another one.
-        backend = pulumi.Output.concat(account.backend_url, "?region=", Account(account).region)
+        backend = pulumi.Output.concat(account.backend_url, "?region=", account_of(account).region)
         pulumi.export("ci", {"backend_url": backend, **login})
         pulumi.export("permission_boundaries", roles.boundary_arns)
     return account

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import asyncio
+from functools import cached_property, lru_cache
 
 import pulumi
 import pulumi_aws as aws
 
 
 class Account:
-    """Account number, region and partition of a component's provider; no resources.
+    """Account number, region and partition of a provider; no resources. Each is looked up at its first use."""
 
-    Each is looked up at its first use: a stack has one component per queue, and most need only one value.
-    """
-
-    def __init__(self, parent: pulumi.Resource) -> None:
-        self._opts = pulumi.InvokeOptions(parent=parent)
+    def __init__(self, provider: pulumi.ProviderResource | None) -> None:
+        self._opts = pulumi.InvokeOptions(provider=provider)
 
     @cached_property
     def number(self) -> pulumi.Output[str]:
@@ -45,3 +43,13 @@ class Account:
         """``arn:<partition>:<service>:<region>:<account>:<resource>``."""
         region = self.region if regional else ""
         return pulumi.Output.format("arn:{0}:{1}:{2}:{3}:{4}", self.partition, service, region, self.number, resource)
+
+
+def account_of(parent: pulumi.Resource) -> Account:
+    """The account of a component's resources. All components with one provider share what a run has looked up."""
+    return _account(parent.get_provider("aws:index:Provider"), asyncio.get_running_loop())
+
+
+@lru_cache(maxsize=64)
+def _account(provider: pulumi.ProviderResource | None, run: object) -> Account:
+    return Account(provider)

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Account
+from components.aws.account import account_of
 from components.aws.compute_environment import ComputeSettings, compute_environment
 from components.aws.job_definition import Surroundings, job_definition
 from components.aws.offerings import check_offered
@@ -117,7 +117,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         super().__init__(token(AwsBatchQueue), name, None, opts)
         self._args = args
         self._child = pulumi.ResourceOptions(parent=self)
-        self._account = Account(self)
+        self._account = account_of(self)
         settings = part(Queue, args.settings, "queues", args.queue)
         if not args.reads_mounts:
             _refuse_s3_mounts(args.queue, settings)

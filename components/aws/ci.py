@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Account
+from components.aws.account import account_of
 from components.aws.ci_policies import (
     Home,
     boundary_statements,
@@ -88,7 +88,7 @@ class AwsCi(pulumi.ComponentResource):
         ci = part(AwsCiModel, {key: getattr(args, key) for key in AwsCiModel.model_fields}, "ci")
         self._args, self._child = args, pulumi.ResourceOptions(parent=self)
         self._issuer = pulumi.Output.from_input(args.provider_arn or self._identity_provider())
-        home = Home(Account(self), args.state_arn, args.key_arn, name)
+        home = Home(account_of(self), args.state_arn, args.key_arn, name)
         reads, ground = self._policy("reads", preview_statements(home)), self._policy("ground", ground_statements(home))
         preview = self._role("preview", ci.preview_subjects, {"reads": reads})
         self.preview_role_arn = preview.arn

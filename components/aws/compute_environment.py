@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pulumi
 import pulumi_aws as aws
@@ -84,7 +85,7 @@ def compute_environment(
             ignore_changes=["computeResources"] if rung.drain else None,
             hooks=pulumi.ResourceHookBinding(
                 before_create=[_never_new(name)] if rung.drain else None,
-                on_error=[pulumi.ErrorHook(f"{name}-relation", wait_for_relation)],
+                on_error=[_patient(asyncio.get_running_loop())],
             ),
         ),
     )
@@ -99,6 +100,12 @@ def refuse_to_make(args: pulumi.ResourceHookArgs) -> None:
         f"{args.name} drains, but this stack does not have that compute environment yet, and Batch cannot create a "
         "disabled one. Remove the rung with `drain: true` from tidemill:queues.<name>.capacity."
     )
+
+
+@lru_cache(maxsize=1)
+def _patient(run: object) -> pulumi.ErrorHook:
+    """One hook for all compute environments of a run: to register one takes as long as to register a resource."""
+    return pulumi.ErrorHook("tidemill-relation", wait_for_relation)
 
 
 def _never_new(name: str) -> pulumi.ResourceHook:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Account
+from components.aws.account import Account, account_of
 from components.aws.key import use_key
 from components.aws.policy import Statement, allow, document, grant, trust
 from components.base import as_args, token
@@ -64,7 +64,7 @@ class AwsIdentity(pulumi.ComponentResource):
         args = as_args(AwsIdentityArgs, args)
         super().__init__(token(AwsIdentity), name, None, opts)
         self._args = args
-        self._account = account = Account(self)
+        self._account = account = account_of(self)
         self._child = pulumi.ResourceOptions(parent=self)
         self.instance_role = self._role("instance", trust("ec2.amazonaws.com"))
         self.execution_role = self._role("execution", trust(_TASKS, account.number))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Account
+from components.aws.account import account_of
 from components.aws.key import key_arn
 from components.aws.policy import Statement, allow, grant, trust
 from components.base import as_args, token
@@ -68,7 +68,7 @@ class AwsLogs(pulumi.ComponentResource):
         args = as_args(AwsLogsArgs, args)
         super().__init__(token(AwsLogs), name, None, opts)
         check_logs(part(Logs, {"retention_days": args.retention_days, "kms_key": args.kms_key}, "logs"))
-        self._account = Account(self)
+        self._account = account_of(self)
         self._child = pulumi.ResourceOptions(parent=self)
         group = aws.cloudwatch.LogGroup(
             f"{name}-group",

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Account
+from components.aws.account import account_of
 from components.base import as_args, named, token
 from components.config import ConfigError, NewNetwork, part
 
@@ -207,7 +207,7 @@ class AwsNetwork(pulumi.ComponentResource):
         aws.ec2.VpcEndpoint(
             f"{self._name_prefix}-s3",
             vpc_id=self.vpc_id,
-            service_name=pulumi.Output.concat("com.amazonaws.", Account(self).region, ".s3"),
+            service_name=pulumi.Output.concat("com.amazonaws.", account_of(self).region, ".s3"),
             vpc_endpoint_type="Gateway",
             route_table_ids=[table.id],
             tags=self._tags("s3"),
@@ -215,7 +215,7 @@ class AwsNetwork(pulumi.ComponentResource):
         )
 
     def _interface_endpoints(self) -> None:
-        name, region = self._name_prefix, Account(self).region
+        name, region = self._name_prefix, account_of(self).region
         group = self._security_group("endpoints", "Interface endpoints: HTTPS from the machines")
         aws.vpc.SecurityGroupIngressRule(
             f"{name}-endpoints-in",

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Account
+from components.aws.account import account_of
 from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
 from components.aws.budget import AwsBudget, AwsBudgetArgs
 from components.aws.identity import AwsIdentity, AwsIdentityArgs
@@ -30,7 +30,7 @@ class AwsParts:
 
     def __init__(self, name: str, config: StackConfig, parent: pulumi.ComponentResource) -> None:
         self._config = config
-        self._account = Account(parent)
+        self._account = account_of(parent)
         self._child = pulumi.ResourceOptions(parent=parent)
         self._tags = team_tags(config.team, config.environment)
         network, registry = config.network.shared, config.registry.shared

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.aws.account import Account
+from components.aws.account import account_of
 from components.aws.policy import Statement, allow, grant
 from components.base import as_args, child_name, token
 from components.config import Registry, part
@@ -66,7 +66,7 @@ class AwsRegistry(pulumi.ComponentResource):
         super().__init__(token(AwsRegistry), name, None, opts)
         wanted = ("repositories", "keep_images", "expire_untagged_after_days")
         part(Registry, {key: getattr(args, key) for key in wanted}, "registry")
-        account = Account(self)
+        account = account_of(self)
         host = pulumi.Output.concat(account.number, ".dkr.ecr.", account.region, ".", account.dns_suffix)
         self.url = pulumi.Output.concat(host, "/", args.namespace)
         made = {repository: self._repository(name, repository, args) for repository in args.repositories}

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import pulumi
 
-from components.aws.account import Account
+from components.aws.account import account_of
 from components.aws.network import AwsNetwork, AwsNetworkArgs
 from components.aws.registry import AwsRegistry, AwsRegistryArgs
 from components.base import as_args, token
@@ -101,7 +101,7 @@ class AwsShared(pulumi.ComponentResource):
         )
         self.registry_url = registry.url
         content = {
-            "region": Account(self).region,
+            "region": account_of(self).region,
             "egress": args.egress,
             "vpc_id": network.vpc_id,
             "subnet_ids": network.subnet_ids,

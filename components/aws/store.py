@@ -6,7 +6,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws import key
-from components.aws.account import Account
+from components.aws.account import account_of
 from components.aws.policy import Statement, allow, document, grant
 from components.base import as_args, child_name, token
 from components.config import Store, part
@@ -68,7 +68,7 @@ class AwsStore(pulumi.ComponentResource):
         check_store(part(Store, {key: getattr(args, key) for key in wanted}, "store"))
         self._child = pulumi.ResourceOptions(parent=self)
         self._tags = args.tags
-        self.key_arn = key.key_arn(self, args.kms_key, Account(self), args.tags, purge=args.purge)
+        self.key_arn = key.key_arn(self, args.kms_key, account_of(self), args.tags, purge=args.purge)
         bucket = aws.s3.Bucket(
             child_name(f"{name}-bucket", args.imported),
             bucket=args.imported,

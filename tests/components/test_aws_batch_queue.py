@@ -401,7 +401,7 @@ def test_container_properties_are_what_batchs_service_model_knows(settings: dict
 def test_compute_environments_are_protected_and_have_the_error_hook():
     rung = queue().one("batch.ComputeEnvironment")
     assert rung.options["protect"] is True
-    assert rung.options["on_error"] == ["q-spot-relation"]
+    assert rung.options["on_error"] == ["tidemill-relation"]
     assert [made.name for made in queue().resources if made.options["on_error"]] == ["q-spot"]
 
 
