@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -103,7 +104,7 @@ def test_an_image_with_a_python_of_its_own(team: Team, tmp_path: Path) -> None:
     assert found == digests
 
 
-def test_a_release_reaches_a_machine_that_runs(team: Team, worker: Path, tmp_path: Path) -> None:
+def test_a_release_reaches_a_machine_that_runs(team: Team, tmp_path: Path) -> None:
     """The launcher of one release starts the worker of another one, and no machine is replaced for it."""
     gate = tempfile.NamedTemporaryFile(dir="/var/tmp")  # noqa: SIM115 it is closed, and so removed, in the middle
     items, _ = team.put_items("held", 1, tmp_path)
@@ -113,6 +114,8 @@ def test_a_release_reaches_a_machine_that_runs(team: Team, worker: Path, tmp_pat
         lambda: [each for each in team.cloud.control("batch/machines")["machines"] if each["children"]], "a machine"
     )
 
+    worker = tmp_path / "worker"
+    shutil.copytree(cached.build().tree, worker / "tree", symlinks=True)
     (worker / "tree" / "released").write_text("another one")
     config = {"Entrypoint": ["/tidemill/tidemill-worker"]}
     Layout(worker / "image").write({"tidemill": worker / "tree"}, architecture(), config)
