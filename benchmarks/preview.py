@@ -29,7 +29,7 @@ from tests.harness import Project
 
 QUEUES = (2, 10, 50)
 RUNS = 5
-RATIO = 1.3
+RATIO = 1.2
 STACK = "demo-aws"
 
 TELL = """
