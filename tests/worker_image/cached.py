@@ -7,8 +7,11 @@ import hashlib
 import json
 import shutil
 import sys
+import time
 
 from worker_image import image, tools, tree
+
+DAY_SECONDS = 86400
 
 
 def build() -> image.Built:
@@ -19,7 +22,9 @@ def build() -> image.Built:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
-            for old in folder.iterdir():
+            # Other checkouts' tests may use theirs right now.
+            aged = [each for each in folder.iterdir() if each.stat().st_mtime < time.time() - DAY_SECONDS]
+            for old in [folder / "new", *aged]:
                 shutil.rmtree(old, ignore_errors=True)
             fresh = image.build(folder / "new", "aws")
             (folder / "new" / "built.json").write_text(json.dumps([fresh.digest, fresh.size]))
@@ -32,5 +37,5 @@ def _key() -> str:
     digest = hashlib.sha256(f"{sys.version} {sys.base_prefix}".encode())
     for path in [tree.LOCK, *sources]:
         if path.is_file() and "__pycache__" not in path.parts:
-            digest.update(f"{path} {path.stat().st_mode}".encode() + path.read_bytes())
+            digest.update(f"{path.relative_to(tree.ROOT)} {path.stat().st_mode}".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
