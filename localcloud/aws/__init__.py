@@ -1,1 +1,1 @@
-"""The AWS half: moto behind a gateway that checks signatures and IAM, and a Batch that runs."""
+"""The AWS half: moto behind a gateway that checks signatures and IAM, and an AWS Batch that runs jobs."""

@@ -1,6 +1,6 @@
-"""Who calls: users and role sessions as moto's IAM and STS hold them, and clients that act as AWS itself.
+"""Callers: users and role sessions from moto's IAM and STS, and clients that act as AWS itself.
 
-Everything reads moto's in-process backends, so what the stack created is what decides.
+This module reads moto's in-process backends, so the resources that the stack created decide.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
 
 @dataclass(frozen=True)
 class Principal:
-    """Who makes a call.
+    """The caller of an operation.
 
     Attributes:
-        arn: As GetCallerIdentity answers it: of the user, or of the role's session.
-        issuer: ``aws:PrincipalArn``: of the user, or of the role behind the session.
+        arn: The ARN that GetCallerIdentity returns, of the user or of the role's session.
+        issuer: ``aws:PrincipalArn``, the ARN of the user or of the role behind the session.
         kind: ``User`` or ``AssumedRole`` (``aws:PrincipalType``).
-        name: Of the user or the role.
+        name: The name of the user or role.
         user_id: ``aws:userid``.
-        session_policy: The inline policy that was passed to AssumeRole, as JSON.
+        session_policy: The inline policy passed to AssumeRole, as JSON.
     """
 
     arn: str
@@ -65,7 +65,7 @@ class Principal:
 
 @dataclass(frozen=True)
 class AccessKey:
-    """A key that signs, and whose it is."""
+    """An access key that signs requests, and its owner."""
 
     secret: str
     principal: Principal
@@ -74,11 +74,11 @@ class AccessKey:
 
 
 class RoleRefusedError(Exception):
-    """A role that does not exist, or whose trust policy does not let the service assume it."""
+    """A role does not exist, or its trust policy does not let the service assume it."""
 
 
 class Moto:
-    """moto's WSGI app behind one lock: its backends are plain dictionaries, and it only computes."""
+    """moto's WSGI app behind one lock. Its backends are plain dictionaries, and its calls only compute."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -91,21 +91,20 @@ class Moto:
 
 moto = Moto()
 
-# moto reads a bucket's policy too, and takes each unmet condition for a deny. The gateway has decided by then.
+# moto also reads bucket policies and treats each unmet condition as a deny. The gateway has already decided.
 FakeBucket.get_permission = lambda self, action, resource: PermissionResult.NEUTRAL  # type: ignore[method-assign]
 
 
 def iam() -> IAMBackend:
-    """moto's IAM of the account."""
     return iam_backends[ACCOUNT]["aws"]
 
 
 def create_deployer(credentials: Path) -> None:
-    """Create the administrator whose key the environment of ``localcloud env`` carries.
+    """Create the administrator whose key ``localcloud env`` exports.
 
     Args:
-        credentials: JSON with ``access_key_id`` and ``secret_access_key``, mode 600. The key in it is taken where the
-            file exists, so that a restarted daemon accepts the environment that a shell already has.
+        credentials: JSON with ``access_key_id`` and ``secret_access_key``, mode 600. An existing file keeps its key, so
+            a restarted daemon accepts the environment of an already open shell.
     """
     user = iam().create_user("us-east-1", DEPLOYER)
     iam().attach_user_policy(ADMINISTRATOR, DEPLOYER)
@@ -122,7 +121,7 @@ def create_deployer(credentials: Path) -> None:
 
 
 def find_key(access_key_id: str) -> AccessKey | None:
-    """The active user key or session key (expired or not) of this id, or None."""
+    """Return the active user key or the session key (expired or not) with this id, or None."""
     for user in list(iam().users.values()):
         for key in list(user.access_keys):
             if key.access_key_id == access_key_id and key.status == "Active":
@@ -131,7 +130,7 @@ def find_key(access_key_id: str) -> AccessKey | None:
 
 
 def policies_of(principal: Principal) -> tuple[list[str], str | None]:
-    """The JSON of a caller's own policies, and of its permissions boundary."""
+    """Return the JSON of a caller's own policies and of its permissions boundary."""
     boundary = None
     if not principal.is_role:
         user = iam().users.get(principal.name)
@@ -151,42 +150,39 @@ def _document(policy: ManagedPolicy) -> str:
 
 
 def tags_of(principal: Principal) -> dict[str, str]:
-    """Tags of the user or the role (``aws:PrincipalTag``)."""
+    """Return the tags of the user or role (``aws:PrincipalTag``)."""
     tags = iam().tagger.get_tag_dict_for_resource(principal.issuer)
     role = find_role(principal.issuer) if principal.is_role else None
     return tags | ({tag["Key"]: tag["Value"] for tag in role.tags} if role else {})
 
 
 def boundary_of(role: str) -> str | None:
-    """ARN of a role's permissions boundary, by the role's name; None without one."""
+    """Return the ARN of the permissions boundary of the role with this name, or None."""
     found = next((each for each in list(iam().get_roles()) if each.name == role), None)
     return found.permissions_boundary_arn if found else None
 
 
 def key_tags(arn: str, region: str) -> dict[str, str]:
-    """Tags of a KMS key."""
     return kms_backends[ACCOUNT][region].tagger.get_tag_dict_for_resource(arn.rpartition("/")[2])
 
 
 def find_role(arn: str) -> Role | None:
-    """The role of this ARN, or None."""
     return next((role for role in list(iam().get_roles()) if role.arn == arn), None)
 
 
 def has_bucket(name: str) -> bool:
-    """Whether there is such a bucket."""
     return name in s3_backends[ACCOUNT]["aws"].buckets
 
 
 def bucket_policy(bucket: str) -> str | None:
-    """The JSON of a bucket's policy, or None."""
+    """Return the JSON of a bucket's policy, or None."""
     found = s3_backends[ACCOUNT]["aws"].buckets.get(bucket)
     policy = found.policy if found else None
     return policy.decode() if isinstance(policy, bytes) else policy
 
 
 def bucket_key(bucket: str) -> str | None:
-    """ARN of the customer's key that a bucket encrypts with by default, or None."""
+    """Return the ARN of the customer key that a bucket encrypts with by default, or None."""
     found = s3_backends[ACCOUNT]["aws"].buckets.get(bucket)
     rule = ((found and found.encryption) or {}).get("Rule") or {}
     key = rule.get("ApplyServerSideEncryptionByDefault", {}).get("KMSMasterKeyID")
@@ -194,7 +190,7 @@ def bucket_key(bucket: str) -> str | None:
 
 
 class _Sessions:
-    """Role sessions by access key: moto keeps a list, which would be walked at each call."""
+    """Role sessions by access key. moto keeps them in a list, which each call would search."""
 
     def __init__(self) -> None:
         self._keys: dict[str, AccessKey] = {}
@@ -227,21 +223,21 @@ def _aware(moment: datetime) -> datetime:
 def role_credentials(
     role_arn: str, session_name: str, service: str | None = None, seconds: int = 21600
 ) -> dict[str, str]:
-    """Credentials of a role's session, as AWS makes them for what it starts (a task, an instance).
+    """Create credentials of a role session, as AWS does for the tasks and instances that it starts.
 
     Args:
         role_arn: The role.
-        session_name: Of the session, cut to 64 characters.
-        service: The service that assumes the role, such as ``ecs-tasks.amazonaws.com``; the role's trust policy must
-            allow it. None asks nobody.
-        seconds: Of validity: six hours, as for tasks
+        session_name: The name of the session, cut to 64 characters.
+        service: The service that assumes the role, such as ``ecs-tasks.amazonaws.com``. The role's trust policy must
+            allow it. None skips this check.
+        seconds: How long the credentials are valid: six hours, as for tasks
             (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html).
 
     Returns:
         AccessKeyId, SecretAccessKey, Token and Expiration (ISO 8601, UTC).
 
     Raises:
-        RoleRefusedError: No such role, or its trust policy does not allow the service.
+        RoleRefusedError: The role does not exist, or its trust policy does not allow the service.
     """
     with moto.lock:
         role = find_role(role_arn)
@@ -259,7 +255,7 @@ def role_credentials(
 
 
 def trust_refusal(role: Role, service: str) -> str | None:
-    """Why a role's trust policy keeps a service out, or None. All but EC2 say for which account they act.
+    """Say why a role's trust policy excludes a service, or None. Every service but EC2 names the account it acts for.
 
     Source: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html (aws:SourceAccount).
     """
@@ -286,7 +282,7 @@ _boto_session = boto3.Session()
 
 
 def service_client(name: str, region: str) -> Any:
-    """A boto3 client that reaches moto in this process as AWS itself: no signature, no permission is asked."""
+    """A boto3 client that calls moto in this process as AWS itself, without a signature or an authorization check."""
     with moto.lock:
         return _client(name, region)
 

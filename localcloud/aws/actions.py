@@ -1,9 +1,9 @@
-"""What a request means to IAM: which actions on which resources, with which condition keys.
+"""What a request means to IAM: its actions, their resources and their condition keys.
 
-Operations come from botocore's service models; an operation that no model has is refused. Sources of actions and
-resources: https://docs.aws.amazon.com/service-authorization/latest/reference/ (one page a service). Where a service
-is not named here, the action is its operation and the resource is the ARN among the parameters, else ``*``: a policy
-with a narrower resource is then refused although AWS might allow it, never the other way round.
+Operations come from botocore's service models; an unknown operation is refused. The source of actions and resources is
+https://docs.aws.amazon.com/service-authorization/latest/reference/ (one page per service). For a service that is not
+listed here, the action is the operation and the resource is the ARN among the parameters, or ``*``. This can refuse a
+policy with a narrower resource that AWS would allow, but it never allows what AWS would refuse.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from localcloud.aws.s3_actions import s3_checks
 from localcloud.aws.signature import Scope
 from localcloud.aws.wsgi import Environ
 
-# Signing names that differ from botocore's name of the model, and from the prefix of IAM actions.
+# Signing names that differ from botocore's model name and from the prefix of the IAM actions.
 MODELS = {"monitoring": "cloudwatch", "elasticfilesystem": "efs", "servicequotas": "service-quotas"}
 PREFIXES = {"monitoring": "cloudwatch"}
 
 
 @dataclass(frozen=True)
 class Check:
-    """One question to IAM: an action on a resource, with condition keys (lower case) of its own."""
+    """One question to IAM: an action on a resource, with its own condition keys (lower case)."""
 
     action: str
     resource: str
@@ -44,7 +44,7 @@ class Check:
 
 @dataclass(frozen=True)
 class AwsCall:
-    """An API call: operation and parameters as its service names them."""
+    """An API call, with the service's own names of the operation and its parameters."""
 
     service: str
     operation: str
@@ -55,7 +55,7 @@ class AwsCall:
 
 @lru_cache(maxsize=64)
 def _model(signing_name: str) -> Any:
-    """The service model, or None; untyped, since the properties of botocore's models are."""
+    """Return the service model or None. It is untyped because the properties of botocore's models are."""
     name = MODELS.get(signing_name, signing_name)
     try:
         return ServiceModel(Loader().load_service_model(name, "service-2"), name)
@@ -64,7 +64,7 @@ def _model(signing_name: str) -> Any:
 
 
 def protocol_of(environ: Environ, scope: Scope) -> str:
-    """The protocol in which the caller expects an answer."""
+    """Return the protocol in which the caller expects an answer."""
     if "HTTP_X_AMZ_TARGET" in environ:
         return "json"
     model = _model(scope.service)
@@ -72,10 +72,10 @@ def protocol_of(environ: Environ, scope: Scope) -> str:
 
 
 def read_call(environ: Environ, scope: Scope) -> AwsCall:
-    """The call that a signed request makes.
+    """Return the call that a signed request makes.
 
     Raises:
-        AwsError: AccessDenied, where no service model has such an operation.
+        AwsError: AccessDenied if no service model has the operation.
     """
     name = "s3control" if scope.service == "s3" and environ["PATH_INFO"].startswith("/v20180820/") else scope.service
     model = _model(name)
@@ -114,7 +114,7 @@ def _json(body: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Route:
-    """How a REST operation is recognised: its path, and the query keys and headers that it must have."""
+    """How to recognise a REST operation: its path and the query keys and headers that it requires."""
 
     name: str
     path: re.Pattern[str]
@@ -154,7 +154,7 @@ def _match(environ: Environ, model: Any) -> tuple[str | None, dict[str, Any]]:
     return None, {}
 
 
-# Parameter that names the resource → ARN after its account; the first that is given counts.
+# The parameter that names the resource → the part of its ARN after the account. The first one present counts.
 RESOURCES: dict[str, dict[str, str]] = {
     "batch": {
         "resourceArn": "{}",
@@ -184,7 +184,7 @@ RESOURCES: dict[str, dict[str, str]] = {
     },
     "sts": {"RoleArn": "{}"},
 }
-# Operations of these services that have no resource: describing and listing needs ``*``.
+# Operations of these services without a resource: describing and listing requires ``*``.
 WITHOUT_RESOURCE = {
     "batch": re.compile(r"Describe|List(?!TagsForResource)"),
     "ecr": re.compile(r"GetAuthorizationToken"),
@@ -218,7 +218,7 @@ def _checks(prefix: str, operation: str, params: dict[str, Any], region: str) ->
         if prefix == "sts" and "aws:tagkeys" in context:
             yield Check("sts:TagSession", resource, context)
     if (prefix, operation) == ("batch", "SubmitJob") and context.get("aws:tagkeys"):
-        # Seen on AWS: SubmitJob with tags asks batch:TagResource on the job definition
+        # Seen on AWS: SubmitJob with tags also requires batch:TagResource on the job definition
         # (https://github.com/wri/gfw-data-api/pull/175).
         yield Check(
             "batch:TagResource", _arn(prefix, "job-definition/{}", params.get("jobDefinition", ""), region), context
@@ -238,7 +238,7 @@ def _resources(prefix: str, operation: str, params: dict[str, Any], region: str)
     if prefix == "ec2":
         return [f"arn:aws:ec2:{region}:{ACCOUNT}:{each}" for each in ec2_resources(operation, params)] or ["*"]
     if (prefix, operation) == ("kms", "Decrypt") and "KeyId" not in params:
-        # What is encrypted says with which key; moto's begins with its id.
+        # A ciphertext identifies its key; moto's begins with the key id.
         params = {"KeyId": b64decode(params.get("CiphertextBlob", ""))[:36].decode(errors="replace")}
     if prefix == "budgets":
         params = params | params.get("Budget", {}) | params.get("NewBudget", {})
@@ -262,7 +262,7 @@ def _arn(prefix: str, template: str, name: str, region: str) -> str:
 
 
 def _log_resource(params: dict[str, Any], region: str) -> str:
-    """Logs asks for streams, whatever the call: ``log-group:<name>:log-stream:<name or nothing>``.
+    """Logs checks every call against streams: ``log-group:<name>:log-stream:<name or nothing>``.
 
     Source: https://github.com/hashicorp/terraform-provider-aws/issues/8804, https://github.com/aws/aws-cli/issues/3578
     """
@@ -276,7 +276,7 @@ def _log_resource(params: dict[str, Any], region: str) -> str:
 
 def _request_tags(params: dict[str, Any]) -> dict[str, str | list[str]]:
     tags = params.get("tags") or params.get("Tags") or {}
-    if isinstance(tags, list):  # Key and Value; KMS says TagKey and TagValue
+    if isinstance(tags, list):  # Key and Value; KMS uses TagKey and TagValue
         pairs = [tag.items() for tag in tags if isinstance(tag, dict)]
         listed = [{name.lower().removeprefix("tag"): text for name, text in pair} for pair in pairs]
         tags = {tag["key"]: tag.get("value", "") for tag in listed if "key" in tag}

@@ -1,4 +1,4 @@
-"""Whether a caller may: the policies that the stack created, asked at every call and counted."""
+"""Whether a caller may do something: evaluates the policies that the stack created and counts every call."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _denied: deque[dict[str, str]] = deque(maxlen=10_000)
 
 
 def authorize(principal: Principal, action: str, resource: str, context: Context | None = None) -> None:
-    """Let a call pass or refuse it.
+    """Allow a call or refuse it.
 
     Args:
         principal: The caller.
-        action: Such as ``logs:PutLogEvents``.
-        resource: ARN, or ``*``.
-        context: Condition keys of this call, in any case; what is known of the caller is added.
+        action: An IAM action such as ``logs:PutLogEvents``.
+        resource: An ARN, or ``*``.
+        context: Condition keys of this call, in any case. This function adds those that describe the caller.
 
     Raises:
-        AwsError: AccessDenied, with AWS's sentence.
+        AwsError: AccessDenied, with the message that AWS gives.
     """
     why = why_refused(principal, action, resource, context)
     with _lock:
@@ -46,7 +46,7 @@ def authorize(principal: Principal, action: str, resource: str, context: Context
 
 
 def why_refused(principal: Principal, action: str, resource: str, context: Context | None = None) -> str | None:
-    """The reason of a refusal, or None; nothing is counted."""
+    """Return the reason for a refusal, or None. This does not count the call."""
     if action in ALWAYS_ALLOWED:
         return None
     own, boundary = accounts.policies_of(principal)
@@ -67,7 +67,7 @@ def why_refused(principal: Principal, action: str, resource: str, context: Conte
 
 
 def may(role_arn: str, action: str, resource: str, region: str) -> bool:
-    """Whether a session of a role may do something (for what AWS does in a role's name, such as writing logs)."""
+    """Whether a session of a role may do something that AWS does on the role's behalf, such as writing logs."""
     principal = Principal(role_arn, role_arn, "AssumedRole", role_arn.rpartition("/")[2], "AROA:localcloud")
     try:
         authorize(principal, action, resource, {"aws:requestedregion": region})
@@ -77,20 +77,20 @@ def may(role_arn: str, action: str, resource: str, region: str) -> bool:
 
 
 def calls(_: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """How often each caller asked for each action, and whether it was let pass."""
+    """How often each caller requested each action, and whether it was allowed."""
     with _lock:
         counted = sorted(_calls.items())
     return [{"principal": who, "action": what, "allowed": ok, "count": n} for (who, what, ok), n in counted]
 
 
 def denied(_: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The last refusals, oldest first."""
+    """The most recent refusals, oldest first."""
     with _lock:
         return list(_denied)
 
 
 def _resource_policy(action: str, resource: str) -> str | None:
-    """A bucket's policy or a role's trust policy. Those of keys, secrets and registries are not evaluated."""
+    """Return a bucket's policy or a role's trust policy. Policies of keys, secrets and registries are not evaluated."""
     if resource.startswith("arn:aws:s3:::"):
         return accounts.bucket_policy(resource.removeprefix("arn:aws:s3:::").partition("/")[0])
     role = accounts.find_role(resource) if action.startswith("sts:") else None

@@ -1,4 +1,4 @@
-"""What moto's AWS Budgets lacks and our stacks need: changing a budget, and its tags."""
+"""What moto's AWS Budgets lacks and our stacks need: budget updates and tags."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _create = BudgetsResponse.create_budget
 
 
 def _tags(response: BudgetsResponse) -> dict[str, str]:
-    """The tags of the budget that a call names, by its ARN or in a new budget."""
+    """The tags of the budget that a call names by its ARN or in a new budget."""
     name = (response._get_param("Budget") or {}).get("BudgetName")
     name = name or response._get_param("ResourceARN").partition(":budget/")[2]
     return response.backend.__dict__.setdefault("localcloud_tags", {}).setdefault(name, {})
@@ -20,7 +20,7 @@ def _tags(response: BudgetsResponse) -> dict[str, str]:
 
 def _create_with_tags(response: BudgetsResponse) -> str:
     answer = _create(response)
-    _tags(response).clear()  # an earlier budget's of that name
+    _tags(response).clear()  # left from an earlier budget of that name
     return answer and _tag(response)
 
 
@@ -41,10 +41,10 @@ def _list_tags(response: BudgetsResponse) -> str:
 
 
 def _update(response: BudgetsResponse) -> str:
-    """A budget is put in the place of the old one; its notices stay."""
+    """Replace a budget, and keep its notifications."""
     wanted: dict[str, Any] = response._get_param("NewBudget")
     account, name = response._get_param("AccountId"), wanted["BudgetName"]
-    response.backend.describe_budget(account, name)  # refused where there is none
+    response.backend.describe_budget(account, name)  # refused if it does not exist
     known = response.backend.budgets[account]
     changed: Any = Budget(wanted, [])
     changed.notifications = known[name].notifications
@@ -53,7 +53,7 @@ def _update(response: BudgetsResponse) -> str:
 
 
 def fill() -> None:
-    """Put it into moto's own class."""
+    """Add these operations to moto's own class."""
     BudgetsResponse.create_budget = _create_with_tags  # type: ignore[method-assign]
     BudgetsResponse.update_budget = _update  # type: ignore[attr-defined]
     BudgetsResponse.tag_resource = _tag  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The resources of EC2's operations, whose ids say of what kind they are; what will be made has no id yet.
+"""The resources of EC2's operations. An id's prefix says its kind; a resource that a call creates has no id yet.
 
 Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
 """
@@ -18,7 +18,7 @@ NEW = {"AllocateAddress": "elastic-ip/*", "CreateNatGateway": "natgateway/*", "R
 
 
 def ec2_resources(operation: str, params: dict[str, Any]) -> list[str]:
-    """All that a call names and all that it will make, without the ARN's beginning; none for what is described."""
+    """Return the resources that a call names or creates, without the ARN's beginning; none for describing calls."""
     if operation.startswith(("Describe", "Get")):
         return []
     named = sorted({f"{KINDS[found[1]]}/{text}" for text in params.values() if (found := ID.fullmatch(str(text)))})

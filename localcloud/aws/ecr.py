@@ -1,4 +1,4 @@
-"""ECR's API about images that were pushed to the registry on loopback; everything else of ECR is moto's."""
+"""ECR's API for images that were pushed to the registry on loopback; moto answers the rest of ECR."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from localcloud.aws.wsgi import Environ, StartResponse, WsgiApp, respond
 from localcloud.machines.images import Registry
 
 LAYERS = "/_layers/"
-"""Path of the layers that were asked for: addresses that need no signature, as ECR's, which lead to S3."""
+"""Path of requested layers. Like ECR's addresses, which lead to S3, these need no signature."""
 JSON = "application/x-amz-json-1.1"
 
 
 class Ecr:
-    """The service.
+    """The ECR service.
 
     Args:
-        registry: Which images there are.
+        registry: The images.
         moto: The rest of the service.
-        url: Of the gateway.
+        url: The gateway's URL.
     """
 
     def __init__(self, registry: Registry, moto: WsgiApp, url: str) -> None:
@@ -57,7 +57,7 @@ class Ecr:
         return {"downloadUrl": f"{self._url}{LAYERS}{token}", "layerDigest": asked["layerDigest"]}
 
     def layers(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
-        """What is behind an address of a layer."""
+        """Return the content of a layer's address."""
         wanted = self._layers.get(environ["PATH_INFO"].removeprefix(LAYERS))
         content = self._registry.blob(*wanted) if wanted else None
         if content is None:

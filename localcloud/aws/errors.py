@@ -1,4 +1,4 @@
-"""Refusals, in the shape that the service's protocol gives them."""
+"""Refusals in the shape of each service's protocol."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class AwsError(Exception):
     """A refusal that the caller sees.
 
     Args:
-        code: The error's code as the query protocol and S3 name it.
-        message: For the caller.
+        code: The error code in the query protocol and S3.
+        message: The text for the caller.
         status: HTTP status.
     """
 
@@ -23,7 +23,7 @@ class AwsError(Exception):
         self.code, self.message, self.status = code, message, status
 
 
-# The same refusal has other names in the JSON protocols and in EC2:
+# The JSON protocols and EC2 have other names for the same refusal:
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 JSON_CODES = {
     "AccessDenied": "AccessDeniedException",
@@ -44,7 +44,7 @@ def answer_error(error: AwsError, protocol: str, start_response: StartResponse) 
     """Answer a refusal.
 
     Args:
-        error: What is refused.
+        error: The refusal.
         protocol: ``json``, ``rest-json``, ``rest-xml``, ``query`` or ``ec2``, as botocore's service models name them.
         start_response: The WSGI callable.
     """

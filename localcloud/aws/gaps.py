@@ -1,4 +1,4 @@
-"""What moto lacks or gets wrong and our stacks need, put right inside its process."""
+"""Fixes, inside moto's process, for what moto lacks or gets wrong and our stacks need."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _add_filter = MetricFilters.add_filter
 _put_role_policy = IAMBackend.put_role_policy
 _get_quota = ServiceQuotasBackend.get_service_quota
 VCPU_QUOTAS = dict.fromkeys(("L-34B43A08", "L-3819A6DF", "L-7212CCBC", "L-1216C47A", "L-DB2E81BA", "L-417A185B"), 640.0)
-"""An account that has asked for more than the few vCPUs of a new one."""
+"""The quota of an account that requested more than the few vCPUs of a new one."""
 
 INLINE_CHARACTERS = 10_240
 """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
 
 
 def _put_role_policy_within_quota(self: IAMBackend, role_name: str, policy_name: str, policy_json: str) -> None:
-    """A role's inline policies are limited together; whitespace does not count."""
+    """One limit applies to all inline policies of a role together; whitespace does not count."""
     policies = {**self.get_role(role_name).policies, policy_name: policy_json}
     if sum(len("".join(text.split())) for text in policies.values()) > INLINE_CHARACTERS:
         raise LimitExceededException(f"Maximum policy size of {INLINE_CHARACTERS} bytes exceeded for role {role_name}")
@@ -37,20 +37,20 @@ def _put_role_policy_within_quota(self: IAMBackend, role_name: str, policy_name:
 
 
 def _vcpu_quota(self: ServiceQuotasBackend, service_code: str, quota_code: str) -> dict[str, Any]:
-    """moto knows the quotas of VPCs alone."""
+    """Answer vCPU quotas; moto knows only the quotas of VPCs."""
     if service_code == "ec2" and quota_code in VCPU_QUOTAS:
         return {"ServiceCode": "ec2", "QuotaCode": quota_code, "Value": VCPU_QUOTAS[quota_code], "Unit": "None"}
     return _get_quota(self, service_code, quota_code)
 
 
 def _replace_filter(self: MetricFilters, filter_name: str, pattern: str, group: str, transformations: Any) -> None:
-    """A metric filter's name is unique in its group; moto keeps both."""
+    """Replace a metric filter of the same name in a group, where moto keeps both."""
     self.delete_filter(filter_name, group)
     _add_filter(self, filter_name, pattern, group, transformations)
 
 
 def _delete_route_if_there(self: EC2Backend, route_table_id: str, cidr: Any = None, *rest: Any) -> Any:
-    """moto's ModifyVpcEndpoint adds no route to a table that it adds, and the endpoint's end then misses it."""
+    """Ignore a missing route: moto's ModifyVpcEndpoint adds none to a new table, but its deletion expects one."""
     if (
         cidr
         and cidr.startswith("pl-")
@@ -61,14 +61,14 @@ def _delete_route_if_there(self: EC2Backend, route_table_id: str, cidr: Any = No
 
 
 def _delete_nat_gateway_whole(self: EC2Backend, nat_gateway_id: str) -> Any:
-    """A NAT gateway's network interface goes with it; moto keeps it."""
+    """Delete a NAT gateway's network interface with it; moto keeps it."""
     gateway = _delete_nat_gateway(self, nat_gateway_id)
     self.delete_network_interface(gateway._eni.id)
     return gateway
 
 
 def _delete_gateway_and_interface(self: EC2Backend, nat_gateway_id: str) -> Any:
-    """moto leaves a NAT gateway's network interface behind, and its address associated."""
+    """Delete a NAT gateway's network interface and disassociate its address; moto does neither."""
     gateway = _delete_nat_gateway(self, nat_gateway_id)
     for address in self.describe_addresses():
         if address.eni is gateway._eni:
@@ -118,10 +118,10 @@ def _delete(response: EC2Response) -> ActionResult:
 
 
 def fill() -> None:
-    """Put everything right once; afterwards moto's own classes have it."""
+    """Apply every fix once to moto's own classes."""
     IAMBackend.put_role_policy = _put_role_policy_within_quota  # type: ignore[method-assign]
     ServiceQuotasBackend.get_service_quota = _vcpu_quota  # type: ignore[method-assign]
-    # A bucket whose last entry is a delete marker can be emptied.
+    # Lets a bucket be emptied whose last entry is a delete marker.
     FakeDeleteMarker.dispose = lambda self, garbage=False: None  # type: ignore[attr-defined]
     MetricFilters.add_filter = _replace_filter  # type: ignore[method-assign]
     EC2Backend.delete_route = _delete_route_if_there  # type: ignore[method-assign]

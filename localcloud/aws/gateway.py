@@ -1,4 +1,4 @@
-"""The front door: control paths, then who calls, then whether they may, then the service."""
+"""The front door: control paths, then authentication, then authorization, then the service."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Gateway:
     """WSGI app in front of every service.
 
     Args:
-        services: Apps by signing name; every other service is moto's.
-        control: What ``/_localcloud/<name>`` calls, with the request's JSON; it answers JSON.
+        services: Apps by signing name; moto serves all others.
+        control: What ``/_localcloud/<name>`` calls with the request's JSON; it returns JSON.
         tags: (ARN, region) → tags of a resource, by service, for ``aws:ResourceTag``.
-        unsigned: Apps by prefix of their path, which answer whoever knows the path.
+        unsigned: Apps by path prefix, which answer anyone who knows the path.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Gateway:
             "aws:requestedregion": call.region,
             "aws:sourceip": environ.get("REMOTE_ADDR", "127.0.0.1"),
             "aws:useragent": environ.get("HTTP_USER_AGENT", ""),
-            # Loopback stands for TLS; a client that wants to know what plain HTTP would get says so.
+            # Loopback counts as TLS; a header lets a client see what plain HTTP would get.
             "aws:securetransport": "false" if "HTTP_X_LOCALCLOUD_INSECURE" in environ else "true",
         }
         tags = self._tags.get(call.service)
@@ -93,9 +93,9 @@ class Gateway:
 def _without_leak(
     service: WsgiApp, principal: accounts.Principal, call: AwsCall, environ: Environ, start_response: StartResponse
 ) -> Any:
-    """Answer 403 in place of 404 to who may not list the bucket at that key.
+    """Answer 403 instead of 404 to callers who may not list the bucket at that key.
 
-    Sources: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html; that the key counts as ``s3:prefix``:
+    Sources: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html; the key counts as ``s3:prefix``:
     https://github.com/ceph/ceph/pull/68577.
     """
     answered: list[Any] = []

@@ -1,7 +1,7 @@
 """Which policies allow a call: IAM's evaluation within one account.
 
 Sources, below https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_: evaluation-logic.html,
-elements_condition_operators.html, elements_resource.html, variables.html. An unknown operator is an error, no guess.
+elements_condition_operators.html, elements_resource.html, variables.html. An unknown operator is an error.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 Context = Mapping[str, "str | list[str]"]
 Document = dict[str, Any]
 
-# How strongly a resource-based policy grants: to the user or session itself, to the role behind it (limited by a
-# boundary and a session policy), or to the account (whose own IAM then decides).
+# How strongly a resource-based policy grants: to the user or session itself, to the role behind it (limited by its
+# boundary and session policy), or to the account (whose own IAM then decides).
 DIRECT, ROLE, ACCOUNT = 3, 2, 1
 
 
@@ -30,12 +30,12 @@ class PolicyError(ValueError):
 
 @dataclass(frozen=True)
 class Query:
-    """One question: may the caller do ``action`` on ``resource``.
+    """One question: may the caller do ``action`` on ``resource``?
 
     Attributes:
-        action: Such as ``s3:GetObject``.
+        action: An IAM action such as ``s3:GetObject``.
         resource: An ARN, or ``*`` for actions without resources.
-        caller: The names that stand for the caller, and how strongly: ``{"AWS:arn:…": DIRECT, …}``.
+        caller: The names that identify the caller, and how strongly: ``{"AWS:arn:…": DIRECT, …}``.
         context: Condition keys in lower case; a list is a multivalued key.
     """
 
@@ -47,7 +47,6 @@ class Query:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Document:
-    """A policy document from its JSON."""
     return json.loads(text)
 
 
@@ -60,14 +59,14 @@ def refusal(
     session: Document | None = None,
     resource_decides: bool = False,
 ) -> str | None:
-    """Why the call is refused, in AWS's words, or None when it is allowed.
+    """Return why the call is refused, in AWS's words, or None if it is allowed.
 
     Args:
         identity: The caller's own policies.
         resource: The policy of the bucket, role or key.
         boundary: The caller's permissions boundary.
         session: The policy passed to AssumeRole.
-        resource_decides: Without a grant of the resource's policy nothing is allowed (a role's trust policy).
+        resource_decides: Only a grant in the resource's policy allows the call (as in a role's trust policy).
     """
     policies = {"identity-based policy": list(identity), "resource-based policy": [resource] if resource else []}
     limits = {"permissions boundary": boundary, "session policy": session}
@@ -129,7 +128,7 @@ UNESCAPE = str.maketrans({"\ue000": "*", "\ue001": "?"})
 
 
 def _fill(text: str, variables: Context | None) -> str | None:
-    """Policy variables replaced; None where one has no value, which makes the element match nothing."""
+    """Replace policy variables. None if one has no value: the element then matches nothing."""
     if variables is None or "${" not in text:
         return text
     values = {name: name if name in "*?$" else variables.get(name.lower(), default or None)
@@ -141,7 +140,7 @@ def _fill(text: str, variables: Context | None) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _regex(pattern: str, resource: bool | None = None) -> re.Pattern[str]:
-    """``*`` and ``?`` as wildcards. In a resource ``*`` crosses colons at a segment's end only. Actions ignore case."""
+    """``*`` and ``?`` are wildcards. A resource's ``*`` crosses colons only at a segment's end. Actions ignore case."""
     text = re.escape(pattern).replace(r"\?", ".").replace(r"\*", ".*")
     text = re.sub(r"\.\*(?=[^:])", "[^:]*", text) if resource else text
     flags = re.DOTALL | (re.IGNORECASE if resource is False else 0)
@@ -173,7 +172,7 @@ for _name, _compare in COMPARISONS.items():
 
 
 def _holds(name: str, key: str, wanted: list[str], context: Context, variables: Context | None) -> bool:
-    """One condition: any of the wanted values; negated: none of them; ForAllValues and ForAnyValue over many."""
+    """One condition: any of the wanted values; if negated, none of them; ForAllValues and ForAnyValue over many."""
     quantifier, _, bare = name.rpartition(":")
     kind = bare.removesuffix("IfExists")
     present = _texts(context.get(key.lower(), []))

@@ -1,4 +1,4 @@
-"""The IAM actions of S3, whose names are not those of its operations.
+"""The IAM actions of S3, whose names differ from the names of its operations.
 
 Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
 """
@@ -14,7 +14,7 @@ from xml.sax.saxutils import unescape
 from localcloud.aws.accounts import bucket_key
 from localcloud.aws.wsgi import Environ
 
-# IAM action → the operations that it covers besides the one of its own name.
+# IAM action → the operations that it covers in addition to the one with its own name.
 COVERS = {
     "ListAllMyBuckets": "ListBuckets",
     "ListBucket": "ListObjects ListObjectsV2 HeadBucket",
@@ -45,7 +45,7 @@ COVERS = {
 }
 ACTIONS = {operation: action for action, covered in COVERS.items() for operation in covered.split()}
 VERSIONED = {"GetObject", "DeleteObject", "GetObjectTagging", "PutObjectTagging", "GetObjectAcl"}
-# What a bucket that encrypts with a customer's key asks of the caller besides:
+# What a bucket that encrypts with a customer key also requires of the caller:
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
 KEY_USE = {
     "GetObject": ("kms:Decrypt",),
@@ -54,7 +54,7 @@ KEY_USE = {
     "CreateMultipartUpload": ("kms:GenerateDataKey", "kms:Decrypt"),
     "UploadPart": ("kms:GenerateDataKey", "kms:Decrypt"),
 }
-# Condition keys that come from the query and from headers.
+# Condition keys from the query and from headers.
 FROM_QUERY = ("prefix", "delimiter", "max-keys")
 FROM_HEADERS = ("x-amz-acl", "x-amz-server-side-encryption", "x-amz-storage-class", "if-none-match", "if-match")
 
@@ -62,7 +62,7 @@ FROM_HEADERS = ("x-amz-acl", "x-amz-server-side-encryption", "x-amz-storage-clas
 def s3_checks(
     operation: str, params: dict[str, Any], environ: Environ, region: str
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Action, resource ARN and condition keys of each thing that a call does."""
+    """Return the action, resource ARN and condition keys of each thing that a call does."""
     bucket = params.get("Bucket")
     if bucket is None:
         yield f"s3:{ACTIONS.get(operation, operation)}", "*", {}

@@ -1,7 +1,7 @@
-"""A front before S3 that fails on request, in the ways in which a write's answer misleads its client.
+"""A front for S3 that fails on request, in the ways in which the answer to a write misleads its client.
 
-409 ConditionalRequestConflict means that nothing was written and that the client should try again:
-https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html. After a 500 or a dropped connection the
+409 ConditionalRequestConflict means that nothing was written and that the client should retry:
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html. After a 500 or a dropped connection, the
 object may have been written.
 """
 
@@ -18,7 +18,7 @@ WRITES = {"500-after", "drop-after"}
 
 
 class S3Faults:
-    """WSGI app: S3, or the fault that the request's `METHOD key` matches."""
+    """WSGI app: S3, or the fault that matches the request's `METHOD key`."""
 
     def __init__(self, s3: WsgiApp) -> None:
         self._s3 = s3

@@ -23,7 +23,7 @@ STOP_SECONDS = 2.5
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
-    """The daemon's options: where, and each setting of Batch under its own name."""
+    """Parse the daemon's options: its place, and each setting of Batch under its own name."""
     parser = argparse.ArgumentParser(prog="python -m localcloud.aws.serve", description=__doc__)
     parser.add_argument("--state", type=Path, required=True, help="folder of credentials, machines and logs")
     parser.add_argument("--port", type=int, default=0, help="on 127.0.0.1; 0 takes a free one")
@@ -45,10 +45,10 @@ _KINDS: dict[str, Any] = {"int": int, "float": float, "bool": daemon.yes, "tuple
 
 
 class AwsDaemon:
-    """Everything of one emulated cloud, being served.
+    """All parts of one emulated cloud, while it is served.
 
     Args:
-        options: As ``parse`` gives them.
+        options: The result of ``parse``.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -62,7 +62,7 @@ class AwsDaemon:
         tags: dict[str, Any] = {}
         unsigned: dict[str, Any] = {}
         gateway = Gateway(services, control, tags, unsigned)
-        # What runs on a machine reaches AWS, and none of the controls.
+        # Programs on a machine reach AWS, but none of the controls.
         within = Gateway(services, {}, tags, unsigned)
         with socket.create_server(("127.0.0.1", options.port), backlog=512) as listening:
             self.port = listening.getsockname()[1]
@@ -79,7 +79,7 @@ class AwsDaemon:
             self._served = serve_socket(listening, gateway)
 
     def stop(self) -> None:
-        """End children and machines, then the socket; bounded, whatever hangs."""
+        """End children and machines, then the socket. This takes bounded time, whatever hangs."""
         ending = threading.Thread(target=self.batch.stop, daemon=True)
         ending.start()
         ending.join(STOP_SECONDS)

@@ -1,7 +1,7 @@
-"""Signature Version 4, checked: botocore's own signer computes what the client should have sent.
+"""Checks Signature Version 4: botocore's own signer computes what the client should have sent.
 
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
-Signed chunks of ``aws-chunked`` bodies are not checked one by one; the seed signature and the headers are.
+Signed chunks of ``aws-chunked`` bodies are not checked individually; the seed signature and the headers are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Scope:
 
 
 def read_scope(environ: Environ) -> Scope | None:
-    """The request's credential scope; None where it is not signed in its headers."""
+    """Return the request's credential scope, or None if its headers do not sign it."""
     found = AUTHORIZATION.match(environ.get("HTTP_AUTHORIZATION", ""))
     if not found:
         return None
@@ -51,7 +51,7 @@ def read_scope(environ: Environ) -> Scope | None:
 
 
 def authenticate(environ: Environ, scope: Scope) -> accounts.Principal:
-    """The caller, once the signature, the session token and the body's hash are right.
+    """Return the caller if the signature, the session token and the body's hash are right.
 
     Raises:
         AwsError: InvalidClientTokenId, InvalidToken, ExpiredToken, SignatureDoesNotMatch or a wrong body hash.
@@ -91,7 +91,7 @@ def _expected(environ: Environ, scope: Scope, secret: str) -> str:
 
 
 def _canonical(uri: str) -> str:
-    """A path with its query encoded as it is signed, however the client has sent it: `%7E` for `~` is as good."""
+    """Encode a path and its query as they are signed, whichever form the client sent: `%7E` equals `~`."""
     path, mark, query = uri.partition("?")
     return path + mark + urlencode(parse_qsl(query, keep_blank_values=True), quote_via=quote, safe="-_.~")
 
@@ -102,7 +102,7 @@ def _header(environ: Environ, name: str) -> str | None:
 
 
 class _AsSigned:
-    """Signs exactly the headers that the client says it signed."""
+    """A signer of exactly the headers that the client says it signed."""
 
     def headers_to_sign(self, request: AWSRequest) -> HTTPHeaders:
         return request.headers

@@ -1,7 +1,7 @@
 """HTTP/1.1 with keep-alive for WSGI apps, on sockets that may come from another network namespace.
 
 werkzeug's own handler closes each connection after one answer; a client with a pool (boto3, obstore) would then
-open a socket a request. This one reads the whole request first, which is what makes keeping the connection safe.
+open a socket per request. This handler reads the whole request first, so keeping the connection is safe.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ class KeepAliveHandler(MotoRequestHandler):
         self.wfile.write(head + content if with_body else head)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Requests are counted by the gateway, not printed."""
+        """Print nothing; the gateway counts requests."""
 
 
 class ServedApp:
-    """A socket that is being served.
+    """A socket with its server.
 
     Attributes:
         port: The socket's port.
@@ -112,11 +112,11 @@ class ServedApp:
 
 
 def serve_socket(sock: socket.socket, app: WsgiApp) -> ServedApp:
-    """Serve ``app`` on a listening TCP socket, a thread a connection.
+    """Serve ``app`` on a listening TCP socket, with one thread per connection.
 
     Args:
-        sock: Listening; it may belong to any network namespace. The server keeps a descriptor of its own, so the
-            caller may close this one.
+        sock: A listening socket of any network namespace. The server keeps its own descriptor, so the caller may close
+            this one.
         app: A WSGI app. ``environ["localcloud.body"]`` holds the request's body.
     """
     host, port = sock.getsockname()[:2]

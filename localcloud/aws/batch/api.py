@@ -1,4 +1,4 @@
-"""The operations of AWS Batch, and the controls that tests and the demo have over the emulation."""
+"""The operations of AWS Batch, and the controls with which tests and the demo steer the emulation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEFINITION_LEFT_OUT = (
 
 
 class BatchApi:
-    """AWS Batch. Call it with an operation of the service model and its parameters."""
+    """AWS Batch. Call it with an operation of the service model and the operation's parameters."""
 
     def __init__(self, settings: Settings, host: Host) -> None:
         for folder in ("machines", "root"):
@@ -57,13 +57,13 @@ class BatchApi:
         """Answer one call.
 
         Args:
-            operation: As in the service model: ``SubmitJob``.
-            params: Validated against the model.
-            principal: Who asks; whether they may was decided before.
-            region: Of the request's signature.
+            operation: A name from the service model, such as ``SubmitJob``.
+            params: Parameters that the model has validated.
+            principal: The caller, who is already authorized.
+            region: The region of the request's signature.
 
         Raises:
-            BatchError: The call is refused.
+            BatchError: Batch refuses the call.
         """
         name = xform_name(operation)
         handler = getattr(self, name, None) or getattr(self._catalog, name, None)
@@ -80,7 +80,7 @@ class BatchApi:
         self._scheduler.close()
 
     def health(self) -> Json:
-        """What a person should know of how children run here."""
+        """What a person needs to know about how children run here."""
         return {
             "namespaces": namespaces_work(self._core),
             "machines": len(self._scheduler.machines),
@@ -112,7 +112,7 @@ class BatchApi:
         return {"jobDefinitionName": name, "jobDefinitionArn": identity, "revision": revision}
 
     def _definition(self, reference: str, region: str) -> Json:
-        """By ARN, name:revision, or name (its newest active revision)."""
+        """Find a job definition by ARN, name:revision, or name (its newest active revision)."""
         name, _, revision = reference.rsplit("/", maxsplit=1)[-1].partition(":")
         every = [each for each in self._definitions.values() if _is(each, name, region)]
         active = [each for each in every if each["status"] == "ACTIVE"]
@@ -187,7 +187,7 @@ class BatchApi:
         self._tokens -= 1
 
     def _find(self, identity: str) -> tuple[Job, Child | None] | None:
-        """The job of an id or ARN, and the child (None for an array's parent)."""
+        """Return the job with this id or ARN, and the child (None for an array's parent)."""
         identity, _, index = identity.rsplit("/", maxsplit=1)[-1].partition(":")
         job = self._jobs.get(identity)
         if job is None:
@@ -283,7 +283,7 @@ class BatchApi:
         return {}
 
     def tags(self, identity: str, region: str) -> dict[str, str]:
-        """Tags of a resource for ``aws:ResourceTag``; none where there is no such resource."""
+        """Return a resource's tags for ``aws:ResourceTag``; empty if the resource does not exist."""
         with self._core.lock:
             try:
                 return dict(self._tagged(identity))
@@ -392,7 +392,7 @@ def _check_timeout(timeout: Json | None) -> None:
 
 
 def _filtered(job: Job, name: str | None, values: list[str]) -> bool:
-    """Whether one of the filter's values fits: https://docs.aws.amazon.com/batch/latest/APIReference/API_ListJobs.html"""
+    """Whether a filter value matches: https://docs.aws.amazon.com/batch/latest/APIReference/API_ListJobs.html"""
     if name in ("BEFORE_CREATED_AT", "AFTER_CREATED_AT"):
         return all(job.created < int(v) if name.startswith("B") else job.created > int(v) for v in values)
     facts = {

@@ -1,7 +1,7 @@
-"""Compute environments, queues and scheduling policies: their states, their transitions and what Batch refuses.
+"""Compute environments, queues and scheduling policies: their states, transitions and the requests that Batch refuses.
 
-Sources are the API reference (https://docs.aws.amazon.com/batch/latest/APIReference/) and, for the order in which a
-compute environment can go, https://github.com/hashicorp/terraform-provider-aws/issues/46925.
+Sources are the API reference (https://docs.aws.amazon.com/batch/latest/APIReference/) and, for the order in which
+compute environments can be deleted, https://github.com/hashicorp/terraform-provider-aws/issues/46925.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from localcloud.aws.batch.instance_types import InstanceType, expand
 NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$")
 SERVICE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/batch.amazonaws.com/AWSServiceRoleForBatch"
 EXCEEDING = {"BEST_FIT_PROGRESSIVE", "SPOT_CAPACITY_OPTIMIZED", "SPOT_PRICE_CAPACITY_OPTIMIZED"}
-"""Strategies with which an environment's infrastructure can be updated in place:
+"""Allocation strategies that let an environment's infrastructure be updated in place:
 https://docs.aws.amazon.com/batch/latest/userguide/updating-compute-environments.html"""
 FAIR_LEFT_OUT = ("computeReservation", "shareDistribution")
 Found = TypeVar("Found")
@@ -34,8 +34,8 @@ class Environment:
     """A compute environment.
 
     Attributes:
-        detail: As DescribeComputeEnvironments answers it.
-        leaving: Queues that were moved away from it, and until when (monotonic) the relation lingers.
+        detail: The answer of DescribeComputeEnvironments.
+        leaving: Queues that no longer use it, and until when (monotonic) the relation lingers.
     """
 
     detail: Json
@@ -61,7 +61,7 @@ class Environment:
 
 @dataclass
 class Queue:
-    """A job queue; ``detail`` as DescribeJobQueues answers it."""
+    """A job queue; ``detail`` is the answer of DescribeJobQueues."""
 
     detail: Json
     region: str
@@ -77,7 +77,7 @@ class Queue:
 
 
 def valid_name(name: str, what: str) -> str:
-    """``name`` if it is one that Batch takes, else the error."""
+    """Return ``name`` if Batch accepts it; raise the error otherwise."""
     if not NAME.match(name):
         raise invalid(
             f"{what} {name!r} must be 1 to 128 letters, digits, hyphens and "
@@ -87,17 +87,17 @@ def valid_name(name: str, what: str) -> str:
 
 
 def must_be_settled(detail: Json, verb: str) -> None:
-    """Refuse a change of what is still being changed."""
+    """Refuse to change a resource that is still changing."""
     if detail["status"] in ("CREATING", "UPDATING", "DELETING"):
         raise BatchError(f"Cannot {verb}, resource is being modified.")
 
 
 class Catalog:
-    """Everything that exists before a job does, by ARN. All methods are called under the core's lock.
+    """Everything that exists before a job does, by ARN. Callers hold the core's lock.
 
     Attributes:
         retire: Called with an environment, minutes (None: at once) and a callback when its machines must be replaced.
-        end_jobs: Called with the ARN of a queue that is deleted; answers whether all its jobs have ended.
+        end_jobs: Called with the ARN of a queue that is being deleted; returns whether all its jobs have ended.
     """
 
     def __init__(self, core: Core) -> None:
@@ -157,7 +157,7 @@ class Catalog:
         expand(tuple(resources["instanceTypes"]))
 
     def _settle(self, environment: Environment) -> None:
-        """End a transition: VALID, or INVALID with the reason, after its time."""
+        """End a transition when its time has passed: VALID, or INVALID with the reason."""
 
         def look() -> None:
             problem = _missing(environment)
@@ -358,7 +358,7 @@ class Catalog:
 
 
 def _identity(kind: str, name: str, region: str) -> str:
-    """The ARN of what is named by its ARN or by its name."""
+    """Return the ARN for an ARN or a name."""
     return name if name.startswith("arn:") else arn(region, kind, name)
 
 
@@ -376,7 +376,7 @@ def _chosen(every: dict[str, Json], kind: str, p: Json, key: str, region: str) -
 
 
 def page(key: str, found: list[Any], p: Json, most: int = 100) -> Json:
-    """One page of an answer: ``maxResults`` of ``found`` from ``nextToken`` on."""
+    """Return one page: ``maxResults`` of ``found``, starting at ``nextToken``."""
     token = p.get("nextToken") or "0"
     if not token.isdigit():
         raise invalid(f"nextToken {token!r} is not one of ours.")
@@ -386,7 +386,7 @@ def page(key: str, found: list[Any], p: Json, most: int = 100) -> Json:
 
 
 def _missing(environment: Environment) -> str | None:
-    """What the environment names and the account does not have, as a status reason."""
+    """Return a status reason for what the environment names but the account lacks."""
     resources, ec2 = environment.resources, service_client("ec2", environment.region)
     template = resources.get("launchTemplate")
     try:
@@ -403,7 +403,7 @@ def _missing(environment: Environment) -> str | None:
 
 
 def template_version(template: Json) -> Json:
-    """Parameters of DescribeLaunchTemplateVersions for an environment's ``launchTemplate``."""
+    """Return the parameters of DescribeLaunchTemplateVersions for an environment's ``launchTemplate``."""
     by = {
         "LaunchTemplateId": template.get("launchTemplateId"),
         "LaunchTemplateName": template.get("launchTemplateName"),

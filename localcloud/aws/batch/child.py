@@ -1,4 +1,4 @@
-"""One attempt of a child: what it is given, the process, and how it ended."""
+"""One attempt of a child: its inputs, its process and its result."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from localcloud.machines.images import Image, PullError
 from localcloud.machines.namespaces import image_root, start_container
 
 MACHINE_PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Of an image that stands for this machine's root, with the virtual environment that localcloud runs in."""
+"""PATH in an image that represents this machine's root, with the virtual environment that localcloud runs in."""
 IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Docker's: https://github.com/moby/moby/blob/master/daemon/pkg/oci/defaults.go"""
+"""Docker's default PATH: https://github.com/moby/moby/blob/master/daemon/pkg/oci/defaults.go"""
 BATCH_GROUP = "/aws/batch/job"
 LAST_LINES_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Result:
-    """How an attempt ended, in the words of DescribeJobs."""
+    """How an attempt ended, in the terms of DescribeJobs."""
 
     exit_code: int | None
     reason: str | None
@@ -42,14 +42,14 @@ class Result:
 
 
 class StartError(Exception):
-    """The container could not be started. The two arguments are the reason of the container and of the attempt."""
+    """The container could not start. The arguments are the reasons of the container and of the attempt."""
 
 
 class Run:
     """An attempt that is starting or running.
 
     Attributes:
-        started: The program runs.
+        started: The program is running.
         timed_out: Its time limit has passed.
     """
 
@@ -76,7 +76,7 @@ class Run:
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Prepare and start the program. Called without the lock."""
+        """Prepare and start the program. The caller does not hold the lock."""
         try:
             self._begin(self._task.container)
         except StartError as failure:
@@ -107,7 +107,7 @@ class Run:
             raise StartError(f"CannotStartContainerError: {problem}", "Task failed to start")
 
     def _pull(self, reference: str) -> Image | None:
-        """The image's files, None for this machine's root."""
+        """Return the image's files, or None for this machine's root."""
         try:
             image = self._core.registry.find(reference)
         except PullError as error:
@@ -118,11 +118,11 @@ class Run:
         return image
 
     def poll(self) -> Result | None:
-        """How it ended, None while it has not."""
+        """Return how the attempt ended, or None while it runs."""
         process = self._process
         code = process.poll() if process else None
         if process and code is not None and not self.machine.holder:
-            _kill_group(process)  # without a PID namespace what it started would go on
+            _kill_group(process)  # without a PID namespace, the processes that it started would continue
         if self.machine.gone and (self._failure or code is not None):
             ended: Result | None = Result(None, None, f"Host EC2 (instance {self.machine.id}) terminated.")
         elif self._failure:
@@ -144,14 +144,14 @@ class Run:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """SIGKILL to all of it."""
+        """Send SIGKILL to all of its processes."""
         with self._core.lock:
             self._killed = True
             process = self._process
         if process and process.poll() is None:
             process.kill() if self.machine.holder else _kill_group(process)
 
-    # What it is given
+    # Inputs
 
     def _open_log(self, container: Json) -> Stream:
         configuration = container.get("logConfiguration", {})
@@ -211,7 +211,7 @@ class Run:
         }
 
     def _secret(self, value_from: str) -> str:
-        """A secret's value, fetched as the execution role:
+        """Fetch a secret's value as the execution role:
         https://docs.aws.amazon.com/batch/latest/userguide/specifying-sensitive-data-secrets.html"""
         role, region = self._task.shared.get("executionRoleArn", ""), self._child.job.region
         parts = (
@@ -319,7 +319,7 @@ class Run:
             return root
         path = volume.get("host", {}).get("sourcePath") or f"/var/lib/docker/volumes/{self._id}-{volume['name']}"
         source = self.machine.path(path)
-        if not source.exists():  # Docker creates what is not there
+        if not source.exists():  # Docker creates a missing source
             source.mkdir(parents=True, exist_ok=True)
         return source
 

@@ -1,4 +1,4 @@
-"""What the parts of the emulated Batch share: its settings, its errors, one lock, timers and a few helper threads."""
+"""What the parts of the emulated Batch share: settings, errors, one lock, timers and a few helper threads."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class BatchError(Exception):
-    """An answer of Batch that is not 200.
+    """An answer of Batch other than 200.
 
     Attributes:
-        code: As in the service model, such as ``ClientException``.
-        status: Of HTTP.
+        code: The service model's error code, such as ``ClientException``.
+        status: The HTTP status.
     """
 
     def __init__(self, message: str, code: str = "ClientException", status: int = 400) -> None:
@@ -40,17 +40,17 @@ class BatchError(Exception):
 
 
 def invalid(message: str) -> BatchError:
-    """The refusal of what Batch does not take, in its own words."""
+    """Refuse a request that Batch does not accept, in Batch's own words."""
     return BatchError(f"Error executing request, Exception : {message}")
 
 
 def left_out(what: str) -> BatchError:
-    """The refusal of something that AWS has and this emulation does not."""
+    """Refuse a feature that AWS has and this emulation lacks."""
     return BatchError(f"localcloud does not emulate {what} of AWS Batch")
 
 
 def refuse_left_out(given: Json, names: Iterable[str], where: str) -> None:
-    """Refuse the members that AWS knows and this emulation would ignore."""
+    """Refuse members that AWS supports and this emulation would ignore."""
     for name in names:
         if given.get(name):
             raise left_out(f"{name} in {where}")
@@ -58,24 +58,24 @@ def refuse_left_out(given: Json, names: Iterable[str], where: str) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """How fast the emulated cloud moves, and what of this machine it may take. Times are in seconds.
+    """How fast the emulated cloud moves, and which resources of this machine it may use. Times are in seconds.
 
     Attributes:
-        state_dir: Scratch of machines, file systems and containers lives here.
-        port: Of the gateway; each emulated machine has it at 127.0.0.1 too.
-        reclaim_seconds: From a Spot notice to the end; AWS gives 120.
-        machine_boot_seconds: Added to what a machine's user data takes.
-        idle_seconds: After which a machine without a child goes away.
-        batch_transition_seconds: Of CREATING, UPDATING and DELETING.
-        relation_seconds: For which a queue keeps a compute environment after it was moved away.
-        stop_seconds: From SIGTERM to SIGKILL; AWS gives 30.
-        time_scale: Seconds here for one second of the limits that a caller gives (attempt duration, update policy,
-            state time limits).
-        max_children: Processes at once on this machine, whatever the compute environments would hold.
-        submit_rate: SubmitJob calls a second.
-        log_stream_rate: CreateLogStream calls a second.
+        state_dir: Scratch folder for machines, file systems and containers.
+        port: The gateway's port; each emulated machine also has it at 127.0.0.1.
+        reclaim_seconds: Time from a Spot notice to the machine's end; AWS gives 120.
+        machine_boot_seconds: Boot time in addition to the time that the machine's user data takes.
+        idle_seconds: How long a machine without a child stays.
+        batch_transition_seconds: Duration of CREATING, UPDATING and DELETING.
+        relation_seconds: How long a queue keeps its relation to a compute environment that was removed from it.
+        stop_seconds: Time from SIGTERM to SIGKILL; AWS gives 30.
+        time_scale: Seconds here per second of the limits that a caller sets (attempt duration, update policy, state
+            time limits).
+        max_children: Most concurrent processes on this machine, whatever the compute environments allow.
+        submit_rate: SubmitJob calls per second.
+        log_stream_rate: CreateLogStream calls per second.
         namespaces: False runs children as plain processes even where namespaces would work.
-        image_paths: Folders that are part of every image, also where they lie under /tmp.
+        image_paths: Folders that are part of every image, even if they are under /tmp.
     """
 
     state_dir: Path
@@ -96,10 +96,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Host:
-    """What Batch needs of the cloud around it.
+    """What Batch needs from the cloud around it.
 
     Attributes:
-        app: The whole AWS endpoint as a WSGI app; children reach it inside their machine's network.
+        app: The whole AWS endpoint as a WSGI app. Children reach it inside their machine's network.
         authorize: (role ARN, action, resource ARN, region) → whether a session of that role may do it.
     """
 
@@ -108,7 +108,7 @@ class Host:
 
 
 class Core:
-    """One lock for all state, timers that run under it, and a pool for what must not hold it (boot, start)."""
+    """One lock for all state, timers that run under it, and a pool for work that must not hold it (boot, start)."""
 
     def __init__(self, settings: Settings, host: Host) -> None:
         self.settings = settings
@@ -128,13 +128,13 @@ class Core:
             self.changed.notify_all()
 
     def run_due(self) -> float:
-        """Run the timers that are due; returns the seconds until the next one (at most 0.5)."""
+        """Run the timers that are due, and return the seconds until the next one (at most 0.5)."""
         while self._timers and self._timers[0][0] <= time.monotonic():
             heapq.heappop(self._timers)[2]()
         return min(0.5, self._timers[0][0] - time.monotonic()) if self._timers else 0.5
 
     def background(self, action: Callable[[], None]) -> None:
-        """Run ``action`` without the lock, in a helper thread; what it raises is logged."""
+        """Run ``action`` without the lock, in a helper thread, and log what it raises."""
 
         def run() -> None:
             try:
@@ -146,7 +146,7 @@ class Core:
             self._pool.submit(run)
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start no more work."""
         with self.lock:
             self.stopped = True
             self.changed.notify_all()
@@ -155,10 +155,10 @@ class Core:
 
 
 def arn(region: str, kind: str, name: str) -> str:
-    """ARN of a Batch resource, such as kind ``job-queue``."""
+    """Return the ARN of a Batch resource, such as one of kind ``job-queue``."""
     return f"arn:aws:batch:{region}:{ACCOUNT}:{kind}/{name}"
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch, as Batch counts."""
+    """Milliseconds since the epoch, Batch's unit."""
     return int(time.time() * 1000)

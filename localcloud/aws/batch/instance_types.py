@@ -1,4 +1,4 @@
-"""Instance types, as moto's copy of EC2's own table has them."""
+"""Instance types, from moto's copy of EC2's own table."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ BUNDLES = {
 
 @dataclass(frozen=True)
 class Needs:
-    """CPUs, memory in MiB and GPUs: what a child asks for, or what a machine has left."""
+    """CPUs, memory in MiB and GPUs that a child requests or that a machine has left."""
 
     cpus: int
     memory: int
     gpus: int = 0
 
     def fits(self, room: Needs) -> bool:
-        """Whether this fits into ``room``."""
         return self.cpus <= room.cpus and self.memory <= room.memory and self.gpus <= room.gpus
 
     def __add__(self, other: Needs) -> Needs:
@@ -38,7 +37,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class InstanceType:
-    """A machine type; ``room`` is what the ECS agent offers of it: the system keeps some memory for itself."""
+    """A machine type. ``room`` is what the ECS agent offers; the system keeps some memory for itself."""
 
     name: str
     architecture: str
@@ -59,10 +58,10 @@ def _table() -> dict[str, InstanceType]:
 
 @lru_cache(maxsize=64)
 def expand(names: tuple[str, ...]) -> tuple[InstanceType, ...]:
-    """The types that a compute environment's ``instanceTypes`` stand for, smallest first.
+    """Return the types that a compute environment's ``instanceTypes`` mean, smallest first.
 
     Raises:
-        BatchError: A type or family that EC2 does not have, or two architectures.
+        BatchError: EC2 does not have a type or family, or the types mix two architectures.
     """
     found: dict[str, InstanceType] = {}
     for name in names:

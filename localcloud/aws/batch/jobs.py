@@ -1,7 +1,7 @@
-"""Job definitions and jobs: what a submit asks for, and what describe and list answer.
+"""Job definitions and jobs: what a submit requests, and what describe and list return.
 
-A plain job is a job with one child; an array is a job with thousands. Children are slots, so that 10,000 of them cost
-a few megabytes and no thread.
+A plain job has one child; an array has thousands. Children use ``__slots__``, so 10,000 of them take a few megabytes
+and no thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LINUX_LEFT_OUT = ("devices", "maxSwap", "swappiness")
 
 @dataclass(slots=True)
 class Attempt:
-    """One run of a child: what DescribeJobs tells of it. Times in milliseconds."""
+    """One run of a child, as DescribeJobs reports it. Times are in milliseconds."""
 
     instance_arn: str
     task_arn: str
@@ -52,7 +52,7 @@ class Attempt:
 
 
 class Child:
-    """A job that runs: a plain job's only one (index None) or one of an array."""
+    """A job that runs: the only child of a plain job (index None), or one of an array."""
 
     __slots__ = ("attempts", "ending", "index", "job", "reason", "run", "runnable_since", "status")
 
@@ -71,7 +71,7 @@ class Child:
         return self.job.id if self.index is None else f"{self.job.id}:{self.index}"
 
     def to(self, status: str, reason: str | None = None) -> None:
-        """Change the status; the job's summary follows."""
+        """Change the status, and update the job's summary."""
         self.job.summary[self.status] -= 1
         self.job.summary[status] += 1
         self.status = status
@@ -82,11 +82,11 @@ class Child:
 
 @dataclass
 class Task:
-    """What a job runs, whichever of the two kinds of properties its definition has.
+    """What a job runs, for both kinds of properties that a definition can have.
 
     Attributes:
-        container: Its only one, with overrides merged in: command, environment, resourceRequirements, …
-        shared: Of the task: volumes, role ARNs as ``executionRoleArn`` and ``taskRoleArn``.
+        container: The only container, with overrides merged in: command, environment, resourceRequirements, …
+        shared: Values of the task: volumes, and role ARNs as ``executionRoleArn`` and ``taskRoleArn``.
         ecs: Whether the definition has ``ecsProperties``.
     """
 
@@ -96,7 +96,7 @@ class Task:
 
     @property
     def needs(self) -> Needs:
-        """What it asks of a machine."""
+        """Return the resources that it requires of a machine."""
         asked = {each["type"]: each["value"] for each in self.container.get("resourceRequirements", [])}
         try:
             return Needs(int(asked["VCPU"]), int(asked["MEMORY"]), int(asked.get("GPU", "0")))
@@ -107,10 +107,10 @@ class Task:
 
     @classmethod
     def of(cls, definition: Json) -> Task:
-        """The task of a job definition or of the properties in a RegisterJobDefinition request.
+        """Return the task of a job definition or of the properties in a RegisterJobDefinition request.
 
         Raises:
-            BatchError: It asks for something that Batch refuses or that is left out here.
+            BatchError: It requires something that Batch refuses or that this emulation lacks.
         """
         if "ecsProperties" in definition:
             tasks = definition["ecsProperties"]["taskProperties"]
@@ -162,7 +162,7 @@ class Task:
                 )
 
     def override(self, overrides: Json) -> Task:
-        """This task with a submit's container overrides merged in."""
+        """Return this task with a submit's container overrides merged in."""
         container = dict(self.container)
         if "command" in overrides:
             container["command"] = overrides["command"]
@@ -179,7 +179,7 @@ LISTS = ("command", "environment", "mountPoints", "resourceRequirements", "secre
 
 
 def with_empty_lists(definition: Json) -> Json:
-    """A job definition as DescribeJobDefinitions has it: with an empty list for each that it does not have.
+    """Return a job definition as DescribeJobDefinitions does, with an empty list for each missing one.
 
     Source: https://github.com/hashicorp/terraform-provider-aws/issues/19624, and the answers in the provider's tests.
     """
@@ -202,18 +202,18 @@ def _filled(container: Json) -> Json:
 
 
 def known(**values: object) -> Json:
-    """The values that are not None."""
+    """Return the values that are not None."""
     return {key: value for key, value in values.items() if value is not None}
 
 
 @dataclass
 class Job:
-    """One SubmitJob. Times in milliseconds.
+    """One SubmitJob. Times are in milliseconds.
 
     Attributes:
-        size: Of the array, None for a plain job.
+        size: The size of the array, or None for a plain job.
         summary: Children by status.
-        tags: Of the job and of its children.
+        tags: Tags of the job and of its children.
     """
 
     arn: str
@@ -244,7 +244,7 @@ class Job:
 
     @property
     def status(self) -> str:
-        """Of a plain job its child's; of an array SUBMITTED, PENDING until every child has ended, then the outcome."""
+        """A plain job has its child's. An array is SUBMITTED, PENDING until every child has ended, then its outcome."""
         if self.size is None:
             return self.children[0].status
         if self.summary["SUBMITTED"] == self.size:
@@ -259,7 +259,7 @@ class Job:
 
 
 def _common(job: Job, child: Child | None) -> Json:
-    """What both describe and list tell of a job (child None: of an array's parent)."""
+    """Return what describe and list share (child None: of an array's parent)."""
     attempts = child.attempts if child else []
     last = attempts[-1] if attempts else None
     ended = (child.status if child else job.status) in ENDED
@@ -288,7 +288,7 @@ def _common(job: Job, child: Child | None) -> Json:
 
 
 def summarize(job: Job, child: Child | None) -> Json:
-    """A row of ListJobs."""
+    """Return a row of ListJobs."""
     content = _common(job, child)
     if child and child.attempts:
         content["container"] = known(exitCode=child.attempts[-1].exit_code, reason=child.attempts[-1].reason)
@@ -296,7 +296,7 @@ def summarize(job: Job, child: Child | None) -> Json:
 
 
 def describe(job: Job, child: Child | None) -> Json:
-    """An entry of DescribeJobs."""
+    """Return an entry of DescribeJobs."""
     last = child.attempts[-1] if child and child.attempts else None
     content = {"startedAt": 0} | _common(job, child) | {
         "jobQueue": job.queue,

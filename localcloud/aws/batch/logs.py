@@ -1,4 +1,4 @@
-"""Standard output of children, shipped to CloudWatch Logs as the awslogs driver does: in batches, by one thread."""
+"""Ships the standard output of children to CloudWatch Logs as the awslogs driver does: in batches, from one thread."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ BATCH = 1000
 
 
 class LogRefusedError(Exception):
-    """The stream cannot be made; the message is what the awslogs driver would say."""
+    """The stream cannot be created. The message is what the awslogs driver would say."""
 
 
 @dataclass
 class Stream:
-    """Where one child's lines go.
+    """The destination of one child's lines.
 
     Attributes:
-        role: Whose permissions decide, an ARN.
-        pending: Not created yet; lines wait.
-        closed: Set when the child's last line was sent.
+        role: ARN of the role whose permissions decide.
+        pending: The stream does not exist yet; lines wait.
+        closed: Set once the child's last line is sent.
     """
 
     group: str
@@ -48,7 +48,7 @@ class Stream:
         return f"arn:aws:logs:{self.region}:{ACCOUNT}:log-group:{self.group}:log-stream:{self.name}"
 
     def feed(self, data: bytes) -> None:
-        """Cut what was read into lines; the end of the stream (no data) ends the last one."""
+        """Cut the data into lines. Empty data is the end of the stream and ends the last line."""
         lines = (self.partial + data).split(b"\n")
         self.partial = lines.pop()
         if not data or len(self.partial) > LONGEST_LINE:
@@ -75,7 +75,7 @@ class LogShipper:
         self._thread.start()
 
     def _throttled(self) -> bool:
-        """Whether this call of CreateLogStream is one too many: 50 a second for an account and region."""
+        """Whether CreateLogStream is over its limit: 50 per second for an account and region."""
         rate = self._core.settings.log_stream_rate
         with self._token_lock:
             now = time.monotonic()
@@ -86,16 +86,16 @@ class LogShipper:
             return False
 
     def open(self, stream: Stream, own_group: bool, create_group: bool, blocking: bool) -> None:
-        """Create the stream, as the awslogs driver does before the container starts.
+        """Create the stream before the container starts, as the awslogs driver does.
 
         Args:
-            stream: To be created.
-            own_group: The definition names the group; else it is Batch's, which AWS creates itself.
+            stream: The stream to create.
+            own_group: The definition names the group. Otherwise it is Batch's group, which AWS itself creates.
             create_group: The option ``awslogs-create-group``.
-            blocking: Without it the container starts whether or not there is a stream, which is made beside it.
+            blocking: If False, the container starts without waiting for the stream, which is created meanwhile.
 
         Raises:
-            LogRefusedError: The role may not, or there is no such group.
+            LogRefusedError: The role is not authorized, or the group does not exist.
         """
         try:
             self._create(stream, own_group, create_group)
@@ -125,13 +125,13 @@ class LogShipper:
             raise LogRefusedError(f"{error.response['Error']['Code']}: {error.response['Error']['Message']}") from None
 
     def follow(self, descriptor: int, stream: Stream) -> None:
-        """Ship what arrives on the descriptor until its end; the shipper closes it."""
+        """Ship what arrives on the descriptor until its end. The shipper closes it."""
         os.set_blocking(descriptor, False)
         self._new.append((descriptor, stream))
         os.write(self._woken, b".")
 
     def close(self) -> None:
-        """Ship what has arrived and end the thread."""
+        """Ship what has arrived, and end the thread."""
         self._stopped = True
         os.write(self._woken, b".")
         self._thread.join(timeout=5)

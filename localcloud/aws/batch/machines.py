@@ -1,6 +1,6 @@
-"""Emulated EC2 machines: a network of their own, metadata, user data that really runs, and Spot's end.
+"""Emulated EC2 machines: their own network, metadata, user data that really runs, and Spot reclaims.
 
-Where the kernel refuses namespaces a machine has no metadata, and its user data is read but not run.
+Where the kernel refuses namespaces, a machine has no metadata, and its user data is read but not run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 METADATA, CREDENTIALS = ("169.254.169.254", 80), ("169.254.170.2", 80)
 Address = tuple[str, int]
 NOTICE = "/var/lib/tidemill/worker/notice"
-"""Where our host service writes Spot's notice down for containers."""
+"""The file in which our host service records Spot's notice for containers."""
 USER_DATA_SECONDS = 60
 SCRIPTS = ("text/x-shellscript", "text/cloud-boothook")
 ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alternatives")
@@ -53,13 +53,13 @@ class Machine:
     """One emulated EC2 instance with an ECS agent.
 
     Attributes:
-        free: What is left for children.
-        state: ``booting``, ``running`` (the agent has joined) or ``failed`` (localcloud could not make it).
-        doomed: The Spot notice was given.
-        retiring: Its environment is being replaced or deleted: nothing is placed on it any more.
-        gone: It was taken away.
-        ends_at: When Spot takes it, in seconds since the epoch.
-        config: What its user data wrote to ecs.config.
+        free: The resources left for children.
+        state: ``booting``, ``running`` (the agent has joined) or ``failed`` (localcloud could not create it).
+        doomed: The machine has its Spot notice.
+        retiring: Its environment is being replaced or deleted; it receives no more children.
+        gone: The machine was taken away.
+        ends_at: When Spot takes the machine, in seconds since the epoch.
+        config: The settings that its user data wrote to ecs.config.
     """
 
     def __init__(self, core: Core, environment: Environment, kind: InstanceType, subnet: str) -> None:
@@ -88,19 +88,19 @@ class Machine:
 
     @property
     def holder(self) -> int | None:
-        """Process whose namespaces containers get: the machine's, or, where they do not reach its metadata, others."""
+        """Process whose namespaces containers get: the machine's, or others if its metadata is hidden from them."""
         holder = self._apart or self._holder
         return holder.process.pid if holder else None
 
     @property
     def arn(self) -> str:
-        """Of the ECS container instance."""
+        """ARN of the ECS container instance."""
         cluster = self.environment.detail["ecsClusterArn"].replace(":cluster/", ":container-instance/")
         return f"{cluster}/{self.id.removeprefix('i-')}"
 
     @property
     def accepts(self) -> bool:
-        """Whether ECS may place a task. A Spot notice alone stops nothing; draining does, where it is configured:
+        """Whether ECS may place a task. A Spot notice alone stops nothing; draining does, if it is configured:
         https://docs.aws.amazon.com/AmazonECS/latest/developerguide/container-instance-spot.html"""
         draining = self.config.get("ECS_ENABLE_SPOT_INSTANCE_DRAINING", "").lower() == "true"
         return self.state == "running" and not self.retiring and not self.gone and not (self.doomed and draining)
@@ -115,7 +115,7 @@ class Machine:
         self.idle_since = time.monotonic()
 
     def give_notice(self) -> None:
-        """Spot's notice: instance metadata has it from now on."""
+        """Give Spot's notice; instance metadata shows it from now on."""
         self.doomed = True
         self.ends_at = time.time() + self._core.settings.reclaim_seconds
         if self._holder is None:  # no service runs that would write it
@@ -125,7 +125,7 @@ class Machine:
     # Booting
 
     def boot(self) -> None:
-        """Start the machine: network, metadata, user data, agent. Called without the lock."""
+        """Start the machine: network, metadata, user data, agent. The caller does not hold the lock."""
         try:
             region = self.environment.region
             subnets = service_client("ec2", region).describe_subnets(SubnetIds=[self._subnet])["Subnets"]
@@ -150,7 +150,7 @@ class Machine:
         self._core.after(self._core.settings.machine_boot_seconds, lambda: self._join(joined))
 
     def _registers(self) -> bool:
-        """Whether the agent gets into the cluster and may ask it for work, as the machine's role."""
+        """Whether the agent can join the cluster and request work with the machine's role."""
         authorize, region = self._core.host.authorize, self.environment.region
         cluster = self.environment.detail["ecsClusterArn"]
         asked = {"ecs:RegisterContainerInstance": cluster, "ecs:Poll": self.arn, "ecs:SubmitTaskStateChange": cluster}
@@ -174,7 +174,7 @@ class Machine:
             self._holder = self._hold({METADATA: InstanceMetadata(self)})
 
     def _hold(self, more: dict[Address, WsgiApp]) -> Holder:
-        """Namespaces with what every program on the machine reaches, and more."""
+        """Create namespaces with what every program on the machine reaches, and with ``more``."""
         apps = more | {CREDENTIALS: self.credentials, ("127.0.0.1", self._core.settings.port): self._cloud}
         holder = Holder(list(apps))
         for each, app in zip(holder.sockets, apps.values(), strict=True):
@@ -183,13 +183,13 @@ class Machine:
         return holder
 
     def _part_containers(self) -> None:
-        """Take the metadata from containers where a setting of their slice does so."""
+        """Hide the metadata from containers if a setting of their slice does so."""
         settings = self.root.glob("etc/systemd/system/ecstasks.slice.d/*.conf")
         if any(re.search(rf"^IPAddressDeny=.*{METADATA[0]}", each.read_text(), re.MULTILINE) for each in settings):
             self._apart = self._hold({})
 
     def _cloud(self, environ: Json, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """The AWS endpoint as programs on the machine have it: without localcloud's own controls."""
+        """The AWS endpoint as programs on the machine see it, without localcloud's own controls."""
         if environ["PATH_INFO"].startswith("/_localcloud"):
             start_response("404 Not Found", [("Content-Length", "0")])
             return []
@@ -198,7 +198,7 @@ class Machine:
     # User data
 
     def _run_user_data(self, data: bytes) -> None:
-        """Run the shell scripts of MIME user data. A failure is logged, and the agent joins all the same."""
+        """Run the shell scripts of MIME user data. A failure is logged, and the agent still joins."""
         scripts = [part for part in email.message_from_bytes(data).walk() if part.get_content_type() in SCRIPTS]
         if data.startswith(b"#!"):
             scripts = [email.message_from_bytes(b"Content-Type: text/x-shellscript\n\n" + data)]
@@ -233,7 +233,7 @@ class Machine:
             log.warning("user data of %s ended with %s %s:\n%s", self.id, code, problem, tail)
 
     def _start(self, argv: list[str], log_file: str) -> tuple[subprocess.Popen[bytes], str]:
-        """Start a program on the machine itself, as its root; why it did not start."""
+        """Start a program on the machine itself, as its root; the text says why it did not start."""
         assert self._holder
         description: Json = {
             "disk": str(self.root),
@@ -263,7 +263,7 @@ class Machine:
         return started
 
     def _start_units(self) -> None:
-        """Start the services that user data has started, each once."""
+        """Start the services that user data has started, each one once."""
         noted = self.root / "var/log/localcloud-commands.log"
         lines = noted.read_text().splitlines() if noted.is_file() else []
         for name in re.findall(r"^systemctl enable --now (\S+)$", "\n".join(lines), re.MULTILINE):
@@ -292,7 +292,7 @@ class Machine:
                     (doubles / name).chmod(0o755)
 
     def _read_mounts(self) -> None:
-        """What user data mounted: EFS becomes a folder a file system, a bucket a copy made now."""
+        """Read what user data mounted. Each EFS becomes a folder, and a bucket becomes a copy made now."""
         noted = self.root / "var/log/localcloud-commands.log"
         for line in noted.read_text().splitlines() if noted.is_file() else []:
             name, *words = line.split()
@@ -309,7 +309,7 @@ class Machine:
                     self.mounts[plain[1]] = plain[0]
 
     def _copy_bucket(self, bucket: str, prefix: str, folder: Path) -> None:
-        """Copy what the instance role may read."""
+        """Copy the objects that the instance role may read."""
         s3, region, allowed = (
             service_client("s3", self.environment.region),
             self.environment.region,
@@ -326,7 +326,7 @@ class Machine:
                     s3.download_file(bucket, key, str(target))
 
     def path(self, host_path: str) -> Path:
-        """Where a path of the machine is on this one."""
+        """Return where a path of the machine is on this one."""
         for target, source in self.mounts.items():
             system = re.match(r"(fs-[0-9a-f]+)[^:]*(?::/?(.*))?$", source)
             if system and (host_path + "/").startswith(target.rstrip("/") + "/"):
@@ -335,7 +335,7 @@ class Machine:
         return self.root / host_path.lstrip("/")
 
     def stop(self) -> None:
-        """End its processes and sockets and remove its disk."""
+        """End its processes and sockets, and remove its disk."""
         self.gone = True
         for process in self._running:
             process.kill()
@@ -349,7 +349,7 @@ class Machine:
 
 
 def file_system(core: Core, identity: str) -> Path:
-    """The folder that stands for an EFS file system."""
+    """Return the folder that represents an EFS file system."""
     folder = core.settings.state_dir / "efs" / identity
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -357,7 +357,7 @@ def file_system(core: Core, identity: str) -> Path:
 
 @cache
 def namespaces_work(core: Core) -> bool:
-    """Whether machines and children get namespaces here, tried once; what stands in the way is logged."""
+    """Whether machines and children get namespaces here. This is tried once, and an obstacle is logged."""
     problem = namespaces.refusal(core.settings.state_dir) if core.settings.namespaces else "switched off"
     if problem:
         log.warning("children run as plain processes, without namespaces of their own: %s", problem)

@@ -1,4 +1,4 @@
-"""What a machine tells the programs on it: EC2 instance metadata and the ECS agent's task credentials.
+"""What a machine offers its programs: EC2 instance metadata and the ECS agent's task credentials.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-categories.html
 https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
@@ -24,12 +24,12 @@ LONGEST_TOKEN = 21600
 
 
 def stamp(seconds: float) -> str:
-    """Seconds since the epoch in the format of instance metadata."""
+    """Format seconds since the epoch as instance metadata does."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class InstanceMetadata:
-    """169.254.169.254 of one machine: version 2 always, version 1 unless the launch template requires tokens."""
+    """169.254.169.254 of one machine: always version 2, and version 1 unless the launch template requires tokens."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -108,19 +108,19 @@ class InstanceMetadata:
 
 
 class TaskCredentials:
-    """169.254.170.2 of one machine: a task's role, to whoever knows the task's secret path."""
+    """169.254.170.2 of one machine: a task's role, for anyone who knows the task's secret path."""
 
     def __init__(self) -> None:
         self._roles: dict[str, tuple[str, str]] = {}
 
     def add(self, role: str, session: str) -> str:
-        """Offer a role's credentials; returns the relative URI that the task is told."""
+        """Offer a role's credentials, and return the relative URI to pass to the task."""
         path = f"/v2/credentials/{secrets.token_hex(16)}"
         self._roles[path] = (role, session)
         return path
 
     def remove(self, path: str | None) -> None:
-        """Offer them no more: the task has ended."""
+        """Stop offering them because the task has ended."""
         self._roles.pop(path or "", None)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:

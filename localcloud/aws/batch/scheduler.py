@@ -1,7 +1,7 @@
-"""Who runs where and when: one thread that moves every child of every queue.
+"""What runs where and when: one thread that moves every child of every queue.
 
-Fair share is round-robin by share identifier; within an identifier it is first in, first out, and a retry goes to the
-front. Machines are started for what waits, rung by rung in the queue's order, and go away when they are idle.
+Fair share is round-robin by share identifier. Within an identifier, children run first in, first out; a retry goes to
+the front. Machines start for waiting children, rung by rung in the queue's order, and end when they are idle.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Waiting:
         self._shares.setdefault(child.job.share or "", deque()).appendleft(child)
 
     def heads(self) -> list[tuple[str, Child]]:
-        """The next child of each identifier, the identifier whose turn it is first."""
+        """Return the next child of each identifier, starting with the identifier whose turn it is."""
         heads = []
         for share, children in list(self._shares.items()):
             while children and children[0].status != "RUNNABLE":
@@ -56,13 +56,13 @@ class Waiting:
         return heads
 
     def take(self, share: str) -> None:
-        """Take the identifier's head out and move the identifier to the end of the round."""
+        """Remove the identifier's head, and move the identifier to the end of the round."""
         children = self._shares.pop(share)
         children.popleft()
         self._shares[share] = children
 
     def demand(self, limit: int) -> Iterator[Child]:
-        """Up to ``limit`` waiting children, in round-robin order of their identifiers."""
+        """Yield up to ``limit`` waiting children, in round-robin order of their identifiers."""
         sources = [iter(children) for children in self._shares.values()]
         while sources and limit > 0:
             for source in list(sources):
@@ -95,15 +95,15 @@ class Scheduler:
         self._thread = threading.Thread(target=self._loop, name="batch-scheduler", daemon=True)
         self._thread.start()
 
-    # What the API asks
+    # Calls from the API
 
     def submit(self, job: Job) -> None:
-        """Take a new job; its children become RUNNABLE in the scheduler's next round."""
+        """Accept a new job; its children become RUNNABLE in the scheduler's next round."""
         self._submitted.append(job)
         self._core.changed.notify_all()
 
     def end(self, child: Child, how: str, reason: str) -> None:
-        """Cancel or terminate a child. Cancelling does nothing to one that has begun to start."""
+        """Cancel or terminate a child. Cancelling has no effect once the child has begun to start."""
         if child.status in ENDED or child.ending or (how == "cancel" and child.status not in WAITING):
             return
         child.ending = how
@@ -115,7 +115,7 @@ class Scheduler:
                 self._stop_run(child.run)
 
     def reclaim(self, machine: Machine) -> None:
-        """Give a Spot machine its notice, and take it away when that has run out."""
+        """Give a Spot machine its notice, and take it away when the notice has run out."""
         machine.give_notice()
         self._core.after(self._core.settings.reclaim_seconds, lambda: self._take_away(machine))
 
@@ -279,7 +279,7 @@ class Scheduler:
             child.to("FAILED", attempt.status_reason)
 
     def _limit_time(self, queue: Queue, waiting: Waiting) -> None:
-        """jobStateTimeLimitActions: cancel a head of the queue that has been RUNNABLE too long for the reason."""
+        """jobStateTimeLimitActions: cancel the head of the queue if it has been RUNNABLE too long for the reason."""
         for action in queue.detail["jobStateTimeLimitActions"]:
             for _, child in waiting.heads():
                 waited = time.monotonic() - child.runnable_since
@@ -312,7 +312,7 @@ class Scheduler:
                 demand.pop(0)
 
     def _explain(self, queue: Queue, child: Child) -> None:
-        """Say why a child waits. Batch says so of a healthy one too for as long as it scales from zero:
+        """Say why a child waits. While Batch scales from zero, it also says so of a healthy one:
         https://github.com/nextflow-io/nextflow/issues/7479"""
         types = [each for rung in queue.rungs for each in self._catalog.environments[rung].types]
         from_zero = all(each.state == "booting" for each in self.machines.values())
@@ -334,7 +334,7 @@ class Scheduler:
         return [kind.room]
 
     def _choose(self, environment: Environment, needs: Needs, cpus: int) -> InstanceType | None:
-        """The smallest type for all that waits, else the largest that stays within ``maxvCpus``, else the smallest.
+        """Return the smallest type for all waiting children, else the largest within ``maxvCpus``, else the smallest.
 
         The last one exceeds ``maxvCpus``, which every strategy but BEST_FIT may do by one machine:
         https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html
@@ -361,7 +361,7 @@ class Scheduler:
                 self._take_away(machine)
 
     def _take_away(self, machine: Machine) -> None:
-        """The machine is gone: whatever ran on it is killed without another word."""
+        """End the machine: everything on it is killed without notice."""
         if self.machines.pop(machine.id, None):
             machine.gone = True
             for child in list(machine.children):
@@ -373,7 +373,7 @@ class Scheduler:
 def retries(strategy: Json, attempts: int, attempt: Attempt) -> bool:
     """Whether Batch starts another attempt.
 
-    The rules are read in order and the first whose conditions all match decides; without a match it is retried:
+    Batch reads the rules in order, and the first whose conditions all match decides. Without a match it retries:
     https://docs.aws.amazon.com/batch/latest/APIReference/API_RetryStrategy.html
     """
     if attempts >= strategy.get("attempts", 1):

@@ -1,4 +1,4 @@
-"""The REST-JSON protocol of AWS Batch, held to botocore's own service model in both directions."""
+"""The REST-JSON protocol of AWS Batch, checked against botocore's own service model in both directions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATUS_TEXT = {200: "OK", 400: "Bad Request", 404: "Not Found", 429: "Too Many R
 
 @lru_cache(maxsize=1)
 def model() -> Any:  # botocore's cached properties have no types
-    """The service model that boto3 itself is made of."""
+    """The service model that boto3 itself uses."""
     return ServiceModel(Loader().load_service_model("batch", "service-2"), "batch")
 
 
@@ -33,10 +33,10 @@ def _operations() -> dict[tuple[str, str], str]:
 
 
 def problems(shape: Any, value: Any) -> str:
-    """What of a value does not fit its shape: unknown and missing members, types, enums and lengths. Empty if it fits.
+    """Say where a value does not fit its shape: unknown and missing members, types, enums, lengths. Empty if it fits.
 
     Args:
-        shape: Of the request or the answer, None where the model has none.
+        shape: The shape of the request or answer, or None if the model has none.
         value: Decoded JSON.
     """
     if shape is None:
@@ -61,13 +61,13 @@ def _outside(shape: Any, value: Any, path: str) -> list[str]:
 
 
 def decode(environ: dict[str, Any]) -> tuple[str, Json]:
-    """The operation that a request calls, and its parameters.
+    """Return the operation that a request calls, and its parameters.
 
     Args:
-        environ: Of WSGI; ``localcloud.body`` is used where a middleware has read the body already.
+        environ: The WSGI environ; ``localcloud.body`` is used if a middleware has already read the body.
 
     Raises:
-        BatchError: No such operation, or parameters that the service model does not have.
+        BatchError: The operation does not exist, or the service model does not have the parameters.
     """
     method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
     params: Json = {}
@@ -93,7 +93,7 @@ def decode(environ: dict[str, Any]) -> tuple[str, Json]:
 
 
 class BatchWsgi:
-    """Batch's HTTP API. ``localcloud.region`` and ``localcloud.principal`` are read from the environ."""
+    """Batch's HTTP API. It reads ``localcloud.region`` and ``localcloud.principal`` from the environ."""
 
     decode = staticmethod(decode)
 

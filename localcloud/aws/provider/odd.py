@@ -1,5 +1,5 @@
-"""The rules that are no table: conditional replacement, what a type refuses beyond AWS's model, and which answers of
-Batch count as what was asked for."""
+"""Rules that the table cannot express: conditional replacement, what a type refuses beyond AWS's model, and which
+answers of Batch equal the request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INFRASTRUCTURE += ["instanceTypes", "launchTemplate", "tags"]
 
 
 def replaces(rule: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """The properties that replace a resource under a named condition.
+    """Return the properties that replace a resource under a named condition.
 
     `compute_environment`: unless the service role is (and was) Batch's service-linked one and the allocation strategy
     is (and was) one that UpdateComputeEnvironment takes, every infrastructure property replaces. Source:
@@ -38,11 +38,11 @@ def check(inputs: dict[str, Any]) -> None:
     """Refuse what a type refuses beyond its model.
 
     Raises:
-        RefusedError: see the sources beside each rule.
+        RefusedError: See the source of each rule.
     """
     minutes = (inputs.get("updatePolicy") or {}).get("jobExecutionTimeoutMinutes")
     if minutes is not None and not has_unknown(minutes) and not 1 <= minutes <= 360:
-        # compute_environment.go: validation.IntBetween(1, 360), although the API takes more
+        # compute_environment.go: validation.IntBetween(1, 360), although the API accepts more
         raise RefusedError("updatePolicy.jobExecutionTimeoutMinutes", f"{minutes} is not within 1 and 360")
     for index, action in enumerate(inputs.get("jobStateTimeLimitActions") or []):
         seconds = action.get("maxTimeSeconds")
@@ -56,11 +56,11 @@ def check(inputs: dict[str, Any]) -> None:
 
 
 def _container(properties: dict[str, Any], linux_lists: bool) -> dict[str, Any]:
-    """Container properties without the empty lists that Batch's answers add.
+    """Return container properties without the empty lists that Batch's answers add.
 
     Args:
-        properties: As Batch has them.
-        linux_lists: Whether the provider also forgets empty lists of linuxParameters.
+        properties: The properties in Batch's form.
+        linux_lists: Whether the provider also drops empty lists of linuxParameters.
     """
     kept = {key: value for key, value in properties.items() if value != []}
     if "environment" in kept:
@@ -86,6 +86,6 @@ def _ecs_document(text: str) -> Any:
 
 
 DOCUMENTS = {"containerProperties": _container_document, "ecsProperties": _ecs_document}
-"""What two documents must have in common to be one. Sources: reduce() of container_properties.go and of
+"""Reduce two documents to what they must share to be equal. Sources: reduce() of container_properties.go and of
 ecs_properties.go (which leaves linuxParameters as they are) in
 https://github.com/hashicorp/terraform-provider-aws/tree/main/internal/service/batch."""

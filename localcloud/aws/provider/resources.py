@@ -21,7 +21,7 @@ from .table import models, row
 
 __all__ = ["Clients", "HalfMadeError", "Props", "Resource", "check", "diff", "merged_tags"]
 GLOBAL = {"iam", "budgets"}
-"""Services whose resources are in no region."""
+"""Services whose resources have no region."""
 GONE = re.compile(r"NotFound|Unknown$|NoSuch|DoesNotExist|NotExist|not exist|^404$")
 
 
@@ -33,7 +33,7 @@ class Clients:
     def __init__(self, region: str) -> None:
         self.region = region
         session = botocore.session.get_session()
-        # The models are large: they are read once. What else a session holds, such as credentials, is this one's.
+        # The models are large, so they are loaded once. Everything else, such as credentials, belongs to this session.
         session.register_component("data_loader", models().get_component("data_loader"))
         self._session = boto3.Session(region_name=region, botocore_session=session)
         self._lock = threading.Lock()
@@ -41,7 +41,6 @@ class Clients:
         self._account = functools.cache(lambda: self.get("sts").get_caller_identity()["Account"])
 
     def get(self, service: str, region: str | None = None) -> Any:
-        """The client of a service."""
         key = (service, region or self.region)
         with self._lock:
             if key not in self._made:
@@ -55,40 +54,40 @@ class Clients:
         return self._account()
 
     def words(self, region: str) -> Props:
-        """What templates may use besides a resource's own values."""
+        """Values that templates may use in addition to a resource's own."""
         location = None if region == "us-east-1" else region
         return {"account": self.account, "partition": self.get("sts").meta.partition, "location": location}
 
     def call(self, service: str, operation: str, params: Props, region: str) -> Props:
-        """Call a boto3 method; a list with all its pages."""
+        """Call a boto3 method; a list includes all its pages."""
         client = self.get(service, region)
         if client.can_paginate(operation) and operation.startswith(("describe", "list")):
             return client.get_paginator(operation).paginate(**params).build_full_result()
         return getattr(client, operation)(**params)
 
     def placed(self, this: Row) -> Props:
-        """What a resource of a type takes from the provider's settings where it does not say it itself."""
+        """Properties that a resource takes from the provider's settings unless it sets them itself."""
         return {} if this.service in GLOBAL else {"region": self.region}
 
     def gone(self, error: Exception) -> bool:
-        """Whether an error says that something is not there."""
+        """Whether an error says that something does not exist."""
         details = getattr(error, "response", {}).get("Error", {})
         return bool(GONE.search(details.get("Code", "")) or GONE.search(details.get("Message", "")))
 
 
 class Resource(resources.ProviderResource):
-    """One resource of a type, on the clients of a provider."""
+    """One resource of a type, through the clients of a provider."""
 
     def __init__(self, token: str, clients: Clients, region: str | None = None) -> None:
         super().__init__(row(token), clients, region)
 
     def same(self, key: str, wanted: Any, found: Any) -> bool:
-        """Documents of Batch are compared whole: see `odd`."""
+        """Batch documents are compared whole: see `odd`."""
         if key in odd.DOCUMENTS:
             return odd.DOCUMENTS[key](wanted) == odd.DOCUMENTS[key](found)
         return super().same(key, wanted, found)
 
 
 def diff(token: str, old: Props, new: Props, ignored: list[str] | None = None) -> dict[str, tuple[str, bool]]:
-    """What changes between two inputs: path to (add, delete or update; whether it replaces the resource)."""
+    """Return what changes between two inputs: path to (add, delete or update; whether it replaces the resource)."""
     return resources.diff(row(token), old, new, ignored)

@@ -15,7 +15,7 @@ from .table import AWS
 
 
 class AwsProvider:
-    """AWS, as the shared server wants to know it."""
+    """AWS, in the form that the shared server expects."""
 
     kind = AWS
     version = "7.51.1"
@@ -27,10 +27,10 @@ class AwsProvider:
     errors: tuple[type[Exception], ...] = (ClientError, BotoCoreError)
 
     def configure(self, settings: dict[str, Any]) -> Clients:
-        """Clients in the configured region.
+        """Create clients in the configured region.
 
         Raises:
-            ValueError: no region is set.
+            ValueError: No region is set.
         """
         region = settings.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         if not region:
@@ -38,7 +38,6 @@ class AwsProvider:
         return Clients(str(region))
 
     def invoke(self, token: str, args: dict[str, Any], clients: Clients) -> dict[str, Any]:
-        """See `invokes`."""
         return invokes.invoke(token, args, clients)
 
 

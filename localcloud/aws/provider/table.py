@@ -1,4 +1,4 @@
-"""The table of AWS's resource types, whose operations are boto3's methods."""
+"""The table of AWS resource types, whose operations are boto3's methods."""
 
 from __future__ import annotations
 
@@ -23,27 +23,25 @@ class Aws(Kind):
     common = frozenset({"region"})
 
     def shape(self, service: str, operation: str) -> Any:
-        """botocore's shape of a boto3 method's parameters."""
+        """Return botocore's shape of a boto3 method's parameters."""
         return operation_model(service, operation).input_shape
 
     def check(self, token: str, inputs: dict[str, Any]) -> None:
-        """See `odd`."""
         odd.check(inputs)
 
     def replaces(self, rule: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-        """See `odd`."""
         return odd.replaces(rule, old, new)
 
 
 @functools.cache
 def models() -> botocore.session.Session:
-    """The session whose loader holds the service models: they are read once."""
+    """The session whose loader holds the service models, which are read once."""
     return botocore.session.get_session()
 
 
 @functools.cache
 def operation_model(service: str, method: str) -> Any:
-    """botocore's model (OperationModel) of a boto3 method."""
+    """Return botocore's model (OperationModel) of a boto3 method."""
     model: Any = models().get_service_model(service)
     name = next(name for name in model.operation_names if xform_name(name) == method)
     return model.operation_model(name)
@@ -58,9 +56,9 @@ def rows() -> dict[str, Row]:
 
 
 def row(token: str) -> Row:
-    """The row of a type token.
+    """Return the row of a type token.
 
     Raises:
-        UnknownTypeError: the table has none; the text names the nearest.
+        UnknownTypeError: The table has none; the text names the nearest.
     """
     return AWS.row(token)
