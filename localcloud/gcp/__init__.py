@@ -1,1 +1,1 @@
-"""A GCP on one machine."""
+"""GCP emulated on one machine."""

@@ -1,6 +1,6 @@
-"""The clock that all of localcloud's GCP runs on: epoch seconds that pass as fast as a test wants.
+"""The clock of localcloud's whole GCP: epoch seconds that pass as fast as a test wants.
 
-A process of its own gets the same clock from ``origin`` and ``factor``.
+Another process gets the same clock from ``origin`` and ``factor``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 
 
 class Clock:
-    """Epoch seconds that run ``factor`` times as fast as the real ones from ``origin`` on."""
+    """Epoch seconds that start at ``origin`` and run ``factor`` times as fast as real ones."""
 
     def __init__(self, factor: float = 1.0, origin: float | None = None) -> None:
         if factor <= 0:
@@ -23,7 +23,7 @@ class Clock:
         return self.origin + (time.time() - self.origin) * self.factor
 
     def real(self, seconds: float) -> float:
-        """How many real seconds these seconds of the clock take."""
+        """The real seconds that these clock seconds take."""
         return max(seconds, 0.0) / self.factor
 
     def sleep(self, seconds: float) -> None:
@@ -31,5 +31,5 @@ class Clock:
         time.sleep(self.real(seconds))
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait for the event, for at most that many seconds of this clock; whether it is set."""
+        """Wait for the event, at most that many seconds of this clock. Returns whether the event is set."""
         return event.wait(self.real(seconds))

@@ -1,8 +1,8 @@
-"""IAM conditions: the part of CEL that conditions on resources and time use.
+"""IAM conditions: the part of CEL used by conditions on resources and time.
 
 Known: `resource.name|type|service`, `request.time`, `api.getAttribute(name, default)`, texts, `timestamp(text)`,
 `startsWith`, `endsWith`, `contains`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `&&`, `||`, `!` and brackets.
-Anything else is an error, no guess. Source: https://cloud.google.com/iam/docs/conditions-attribute-reference
+Anything else is an error. Source: https://cloud.google.com/iam/docs/conditions-attribute-reference
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VARIABLES = {"resource.name", "resource.type", "resource.service", "request.time
 
 
 class ConditionError(ValueError):
-    """An expression that is not understood here."""
+    """An expression that is not supported here."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -34,7 +34,7 @@ def compiled(expression: str) -> Node:
     """An expression as a function of the values `{"resource.name": …, "api": {…}}`.
 
     Raises:
-        ConditionError: a word or form that is not known; the text names it.
+        ConditionError: A word or form is unknown; the text names it.
     """
     tokens, end = [], 0
     while expression[end:].strip():
@@ -119,7 +119,7 @@ class _Parser:
         return lambda values: values[name]
 
     def _texts(self) -> list[str]:
-        """The arguments of a call, which have to be texts."""
+        """The arguments of a call, all of which must be texts."""
         self._take("(")
         found = []
         while not self._next(")"):

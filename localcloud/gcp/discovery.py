@@ -1,7 +1,7 @@
-"""What Google's discovery documents say: which method a request calls, and whether its parameters and body are right.
+"""Google's discovery documents: the method that a request calls, and whether its parameters and body are valid.
 
-The documents are those that google-api-python-client ships; each is read when its API is called first (the largest,
-Compute's, takes 70 ms).
+The documents ship with google-api-python-client; each is read at the first call of its API (the largest, Compute's,
+takes 70 ms).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Method:
     document: Document
     spec: Document
     regex: re.Pattern[str]
-    verb_at: str  # what follows the resource's name in the path: `:publish`, `/setIamPolicy` or nothing
+    verb_at: str  # the part after the resource's name in the path: `:publish`, `/setIamPolicy` or nothing
 
     @property
     def id(self) -> str:
-        """Such as `pubsub.projects.topics.publish`."""
+        """The id, such as `pubsub.projects.topics.publish`."""
         return self.spec["id"]
 
     @property
@@ -61,12 +61,12 @@ class Method:
 
 @dataclass
 class Call:
-    """A request that has been understood.
+    """A parsed request.
 
     Attributes:
-        name: Of the resource or, for lists and creations, of the collection: `projects/p/topics/t`.
+        name: The resource or, for lists and creations, the collection: `projects/p/topics/t`.
         params: Path and query parameters, converted to their types.
-        body: The checked body, without fields that are output only; None when the method takes none.
+        body: The checked body without output-only fields; None when the method takes no body.
     """
 
     method: Method
@@ -101,7 +101,7 @@ def method(api: str, method_id: str) -> Method:
 
 
 def resource_of(known: Method) -> str:
-    """The schema of the resource that a method is about: what `get` of the same collection answers."""
+    """The schema of the resource of a method: the response of `get` in the same collection."""
     group = known.id.rpartition(".")[0]
     try:
         return method(known.id.partition(".")[0], f"{group}.get").response
@@ -110,7 +110,7 @@ def resource_of(known: Method) -> str:
 
 
 def inner_key(known: Method) -> str:
-    """The field of a request around the resource (`{"topic": {…}, "updateMask": …}`), empty where there is none."""
+    """The field of a request that holds the resource (`{"topic": {…}, "updateMask": …}`), empty if there is none."""
     wanted, schema = resource_of(known), known.document["schemas"].get(known.request, {})
     found = (key for key, spec in schema.get("properties", {}).items() if spec.get("$ref") == wanted)
     return "" if known.request == wanted else next(found, "")
@@ -118,7 +118,7 @@ def inner_key(known: Method) -> str:
 
 @functools.cache
 def _routes(api: str) -> dict[tuple[str, int], list[Method]]:
-    """The methods by HTTP method and number of slashes (-1: any), the most particular first."""
+    """Methods by HTTP method and number of slashes (-1: any), the most specific first."""
     table: dict[tuple[str, int], list[Method]] = {}
     for document in documents(api):
         for spec in methods(document):
@@ -134,7 +134,7 @@ def _routes(api: str) -> dict[tuple[str, int], list[Method]]:
 
 
 def _regex(spec: Document) -> tuple[re.Pattern[str], int]:
-    """The path's pattern, its groups the path parameters, and the number of its slashes or -1."""
+    """The path's pattern, with path parameters as groups, and the number of its slashes or -1."""
     text, slashes = "", 0
     for part in re.split(r"(\{[^}]*\})", spec["path"]):
         if not part.startswith("{"):
@@ -150,7 +150,7 @@ def _regex(spec: Document) -> tuple[re.Pattern[str], int]:
 
 
 def route(api: str, http_method: str, path: str) -> tuple[Method, dict[str, str], str] | None:
-    """The method of a request, its path parameters, and the resource's name; None when there is no such method."""
+    """The method of a request, its path parameters, and the resource's name; None if no method matches."""
     if api not in VERSIONS:
         return None
     base = documents(api)[0]["servicePath"]
@@ -169,10 +169,10 @@ def route(api: str, http_method: str, path: str) -> tuple[Method, dict[str, str]
 
 
 def understand(request: Request) -> Call:
-    """What a request calls, with checked parameters and body.
+    """The call that a request makes, with checked parameters and body.
 
     Raises:
-        RestError: 404: there is no such method; 400: a parameter or field that is unknown, missing or wrong, named.
+        RestError: 404: no method matches; 400: a parameter or field is unknown, missing or wrong; the text names it.
     """
     found = route(request.api, request.method, request.path)
     if found is None:
@@ -192,7 +192,7 @@ def _query(known: Method, query: dict[str, list[str]]) -> dict[str, Any]:
     specs = {k: v for k, v in known.spec.get("parameters", {}).items() if v["location"] == "query"}
     result: dict[str, Any] = {}
     for given, values in query.items():
-        # Both the JSON name and the field's own are taken: https://protobuf.dev/programming-guides/json
+        # Both the JSON name and the original field name are accepted: https://protobuf.dev/programming-guides/json
         name = re.sub(r"_([a-z])", lambda match: match[1].upper(), given)
         if name not in specs:
             if name not in known.document.get("parameters", {}):

@@ -1,4 +1,4 @@
-"""What Google fills in: the names, links, times and identities of a new or changed resource."""
+"""Fields that Google fills in: the names, links, times and identities of a new or changed resource."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 Value = dict[str, Any]
 SHORT = re.compile(r"compute/|storage/|bigquery/|logging/.*/(sinks|metrics|exclusions)/")
-"""Resources whose `name` is the last part alone."""
+"""Resources whose `name` is only the last part."""
 LINK = re.compile(
     r"(?:https://[\w.]+/compute/v1/)?(projects/[\w.:-]+/(?:global|regions/[\w-]+|zones/[\w-]+)(?:/[\w-]+)*)"
 )
 
 
 def link(name: str) -> str:
-    """The self link of a full name of Compute."""
+    """The self link for a full name of Compute."""
     return f"https://www.googleapis.com/compute/v1/{name.removeprefix('compute/')}"
 
 
 def new_name(call: Call, collection: str, value: Value, number: int) -> str:
-    """The full name of what a method creates: from the path, a parameter such as `topicId`, or the body.
+    """The full name of the resource that a method creates: from the path, a parameter such as `topicId`, or the body.
 
     Raises:
-        RestError: 400: it is nowhere.
+        RestError: 400: the request has no name.
     """
     if call.method.spec["httpMethod"] == "PUT":
         return collection
@@ -55,7 +55,7 @@ def new_name(call: Call, collection: str, value: Value, number: int) -> str:
 
 
 def linked(value: Any) -> Any:
-    """Compute answers every reference as a full link, however it was written."""
+    """Compute answers every reference as a full link, in whatever form it was written."""
     if isinstance(value, dict):
         return {key: linked(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -65,7 +65,7 @@ def linked(value: Any) -> Any:
 
 
 def born(site: Site, principal: str, name: str, value: Value, schema: Value) -> Value:
-    """A new resource with what Google adds; only fields that its schema has. The principal is who makes it."""
+    """A new resource with the fields that Google adds, as far as its schema has them. The principal is its creator."""
     api, local = name.split("/", 1)
     last = local.rpartition("/")[2]
     number = str(int(hashlib.sha256(name.encode()).hexdigest()[:15], 16))
@@ -88,7 +88,7 @@ def born(site: Site, principal: str, name: str, value: Value, schema: Value) -> 
 
 
 def changed(site: Site, call: Call, name: str, stored: Value, schema: Value) -> None:
-    """Bring a changed resource up to date, in place."""
+    """Update the fields of a changed resource in place."""
     if name.startswith("compute/"):
         stored.update(linked(stored))
     _stamped(site, stored, schema)
@@ -146,7 +146,7 @@ def _dataset(site: Site, last: str, value: Value) -> Value:
 
 
 def _access(principal: str) -> list[Value]:
-    """Who may use a dataset whose maker says nothing of it.
+    """The access list of a dataset whose creator gives none.
 
     Source: https://cloud.google.com/bigquery/docs/reference/rest/v2/datasets (`access[]`)
     """

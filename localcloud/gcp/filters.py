@@ -1,4 +1,4 @@
-"""Filters of Logging and Monitoring: comparisons joined by AND. What else their languages know is refused.
+"""Filters of Logging and Monitoring: comparisons joined by AND. Other parts of their languages are refused.
 
 https://cloud.google.com/logging/docs/view/logging-query-language, https://cloud.google.com/monitoring/api/v3/filters
 """
@@ -33,14 +33,14 @@ class Term:
     negated: bool = False
 
     def field(self, entry: Mapping[str, Any]) -> Any:
-        """What it compares with, None when there is none."""
+        """The value to compare with, None when the entry has none."""
         found: Any = entry
         for part in self.path:
             found = found.get(part) if isinstance(found, Mapping) else None
         return found
 
     def holds(self, entry: Mapping[str, Any]) -> bool:
-        """Whether it holds for a log entry; of a field that is not there no comparison holds, a negated one does."""
+        """Whether it holds for a log entry. A comparison of a missing field fails, so a negated one holds."""
         found = self.field(entry)
         return (found is not None and self._compare(found)) != self.negated
 
@@ -61,7 +61,7 @@ def _text(value: Any) -> str:
 
 
 def _ordered(path: tuple[str, ...], value: Any, like: Any = None) -> Any:
-    """A value as what it is compared as: a time, a severity, a number, or text in lower case; None if it cannot be."""
+    """A value in its comparable form: a time, a severity, a number, or lower-case text; None if it has none."""
     try:
         if path[-1].endswith(("timestamp", "Timestamp")):
             return datetime.fromisoformat(str(value)).timestamp()
@@ -77,10 +77,10 @@ def _ordered(path: tuple[str, ...], value: Any, like: Any = None) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> tuple[Term, ...]:
-    """The comparisons of a filter, none for an empty one.
+    """The comparisons of a filter; an empty filter has none.
 
     Raises:
-        RestError: 400: it is not understood.
+        RestError: 400: the filter cannot be parsed.
     """
     terms, at = [], 0
     while text[at:].strip():
@@ -100,5 +100,5 @@ def parse(text: str) -> tuple[Term, ...]:
 
 
 def matches(text: str, entry: Mapping[str, Any]) -> bool:
-    """Whether a log entry passes a filter; an empty one lets all pass. Case counts in regular expressions alone."""
+    """Whether a log entry passes a filter; an empty one passes all. Only regular expressions are case-sensitive."""
     return all(term.holds(entry) for term in parse(text))

@@ -1,7 +1,7 @@
-"""Who may do what: asked of the bindings that the stack made, at every call, and counted.
+"""Permission checks: evaluates the bindings that the stack made, at every call, and counts the checks.
 
-A permission is granted by a binding on the resource or on what it lies in (bucket, repository, project), through a
-role's permissions and, where the binding has one, its condition. There is no other way in: what is unknown is denied.
+A binding grants a permission on its resource or on what contains it (bucket, repository, project), through a
+role's permissions and, if the binding has one, its condition. Everything else is denied, including the unknown.
 Sources: https://cloud.google.com/iam/docs/resource-hierarchy-access-control, https://cloud.google.com/iam/docs/conditions-overview
 """
 
@@ -24,7 +24,7 @@ from localcloud.gcp.wire import RestError
 Attributes = Mapping[str, str]
 TYPES = {"topics": "Topic", "subscriptions": "Subscription", "buckets": "Bucket", "objects": "Object",
          "secrets": "Secret", "versions": "SecretVersion", "projects": "Project"}  # fmt: skip
-"""What conditions call a resource: https://cloud.google.com/iam/docs/conditions-resource-attributes"""
+"""Resource types in conditions: https://cloud.google.com/iam/docs/conditions-resource-attributes"""
 EVERYTHING = "*"
 
 
@@ -39,8 +39,8 @@ class Policy:
     """The permission check of one cloud.
 
     Args:
-        resources: Holds the policies and the custom roles.
-        project: Its id: the top of the hierarchy.
+        resources: Source of the policies and the custom roles.
+        project: Id of the project, which is the top of the hierarchy.
     """
 
     def __init__(self, resources: Resources, project: str, clock: Clock) -> None:
@@ -50,7 +50,7 @@ class Policy:
         self._lock = threading.Lock()
 
     def allows(self, principal: str, permission: str, resource: str, attributes: Attributes | None = None) -> bool:
-        """Whether a principal may; nothing is counted.
+        """Whether a principal has a permission; the check is not counted.
 
         Args:
             principal: Such as `serviceAccount:worker@p.iam.gserviceaccount.com`.
@@ -69,10 +69,10 @@ class Policy:
         return False
 
     def check(self, principal: str, permission: str, resource: str, attributes: Attributes | None = None) -> None:
-        """Let a call pass or refuse it, and count it.
+        """Let a call pass or refuse it, and count the check.
 
         Raises:
-            RestError: 403 with the permission and the resource named; 401 without a principal.
+            RestError: 403 that names the permission and the resource; 401 without a principal.
         """
         allowed = self.allows(principal, permission, resource, attributes)
         with self._lock:
@@ -95,10 +95,10 @@ class Policy:
         return frozenset() if custom.get("deleted") else frozenset(custom.get("includedPermissions", []))
 
     def check_policy(self, policy: dict[str, Any]) -> None:
-        """Refuse a policy that could not be evaluated.
+        """Refuse a policy that cannot be evaluated.
 
         Raises:
-            RestError: 400: a role, a member or a condition that is not known.
+            RestError: 400: a role, a member or a condition is unknown.
         """
         for index, binding in enumerate(policy.get("bindings", [])):
             role, at = binding.get("role", ""), f"policy.bindings[{index}]"
@@ -125,11 +125,11 @@ class Policy:
             raise RestError(400, f"Service account {name} does not exist.", field=field)
 
     def _levels(self, resource: str) -> list[str]:
-        """The resource and everything above it that has a policy of its own; the project last."""
+        """The resource and everything above it with a policy of its own; the project comes last."""
         api, *parts = resource.split("/")
-        if "objects" in parts:  # objects have no policy, and their names hold slashes
+        if "objects" in parts:  # objects have no policy, and their names contain slashes
             parts = parts[: parts.index("objects")]
-        if parts[:1] == ["billingAccounts"]:  # it pays for projects and lies in none
+        if parts[:1] == ["billingAccounts"]:  # it pays for projects but is not inside one
             return ["/".join([api, *parts[:size]]) for size in range(len(parts), 1, -1)]
         levels = ["/".join([api, *parts[:size]]) for size in range(len(parts), 2, -1)]
         return [*levels, f"cloudresourcemanager/projects/{self._project}"]
@@ -149,12 +149,12 @@ class Policy:
         return bool(compiled(binding["condition"]["expression"])(values))
 
     def calls(self, _: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """How often each principal asked for each permission, and whether it was let pass."""
+        """How often each principal needed each permission, and whether it was granted."""
         with self._lock:
             counted = sorted(self._calls.items())
         return [{"principal": who, "permission": what, "allowed": ok, "count": n} for (who, what, ok), n in counted]
 
     def denied(self, _: Mapping[str, Any]) -> list[dict[str, str]]:
-        """The last refusals, oldest first."""
+        """The most recent refusals, oldest first."""
         with self._lock:
             return list(self._denied)

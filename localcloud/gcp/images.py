@@ -21,7 +21,7 @@ class Images:
         self._site = site
 
     def handle(self, request: Request) -> Response | None:
-        """An image by its digest. One that stands for this machine's root is there under every name.
+        """Answer an image by its digest. The image that represents this machine's root exists under every name.
 
         Source: https://cloud.google.com/artifact-registry/docs/reference/rest/v1/projects.locations.repositories.dockerImages
         """

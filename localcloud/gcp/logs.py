@@ -1,6 +1,6 @@
 """Cloud Logging: entries go through the project's sinks into log buckets and are read back through views.
 
-Sinks and their exclusions, the project's exclusions and log-based metrics are the resources that the stack made.
+The stack makes the resources: sinks and their exclusions, the project's exclusions and log-based metrics.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Entry = dict[str, Any]
 Key = tuple[float, str, str]
-"""(timestamp, insertId, logName): entries that have all of them the same are one."""
+"""(timestamp, insertId, logName): entries that agree in all three are one entry."""
 DESTINATION = "logging.googleapis.com/"
 LOG = re.compile(r"projects/([^/]+)/logs/[\w%.-]{1,511}")
 VIEW = re.compile(r"(projects/[^/]+/locations/[^/]+/buckets/[^/]+)/views/([^/]+)")
@@ -35,7 +35,7 @@ DAY = 86400.0
 
 
 class LogBucket:
-    """The entries of one log bucket in the order of their keys."""
+    """The entries of one log bucket, ordered by key."""
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
@@ -48,7 +48,7 @@ class LogBucket:
         self._entries[key] = received, entry
 
     def read(self, after: Key | None, backwards: bool, since: float) -> Iterator[tuple[Key, Entry]]:
-        """What comes after a key, in either direction, and was received since then."""
+        """Entries after a key, in either direction, that were received since then."""
         keys = self.keys[::-1] if backwards else self.keys
         if after is not None and backwards:
             keys = self.keys[: bisect.bisect_left(self.keys, after)][::-1]
@@ -74,13 +74,13 @@ class Logs:
         self.controls = {"logs": self.control}
 
     def control(self, _: dict[str, Any]) -> dict[str, Any]:
-        """How many entries each bucket was given, and how many each log-based metric counted."""
+        """How many entries each bucket received, and how many each log-based metric counted."""
         with self._lock:
             kept = {name: len(bucket.keys) for name, bucket in self._buckets.items()}
             return {"buckets": kept, "metrics": dict(self._counted)}
 
     def handle(self, request: Request) -> Response | None:
-        """Entries are written and listed here; filters of what sinks and metrics are made of are checked."""
+        """Write and list entries; check the filters of sinks and metrics."""
         call = request.call
         if call.id == "logging.entries.write":
             return self._write(request)
@@ -108,7 +108,7 @@ class Logs:
         return Response.of({})
 
     def _completed(self, entry: Entry, body: Entry, now: float) -> Entry:
-        """An entry with the request's defaults, or refused."""
+        """An entry with the request's defaults; an invalid one is refused."""
         given = {key: body[key] for key in ("logName", "resource") if key in body}
         entry = {"insertId": f"localcloud{next(self._numbers):012}", "timestamp": _iso(now), **given, **entry}
         if labels := {**body.get("labels", {}), **entry.get("labels", {})}:
@@ -123,7 +123,7 @@ class Logs:
         return {**entry, "receiveTimestamp": _iso(now)}
 
     def _routes(self) -> list[tuple[str, str, list[str]]]:
-        """(bucket, filter, filters of exclusions) of every sink into a log bucket that exists, `_Default` included."""
+        """(bucket, filter, filters of exclusions) of every sink into an existing log bucket, `_Default` included."""
         base = f"logging/projects/{self._site.project}"
         own = [
             each["filter"] for _, each in self._site.resources.list(f"{base}/exclusions") if not each.get("disabled")
@@ -168,7 +168,7 @@ class Logs:
         return Response.of(answer)
 
     def _views(self, request: Request, name: str) -> list[tuple[str, str]]:
-        """(bucket, filter) of what a resource name means, once its reader may read it."""
+        """(bucket, filter) of each view that a resource name means, once the reader's permission is checked."""
         if found := VIEW.fullmatch(name):
             self._site.policy.check(request.principal, "logging.views.access", f"logging/{name}")
             view = self._site.resources.get(f"logging/{name}") or {}
@@ -184,14 +184,14 @@ class Logs:
     def _found(
         self, views: list[tuple[str, str]], wanted: str, after: Key | None, backwards: bool
     ) -> Iterator[tuple[Key, Entry]]:
-        """The entries of several views in order, each once, as long as its bucket keeps them."""
+        """The entries of several views in order, each once, within the retention of its bucket."""
         now, last = self._site.clock.now(), None
         sources = []
         for name, own in views:
             days = (self._site.resources.get(f"logging/{name}") or {}).get("retentionDays", 30)
             entries = self._buckets.get(name, LogBucket()).read(after, backwards, now - float(days) * DAY)
             sources.append(_passing(entries, own))
-        # two entries with one key are one entry: what is compared is the key alone
+        # two entries with the same key are one entry, so only keys are compared
         for key, entry in _passing(_merged(sources, backwards), wanted):
             if key != last:
                 last = key

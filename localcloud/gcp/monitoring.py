@@ -1,4 +1,4 @@
-"""Cloud Monitoring of subscriptions: sampled now and then, visible late, with gaps on request.
+"""Cloud Monitoring of subscriptions: sampled at intervals, visible late, with gaps on request.
 
 How often and how late: https://cloud.google.com/monitoring/api/metrics_gcp_p_z#gcp-pubsub
 """
@@ -29,7 +29,7 @@ PAGE = 100_000
 
 
 class Samples:
-    """What was sampled of each series, and what of it can be seen when.
+    """The samples of each series, and when each becomes visible.
 
     Args:
         delay: Seconds until a sample is visible.
@@ -49,10 +49,10 @@ class Samples:
                 kept.popleft()
 
     def visible(self, wanted: str, now: float) -> Iterator[tuple[Value, list[tuple[float, int]]]]:
-        """The series that a filter names with their points, oldest first.
+        """The series that match a filter, each with its points, oldest first.
 
         Raises:
-            RestError: 400: the filter compares with another operator than `=`, or is not understood.
+            RestError: 400: the filter has an operator other than `=`, or cannot be parsed.
         """
         terms = filters.parse(wanted)
         if any(term.op != "=" or term.negated for term in terms):
@@ -62,13 +62,13 @@ class Samples:
         for (metric, project, subscription), points in held:
             labels = {"project_id": project, "subscription_id": subscription}
             series = {"metric": {"type": metric}, "resource": {"type": "pubsub_subscription", "labels": labels}}
-            # the short names `metric.label.x` and `resource.label.x` are Monitoring's as well
+            # the short names `metric.label.x` and `resource.label.x` are Monitoring's own
             known = {**series, "resource": {**series["resource"], "label": labels}, "project": project}
             if all(term.field(known) == term.value for term in terms):
                 yield series, [(at, value) for at, value in points if at <= now - self._delay]
 
     def newest(self, metric: str, wanted: str, now: float) -> tuple[float, float] | None:
-        """(when it was sampled, value) of the newest visible point, several series added up; None without any."""
+        """(sample time, value) of the newest visible point, summed over the series; None if there are no points."""
         points = [points[-1] for series, points in self.visible(wanted, now)
                   if points and series["metric"]["type"] == metric]  # fmt: skip
         return (max(at for at, _ in points), float(sum(value for _, value in points))) if points else None
@@ -95,7 +95,7 @@ class Monitoring:
         self._thread.start()
 
     def gap(self, wanted: dict[str, Any]) -> dict[str, float]:
-        """Sample nothing for `{"seconds": n}` of the cloud's clock; 0 ends the gap."""
+        """Stop sampling for `{"seconds": n}` of the cloud's clock; 0 ends the gap."""
         with self._sampling:
             self._gap_until = self._site.clock.now() + float(wanted["seconds"])
         return {"until": self._gap_until}
@@ -114,7 +114,7 @@ class Monitoring:
                     if clock.now() >= self._gap_until:
                         self.sample()
             except Exception:
-                traceback.print_exc(file=sys.stderr)  # a gap, as when the real one fails
+                traceback.print_exc(file=sys.stderr)  # leaves a gap, as when the real service fails
             at = max(at + period, clock.now())
 
     def sample(self) -> None:
@@ -127,7 +127,7 @@ class Monitoring:
                 self.samples.add(at, metric, project, subscription, state[key])
 
     def handle(self, request: Request) -> Response | None:
-        """Only `timeSeries.list` is answered here."""
+        """Answer `timeSeries.list`, the only method handled here."""
         if request.call.id != "monitoring.projects.timeSeries.list":
             return None
         params = request.call.params

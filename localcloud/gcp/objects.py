@@ -1,4 +1,4 @@
-"""Objects of buckets: contents in files, or in memory when small, names sorted, writes conditional on generations."""
+"""Objects of buckets: contents in files or, if small, in memory; sorted names; writes conditional on generations."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LAST = "\U0010ffff"
 
 
 class ConditionNotMetError(Exception):
-    """The generation is not the one that the caller demanded; nothing was done."""
+    """The generation is not the one that the caller demanded; nothing was changed."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What is to be written."""
+    """Content to write."""
 
     body: bytes
     content_type: str = ""
@@ -42,7 +42,7 @@ class Stored:
     content: bytes | Path
 
     def read(self, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes from `start` up to and without `end`."""
+        """The bytes from `start` up to, but not including, `end`."""
         end = self.size if end is None else end
         if isinstance(self.content, bytes):
             return self.content[start:end]
@@ -53,7 +53,7 @@ class Stored:
 
 @dataclass
 class Page:
-    """A part of a listing; `more` is the last name that it covers when there are others behind it."""
+    """Part of a listing; `more` is the last name covered if further names follow."""
 
     objects: list[Stored] = field(default_factory=list)
     prefixes: list[str] = field(default_factory=list)
@@ -67,11 +67,11 @@ class _Bucket:
 
 
 class Objects:
-    """Every object of every bucket; thread-safe, and whoever reads a generation keeps it while it is replaced.
+    """All objects of all buckets; thread-safe. A reader of a generation keeps it while it is replaced.
 
     Args:
-        folder: Of the large contents; emptied.
-        now: Epoch seconds.
+        folder: Folder of the large contents; it is emptied.
+        now: Returns the time in epoch seconds.
     """
 
     def __init__(self, folder: Path, now: Callable[[], float]) -> None:
@@ -93,10 +93,10 @@ class Objects:
         """Write an object.
 
         Args:
-            demanded: The generation that must be there, 0 for none; None demands nothing.
+            demanded: The generation that must exist, 0 for none; None demands nothing.
 
         Raises:
-            ConditionNotMetError: another generation is there.
+            ConditionNotMetError: Another generation exists.
         """
         body = content.body
         kept = body if len(body) <= SMALL else self._folder / str(next(self._numbers))
@@ -116,10 +116,10 @@ class Objects:
             return stored
 
     def delete(self, bucket: str, name: str, demanded: int | None = None) -> bool:
-        """Remove an object; whether there was one.
+        """Remove an object. Returns whether there was one.
 
         Raises:
-            ConditionNotMetError: another generation than the demanded one is there.
+            ConditionNotMetError: A generation other than the demanded one exists.
         """
         with self._lock:
             held = self._buckets.get(bucket, _Bucket())
@@ -141,8 +141,8 @@ class Objects:
         """One page in the order of names.
 
         Args:
-            first: What comes before it is not listed.
-            after: A name, or what `more` of the page before was: what comes behind it is listed.
+            first: Names before this one are not listed.
+            after: A name, or `more` of the previous page: only names after it are listed.
         """
         page, count = Page(), 0
         with self._lock:
@@ -166,21 +166,21 @@ class Objects:
         return page
 
     def begin(self) -> str:
-        """A new multipart upload's id."""
+        """The id of a new multipart upload."""
         with self._lock:
             upload = f"upload-{next(self._numbers)}"
             self._uploads[upload] = {}
             return upload
 
     def part(self, upload: str, number: int, body: bytes) -> bool:
-        """Keep a part; whether there is such an upload."""
+        """Keep a part. Returns whether the upload exists."""
         with self._lock:
             if upload in self._uploads:
                 self._uploads[upload][number] = body
             return upload in self._uploads
 
     def end(self, upload: str) -> bytes | None:
-        """The joined parts of an upload, which is then gone; None when there is none."""
+        """The joined parts of an upload, which is then removed; None if it does not exist."""
         with self._lock:
             parts = self._uploads.pop(upload, None)
         return None if parts is None else b"".join(body for _, body in sorted(parts.items()))

@@ -1,6 +1,6 @@
-"""Which permission a method asks for, and on what.
+"""The permission that a method requires, and the resource it applies to.
 
-The rule is `<service>.<resource>.<verb>` of the method's id; the tables hold where Google's names differ. Source:
+The rule is `<service>.<resource>.<verb>` from the method's id; the tables list where Google's names differ. Source:
 https://cloud.google.com/iam/docs/permissions-reference and the reference page of each method, read through
 https://github.com/iann0036/iam-dataset (gcp/map.json of August 2026).
 """
@@ -37,19 +37,19 @@ EXCEPTIONS = {
     "iamcredentials.serviceAccounts.generateIdToken": "iam.serviceAccounts.getOpenIdToken",
 }
 GROUP_UPDATES = re.compile(r"compute\.instanceGroupManagers\.(\w+Instances|resize|set\w+)")
-"""All of these ask for `compute.instanceGroupManagers.update`, deleteInstances included."""
+"""All of these require `compute.instanceGroupManagers.update`, deleteInstances included."""
 ALSO = {"compute.autoscalers.update": ["compute.autoscalers.get"]}
 RUNNING = {"instanceTemplates", "regionInstanceTemplates", "functions", "jobs"}
 LOGGING = {"metrics": "logMetrics"}
 PUBLIC = {"testIamPermissions", "queryTestablePermissions"}
-"""Verbs that answer whoever asks: https://cloud.google.com/iam/docs/testing-permissions"""
+"""Verbs open to every caller: https://cloud.google.com/iam/docs/testing-permissions"""
 WITHIN = {"logging.entries.list", "logging.entries.write"}
-"""Asked by the plug-in, for each resource that the body names."""
+"""The plug-in checks these, for each resource that the body names."""
 ON_PARENT = {"list", "create", "insert", "createAsync", "aggregatedList"}
 
 
 def permission(call: Call) -> str:
-    """The permission that a call asks for, empty for what everybody may."""
+    """The permission that a call requires, empty if all callers may make it."""
     service, *parts, verb = call.id.split(".")
     if verb in PUBLIC or call.id in WITHIN:
         return ""
@@ -65,13 +65,13 @@ def permission(call: Call) -> str:
 
 
 def permissions(call: Call) -> list[str]:
-    """Every permission that a call asks for on its resource."""
+    """All permissions that a call requires on its resource."""
     first = permission(call)
     return [first, *ALSO.get(first, ())] if first else []
 
 
 def acting(call: Call) -> set[str]:
-    """The accounts in whose name something will run once a call has made or changed it.
+    """The accounts as which something will run after a call has created or changed it.
 
     Source: https://cloud.google.com/iam/docs/service-accounts-actas
     """
@@ -93,7 +93,7 @@ def _accounts(value: Any, key: str = "") -> Iterator[str]:
 
 
 def resource(call: Call, full_name: str) -> str:
-    """What the permission is asked on: the resource or, for lists and creations, what it will lie in."""
+    """The resource of the permission: the resource itself or, for lists and creations, what contains it."""
     if call.method.verb not in ON_PARENT:
         return full_name
     size = 2 if call.method.spec["httpMethod"] == "PUT" else 1

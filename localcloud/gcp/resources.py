@@ -1,7 +1,7 @@
 """Every resource that exists, by full name: `<api>/<path of the API without its version>`.
 
-Such as `pubsub/projects/p/topics/t`, `compute/projects/p/zones/z/instances/i`, `storage/projects/_/buckets/b`. The
-IAM policy of a resource is stored beside it (`policy`, `set_policy`) and goes with it.
+Examples: `pubsub/projects/p/topics/t`, `compute/projects/p/zones/z/instances/i`, `storage/projects/_/buckets/b`. The
+IAM policy of a resource is stored with it (`policy`, `set_policy`) and removed with it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Value = dict[str, Any]
 
 
 class Resources:
-    """Thread-safe; what goes in and comes out is copied, but for `bindings`."""
+    """Thread-safe; values are copied on the way in and out, except `bindings`."""
 
     def __init__(self) -> None:
         self._values: dict[str, Value] = {}
@@ -28,19 +28,19 @@ class Resources:
             return copy.deepcopy(self._values.get(name))
 
     def put(self, name: str, value: Value) -> None:
-        """Store it, new or again."""
+        """Store it, whether new or already there."""
         with self.lock:
             self._values[name] = copy.deepcopy(value)
 
     def change(self, name: str, change: Callable[[Value], None]) -> Value | None:
-        """Let a function change the resource in place while nobody else does; None when there is none."""
+        """Let a function change the resource in place under the lock. Returns None if the resource does not exist."""
         with self.lock:
             if name in self._values:
                 change(self._values[name])
             return self.get(name)
 
     def delete(self, name: str) -> Value | None:
-        """Remove it with its policy and all below it; what it was, None when there was none."""
+        """Remove it with its policy and everything below it. Returns the old value, None if it did not exist."""
         with self.lock:
             found = self._values.pop(name, None)
             for table in (self._values, self._policies):
@@ -59,7 +59,7 @@ class Resources:
             return [(name, copy.deepcopy(self._values[name])) for name in sorted(found)]
 
     def names(self, prefix: str = "") -> list[str]:
-        """The full names that begin with a text."""
+        """The full names that start with a prefix."""
         with self.lock:
             return sorted(name for name in self._values if name.startswith(prefix))
 
@@ -69,7 +69,7 @@ class Resources:
             return copy.deepcopy(self._policies.get(name) or {"version": 1, "etag": "ACAB", "bindings": []})
 
     def bindings(self, name: str) -> list[Value]:
-        """The bindings of a resource's policy, to be read only: `set_policy` puts others in their place."""
+        """The bindings of a resource's policy. They are read-only: `set_policy` replaces them."""
         return (self._policies.get(name) or {}).get("bindings", [])
 
     def set_policy(self, name: str, policy: Value) -> None:

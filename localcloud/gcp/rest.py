@@ -1,4 +1,4 @@
-"""The generic server: what was understood and permitted is stored, changed, listed or removed, and given back."""
+"""The generic server: stores, changes, lists, removes and returns resources for parsed and permitted calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERBS = {"insert": "create", "createAsync": "create", "update": "patch", "update
 
 
 class Rest:
-    """Answers every method whose verb it knows; another one is 501."""
+    """Answers every method whose verb it knows; any other method gets 501."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -42,7 +42,7 @@ class Rest:
         return self._existing(name)
 
     def do_list(self, request: Request, call: Call, name: str) -> Value:
-        """One page; a filter `name = x` is known, another one is refused."""
+        """One page; only the filter `name = x` is supported."""
         schema = call.method.document["schemas"][call.method.response]["properties"]
         key = next(key for key, spec in schema.items() if spec.get("type") == "array" and key != "unreachable")
         found = [value for _, value in self._site.resources.list(name) if not value.get("deleted")]
@@ -72,7 +72,7 @@ class Rest:
         return self.answer(call, name, "insert")
 
     def do_patch(self, request: Request, call: Call, name: str) -> Value:
-        """PATCH by mask (or, without one, what is given) and PUT of all that is not output only."""
+        """PATCH by mask (or, without one, of the given fields), and PUT of everything that is not output only."""
         self._existing(name)
         value, schema = _inner(call), _resource_schema(call)
         mask = call.params.get("updateMask") or (call.body or {}).get("updateMask") or ""
@@ -95,7 +95,7 @@ class Rest:
         value = self._existing(name)
         if request.api == "compute":
             self._refuse_if_used(name)
-        if request.api == "iam" and "/roles/" in name:  # kept for a time, and its name with it
+        if request.api == "iam" and "/roles/" in name:  # it is kept for a time, and its name stays taken
             self._site.resources.change(name, lambda role: role.update(deleted=True))
             return {**value, "deleted": True}
         answer = self.answer(call, name, "delete")
@@ -113,7 +113,7 @@ class Rest:
         return self._site.resources.policy(name)
 
     def do_setIamPolicy(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
-        """Replace the policy; an etag that is not the current one is refused, as is a condition without version 3."""
+        """Replace the policy; an outdated etag is refused, as is a condition without version 3."""
         self._existing(name)
         policy = _bare((call.body or {}).get("policy", call.body) or {})
         if policy.get("etag") and policy["etag"] != self._site.resources.policy(name)["etag"]:
@@ -135,7 +135,7 @@ class Rest:
         return {"permissions": held} if held else {}
 
     def do_destroy(self, request: Request, call: Call, name: str) -> Value:
-        """Of a version of a key: its material goes when the key's destroyScheduledDuration is over."""
+        """Destroy a key version: its material goes when the key's destroyScheduledDuration is over."""
         return self._state(call, name, "DESTROY_SCHEDULED")
 
     def do_enable(self, request: Request, call: Call, name: str) -> Value:
@@ -145,7 +145,7 @@ class Rest:
         return self._state(call, name, "DISABLED")
 
     def do_generateServiceIdentity(self, request: Request, call: Call, name: str) -> Value:  # noqa: N802
-        """The service's agent, which is there from the beginning."""
+        """The service's agent, which exists from the beginning."""
         service = name.rpartition("/")[2]
         email = seed.agent(service)
         if not email:
@@ -171,7 +171,7 @@ class Rest:
         return value
 
     def _refuse_if_used(self, name: str) -> None:
-        """Compute keeps what another resource names."""
+        """Refuse to delete a Compute resource that another one names."""
         link = fields.link(name)
         for other in self._site.resources.names("compute/"):
             value = self._site.resources.get(other) or {}
@@ -180,7 +180,7 @@ class Rest:
                 raise RestError(400, text, "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE")
 
     def answer(self, call: Call, name: str, what: str) -> Value:
-        """The resource itself, nothing, or the finished operation, whichever the method answers."""
+        """The resource itself, nothing, or the finished operation, depending on the method."""
         value = self._existing(name)
         if call.method.response == "Operation" or call.method.response.endswith("LongrunningOperation"):
             number = f"{next(self._numbers)}{secrets.randbelow(10**6):06d}"
@@ -213,13 +213,13 @@ def _resource_schema(call: Call) -> Value:
 
 
 def _inner(call: Call) -> Value:
-    """The resource in a body that may be a request around it."""
+    """The resource in a body, which may be a request around it."""
     key, body = discovery.inner_key(call.method), call.body or {}
     return dict(body.get(key) or {}) if key else dict(body)
 
 
 def _merge(stored: Value, value: Value, mask: list[str]) -> None:
-    """Put what is given into what is stored: by a mask its paths; without one objects merge and null removes."""
+    """Put given values into the stored ones: the paths of a mask; without a mask, objects merge and null removes."""
     for path in mask:
         head, _, rest = path.partition(".")
         if rest:
@@ -238,7 +238,7 @@ def _merge(stored: Value, value: Value, mask: list[str]) -> None:
 
 
 def _bare(value: Any) -> Any:
-    """A value without nulls, which say as much as nothing (https://protobuf.dev/programming-guides/json)."""
+    """A value without nulls, which mean the same as absence (https://protobuf.dev/programming-guides/json)."""
     if isinstance(value, dict):
         return {key: _bare(item) for key, item in value.items() if item is not None}
     return [_bare(item) for item in value] if isinstance(value, list) else value

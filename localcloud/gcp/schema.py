@@ -1,4 +1,4 @@
-"""JSON values checked against the schemas of a discovery document."""
+"""Checks JSON values against the schemas of a discovery document."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def read_only(spec: Spec) -> bool:
 
 
 def required(spec: Spec, method: str, creates: bool) -> bool:
-    """Whether the document says that a request of this method has the field."""
+    """Whether the document requires the field in a request of this method."""
     if "annotations" in spec:
         return method in spec["annotations"].get("required", [])
     return creates and spec.get("description", "").startswith("Required.")
 
 
 def check(document: Spec, name: str, value: Any, method: str, given: set[str]) -> dict[str, Any]:
-    """A request's body, checked and without fields that are output only.
+    """The checked body of a request, without output-only fields.
 
     Args:
         name: The body's schema.
         method: The method's id: it decides which fields are required.
-        given: Path parameters, which need not be in the body too.
+        given: Path parameters, which the body need not repeat.
 
     Raises:
         RestError: 400 that names the field.
@@ -93,7 +93,7 @@ def scalar(spec: Spec, value: Any, path: str) -> Any:
         RestError: 400 that names the field.
     """
     kind, form = spec["type"], spec.get("format", "")
-    if form in LIMITS:  # both 5 and "5" are taken (https://protobuf.dev/programming-guides/json)
+    if form in LIMITS:  # both 5 and "5" are accepted (https://protobuf.dev/programming-guides/json)
         return _whole(kind, form, value, path)
     if kind == "string" and not isinstance(value, str):
         raise invalid(path, f"expected a text, got {value!r}")

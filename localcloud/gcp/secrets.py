@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Secrets:
-    """The plug-in: what the generic server cannot know of a secret is its data."""
+    """The plug-in: keeps the data of secrets, which the generic server cannot know."""
 
     apis = ("secretmanager",)
 
@@ -23,7 +23,7 @@ class Secrets:
         self._data: dict[str, str] = {}
 
     def handle(self, request: Request) -> Response | None:
-        """Add a version, or give its data back."""
+        """Add a version, or return its data."""
         action = {"addVersion": self._add, "access": self._access}.get(request.call.method.verb)
         return Response.of(action(request)) if action else None
 

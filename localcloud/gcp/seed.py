@@ -1,4 +1,4 @@
-"""What a project has before a stack: its owner, service agents, APIs, regions, zones and Google's own images."""
+"""The contents of a project before any stack: owner, service agents, APIs, regions, zones and Google's own images."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUOTAS = {"CPUS": 5000.0, "PREEMPTIBLE_CPUS": 5000.0, "N2_CPUS": 5000.0, "N2D_CP
           "NVIDIA_T4_GPUS": 64.0, "PREEMPTIBLE_NVIDIA_T4_GPUS": 64.0, "NVIDIA_L4_GPUS": 64.0,
           "PREEMPTIBLE_NVIDIA_L4_GPUS": 64.0}  # fmt: skip
 ALWAYS = {"serviceusage", "cloudresourcemanager", "iam", "storage"}
-"""APIs that can be called before anything is enabled; assumed."""
+"""APIs that work before any API is enabled; assumed."""
 COMPUTE = "https://www.googleapis.com/compute/v1"
 AGENTS = {"pubsub.googleapis.com": "gcp-sa-pubsub", "cloudscheduler.googleapis.com": "gcp-sa-cloudscheduler",
           "logging.googleapis.com": "gcp-sa-logging", "cloudfunctions.googleapis.com": "gcf-admin-robot",
@@ -42,7 +42,7 @@ def agent(service: str) -> str:
 
 
 def fill(site: Site) -> None:
-    """Put all of it into a new site, and the deployer's credentials into its state folder."""
+    """Put all of it into a new site, and write the deployer's credentials to its state folder."""
     put = site.resources.put
     base = f"projects/{PROJECT}"
     put(f"cloudresourcemanager/{base}", {"name": f"projects/{NUMBER}", "projectId": PROJECT, "projectNumber": NUMBER,

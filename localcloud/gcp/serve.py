@@ -1,7 +1,7 @@
 """The daemon: one process, one port on 127.0.0.1, `/<api>/<path of the API>`.
 
-A request is authenticated, routed and validated from the discovery document, its permission is asked, and then it is
-a plug-in's or the generic server's. A plug-in is a class:
+A request is authenticated, routed and validated from the discovery document, then its permission is checked. After
+that a plug-in or the generic server answers it. A plug-in is a class:
 
     class PubSub:
         apis = ("pubsub",)
@@ -46,17 +46,17 @@ PLUGINS: tuple[str, ...] = (
     "localcloud.gcp.functions.plugin:Invocations",
     "localcloud.gcp.functions.scheduler:CloudScheduler",
 )
-"""`module:Class` of every service that behaves, in the order in which they are asked and started."""
+"""`module:Class` of every active service, in the order in which they are asked and started."""
 STOP_SECONDS = 8.0
 
 
 class Site:
-    """What every part of one emulated project shares.
+    """The parts that all services of one emulated project share.
 
     Attributes:
         project, number, region: The project's id and number, and the region of the settings.
-        state: Folder of credentials, logs and whatever a part keeps.
-        url: Of the daemon, `http://127.0.0.1:PORT`.
+        state: Folder of credentials, logs and service data.
+        url: Address of the daemon, `http://127.0.0.1:PORT`.
         options: The daemon's options.
     """
 
@@ -73,21 +73,21 @@ class Site:
         self._rest = Rest(self)
 
     def full_name(self, api: str, name: str) -> str:
-        """A resource's full name in `resources`: the project by its id, a bucket as `projects/_/buckets/b`."""
+        """A resource's full name in `resources`: the project appears by id, a bucket as `projects/_/buckets/b`."""
         name = re.sub(r"^b(?:/|$)", "projects/_/buckets/", name).rstrip("/") if api == "storage" else name
         name = re.sub(r"^(projects/_/buckets/[^/]+)/o(?:/|$)", r"\1/objects/", name)
         name = re.sub(rf"^projects/(?:{self.number}|-)(?=/|$)", f"projects/{self.project}", name)
         return f"{api}/{name}".rstrip("/")
 
     def handle(self, request: Request) -> Response:
-        """Answer a request from outside: who calls comes from its token."""
+        """Answer a request from outside; its token identifies the caller."""
         if request.api == "token":
             return self.tokens.exchange(request, self.account_exists)
         request.principal = self.tokens.authenticate(request)
         return self.serve(request)
 
     def serve(self, request: Request) -> Response:
-        """Answer a request of a known principal; also for calls from within, such as a service agent's."""
+        """Answer a request of a known principal; also for internal calls, such as a service agent's."""
         concerned = [plugin for plugin in self.plugins if request.api in plugin.apis]
         for plugin in concerned:
             if getattr(plugin, "raw", False) and (answer := plugin.handle(request)) is not None:
@@ -100,7 +100,7 @@ class Site:
         return self.default(request)
 
     def _permit(self, request: Request) -> None:
-        """Ask for what the method asks for, and for the accounts in whose name something will run."""
+        """Check the permissions of the method, and the use of accounts as which something will run."""
         full = self.full_name(request.api, request.call.name)
         for wanted in permissions.permissions(request.call):
             self.policy.check(request.principal, wanted, permissions.resource(request.call, full))
@@ -114,7 +114,7 @@ class Site:
             raise RestError(403, f"{text} Enable it and retry.")
 
     def default(self, request: Request) -> Response:
-        """What the generic server answers to a request that was understood and permitted."""
+        """The generic server's answer to a parsed and permitted request."""
         return self._rest.handle(request)
 
     def finished(self, request: Request, what: str) -> Response:
@@ -123,10 +123,10 @@ class Site:
         return Response.of(self._rest.answer(request.call, name, what))
 
     def call(self, principal: str, api: str, method: str, path: str, body: Any = None) -> Any:
-        """Make a call from within, as a principal, and answer its JSON.
+        """Make an internal call as a principal. Returns its JSON.
 
         Raises:
-            RestError: as a client would be told.
+            RestError: The error that a client would get.
         """
         content = b"" if body is None else json.dumps(body).encode()
         path, _, query = path.partition("?")
@@ -135,12 +135,12 @@ class Site:
         return answer.json()
 
     def account_exists(self, email: str) -> bool:
-        """Whether there is a service account of that name."""
+        """Whether a service account of that name exists."""
         return self.resources.get(f"iam/projects/{self.project}/serviceAccounts/{email}") is not None
 
 
 class GcpDaemon:
-    """Everything of one emulated project, being served."""
+    """The running daemon with everything of one emulated project."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         options.state.mkdir(parents=True, exist_ok=True)
@@ -166,7 +166,7 @@ class GcpDaemon:
 
     @property
     def port(self) -> int:
-        """The port that is served."""
+        """The port that it serves."""
         return self.site.port
 
     def _handle(self, request: Request) -> Response:
@@ -190,7 +190,7 @@ class GcpDaemon:
         return self.site.tokens.key_file(wanted["email"], self.site.project, self.site.url)
 
     def _adopt(self, wanted: dict[str, Any]) -> None:
-        """Let resources be there, owned by the deployer, that no call has made: `{"names": ["storage/…"]}`."""
+        """Register resources that no call has made, owned by the deployer: `{"names": ["storage/…"]}`."""
         owner = {"role": "roles/owner", "members": [f"serviceAccount:{seed.DEPLOYER}"]}
         for name in wanted["names"]:
             if self.site.resources.get(name) is None:
@@ -198,7 +198,7 @@ class GcpDaemon:
                 self.site.resources.set_policy(name, {"version": 1, "etag": "BwA=", "bindings": [owner]})
 
     def stop(self) -> None:
-        """End the plug-ins, last first and bounded, then the socket."""
+        """End the plug-ins, last first and within a time limit, then the socket."""
         for plugin in reversed(self.site.plugins):
             ending = threading.Thread(target=getattr(plugin, "stop", lambda: None), daemon=True)
             ending.start()
@@ -207,7 +207,7 @@ class GcpDaemon:
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
-    """The daemon's options; those of a plug-in are its class's `options`: name → (default, help)."""
+    """The daemon's options; a plug-in's class adds its own in `options`: name → (default, help)."""
     parser = argparse.ArgumentParser(prog="python -m localcloud.gcp.serve", description="A GCP on 127.0.0.1.")
     parser.add_argument("--state", type=Path, required=True, help="folder of credentials and logs")
     parser.add_argument("--port", type=int, default=0, help="on 127.0.0.1; 0 takes a free one")

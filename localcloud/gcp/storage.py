@@ -1,7 +1,7 @@
-"""Cloud Storage: the XML API as obstore speaks it, and the JSON API of objects; buckets are the generic server's.
+"""Cloud Storage: the XML API as obstore uses it, and the JSON API of objects; the generic server serves buckets.
 
-Both ask the permission of each object by its name, so that conditions on names hold. On request a write or a read fails
-as its client must expect: without being done (409, 412, 429, a dropped connection) or after it was (500, dropped).
+Both check the permission on each object by name, so that conditions on names hold. On request a write or read fails
+as its client must expect: before it is done (409, 412, 429, a dropped connection) or after (500, dropped).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ JSON_LIST = {
     "versions",
     "startOffset",
 }
-"""With `versions` or without: no generation is kept but the live one."""
+"""With `versions` or without: only the live generation is kept."""
 CONDITIONS = {"if-match", "if-none-match", "x-goog-if-generation-match", "ifGenerationMatch"}
 META = "x-goog-meta-"
 FAULTS = {"409": "Conflict: the object was edited during the operation.", "412": "The conditions were not met.",
@@ -67,7 +67,7 @@ class Storage:
         self.controls = {"faults": self._faults.control}
 
     def handle(self, request: Request) -> Response | None:
-        """Objects are answered here; what is about buckets goes on to the generic server."""
+        """Answer calls on objects; calls on buckets go to the generic server."""
         if found := JSON_PATH.match(request.path):
             if found[3] is None:
                 return self._bucket(request, unquote(found[2]))
@@ -103,7 +103,7 @@ class Storage:
         raise RestError(int(fault[:3]), FAULTS[fault])
 
     def _bucket(self, request: Request, bucket: str) -> Response | None:
-        """Only an empty bucket is deleted."""
+        """Delete only empty buckets."""
         if request.method == "DELETE" and self.objects.list(bucket, limit=1).objects:
             self._site.policy.check(request.principal, "storage.buckets.delete", f"storage/projects/_/buckets/{bucket}")
             raise RestError(409, "The bucket you tried to delete is not empty.")
@@ -122,13 +122,13 @@ class Storage:
         stored, wanted = self.objects.get(bucket, name), request.query.get("generation")
         if stored and wanted and wanted != [str(stored.generation)]:
             stored = None
-        if stored is None:  # who may not list is not told that there is none
+        if stored is None:  # a caller who may not list does not learn that the object is missing
             self._check(request, "list", bucket)
             raise RestError(404, f"No such object: {bucket}/{name}")
         return stored
 
     def _write(self, request: Request, bucket: str, name: str, content: Content) -> Stored:
-        """Write an object: to replace one, its writer must be allowed to delete it."""
+        """Write an object; a writer that replaces one must also be allowed to delete it."""
         self._check(request, "create", bucket, name)
         demanded = _demanded(request)
         there = self.objects.get(bucket, name)
@@ -138,10 +138,10 @@ class Storage:
         return self.objects.put(bucket, name, content, demanded)
 
     def _keep_pace(self, bucket: str, name: str) -> None:
-        """Cloud Storage takes one write a second for each name (https://cloud.google.com/storage/quotas#objects), and
-        may refuse more. The seconds are the wall's, whose clock writers go by; how long a burst it bears is a guess."""
+        """Cloud Storage takes one write per second for each name (https://cloud.google.com/storage/quotas#objects), and
+        may refuse more. This uses the wall clock, as writers do; the permitted burst is a guess."""
         now, key = time.monotonic(), (bucket, name)
-        # Each write fills a pail that loses one a second.
+        # Each write fills a bucket that leaks one per second.
         self._pails = {held: pail for held, pail in self._pails.items() if pail > now}
         if self._pails.get(key, now) > now + BURST:
             raise RestError(429, FAULTS["429"])
@@ -255,7 +255,7 @@ class Storage:
 
 
 def _asked(request: Request, known: set[str]) -> dict[str, str]:
-    """The query's parameters, all of which must be known."""
+    """The query's parameters; an unknown one is refused."""
     if others := request.query.keys() - known:
         raise RestError(501, f"localcloud does not know {', '.join(sorted(others))} in a listing")
     return {key: values[0] for key, values in request.query.items()}
@@ -281,7 +281,7 @@ def _headers(stored: Stored) -> dict[str, str]:
 
 
 def _content(request: Request, stored: Stored) -> Response:
-    """The content or the range of it that is asked, under the conditions that are set."""
+    """The content or the requested range of it, under the conditions that are set."""
     if (demanded := _demanded(request)) is not None and demanded != stored.generation:
         raise ConditionNotMetError
     headers = {**_headers(stored), "Content-Type": stored.content_type or "application/octet-stream"}
@@ -302,7 +302,7 @@ def _content(request: Request, stored: Stored) -> Response:
 
 
 def _uploaded(request: Request) -> tuple[bytes, dict[str, Any]]:
-    """The content and the description in a `media` or `multipart` upload."""
+    """The content and the metadata in a `media` or `multipart` upload."""
     kind = request.headers.get("content-type", "")
     if request.query.get("uploadType") == ["media"]:
         return request.body, {"contentType": kind}
@@ -311,7 +311,7 @@ def _uploaded(request: Request) -> tuple[bytes, dict[str, Any]]:
     parts = email.message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + request.body).get_payload()
     if not isinstance(parts, list) or len(parts) != 2:
         raise RestError(400, "a multipart upload has a description and a content")
-    # the library that read the parts may have changed line ends within the content: it is cut out of the body itself
+    # the library that read the parts may change line ends within the content, so it is cut out of the body itself
     description: dict[str, Any] = json.loads(parts[0].get_payload(decode=True))  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
     boundary = b"--" + re.findall(r'boundary="?([^";]+)', kind)[0].encode()
     _, _, second, _ = re.split(rb"(?:^|\r?\n)" + re.escape(boundary) + rb"(?:--)?(?:\r?\n|$)", request.body, maxsplit=3)

@@ -1,4 +1,4 @@
-"""Who calls: bearer tokens, the OAuth token endpoint, and service-account files for google-auth."""
+"""Caller identity: bearer tokens, the OAuth token endpoint, and service-account files for google-auth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 class Tokens:
-    """Tokens by principal. A token ends after `lifetime` seconds of the wall clock, whatever the cloud's clock says:
+    """Tokens by principal. A token ends after `lifetime` seconds of the wall clock, independent of the cloud's clock:
     its holder counts `expires_in` on its own clock.
     """
 
@@ -47,7 +47,7 @@ class Tokens:
         """The principal of a request, empty without `Authorization`.
 
         Raises:
-            RestError: 401 for a token that is not known or has expired.
+            RestError: 401: the token is unknown or has expired.
         """
         header = request.headers.get("authorization", "")
         if not header:
@@ -70,7 +70,7 @@ class Tokens:
         return private.decode(), public.decode()
 
     def key_file(self, email: str, project: str, url: str) -> dict[str, str]:
-        """A service-account file (`GOOGLE_APPLICATION_CREDENTIALS`) whose tokens this cloud gives."""
+        """A service-account file (`GOOGLE_APPLICATION_CREDENTIALS`) for tokens of this cloud."""
         return {
             "type": "service_account",
             "project_id": project,
@@ -82,10 +82,10 @@ class Tokens:
         }
 
     def exchange(self, request: Request, exists: Any) -> Response:
-        """The token endpoint: a signed assertion for a token of its issuer.
+        """The token endpoint: exchanges a signed assertion for a token of its issuer.
 
         Args:
-            exists: email → whether there is such an account.
+            exists: email → whether such an account exists.
         """
         form = {key: values[0] for key, values in parse_qs(request.body.decode()).items()}
         if form.get("grant_type") != GRANT:

@@ -24,7 +24,7 @@ REASON = {400: "invalid", 401: "authError", 403: "forbidden", 404: "notFound", 4
 
 
 class RestError(Exception):
-    """An error in Google's JSON shape; `field` names the part of the request that is at fault."""
+    """An error in Google's JSON shape; `field` names the wrong part of the request."""
 
     def __init__(self, code: int, message: str, status: str = "", field: str = "") -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class RestError(Exception):
         self.status = status or STATUS.get(code, "UNKNOWN")
 
     def response(self) -> Response:
-        """The answer that carries it."""
+        """The HTTP answer with this error."""
         error: dict[str, Any] = {"code": self.code, "message": self.message, "status": self.status}
         error["errors"] = [
             {"message": self.message, "domain": "global", "reason": REASON.get(self.code, "backendError")}
@@ -45,7 +45,7 @@ class RestError(Exception):
 
 @dataclass
 class Response:
-    """What goes back; `Response.of(value)` makes a JSON one."""
+    """An answer; `Response.of(value)` makes a JSON one."""
 
     status: int = 200
     body: bytes = b""
@@ -66,12 +66,12 @@ class Request:
     """One call of an API.
 
     Attributes:
-        api: Such as `pubsub`.
-        path: Below the API, still percent-encoded: `v1/projects/p/topics/t:publish`.
-        query: Parameters, each a list.
+        api: First part of the address, such as `pubsub`.
+        path: Path below the API, still percent-encoded: `v1/projects/p/topics/t:publish`.
+        query: Parameters; each value is a list.
         headers: Names in lower case.
         principal: `serviceAccount:…`, `user:…`, or empty without a token.
-        call: What the discovery document says of it (`localcloud.gcp.discovery.Call`); None for raw plug-ins.
+        call: The parsed call (`localcloud.gcp.discovery.Call`); None for raw plug-ins.
     """
 
     api: str
@@ -95,7 +95,7 @@ Handle = Callable[[Request], Response]
 
 
 def handler(handle: Handle, now: Callable[[], float]) -> type[BaseHTTPRequestHandler]:
-    """The handler class that calls `handle` with `api` the first part of the path; `now` is the Date header's time."""
+    """The handler class that calls `handle` with the first part of the path as `api`; `now` sets the Date header."""
 
     class ApiHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -156,7 +156,7 @@ def handler(handle: Handle, now: Callable[[], float]) -> type[BaseHTTPRequestHan
 
 
 class ServedApi:
-    """A listening socket that is being served, a thread a connection; it may come from any network namespace."""
+    """A listening socket with a server, one thread per connection; it may be in any network namespace."""
 
     def __init__(self, listening: socket.socket, handle: Handle, now: Callable[[], float] = time.time) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler(handle, now), bind_and_activate=False)

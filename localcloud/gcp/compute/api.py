@@ -1,4 +1,4 @@
-"""What of Compute behaves, in the daemon: instance groups, autoscalers, their VMs, and the controls of all three."""
+"""The active parts of Compute in the daemon: instance groups, autoscalers, their VMs, and the controls of all three."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FRESH_SECONDS = 300.0
 """A metric whose newest visible sample is older than that is missing."""
 PAGE = 500
 ZONES = 3
-"""Of a group that names none."""
+"""Zones of a group that names none."""
 
 
 class Compute:
@@ -75,7 +75,7 @@ class Compute:
         self._thread.start()
 
     def _serve(self, request: Request) -> Response:
-        """What a VM is answered: APIs, and none of localcloud's controls."""
+        """Answer a request from a VM: it reaches the APIs, but not localcloud's controls."""
         if request.api == "_localcloud":
             raise RestError(404, "there is no such service")
         return self._site.handle(request)
@@ -83,7 +83,7 @@ class Compute:
     # The API
 
     def handle(self, request: Request) -> Response | None:
-        """Answer what behaves; the rest is the generic server's."""
+        """Answer the active parts; the generic server answers the rest."""
         kind, verb = request.call.id.split(".")[1:3]
         if kind not in ("regionInstanceGroupManagers", "regionAutoscalers"):
             return None
@@ -151,7 +151,7 @@ class Compute:
         return {"status": "ACTIVE", "statusDetails": scaler.status(), **known}
 
     def _do_listManagedInstances(self, request: Request, name: str, group: Group) -> Response:  # noqa: N802
-        """Pages only where the group says PAGINATED."""
+        """Answer in pages only where the group says PAGINATED."""
         if request.call.params.get("filter"):
             raise RestError(501, "localcloud does not emulate the filter of listManagedInstances")
         with self._lock:
@@ -192,14 +192,14 @@ class Compute:
 
     @staticmethod
     def _names(group: Group, links: list[str]) -> list[str]:
-        """Names of instances; a link that is none, or of a zone that is not the group's, fails the call in any case."""
+        """Names of instances. An invalid link, or one outside the group's zones, always fails the call."""
         found = [INSTANCE.fullmatch(link) for link in links]
         wrong = [link for link, match in zip(links, found, strict=True) if not match or match[1] not in group.zones]
         if wrong:
             raise RestError(400, f"Invalid value for field 'instances': {wrong[0]!r}", field="instances")
         return [match[2] for match in found if match]
 
-    # Groups and autoscalers as the resources say
+    # Groups and autoscalers, as the resources describe them
 
     def _reload(self) -> None:
         with self._changing():
@@ -254,7 +254,7 @@ class Compute:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Change a group; the clock's thread then looks at it at once."""
+        """Change a group and wake the clock's thread to look at it."""
         try:
             with self._lock:
                 yield
@@ -313,7 +313,7 @@ class Compute:
         return {"instances": found, "targets": sizes}
 
     def _preempt(self, wanted: Json) -> Json:
-        """Spot takes a VM back: `{"instance": name}`, or any one that runs."""
+        """Reclaim a Spot VM: `{"instance": name}`, or any running one."""
         with self._changing():
             running = [
                 (name, vm) for name, vm, _ in self._all() if vm.spot and vm.status == "RUNNING" and not vm.terminating
@@ -326,7 +326,7 @@ class Compute:
         return {"instance": vm.name}
 
     def _limit(self, wanted: Json) -> Json:
-        """At most `limit` machines (null: as many as are wanted) of a `market` (spot, standard), `zone` or family."""
+        """Allow at most `limit` machines (null: no limit) of a `market` (spot, standard), `zone` or family."""
         markets = {"spot": True, "standard": False, None: None}
         with self._changing():
             self.capacity.limits = []
@@ -338,7 +338,7 @@ class Compute:
         return {"limits": len(self.capacity.limits)}
 
     def _kill(self, wanted: Json) -> Json:
-        """SIGKILL to the containers of a VM: `{"instance": name}`."""
+        """Send SIGKILL to the containers of a VM: `{"instance": name}`."""
         with self._lock:
             made = next((made for _, vm, made in self._all() if vm.name == wanted["instance"]), None)
         running = list(made.docker.containers.items()) if made else []
@@ -349,7 +349,7 @@ class Compute:
         return {"killed": killed}
 
     def _settings(self, wanted: Json) -> Json:
-        """Change `boot`, `retry`, `spot_off`, `standard_off` (seconds), or `environment` of containers to come."""
+        """Change `boot`, `retry`, `spot_off`, `standard_off` (seconds), or the `environment` of future containers."""
         for name, value in wanted.items():
             if name == "environment":
                 self.host.settings = {str(key): str(each) for key, each in value.items()}
@@ -360,7 +360,7 @@ class Compute:
         return {**vars(self.timing), "environment": self.host.settings}
 
     def health(self) -> Json:
-        """What the daemon says of this part."""
+        """The health report of this part."""
         with self._lock:
             problems = {vm.name: made.problem for _, vm, made in self._all() if made and made.problem}
         return {"vms": sum(len(fleet.vms) for fleet in self.fleets.values()), "vm_problems": problems,

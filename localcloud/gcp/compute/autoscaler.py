@@ -1,6 +1,6 @@
-"""A regional autoscaler on metrics of a whole group: what it wants, by the metric that it can see.
+"""A regional autoscaler on metrics of a whole group: computes the wanted size from the metrics it can see.
 
-A state machine on the caller's clock. The facts are in docs/cloud-facts.md.
+It is a state machine on the caller's clock. The facts are in docs/cloud-facts.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TEXTS = {
 
 
 class Sized(Protocol):
-    """What it scales."""
+    """The group that is scaled."""
 
     target: int
 
@@ -38,7 +38,7 @@ class Sized(Protocol):
 
 
 def left_out(policy: Json) -> str:
-    """What of a policy is not emulated here; empty when it all is."""
+    """The parts of a policy that are not emulated; empty when all are."""
     names = [name for name in LEFT_OUT if policy.get(name)]
     metrics = policy.get("customMetricUtilizations", [])
     names += [name for each in metrics for name in ("utilizationTarget", "utilizationTargetType") if each.get(name)]
@@ -53,13 +53,13 @@ class Autoscaler:
     """One autoscaler.
 
     Args:
-        policy: Answers its ``autoscalingPolicy`` as it is now.
-        group: What it scales.
-        read: (an entry of ``customMetricUtilizations``, now) → the metric's newest value that is visible, None where
-            there is none that is fresh.
+        policy: Returns the current ``autoscalingPolicy``.
+        group: The group it scales.
+        read: (an entry of ``customMetricUtilizations``, now) → the newest visible value of the metric, None without
+            a fresh one.
 
     Attributes:
-        recommended: ``recommendedSize``, also while the mode is OFF.
+        recommended: ``recommendedSize``; computed even while the mode is OFF.
     """
 
     def __init__(self, policy: Callable[[], Json], group: Sized, read: Callable[[Json, float], float | None]) -> None:
@@ -70,7 +70,7 @@ class Autoscaler:
         self.recommended: int | None = None
 
     def next_at(self) -> float:
-        """When it looks again."""
+        """When it next looks."""
         return self._next
 
     def tick(self, now: float) -> None:
@@ -83,7 +83,7 @@ class Autoscaler:
         self._missing = size is None
         if size is not None:
             self._loads.append((now, size))
-        # The peak over the stabilization period; while nothing is known, what was known stays.
+        # The peak over the stabilization period; while no value is known, the last known one stays.
         begin = now - float(policy.get("stabilizationPeriodSec", 600))
         while len(self._loads) > 1 and self._loads[0][0] < begin:
             self._loads.popleft()
@@ -94,7 +94,7 @@ class Autoscaler:
         self._apply(policy.get("mode", "ON"), low)
 
     def _size(self, policy: Json, now: float) -> int | None:
-        """Machines that the newest values ask for."""
+        """Machines that the newest values require."""
         sizes = []
         for metric in policy["customMetricUtilizations"]:
             value = self._read(metric, now)

@@ -1,4 +1,4 @@
-"""Room for VMs: what the cloud has to give at the moment (a stockout), and what the project may take (a quota)."""
+"""Room for VMs: what the cloud can give at the moment (a stockout), and what the project may use (a quota)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STOCKOUT, QUOTA = "ZONE_RESOURCE_POOL_EXHAUSTED", "QUOTA_EXCEEDED"
 
 @dataclass(frozen=True)
 class Room:
-    """What a VM takes."""
+    """The room that a VM takes."""
 
     zone: str
     machine_type: str
@@ -18,7 +18,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Limit:
-    """At most ``count`` VMs at once of those that it names; ``machine_type`` is how a type begins, such as a family."""
+    """At most ``count`` matching VMs at once; ``machine_type`` is a prefix of the type, such as a family."""
 
     count: int
     code: str = STOCKOUT
@@ -43,14 +43,14 @@ class Limit:
 
 
 class Capacity:
-    """All VMs that hold room, and the limits of the moment. A limit below what is held takes nothing away."""
+    """All VMs that hold room, and the current limits. Lowering a limit removes no VM."""
 
     def __init__(self) -> None:
         self.limits: list[Limit] = []
         self._held: dict[Room, int] = {}
 
     def refusal(self, room: Room) -> tuple[str, str] | None:
-        """Code and message of why there is no room, None when there is."""
+        """Code and message if there is no room, otherwise None."""
         for limit in self.limits:
             if limit.covers(room) and sum(n for held, n in self._held.items() if limit.covers(held)) >= limit.count:
                 return limit.code, limit.text(room)

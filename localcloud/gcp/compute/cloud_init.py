@@ -1,7 +1,7 @@
-"""The cloud-config in a template's `user-data`: what a Container-Optimized OS machine writes and runs at its boot.
+"""The cloud-config in a template's `user-data`: what a Container-Optimized OS machine writes and runs at boot.
 
 https://cloud.google.com/container-optimized-os/docs/how-to/create-configure-instance#using_cloud-init_with_the_cloud_config_format
-A key that is not known here is an error: what is not emulated is not silently left out.
+An unknown key is an error, so nothing is silently left out.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ENCODINGS = {
 
 
 class CloudInitError(Exception):
-    """What of the user data cannot be run here; the message begins with its place."""
+    """User data that cannot be run here; the message begins with the place in it."""
 
 
 @dataclass(frozen=True)
 class File:
-    """One file to be written."""
+    """A file to write."""
 
     path: str
     content: bytes
@@ -43,7 +43,7 @@ class File:
 
 @dataclass(frozen=True)
 class CloudConfig:
-    """What is done at boot, in this order: `before` (bootcmd), `files`, `commands` (runcmd). A text is a shell's."""
+    """Steps at boot, in this order: `before` (bootcmd), `files`, `commands` (runcmd). A string is a shell command."""
 
     before: list[str | list[str]] = field(default_factory=list)
     files: list[File] = field(default_factory=list)
@@ -54,7 +54,7 @@ def parse(user_data: str) -> CloudConfig:
     """Read a cloud-config.
 
     Raises:
-        CloudInitError: It is something else, or has what is not emulated.
+        CloudInitError: The text is not a cloud-config, or uses a part that is not emulated.
     """
     if user_data.partition("\n")[0].strip() != HEADER:
         raise CloudInitError(f"user-data: the first line has to be {HEADER}")

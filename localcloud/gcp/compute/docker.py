@@ -1,4 +1,4 @@
-"""What `docker` does on an emulated machine: pull, create, cp, run, stop and rm; everything else is refused."""
+"""What `docker` does on an emulated machine: pull, create, cp, run, stop and rm. All other commands are refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STOP_SECONDS = 10
 
 
 class DockerError(Exception):
-    """What docker says instead of doing it; the second argument is its exit code."""
+    """An error message of docker; the second argument is its exit code."""
 
     def __init__(self, text: str, code: int = 1) -> None:
         super().__init__(text)
@@ -37,24 +37,24 @@ class DockerError(Exception):
 
 
 class ContainerHost(Protocol):
-    """Where the containers are."""
+    """The machine that runs the containers."""
 
     root: Path
 
     def image(self, reference: str) -> Image | None:
-        """Pull an image, None for one that stands for this machine's root. Raises PullError."""
+        """Pull an image, None for the one that represents this machine's root. Raises PullError."""
         ...
 
     def contain(
         self, image: Image | None, description: Json, env: dict[str, str], output: int
     ) -> tuple[subprocess.Popen[bytes], str]:
-        """Start a program in a container; the process, and why it could not be started."""
+        """Start a program in a container. Returns the process and the reason if it could not start."""
         ...
 
 
 @dataclass
 class Container:
-    """A container by its name."""
+    """A container, by name."""
 
     image: Image | None
     process: subprocess.Popen[bytes] | None = None
@@ -62,7 +62,7 @@ class Container:
 
 @dataclass
 class Options:
-    """A command line that was read: flags by their long names, then the words."""
+    """A parsed command line: flags by their long names, then the words."""
 
     values: dict[str, list[str]] = field(default_factory=dict)
     words: list[str] = field(default_factory=list)
@@ -72,10 +72,10 @@ class Options:
 
 
 def read(verb: str, argv: list[str]) -> Options:
-    """Read a command line; the first word ends the flags.
+    """Parse a command line; the first word ends the flags.
 
     Raises:
-        DockerError: A flag that is not known here.
+        DockerError: A flag is unknown here.
     """
     options, rest = Options(), list(argv)
     while rest and rest[0].startswith("-"):
@@ -91,7 +91,7 @@ def read(verb: str, argv: list[str]) -> Options:
 
 
 class Docker:
-    """The daemon of one machine."""
+    """The Docker daemon of one machine."""
 
     def __init__(self, machine: ContainerHost) -> None:
         self._machine = machine
@@ -101,19 +101,19 @@ class Docker:
     def call(
         self, argv: list[str], env: Mapping[str, str], output: int, signals: Callable[[Callable[[int], None]], None]
     ) -> int:
-        """Do what was asked.
+        """Run a command.
 
         Args:
-            argv: After `docker`.
-            env: Of the caller, for `--env NAME`.
-            output: Descriptor for what it prints.
-            signals: Takes a function that is called with each signal that reaches the caller.
+            argv: The words after `docker`.
+            env: Environment of the caller, for `--env NAME`.
+            output: File descriptor for its output.
+            signals: Registers a function that is called with each signal sent to the caller.
 
         Returns:
             The exit code.
 
         Raises:
-            DockerError: It is refused or failed.
+            DockerError: The command is refused or failed.
         """
         verb = argv[0] if argv else ""
         if verb not in TAKES:
@@ -157,7 +157,7 @@ class Docker:
         return self.containers[name]
 
     def _cp(self, options: Options) -> str:
-        """Out of a container's image; files are linked, not copied: nobody here writes into what came out of one."""
+        """Copy out of a container's image. Files are linked, not copied, since no program here writes to them."""
         source, target = options.words
         name, _, path = source.partition(":")
         image = self._find(name).image
@@ -262,7 +262,7 @@ class Docker:
             if not source.startswith("/") or mode not in ("", "ro", "rw", "ro,rslave", "rslave"):
                 raise DockerError(f"localcloud's docker does not know the volume {each}", 125)
             folder = self._machine.root / source.lstrip("/")
-            if not folder.exists():  # Docker creates what is not there
+            if not folder.exists():  # Docker creates missing folders
                 folder.mkdir(parents=True)
             mounts.append({"kind": "bind", "source": str(folder), "target": target, "readonly": mode.startswith("ro")})
         return mounts

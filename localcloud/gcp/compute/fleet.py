@@ -1,4 +1,4 @@
-"""The VMs of a group as processes: what a group's hypervisor is in the emulated cloud."""
+"""The VMs of a group as processes: the hypervisor of a group in the emulated cloud."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Fleet:
         self.vms: dict[str, Vm] = {}
 
     def boot(self, vm: Managed) -> None:
-        """Start its processes; what follows does so in a thread of its own."""
+        """Start its processes; their boot continues in a thread of its own."""
         items = vm.properties.get("metadata", {}).get("items", [])
         attributes = {each["key"]: each.get("value", "") for each in items}
         user_data = attributes.get("user-data", "")
@@ -37,11 +37,11 @@ class Fleet:
         threading.Thread(target=made.boot, name=vm.name, daemon=True).start()
 
     def preempt(self, vm: Managed) -> None:
-        """The notice."""
+        """Give the preemption notice."""
         self.vms[vm.name].notice()
 
     def shut_down(self, vm: Managed, seconds: float) -> None:
-        """The soft off."""
+        """Start the soft off."""
         self.vms[vm.name].shut_down(self._host.clock.real(seconds))
 
     def discard(self, vm: Managed) -> None:
@@ -54,12 +54,12 @@ class Fleet:
             self._closing = [each for each in self._closing if each.is_alive()] + [thread]
 
     def join(self, seconds: float) -> None:
-        """Wait until what was discarded is gone."""
+        """Wait until all discarded VMs are gone."""
         for thread in self._closing:
             thread.join(seconds)
 
     def _facts(self, vm: Managed, attributes: dict[str, str]) -> Json:
-        """What metadata says of a VM: https://cloud.google.com/compute/docs/metadata/predefined-metadata-keys"""
+        """The metadata of a VM: https://cloud.google.com/compute/docs/metadata/predefined-metadata-keys"""
         accounts = vm.properties.get("serviceAccounts", [])
         described = [{"email": each["email"], "scopes": "".join(f"{scope}\n" for scope in each.get("scopes", [])),
                       "aliases": "default"} for each in accounts[:1]]  # fmt: skip

@@ -1,6 +1,6 @@
-"""A regional managed instance group: what it wants, what it has, and whom it kills by its fields.
+"""A regional managed instance group: its target, its VMs, and which VMs its fields let it end.
 
-A state machine on the caller's clock: nothing happens but in ``tick`` and in the calls that say what was done to a VM.
+It is a state machine on the caller's clock: it acts only in ``tick`` and in calls that report what was done to a VM.
 The facts are in docs/cloud-facts.md.
 """
 
@@ -21,19 +21,19 @@ LONGEST_CALL = 1000
 
 
 class GroupError(Exception):
-    """The call names what the group does not have."""
+    """The call names an instance that the group does not have."""
 
 
 class Group:
     """One group.
 
     Args:
-        fields: Answers the InstanceGroupManager resource as it is now.
-        template: Answers the ``properties`` of the template with this URL.
-        capacity: Where room for VMs is found.
-        hypervisor: Who carries them out.
+        fields: Returns the current InstanceGroupManager resource.
+        template: Returns the ``properties`` of the template with this URL.
+        capacity: Room for VMs.
+        hypervisor: Runs the VMs.
         timing: How long the cloud takes.
-        chance: What is arbitrary in the cloud is drawn from it.
+        chance: Source of everything that is arbitrary in the cloud.
     """
 
     def __init__(
@@ -59,22 +59,22 @@ class Group:
         self._changed = True
         self._seen = ""
 
-    # What others do to it
+    # Requests from outside
 
     def resize(self, size: int) -> None:
-        """Set the target size; ``tick`` makes it so."""
+        """Set the target size; ``tick`` carries it out."""
         self.target, self._changed = size, True
 
     def delete_instances(self, names: Iterable[str], now: float, skip: bool = False) -> None:
         """Delete these VMs and lower the target by their number.
 
         Args:
-            names: Of managed instances.
+            names: Names of managed instances.
             now: The time.
-            skip: Pass over those that are no members or are being deleted, instead of refusing the call.
+            skip: Pass over those that are not members or are being deleted, instead of refusing the call.
 
         Raises:
-            GroupError: One is no member or is being deleted.
+            GroupError: One is not a member or is being deleted.
         """
         chosen = self._chosen(names, skip)
         self.target -= len(chosen)
@@ -82,10 +82,10 @@ class Group:
             self._remove(vm, now)
 
     def preempt(self, name: str, now: float) -> None:
-        """Spot takes a VM back: the notice, then the soft off.
+        """Preempt a Spot VM: first the notice, then the soft off.
 
         Raises:
-            GroupError: It is no running Spot VM.
+            GroupError: It is not a running Spot VM.
         """
         vm = self._vms.get(name)
         if vm is None or vm.status != "RUNNING" or not vm.spot or vm.terminating:
@@ -95,13 +95,13 @@ class Group:
         self._wake(vm, now + seconds_of(vm.properties["scheduling"].get("preemptionNoticeDuration")))
 
     def off(self, name: str, now: float) -> None:
-        """The VM is off: its guest powered it off, or has followed a soft off."""
+        """Record that the VM is off: its guest powered it off, or a soft off has ended."""
         vm = self._vms.get(name)
         if vm and vm.status in ("RUNNING", "STOPPING"):
             self._ended(vm, now)
 
     def clear(self) -> None:
-        """The group is deleted, and all its VMs with it."""
+        """Delete the group and all its VMs."""
         for vm in list(self._vms.values()):
             self._vacate(vm)
             self._forget(vm)
@@ -109,7 +109,7 @@ class Group:
     # Time
 
     def next_at(self) -> float:
-        """When ``tick`` has something to do, as far as that is known now."""
+        """When ``tick`` next has work, as far as is known now."""
         return -NEVER if self._changed else self._due[0][0] if self._due else NEVER
 
     def tick(self, now: float) -> None:
@@ -173,7 +173,7 @@ class Group:
         return "".join(self._chance.choices(string.ascii_lowercase + string.digits, k=4))
 
     def _create(self, vm: Managed, now: float) -> None:
-        """Try to create the VM; without room it is tried again, for ever."""
+        """Try to create the VM; without room, keep retrying."""
         vm.properties = self._template(vm.template)
         refusals: dict[tuple[str, str], None] = {}
         for types in self._ranked(vm.properties):
@@ -204,7 +204,7 @@ class Group:
         self._wake(vm, now + self._timing.boot)
 
     def _ranked(self, properties: Json) -> list[list[str]]:
-        """Machine types to be tried: lists of equal preference, the most wanted first."""
+        """Machine types to try: lists of equal preference, most preferred first."""
         selections = self._fields().get("instanceFlexibilityPolicy", {}).get("instanceSelections", {})
         if not selections:
             return [[properties["machineType"].rpartition("/")[2]]]
@@ -214,7 +214,7 @@ class Group:
         return [ranks[rank] for rank in sorted(ranks)]
 
     def _candidates(self, vm: Managed) -> list[str]:
-        """Zones in which the VM may be created: EVEN waits for the one whose turn it is, a repair stays in its own."""
+        """Zones in which the VM may be created: EVEN waits for the next zone in turn, a repair keeps its own zone."""
         if vm.tied or vm.action == "RECREATING" or self._shape == "EVEN":
             return [vm.zone]
         if self._shape == "ANY_SINGLE_ZONE":
@@ -234,7 +234,7 @@ class Group:
         return [self._vms[name] for name in names if name not in wrong]
 
     def _remove(self, vm: Managed, now: float) -> None:
-        """Delete a VM; the target size is the caller's business."""
+        """Delete a VM; the caller adjusts the target size."""
         vm.action, vm.errors, self._changed = "DELETING", [], True
         self._wanted -= 1
         self._zones[vm.zone] -= 1
@@ -261,7 +261,7 @@ class Group:
         self._hypervisor.shut_down(vm, grace)
 
     def _ended(self, vm: Managed, now: float) -> None:
-        """A VM that ran is off. What follows is the group's business if the group did it, else its repair policy's."""
+        """Handle a running VM that went off: an action of the group continues, otherwise the repair policy decides."""
         by_cloud = vm.terminating
         self._vacate(vm)
         self._wake(vm, NEVER)
@@ -280,7 +280,7 @@ class Group:
         return self._fields().get("instanceLifecyclePolicy", {}).get(name, default)
 
     def _vacate(self, vm: Managed) -> None:
-        """There is no VM any more."""
+        """Record that the VM no longer exists."""
         if vm.status not in ("", "TERMINATED"):
             self._capacity.give(vm.room)
             self._hypervisor.discard(vm)
@@ -293,10 +293,10 @@ class Group:
         del self._vms[vm.name]
         self._changed = True
 
-    # What the fields let it do to running VMs
+    # Actions on running VMs that the fields allow
 
     def _update(self, now: float) -> None:
-        """A PROACTIVE update replaces VMs of another template; what was not created yet takes the new one anyway."""
+        """A PROACTIVE update replaces VMs of another template; a VM not created yet takes the new one anyway."""
         current, policy = self._current, self._fields().get("updatePolicy", {})
         most = DISRUPTION.index(policy.get("mostDisruptiveAllowedAction", "REPLACE"))
         proactive = policy.get("type") == "PROACTIVE" and most >= DISRUPTION.index("REPLACE")
@@ -320,12 +320,12 @@ class Group:
                 self._remove(vm, now)
 
     def _number(self, policy: Json, name: str) -> int:
-        """A fixed number or a percentage of the target; by default one a zone."""
+        """A fixed number or a percentage of the target; the default is one per zone."""
         given = policy.get(name, {"fixed": len(self.zones)})
         return int(given["fixed"]) if "fixed" in given else -(-self.target * int(given["percent"]) // 100)
 
     def _redistribute(self, now: float) -> None:
-        """PROACTIVE redistribution moves a VM, running or not, to keep zones within one of each other."""
+        """PROACTIVE redistribution moves a VM, running or not, to keep zones within one VM of each other."""
         policy = self._fields().get("updatePolicy", {}).get("instanceRedistributionType", "PROACTIVE")
         if policy != "PROACTIVE" or self._shape not in ("EVEN", "BALANCED"):
             return
@@ -352,7 +352,7 @@ class Group:
 
     @property
     def zones(self) -> list[str]:
-        """Where it may create VMs."""
+        """Zones where it may create VMs."""
         zones = self._fields().get("distributionPolicy", {}).get("zones", [])
         region = self._fields()["region"].rpartition("/")[2]
         return [each["zone"].rpartition("/")[2] for each in zones] or [f"{region}-{letter}" for letter in "abc"]
@@ -360,18 +360,18 @@ class Group:
     def _by_count(self) -> list[str]:
         return sorted(self.zones, key=lambda zone: self._zones[zone])
 
-    # What it says of itself
+    # Its reported state
 
     def instances(self) -> list[Managed]:
         """All managed instances."""
         return list(self._vms.values())
 
     def get(self, name: str) -> Managed | None:
-        """One of them."""
+        """A managed instance by name."""
         return self._vms.get(name)
 
     def summary(self) -> Json:
-        """What InstanceGroupManager shows beside its fields."""
+        """What InstanceGroupManager shows in addition to its fields."""
         actions = Counter(vm.action for vm in self._vms.values())
         words = {"CREATING": "creating", "RECREATING": "recreating", "DELETING": "deleting", "NONE": "none"}
         current = self._current

@@ -1,7 +1,7 @@
-"""Stands for a program on an emulated machine. Run as a script under that program's name; the standard library only.
+"""Stands in for a program on an emulated machine. It runs as a script under that program's name; standard library only.
 
-`curl` is this machine's own, asked for Google's addresses where localcloud serves them. Every other name is handed to
-localcloud over /run/localcloud.sock with this process's output, signals and environment, and ends as it answers.
+`curl` is this machine's own, with Google's addresses replaced by localcloud's. All other names are handed to
+localcloud over /run/localcloud.sock with this process's output, signals and environment; its answer is the exit code.
 """
 
 import json
@@ -21,7 +21,7 @@ def curl(argv: list[str]) -> None:
 
 
 def main() -> None:
-    """Hand over the call, pass signals on, and end as it ends."""
+    """Hand over the call, pass signals on, and exit with the code that comes back."""
     name, argv = os.path.basename(sys.argv[0]), sys.argv[1:]
     if name == "curl":
         curl(argv)

@@ -1,4 +1,4 @@
-"""A managed instance: the intention that a group holds, the VM that fulfils it, and who carries VMs out."""
+"""A managed instance: the group's intention, the VM that fulfils it, and the hypervisor that runs VMs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NEVER = float("inf")
 
 @dataclass
 class Timing:
-    """Seconds of the cloud's own doing.
+    """Durations of the cloud's own actions, in seconds.
 
     Attributes:
-        boot: From the room that was found to RUNNING.
-        retry: Between two tries to create a VM.
-        spot_off: From soft off to off for Spot; ``standard_off`` for the rest.
+        boot: From finding room to RUNNING.
+        retry: Between two attempts to create a VM.
+        spot_off: From soft off to off for Spot; ``standard_off`` for all other VMs.
     """
 
     boot: float = 20
@@ -76,23 +76,23 @@ class Managed:
 
 
 class Hypervisor(Protocol):
-    """Who carries the VMs out: processes on this machine, or a simulation."""
+    """Runs the VMs: as processes on this machine, or as a simulation."""
 
     def boot(self, vm: Managed) -> None:
-        """The VM is RUNNING: its guest begins."""
+        """Start the guest of a VM that is RUNNING."""
 
     def preempt(self, vm: Managed) -> None:
-        """Tell the guest; the soft off follows."""
+        """Notify the guest; the soft off follows."""
 
     def shut_down(self, vm: Managed, seconds: float) -> None:
-        """Soft off: the guest has so long. When it is off earlier, ``Group.off`` is called."""
+        """Soft off: the guest has this many seconds. If it is off earlier, it calls ``Group.off``."""
 
     def discard(self, vm: Managed) -> None:
-        """End what is left of it, at once."""
+        """End everything left of it, at once."""
 
 
 def listed(vm: Managed, project: str) -> Json:
-    """A managed instance as listManagedInstances answers it."""
+    """A managed instance in the form that listManagedInstances returns."""
     answer: Json = {
         "name": vm.name,
         "instance": f"{URL}/{project}/zones/{vm.zone}/instances/{vm.name}",

@@ -1,4 +1,4 @@
-"""What a machine tells the programs on it: the metadata server of Compute Engine.
+"""Compute Engine's metadata server: what a machine tells the programs that run on it.
 
 https://cloud.google.com/compute/docs/metadata/querying-metadata
 https://cloud.google.com/compute/docs/metadata/predefined-metadata-keys
@@ -25,8 +25,8 @@ class Metadata:
     """The metadata of one machine.
 
     Args:
-        facts: Answers all of it as a tree: folders are dicts.
-        token: Answers a new access token of the machine's account.
+        facts: Returns all metadata as a tree; folders are dicts.
+        token: Returns a new access token of the machine's account.
     """
 
     def __init__(self, facts: Callable[[], Facts], token: Callable[[], Facts]) -> None:
@@ -35,12 +35,12 @@ class Metadata:
         self._closed = False
 
     def change(self) -> None:
-        """Something is different: wake those who wait for it."""
+        """Wake all waiting requests after a change."""
         with self._changed:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """End all waits."""
         self._closed = True
         self.change()
 
@@ -73,7 +73,7 @@ class Metadata:
             return Response(error.code, error.message.encode(), dict(FLAVOR))
 
     def _read(self, path: list[str], recursive: bool) -> str | None:
-        """A leaf's text, a folder's names, or with `recursive` a folder as JSON; None for what is not there."""
+        """A leaf's text, a folder's names, or with `recursive` a folder as JSON; None if the path does not exist."""
         value: Any = self._facts()
         for part in path:
             if not isinstance(value, dict) or part not in value:
@@ -86,7 +86,7 @@ class Metadata:
         return json.dumps(value) if recursive and not isinstance(value, str) else str(value)
 
     def _wait(self, path: list[str], recursive: bool, query: dict[str, list[str]], text: str) -> str | None:
-        """The value once it is another one than that of `last_etag` (or than now), or after `timeout_sec`."""
+        """The value once it differs from that of `last_etag` (or from now), or after `timeout_sec`."""
         known = query.get("last_etag", [_etag(text)])[0]
         end = time.monotonic() + min(float(query.get("timeout_sec", [LONGEST_WAIT])[0]), LONGEST_WAIT)
         with self._changed:

@@ -1,4 +1,4 @@
-"""Programs of a VM that are stood for: their calls come over a socket from guest.py and are answered here."""
+"""Stand-ins for programs of a VM: guest.py sends their calls over a socket, and they are answered here."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ STOOD_FOR = ("docker", "docker-credential-gcr", "systemctl", "poweroff", "shutdo
 
 
 class Programs:
-    """Those of one VM.
+    """The stand-in programs of one VM.
 
     Attributes:
-        registries: Hosts that `docker-credential-gcr` was told to log in to.
+        registries: Hosts to which `docker-credential-gcr` was asked to log in.
     """
 
     def __init__(self, docker: Docker, units: Units, power_off: Callable[[], None]) -> None:
@@ -33,14 +33,14 @@ class Programs:
         self.registries: set[str] = set()
 
     def close(self) -> None:
-        """Take no more calls."""
+        """Accept no more calls."""
         if self._calls:
             with contextlib.suppress(OSError):
                 self._calls.shutdown(socket.SHUT_RDWR)
             self._calls.close()
 
     def listen(self, run: Path) -> None:
-        """Take the calls of the VM with this /run; its path may be too long for a socket, so a descriptor names it."""
+        """Accept calls of the VM with this /run. The path may be too long for a socket, so a descriptor names it."""
         self._calls = socket.socket(socket.AF_UNIX)
         folder = os.open(run, os.O_PATH | os.O_DIRECTORY)
         self._calls.bind(f"/proc/self/fd/{folder}/localcloud.sock")
@@ -55,7 +55,7 @@ class Programs:
                 threading.Thread(target=self._take, args=(channel,), daemon=True).start()
 
     def _take(self, channel: socket.socket) -> None:
-        """Answer one call of a program that is stood for."""
+        """Answer one call of a stand-in program."""
         with channel, contextlib.suppress(OSError, ValueError):
             _, outputs, _, _ = socket.recv_fds(channel, 1, 2)
             lines = channel.makefile("rb")
@@ -76,7 +76,7 @@ class Programs:
 
         def signals(take: Callable[[int], None]) -> None:
             def read() -> None:
-                with contextlib.suppress(OSError, ValueError):  # the call has been answered
+                with contextlib.suppress(OSError, ValueError):  # the call has already been answered
                     for line in lines:
                         take(json.loads(line)["signal"])
 
@@ -104,7 +104,7 @@ class Programs:
         return 0
 
     def _mount(self, name: str, argv: list[str]) -> int:
-        """Binding a folder on itself and changing its options do nothing here; file systems of others are not there."""
+        """Bind mounts of a folder on itself and changes of its options do nothing here; other mounts are refused."""
         plain = [word for word in argv if not word.startswith("-")]
         harmless = (
             name == "umount" or ("--bind" in argv and len(set(plain)) == 1) or any("remount" in word for word in argv)
@@ -115,7 +115,7 @@ class Programs:
 
 
 def standing_in(state: Path, addresses: dict[str, str]) -> Path:
-    """Make the folder of programs that stand for others, each of them guest.py."""
+    """Make the folder of stand-in programs, each a copy of guest.py."""
     folder = state / "programs"
     folder.mkdir(parents=True, exist_ok=True)
     text = f"#!{Path(sys.executable).resolve()} -IS\n" + (Path(__file__).parent / "guest.py").read_text()

@@ -1,4 +1,4 @@
-"""What a group and its template may not say: what Google refuses, and what is not emulated here."""
+"""Values that a group and its template may not have: those Google refuses, and those not emulated here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from localcloud.gcp.compute.managed import Json
 
 
 def left_out(fields: Json) -> str:
-    """What of a group's fields is not emulated here; empty when it all is."""
+    """The group's fields that are not emulated; empty when all are."""
     names = ("autoHealingPolicies", "statefulPolicy", "allInstancesConfig", "targetPools", "targetStoppedSize",
              "targetSuspendedSize", "resourcePolicies")  # fmt: skip
     found = [name for name in names if _says_something(fields.get(name))]
@@ -16,15 +16,15 @@ def left_out(fields: Json) -> str:
 
 
 def _says_something(value: object) -> bool:
-    """Whether there is anything in it: a `statefulPolicy` whose parts are empty asks for nothing."""
+    """Whether the value asks for anything: a `statefulPolicy` whose parts are empty does not."""
     return any(map(_says_something, value.values())) if isinstance(value, dict) else bool(value)
 
 
 def wrong_update_policy(fields: Json, zones: int) -> str:
-    """Why Google refuses a regional group's update policy; empty when it takes it.
+    """Why Google refuses a regional group's update policy; empty when Google accepts it.
 
     Args:
-        fields: The group's, as a call gives them. What they leave out is by default one machine per zone.
+        fields: The group's fields, as a call gives them. Each omitted limit defaults to one machine per zone.
         zones: Number of the group's zones.
     """
     policy = fields.get("updatePolicy", {})
@@ -41,7 +41,7 @@ def wrong_update_policy(fields: Json, zones: int) -> str:
 
 
 def wrong_scheduling(properties: Json) -> str:
-    """Why a group refuses a template's scheduling, at the strictest that the sources allow; empty when it takes it."""
+    """Why a group refuses a template's scheduling, by the strictest reading of the sources; empty if it accepts it."""
     scheduling = properties.get("scheduling", {})
     action = scheduling.get("instanceTerminationAction")
     if scheduling.get("maxRunDuration") and action != "DELETE":

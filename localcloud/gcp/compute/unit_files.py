@@ -1,4 +1,4 @@
-"""Unit files of systemd, as far as a machine's template uses them; every other key is an error."""
+"""Unit files of systemd, as far as a machine's template uses them; all other keys are errors."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ SPAN = {"": 1.0, "ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h":
 
 
 class UnitError(Exception):
-    """A unit file has what is not known here, or does not exist."""
+    """A unit file uses something unknown here, or does not exist."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """One Exec line; a failure of a `tolerant` one (prefix `-`) is none."""
+    """One Exec line; a `tolerant` one (prefix `-`) may fail."""
 
     argv: list[str]
     tolerant: bool
 
 
 class UnitFile:
-    """A unit file that was read.
+    """A parsed unit file.
 
     Raises:
-        UnitError: It has what is not known here.
+        UnitError: The file uses something unknown here.
     """
 
     def __init__(self, name: str, text: str) -> None:
@@ -75,7 +75,7 @@ class UnitFile:
         return (self._values.get(key) or [default])[-1]
 
     def words(self, key: str) -> list[str]:
-        """All values of a key, split at blanks with systemd's quotes."""
+        """All values of a key, split at blanks by systemd's quoting rules."""
         return [word for value in self._values.get(key, []) for word in shlex.split(value)]
 
     def seconds(self, key: str, default: float) -> float:
@@ -97,7 +97,7 @@ class UnitFile:
         return {name: value for name, _, value in pairs}
 
     def commands(self, key: str, environment: dict[str, str]) -> list[Command]:
-        """The lines of an Exec key, `$NAME` (as words) and `${NAME}` (in a word) put in."""
+        """The lines of an Exec key with `$NAME` (as words) and `${NAME}` (inside a word) expanded."""
         lines = []
         for value in self._values.get(key, []):
             prefix = re.match(r"[-@+!:]*", value)
@@ -116,10 +116,10 @@ class UnitFile:
 
 
 def read(folder: Path, name: str) -> UnitFile:
-    """A unit of /etc/systemd/system.
+    """Read a unit of /etc/systemd/system.
 
     Raises:
-        UnitError: There is none, or it has what is not known here.
+        UnitError: The unit does not exist, or uses something unknown here.
     """
     file = folder / name
     if not file.is_file():

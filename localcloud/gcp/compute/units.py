@@ -1,4 +1,4 @@
-"""A machine's service manager: starts units in their order, restarts, stops and ends them as their files say."""
+"""A machine's service manager: starts units in order, and restarts, stops and ends them as their files say."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from localcloud.gcp.clock import Clock
 from localcloud.gcp.compute.unit_files import Command, UnitError, UnitFile, read
 
 THERE = {"docker.service", "docker.socket", "containerd.service"}
-"""Units that every machine has and that run; so does every target."""
+"""Units that run on every machine; all targets run as well."""
 Process = subprocess.Popen[bytes]
 
 
 class Guest(Protocol):
-    """The machine that units run on."""
+    """The machine that runs the units."""
 
     def run(self, argv: list[str], environment: Mapping[str, str]) -> Process:
-        """Start a program on the machine; what it writes goes to the journal."""
+        """Start a program on the machine; its output goes to the journal."""
         ...
 
     def note(self, text: str) -> None:
@@ -37,10 +37,10 @@ class Guest(Protocol):
 
 
 class Unit:
-    """A unit that was started.
+    """A started unit.
 
     Attributes:
-        up: Set when what comes after it may start: it runs, or, if oneshot, has ended; `failed` says how.
+        up: Set when later units may start: it runs or, if oneshot, has ended; `failed` says how.
         ended: Set when it is inactive again.
     """
 
@@ -57,7 +57,7 @@ class Units:
     Args:
         guest: The machine.
         folder: Its /etc/systemd/system.
-        clock: RestartSec passes on it; how long a stop may take is counted on the wall clock.
+        clock: RestartSec uses this clock; the time allowed for a stop uses the wall clock.
     """
 
     def __init__(self, guest: Guest, folder: Path, clock: Clock) -> None:
@@ -66,7 +66,7 @@ class Units:
         self._lock = threading.RLock()
 
     def systemctl(self, words: list[str]) -> tuple[int, str]:
-        """Do what `systemctl` was asked; exit code and message."""
+        """Run a `systemctl` command. Returns exit code and message."""
         options, (verb, *names) = [w for w in words if w.startswith("-")], [w for w in words if w[0] != "-"] or [""]
         try:
             if set(options) - {"--no-block", "--now", "--quiet", "--no-reload"}:
@@ -98,7 +98,7 @@ class Units:
         return 0
 
     def start(self, name: str) -> Unit | None:
-        """Start a unit and what it requires, or find it started; None for one that every machine has.
+        """Start a unit and its requirements, or find it started; None for one that every machine has.
 
         Raises:
             UnitError: Its file is missing or cannot be run here.
@@ -119,7 +119,7 @@ class Units:
         return unit
 
     def stop_all(self, seconds: float) -> None:
-        """Stop every unit, all at once, and wait so long for their end."""
+        """Stop all units at once and wait at most this long for them to end."""
         end = time.monotonic() + seconds
         with self._lock:
             running = [unit for unit in self._units.values() if not unit.ended.is_set()]
@@ -128,7 +128,7 @@ class Units:
         for unit in running:
             unit.ended.wait(max(end - time.monotonic(), 0))
 
-    # One unit's life, in a thread of its own
+    # The life of one unit, in a thread of its own
 
     def _live(self, unit: Unit) -> None:
         result = "exit-code"
@@ -160,7 +160,7 @@ class Units:
                 raise UnitError(f"Dependency failed for {unit.file.name}: {other.file.name}")
 
     def _lives(self, unit: Unit) -> str:
-        """Run it again and again, as Restart says; how it ended."""
+        """Run the unit repeatedly, as Restart says. Returns how it ended."""
         file, starts = unit.file, deque[float]()
         condition = file.one("ConditionPathExists")
         if condition and (self._folder.parents[2] / condition.lstrip("/!")).exists() == condition.startswith("!"):
@@ -184,7 +184,7 @@ class Units:
                 return "success"
 
     def _once(self, unit: Unit) -> tuple[str, int]:
-        """One activation: result and the main process's exit code."""
+        """One activation: its result and the main process's exit code."""
         file, environment = unit.file, unit.file.environment
         code = self._all(unit, "ExecStartPre", environment)
         if code == 0:
@@ -215,7 +215,7 @@ class Units:
         return 0 if command.tolerant else code
 
     def _limit(self, unit: Unit, main: Process, over: threading.Event) -> None:
-        """End an activation that lasts longer than RuntimeMaxSec, which is a failure."""
+        """End an activation that lasts longer than RuntimeMaxSec; this counts as a failure."""
         if not self._clock.wait(over, unit.file.seconds("RuntimeMaxSec", 0)) and not unit.stopping.is_set():
             unit.overdue = True
             self._end(unit, main)
@@ -226,7 +226,7 @@ class Units:
         self._terminate(unit, main)
 
     def _all(self, unit: Unit, key: str, environment: dict[str, str]) -> int:
-        """Run the lines of a key one after the other, up to the first that fails; its exit code."""
+        """Run the lines of a key in order, up to the first failure. Returns its exit code."""
         for command in unit.file.commands(key, environment):
             code = self._guest.run(command.argv, environment).wait()
             if code and not command.tolerant:
@@ -241,13 +241,13 @@ class Units:
         if main and first:
             self._end(unit, main)
         elif main is None and unit.up.is_set():
-            unit.ended.set()  # a oneshot that has done its work
+            unit.ended.set()  # a oneshot that has finished
         unit.ended.wait()
 
     def _terminate(self, unit: Unit, main: Process) -> None:
-        """SIGTERM to the main process, or to all of the unit's; SIGKILL to what is left after TimeoutStopSec."""
+        """Send SIGTERM to the main process, or to all of the unit's; after TimeoutStopSec, SIGKILL to the rest."""
         whole = unit.file.one("KillMode", "control-group") == "control-group"
-        # The first two are the program that makes the namespaces and its child; they pass the signal on.
+        # The first two are the program that creates the namespaces and its child; they pass the signal on.
         for pid in [main.pid, *(descendants(main.pid)[1:] if whole else [])]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)

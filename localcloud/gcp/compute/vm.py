@@ -1,7 +1,7 @@
-"""An emulated VM, as processes: namespaces and a disk of its own, metadata, cloud-init, units and containers.
+"""An emulated VM as processes, with its own namespaces, disk, metadata, cloud-init, units and containers.
 
-Programs of the host have this machine's /usr, read-only, below a root of their own; those that would change this
-machine, or that it lacks, are stood for (`programs`). Containers are made as for the other cloud.
+Programs of the host see this machine's /usr, read-only, below a root of their own. Stand-ins (`programs`) replace those
+that would change this machine or that it lacks. Containers are made as for the other cloud.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alterna
 
 @dataclass
 class VmHost:
-    """What all VMs share.
+    """The parts that all VMs share.
 
     Attributes:
         state: Folder of disks and journals.
-        clock: The cloud's.
-        port: Of the daemon; each VM has it at 127.0.0.1 too.
-        serve: Answers what is asked there: the APIs, and none of the controls.
-        registry: Where images are.
-        allows: (principal, permission, resource) → whether it may.
+        clock: The cloud's clock.
+        port: Port of the daemon; each VM also has it at 127.0.0.1.
+        serve: Answers requests from a VM: the APIs, but no controls.
+        registry: Source of images.
+        allows: (principal, permission, resource) → whether the principal has the permission.
         token: principal → a new access token.
-        pool: Starts processes: those that started from a thread end with it.
-        settings: Environment variables that containers get, over what the template says.
-        programs: Folder of the programs that stand for others.
+        pool: Starts processes, which end with the thread that started them.
+        settings: Environment variables of containers, which override the template's.
+        programs: Folder of the stand-in programs.
     """
 
     state: Path
@@ -74,7 +74,7 @@ class VmHost:
         return f"http://127.0.0.1:{self.port}"
 
     def addresses(self) -> dict[str, str]:
-        """Google's addresses, as `curl` has them on a VM."""
+        """Google's addresses, as `curl` resolves them on a VM."""
         here = {
             f"https://{api}.googleapis.com": f"{self.url}/{api}"
             for api in ("storage", "secretmanager", "pubsub", "logging")
@@ -86,16 +86,16 @@ class Vm:
     """One VM.
 
     Args:
-        host: What it shares with the others.
-        name: Of the instance.
-        facts: Its metadata, but for what changes (see ``Metadata``).
+        host: The parts shared with other VMs.
+        name: Name of the instance.
+        facts: Its constant metadata (see ``Metadata``).
         user_data: Its cloud-config.
         account: Email of its service account, empty for none; `scopes` are those of its tokens.
         off: Called once, when the guest has powered itself off.
 
     Attributes:
-        problem: What of its template could not be run, empty when all could.
-        preempted: The notice was given.
+        problem: The part of its template that could not be run, empty when all could.
+        preempted: Whether the notice was given.
     """
 
     def __init__(self, host: VmHost, name: str, facts: Json, user_data: str, off: Callable[[], None]) -> None:
@@ -142,12 +142,12 @@ class Vm:
                 self.note(self.problem)
 
     def notice(self) -> None:
-        """Spot's notice: the metadata says so from now on."""
+        """Give Spot's notice: the metadata shows it from now on."""
         self.preempted = True
         self.metadata.change()
 
     def shut_down(self, seconds: float) -> None:
-        """Soft off: units are stopped, for at most so many seconds of the wall clock; then `off` is called."""
+        """Soft off: stop the units, for at most this many seconds of the wall clock, then call `off`."""
         with self._lock:
             if self._ending:
                 return
@@ -161,11 +161,11 @@ class Vm:
             self._off()
 
     def power_off(self) -> None:
-        """The guest powers itself off."""
+        """Power off, as asked by the guest."""
         self.shut_down(60)
 
     def kill(self) -> list[Process]:
-        """End all of its processes at once; the rest goes with `close`."""
+        """End all of its processes at once; `close` removes the rest."""
         with self._lock:
             self.gone = self._ending = True
             processes = list(self._processes)
@@ -174,7 +174,7 @@ class Vm:
         return processes
 
     def close(self) -> None:
-        """End what is left and remove the disk."""
+        """End all remaining processes and remove the disk."""
         processes = self.kill()
         self.metadata.close()
         self.programs.close()
@@ -238,10 +238,10 @@ class Vm:
             self._journal.write(f"{text}\n".encode())
 
     def run(self, argv: list[str], environment: Mapping[str, str]) -> Process:
-        """Start a program of the host; what it writes goes to the journal.
+        """Start a program of the host; its output goes to the journal.
 
         Raises:
-            UnitError: It could not be started.
+            UnitError: The program could not be started.
         """
         name = argv[0].rpartition("/")[2]
         program = f"/run/localcloud/{name}" if name in STOOD_FOR else argv[0]
@@ -268,7 +268,7 @@ class Vm:
         return process
 
     def contain(self, image: Image | None, description: Json, env: dict[str, str], output: int) -> tuple[Process, str]:
-        """Start a program in a container; the process, and why it could not be started."""
+        """Start a program in a container. Returns the process and the reason if it could not start."""
         base, masks = image_root(image.root if image else None, self._host.state.parent)
         inside = {
             "PATH": CONTAINER_PATH if image else f"{sys.prefix}/bin:{CONTAINER_PATH}",
@@ -286,12 +286,12 @@ class Vm:
         return self._start(described, output)
 
     def _environment(self) -> dict[str, str]:
-        """What points a container to localcloud; the template knows nothing of it."""
+        """Variables that point a container to localcloud; the template does not know them."""
         apis = ("pubsub", "logging", "monitoring", "compute", "storage", "secretmanager", "artifactregistry")
         return {
             "GCE_METADATA_HOST": METADATA[0],
             "GOOGLE_BASE_URL": f"{self._host.url}/storage",
-            # A worker counts on the wall's clock, the reconciler that waits for its word on the cloud's.
+            # A worker counts on the wall clock; the reconciler that waits for its reports counts on the cloud's clock.
             "TIDEMILL_ALIVE_SECONDS": f"{max(300 / self._host.clock.factor, 0.05):g}",
             **{f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": f"{self._host.url}/{api}/" for api in apis},
         }
@@ -309,10 +309,10 @@ class Vm:
         return process, problem
 
     def image(self, reference: str) -> Image | None:
-        """Pull an image with the machine's account, None for one that stands for this machine's root.
+        """Pull an image with the machine's account; None for the one that represents this machine's root.
 
         Raises:
-            PullError: It may not, or there is no such image.
+            PullError: The account may not pull, or the image does not exist.
         """
         host, _, path = reference.partition("/")
         if found := REGISTRIES.fullmatch(host):

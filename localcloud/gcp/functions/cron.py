@@ -9,10 +9,10 @@ RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 
 
 class Cron:
-    """A schedule; names of months and days and other time zones than UTC are not known here.
+    """A schedule; names of months and days are not supported, nor are time zones other than UTC.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The expression is not a schedule.
     """
 
     def __init__(self, text: str) -> None:

@@ -1,6 +1,6 @@
-"""Cloud Functions (2nd gen) in the daemon: a function is built when it is deployed, and runs as a process.
+"""Cloud Functions (2nd gen) in the daemon: deployment builds a function, which then runs as a process.
 
-Its address is `<daemon>/a.run.app/<location>/<name>`; who calls it needs `run.routes.invoke` on its service.
+Its address is `<daemon>/a.run.app/<location>/<name>`; a caller needs `run.routes.invoke` on its service.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 LONGEST_SECONDS = 60.0
-"""A call may take as long as the function says, but no test has to wait longer; it is counted on the wall clock."""
+"""The wall-clock limit of a call here, so that no test waits longer, even if the function's own timeout is longer."""
 OVERRIDES = ("compute", "monitoring", "storage", "logging", "pubsub", "secretmanager")
 
 
@@ -36,7 +36,7 @@ class Functions:
         self._pool = ThreadPoolExecutor(1, "functions")
 
     def handle(self, request: Request) -> Response | None:
-        """Deploy and remove; the rest is the generic server's."""
+        """Deploy and remove functions; the generic server answers the rest."""
         verb = request.call.id.rpartition(".")[2]
         if not request.call.id.endswith(f".functions.{verb}") or verb not in ("create", "patch", "delete"):
             return None
@@ -89,7 +89,7 @@ class Functions:
             self._site.resources.put(run, {"name": run.partition("/")[2], "uri": uri, "ingress": "INGRESS_TRAFFIC_ALL"})
 
     def _owner(self) -> str:
-        """Who reads sources: Google does, whatever the project's grants say."""
+        """The principal that reads sources: Google itself, which needs no grant of the project."""
         bindings = self._site.resources.policy(f"cloudresourcemanager/projects/{self._site.project}")["bindings"]
         return next(binding["members"][0] for binding in bindings if binding["role"] == "roles/owner")
 
@@ -101,7 +101,7 @@ class Functions:
         }
 
     def invoke(self, location: str, short: str, request: Request) -> Response:
-        """Call a function whose caller was let pass."""
+        """Call a function for a caller who passed the check."""
         name = f"cloudfunctions/projects/{self._site.project}/locations/{location}/functions/{short}"
         with self._lock:
             process = self._processes.get(name)
@@ -119,7 +119,7 @@ class Functions:
         return self._pool.submit(*arguments, **named).result()
 
     def _keep_lines(self, short: str, location: str, lines: list[str]) -> None:
-        """What it printed goes to Cloud Logging: a line that is a JSON object as jsonPayload."""
+        """Send printed lines to Cloud Logging; a line that is a JSON object becomes jsonPayload."""
         labels = {"project_id": self._site.project, "location": location, "service_name": short}
         entries = [{
             "logName": f"projects/{self._site.project}/logs/run.googleapis.com%2Fstdout",

@@ -1,4 +1,4 @@
-"""One version of a function: its source unpacked, and a process that serves it from its first call on."""
+"""One version of a function: its unpacked source, and a process that serves it from the first call on."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ START_SECONDS = 60.0
 
 
 class BuildError(Exception):
-    """The source is none."""
+    """The source cannot be built."""
 
 
 class Process:
     """A function.
 
     Args:
-        folder: For its source; emptied.
+        folder: Folder for its source; it is emptied.
         archive: The zip with `main.py` at its root.
-        entry: Name of the function in it.
-        environment: All of its variables but those that this class adds.
-        metadata: What it is told of itself, and tokens of its account.
+        entry: Name of the function in main.py.
+        environment: All of its variables except those that this class adds.
+        metadata: The metadata it sees, and tokens of its account.
 
     Raises:
         BuildError: The archive has no main.py that can be compiled.
@@ -63,13 +63,13 @@ class Process:
         self._port = 0
 
     def call(self, method: str, body: bytes, seconds: float, spawn: Callable[..., Any]) -> Response:
-        """Call it, one call at a time; after so many seconds it is ended, and the answer is 504.
+        """Call the function, one call at a time. After this many seconds it is ended, and the answer is 504.
 
         Args:
-            method: Of HTTP.
-            body: Of the request.
-            seconds: Of the wall clock.
-            spawn: Runs a function in a thread that lives on: a process ends with the thread that started it.
+            method: HTTP method.
+            body: Body of the request.
+            seconds: Limit on the wall clock.
+            spawn: Runs a function in a long-lived thread: a process ends with the thread that started it.
         """
         with self._lock:
             if self._process is None or self._process.poll() is not None:
@@ -86,7 +86,7 @@ class Process:
                 return Response(504, b"upstream request timeout")
 
     def _start(self, spawn: Callable[..., Any]) -> None:
-        """Start it and wait until it listens. It fails as a container that does not listen on its port."""
+        """Start it and wait until it listens. It fails like a container that does not listen on its port."""
         if self._served is None:
             with listen() as own:
                 self._served = ServedApi(own, self._metadata.handle)
@@ -114,7 +114,7 @@ class Process:
             time.sleep(0.05)
 
     def lines(self) -> list[str]:
-        """The whole lines that it has printed since the last time."""
+        """The complete lines printed since the last call."""
         with self._lock:
             with self._log.open("rb") as log:
                 log.seek(self._read)

@@ -1,7 +1,7 @@
-"""Serves a function's entry point. Run as a script in the folder of its source; arguments: port, entry point.
+"""Serves a function's entry point. It runs as a script in the folder of the source; arguments: port, entry point.
 
-The standard library is all it imports itself. One call at a time, as a function with a concurrency of 1 has it.
-What a function prints goes where this script's output goes, as does the traceback of one that raises: it answers 500.
+It imports only the standard library. It takes one call at a time, like a function with a concurrency of 1.
+A function's prints go to this script's output, as does the traceback of one that raises; the answer is then 500.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class FunctionRequest:
-    """What an entry point is given."""
+    """The argument of an entry point."""
 
     def __init__(self, method: str, headers: dict[str, str], data: bytes) -> None:
         self.method, self.headers, self.data = method, headers, data
@@ -30,7 +30,7 @@ class FunctionRequest:
 
 
 def answer(result: Any) -> tuple[bytes, int, dict[str, str]]:
-    """Body, status and headers of what an entry point returned: a body, or a tuple with status and headers."""
+    """Body, status and headers of an entry point's result: a body, or a tuple with status and headers."""
     parts = result if isinstance(result, tuple) else (result,)
     body = json.dumps(parts[0]) if isinstance(parts[0], dict | list) else parts[0]
     status = parts[1] if len(parts) > 1 else 200

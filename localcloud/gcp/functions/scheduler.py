@@ -1,4 +1,4 @@
-"""Cloud Scheduler in the daemon: calls HTTP targets at their minutes on the cloud's clock, a job once at a time."""
+"""Cloud Scheduler in the daemon: calls HTTP targets when due on the cloud's clock, one call per job at a time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CloudScheduler:
         threading.Thread(target=self._loop, name="scheduler", daemon=True).start()
 
     def handle(self, request: Request) -> Response | None:
-        """Check what is created, and run what is to be run; the rest is the generic server's."""
+        """Check created jobs, and run jobs on request; the generic server answers the rest."""
         verb = request.call.id.rpartition(".")[2]
         if verb in ("create", "patch"):
             self._check(request.call.body or {})
@@ -87,7 +87,7 @@ class CloudScheduler:
         return self._site.resources.list(f"cloudscheduler/projects/{self._site.project}/locations/-/jobs")
 
     def _attempt(self, name: str) -> None:
-        """One call; none while the former one is under way."""
+        """Make one call, unless the previous one is still running."""
         with self._lock:
             if name in self._running:
                 return
@@ -104,7 +104,7 @@ class CloudScheduler:
                 self._running.discard(name)
 
     def _call(self, job: Json) -> int:
-        """Status of the answer; 503 when there was none."""
+        """Status of the answer; 503 if none came."""
         target = job["httpTarget"]
         headers = dict(target.get("headers", {}))
         token = target.get("oidcToken") or target.get("oauthToken") or {}
@@ -125,18 +125,18 @@ class CloudScheduler:
             return 503
 
     def _pause(self, wanted: Json) -> Json:
-        """Call nobody until told otherwise: `{"paused": true}`; what was due meanwhile is not made up for."""
+        """Stop calling until resumed: `{"paused": true}`. Calls missed in between are skipped."""
         self.paused = bool(wanted["paused"])
         return {"paused": self.paused}
 
     def _run_now(self, wanted: Json) -> Json:
-        """Call the job of this name (null: every one) and wait; the status that each ended with."""
+        """Call the job of this name (null: every job) and wait. Returns the final status of each."""
         names = [name for name, _ in self._jobs() if wanted.get("job") in (None, name.rpartition("/")[2])]
         for each in [self._pool.submit(self._attempt, name) for name in names]:
             each.result(LONGEST_SECONDS)
         return {name.rpartition("/")[2]: (self._site.resources.get(name) or {}).get("status", {}) for name in names}
 
     def stop(self) -> None:
-        """Call nobody any more."""
+        """Stop calling."""
         self._stopped.set()
         self._pool.shutdown(wait=False, cancel_futures=True)

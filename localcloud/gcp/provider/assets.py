@@ -1,4 +1,4 @@
-"""The engine's assets and archives as bytes; an archive as a zip, the same for the same content."""
+"""The engine's assets and archives as bytes; an archive becomes a zip that depends on its content alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def content_of(content: str | None, source: Any) -> bytes:
-    """What an object holds: a text, or an asset or archive."""
+    """The content of an object: a text, or an asset or archive."""
     if source is None:
         return (content or "").encode()
     if isinstance(source, str):
@@ -35,7 +35,7 @@ def _asset(asset: dict[str, Any]) -> bytes:
 
 
 def _members(archive: dict[str, Any]) -> dict[str, bytes]:
-    """The files of an archive that is a folder or put together from others."""
+    """The files of an archive that is a folder or combines other archives."""
     if "assets" not in archive:
         folder = Path(archive["path"])
         return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -1,4 +1,4 @@
-"""Calls of Google's APIs, and what takes more than one: IAM members, parts of another resource, uploads."""
+"""Calls of Google's APIs, and operations that need several: IAM members, parts of another resource, uploads."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 SECONDS = 120
 BOUNDARY = "one-object-of-localcloud"
 TRIES = 20
-"""A policy that others write at the same time is read and written again; Google refuses an etag that is old."""
+"""How often a policy is read and written again while others write it too; Google refuses an outdated etag."""
 
 
 class GoogleError(RuntimeError):
-    """An error of an API, in its own words; `code` is the HTTP status."""
+    """An error of an API, with its own message; `code` is the HTTP status."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -37,7 +37,7 @@ class GoogleError(RuntimeError):
 
 
 class Calls:
-    """Clients of every API. The login is google-auth's; `CLOUDSDK_API_ENDPOINT_OVERRIDES_<API>` says where they are."""
+    """Clients of every API. google-auth logs in; `CLOUDSDK_API_ENDPOINT_OVERRIDES_<API>` gives their addresses."""
 
     errors: tuple[type[Exception], ...] = (GoogleError,)
 
@@ -48,15 +48,15 @@ class Calls:
         self._guard = threading.Lock()
 
     def words(self, region: str) -> Props:
-        """What templates may use besides a resource's own values."""
+        """Words that templates may use, in addition to a resource's own values."""
         return {"project": self.project, "location": None}
 
     def placed(self, this: Row) -> Props:
-        """What a resource of a type takes from the provider's settings where it does not say it itself."""
+        """Settings of the provider that a resource of this type takes where it has no value of its own."""
         return {key: getattr(self, key) for key in ("project", "region") if f"{{{key}}}" in this.at}
 
     def gone(self, error: Exception) -> bool:
-        """Whether an error says that something is not there."""
+        """Whether an error means that the resource does not exist."""
         return getattr(error, "code", 0) == 404
 
     def call(self, service: str, operation: str, params: Props, region: str) -> Props:
@@ -64,15 +64,15 @@ class Calls:
 
         Args:
             service: The methods' collection, such as `pubsub.projects.topics`.
-            operation: The last word of a method's id, or one of this class's own: `addMember`, `putPart`, `upload`, …
-            params: `name` of the resource, `query`, `body`, and `wrap`, what a request has around its body.
+            operation: The last word of a method's id, or an operation of this class: `addMember`, `upload`, …
+            params: `name` of the resource, `query`, `body`, and `wrap`, the request fields around its body.
         """
         params["name"] = re.sub(r".*/(?=projects/)", "", params["name"])
         own: Callable[..., Props] | None = getattr(self, f"_{operation}", None)
         return own(service, params) if own else self._method(service, operation, params)
 
     def _method(self, service: str, operation: str, params: Props) -> Props:
-        """Call a method; an operation that it starts is awaited."""
+        """Call a method, and wait for the operation that it starts."""
         method = discovery.method(service.partition(".")[0], f"{service}.{operation}")
         name, query = params["name"], dict(params.get("query") or {})
         posts = operation in ("create", "insert") and method.spec["httpMethod"] == "POST"
@@ -89,7 +89,7 @@ class Calls:
         return self._done(method, self.send(method, name, query, body))
 
     def send(self, method: discovery.Method, name: str, query: Props | None = None, body: Any = None) -> Props:
-        """One request of a method, on a resource or collection."""
+        """Send one request of a method, on a resource or collection."""
         bucket, slash, key = name.partition("/o/")
         name = f"{bucket}/o/{quote(key, safe='')}" if slash and method.id.startswith("storage.") else name
         version = re.match(r"v\d\w*/", method.spec["path"])
@@ -106,10 +106,10 @@ class Calls:
         *,
         headers: Any = None,
     ) -> Props:
-        """One HTTP request; a body of bytes goes as it is.
+        """Send one HTTP request; bytes are sent unchanged.
 
         Raises:
-            GoogleError: every answer but 2xx.
+            GoogleError: The status is not 2xx.
         """
         root = os.environ.get(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}", f"https://{api}.googleapis.com/")
         query = {key: str(value).lower() if isinstance(value, bool) else value for key, value in (query or {}).items()}
@@ -132,7 +132,7 @@ class Calls:
         return self._local.session
 
     def _done(self, method: discovery.Method, answer: Props) -> Props:
-        """An operation's end: its response, and its error as ours."""
+        """Wait for an operation and return its response; its error is raised as GoogleError."""
         if not method.response.endswith("Operation"):
             return answer
         end, api = time.monotonic() + 1200, method.id.partition(".")[0]
@@ -147,7 +147,7 @@ class Calls:
         return answer.get("response", answer)
 
     def _createRole(self, service: str, params: Props) -> Props:  # noqa: N802
-        """Create a custom role; one of that id that was deleted a short time ago is taken back, as its id is not free.
+        """Create a custom role. One of that id that was deleted recently is restored, as its id is still taken.
 
         Source: TF/resourcemanager/resource_google_project_iam_custom_role.go
         """
@@ -202,7 +202,7 @@ class Calls:
         return {"bindings": [], **self.send(method, name, {key: 3} if key else None, body)}
 
     def _policy(self, service: str, params: Props, change: Callable[[list[Props]], None]) -> Props:
-        """Change a resource's policy, as often as it takes when others change it too."""
+        """Change a resource's policy, retrying while others change it too."""
         name = params["name"]
         with self._lock(name):
             for left in reversed(range(TRIES)):
@@ -226,7 +226,7 @@ class Calls:
         return self.send(method, name, None, policy if method.request == "Policy" else {"policy": policy})
 
     def _access(self, name: str) -> Props:
-        """A dataset's access list in the form of a policy, and its entries that are for no member (`others`).
+        """A dataset's access list as a policy, plus the entries that have no member (`others`).
 
         Source: https://cloud.google.com/bigquery/docs/reference/rest/v2/datasets (`access[].role`, `iamMember`).
         """
@@ -245,7 +245,7 @@ class Calls:
         access = [*policy["others"], *({"role": role, "iamMember": member} for role, member in pairs)]
         return self.send(discovery.method("bigquery", "bigquery.datasets.patch"), name, None, {"access": access})
 
-    # Parts: items of a list of another resource, such as a router's gateways
+    # Parts: items in a list of another resource, such as a router's gateways
 
     def _putPart(self, service: str, params: Props) -> Props:  # noqa: N802
         name = params["body"]["name"]
@@ -287,7 +287,7 @@ class Calls:
         return self.request("storage", "POST", f"upload/storage/v1/b/{bucket}/o", query, body, headers=head)
 
     def _empty(self, service: str, params: Props) -> Props:
-        """Delete every object of a bucket. Old versions are not kept here, so there are none to delete."""
+        """Delete every object of a bucket. No old versions are kept here, so none need deleting."""
         listing, delete = (discovery.method("storage", f"storage.objects.{verb}") for verb in ("list", "delete"))
         while found := self.send(listing, f"{params['name']}/o").get("items"):
             for item in found:
@@ -295,7 +295,7 @@ class Calls:
         return {}
 
     def _destroyVersions(self, service: str, params: Props) -> Props:  # noqa: N802
-        """Destroy every version of a key. The key itself stays, as Google has no call to delete one.
+        """Destroy every version of a key. The key itself stays, as Google has no method to delete one.
 
         Source: clearCryptoKeyVersions of the provider (TF/kms/kms_utils.go)
         """
@@ -313,6 +313,6 @@ def _wanted(params: Props) -> Props:
 
 
 def _binding(bindings: list[Props], params: Props) -> Props | None:
-    """The binding of this role and condition: two conditions of one role are two bindings."""
+    """The binding of this role and condition: one role with two conditions has two bindings."""
     wanted = _wanted(params)
     return next((b for b in bindings if {k: v for k, v in b.items() if k in ("role", "condition")} == wanted), None)

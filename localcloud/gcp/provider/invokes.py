@@ -15,7 +15,7 @@ def invoke(token: str, args: dict[str, Any], calls: Calls) -> dict[str, Any]:
 
 
 def _client(args: dict[str, Any], calls: Calls) -> dict[str, Any]:
-    """Without a token, which an output would keep."""
+    """The client configuration without its token, which an output would keep."""
     place = {"project": calls.project, "region": calls.region, "zone": "", "accessToken": "", "defaultLabels": {}}
     return {"id": f"projects/{calls.project}/regions/{calls.region}/zones/", **place}
 

@@ -1,4 +1,4 @@
-"""The table of Google's resource types: rows, and the shapes of what methods take."""
+"""The table of Google's resource types: rows, and the shapes of method inputs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ COMPUTED = ["region", "location", "project"]
 
 
 class Shape:
-    """A schema of a discovery document, with the attributes that `localcloud.provider.convert` wants."""
+    """A schema of a discovery document, with the attributes that `localcloud.provider.convert` needs."""
 
     def __init__(self, schemas: dict[str, Any], spec: dict[str, Any]) -> None:
         self._schemas = schemas
         self._spec = schemas[spec["$ref"]] if "$ref" in spec else spec
         self.name = self._spec.get("id", "")
-        self.required_members: list[str] = []  # the server knows which method requires what
+        self.required_members: list[str] = []  # the server knows which fields a method requires
         self.metadata = {key: self._spec[key] for key in ("enum", "pattern") if key in self._spec}
 
     @property
     def type_name(self) -> str:
-        """In botocore's words."""
+        """The type, in botocore's terms."""
         kind = self._spec.get("type", "object")
         if kind == "object":
             return "map" if "additionalProperties" in self._spec else "structure"
@@ -40,7 +40,7 @@ class Shape:
 
     @functools.cached_property
     def members(self) -> dict[str, Shape]:
-        """Of a structure, without what is output only."""
+        """The fields of a structure, without output-only ones."""
         found = self._spec.get("properties", {})
         made = {key: Shape(self._schemas, spec) for key, spec in found.items() if not read_only(spec)}
         if "isLive" in made:  # a lifecycle condition, which the SDK calls withState
@@ -49,17 +49,17 @@ class Shape:
 
     @property
     def member(self) -> Shape:
-        """Of a list."""
+        """The item shape of a list."""
         return Shape(self._schemas, self._spec["items"])
 
     @property
     def value(self) -> Shape:
-        """Of a map."""
+        """The value shape of a map."""
         return Shape(self._schemas, self._spec["additionalProperties"])
 
 
 class Gcp(Kind):
-    """Google's types. What an operation takes is `{name, query, body, wrap}`; see `calls.Calls.call`."""
+    """Google's types. An operation's input is `{name, query, body, wrap}`; see `calls.Calls.call`."""
 
     prefix = "gcp:"
     folder = Path(__file__).parent / "types"
@@ -70,7 +70,7 @@ class Gcp(Kind):
     whole = True
 
     def shape(self, service: str, operation: str) -> Shape:
-        """What an operation takes, by the method's parameters and the resource in its body."""
+        """The input of an operation, from the method's parameters and the resource in its body."""
         parts: dict[str, Any] = {"name": TEXT}
         api = service.partition(".")[0]
         schemas = dict(discovery.documents(api)[0]["schemas"])
@@ -93,7 +93,7 @@ class Gcp(Kind):
         return Shape(schemas, {"type": "object", "properties": parts})
 
     def replaces(self, rule: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-        """`smaller_range`: a range may grow around the old one in its place; any other is a new subnetwork.
+        """`smaller_range`: a range may grow in place around the old one; any other range is a new subnetwork.
 
         Source: TF/compute/resource_compute_subnetwork.go, IsShrinkageIpCidr
         """
@@ -105,7 +105,7 @@ class Gcp(Kind):
         return [] if before.subnet_of(after) else ["ipCidrRange"]
 
     def made(self, token: str, fields: dict[str, Any]) -> Row:
-        """The row of an entry: `at` and `methods`, `iam` or `part` stand for the operations that follow from them."""
+        """The row of an entry; its operations follow from `at` and `methods`, `iam` or `part`."""
         fields = dict(fields)
         at = fields.pop("at")
         keys = re.findall(r"\{(\w+)\}", at)
@@ -142,10 +142,10 @@ class Gcp(Kind):
         lasting = fields.pop("fixed", False)
         if lasting:
             fields["tags_at"] = "properties.labels"
-        else:  # what never changes needs no reading back
+        else:  # a resource that never changes is not read back
             fields["out"] = _read_back(body) | fields["out"]
         own = named = {"name": f"={at}"}
-        if fields.get("id") == "name":  # the cloud names it, and the id is that name
+        if fields.get("id") == "name":  # the cloud names it, and its name is the id
             named = {"name": "$id"}
         if part:
             above = at.rpartition("/")[0]
@@ -172,7 +172,7 @@ class Gcp(Kind):
 
 
 def _read_back(body: dict[str, Any], above: str = "") -> dict[str, str]:
-    """Where the answer has the properties that a body takes as they are."""
+    """The places in the answer of properties that a body takes unchanged."""
     found: dict[str, str] = {}
     for key, value in body.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Google's resources: the shared interpreter, with update masks, and ids that give their words back."""
+"""Google's resources: the shared interpreter, with update masks, and ids that can be parsed back into words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GcpResource(resources.ProviderResource):
         context = super()._context(inputs, out, resource_id)
         if inputs.get("project"):
             context["project"] = inputs["project"]
-        named = self.row.id.startswith("=")  # by us, else by Google: in the place of the last part
+        named = self.row.id.startswith("=")  # we name it if the id starts with "=", otherwise Google sets the last part
         words = self.row.id[1:] if named else f"{self.row.at.rpartition('/')[0]}/{{name}}"
         return context if inputs else {**context, **_words(words, resource_id)}
 
@@ -40,7 +40,7 @@ class GcpResource(resources.ProviderResource):
         return self._clients.call(service, step["op"], params, self._region)
 
     def _mask(self, step: dict[str, Any], service: str, params: Props, context: dict[str, Any]) -> None:
-        """Send what changed and nothing else; what was taken away is in the mask, or null where there is none."""
+        """Send only changes. A removed field is listed in the mask, or sent as null where there is no mask."""
         method = discovery.method(service.partition(".")[0], f"{service}.{step['op']}")
         if method.spec["httpMethod"] == "PUT":
             return
@@ -56,7 +56,7 @@ class GcpResource(resources.ProviderResource):
             params["body"] = {key: _cleared(before.get(key), body.get(key)) for key in touched}
 
     def _described(self, data: Props, context: dict[str, Any]) -> Props:
-        """With what lies deeper in Google's answer than in an input in its place, and its words."""
+        """Add the fields that Google's answer nests deeper than the inputs, and the words."""
         found = super()._described(data, context)
         for ours, theirs in self.row.names.items():
             *above, last = ours.split(".")
@@ -73,7 +73,7 @@ class GcpResource(resources.ProviderResource):
     def read(
         self, resource_id: str, state: Props, inputs: Props, defaults: dict[str, str]
     ) -> tuple[Props, Props] | None:
-        """Also whether an object still is what was uploaded: its content is not read, its checksum is.
+        """Also check whether an object is still the uploaded one, by its checksum; its content is not read.
 
         Source: TF/storage/resource_storage_bucket_object.go (`detect_md5hash`)
         """
@@ -85,11 +85,11 @@ class GcpResource(resources.ProviderResource):
         return found
 
     def overlaid(self, outputs: Props, inputs: Props) -> Props:
-        """The inputs in their own words, with what Google adds inside of them."""
+        """The inputs as written, plus the fields that Google adds inside them."""
         return {**outputs, **{key: _over(outputs.get(key), value) for key, value in inputs.items()}}
 
     def preview_update(self, old: Props, state: Props, inputs: Props) -> Props:
-        """With the parts of inputs that Google fills in as they are: no update changes them."""
+        """Include the parts of inputs that Google fills in: updates do not change them."""
         found = super().preview_update(old, state, inputs)
         for path in self.row.nested:
             root, _, part = path.partition(".")
@@ -98,7 +98,7 @@ class GcpResource(resources.ProviderResource):
         return found
 
     def preview(self, inputs: Props) -> Props:
-        """With the parts of inputs that are not known before they are made."""
+        """Include the parts of inputs that are unknown before creation."""
         found = super().preview(inputs)
         for path in self.row.nested:
             root, _, part = path.partition(".")
@@ -108,7 +108,7 @@ class GcpResource(resources.ProviderResource):
 
 
 def _without(inputs: Props, computed: list[str]) -> Props:
-    """Inputs without those that Google keeps as they are when they are no longer given."""
+    """Inputs without those that Google keeps when they are no longer given."""
     found = {key: dict(value) if isinstance(value, dict) else value for key, value in inputs.items()}
     for path in computed:
         root, _, part = path.partition(".")
@@ -120,14 +120,14 @@ def _without(inputs: Props, computed: list[str]) -> Props:
 
 
 def _cleared(before: Any, after: Any) -> Any:
-    """What a merge turns `before` into `after` with: null for what is no longer there."""
+    """The merge patch that turns `before` into `after`: null removes a field."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return after
     return {key: _cleared(before.get(key), after.get(key)) for key in {**before, **after}}
 
 
 def _parts(value: Any, path: list[str]) -> list[Props]:
-    """The objects at a path, in every item of the lists on the way."""
+    """The objects at a path, in every item of the lists along it."""
     if isinstance(value, list):
         return [part for item in value for part in _parts(item, path)]
     if not isinstance(value, dict):
@@ -140,8 +140,8 @@ def _roots(template: Any) -> set[str]:
 
 
 def _given(value: Any) -> Any:
-    """What is sent: no empty texts inside of objects, as in the Terraform provider (`expirationPolicy: {ttl: ""}`), and
-    names that were given in full where a short one would do."""
+    """The value to send, without empty texts inside objects, as the Terraform provider does
+    (`expirationPolicy: {ttl: ""}`), and with short names where full ones were given."""
     if isinstance(value, str):
         return FULL.sub("", value)
     if isinstance(value, dict):
@@ -150,7 +150,7 @@ def _given(value: Any) -> Any:
 
 
 def _completed(body: Props, sent: Props) -> Props:
-    """A body with what the real provider sends in each of its parts, whether it is given or not."""
+    """A body with the values that the real provider sends in each part, given or not."""
     added = {key: {**sent[key], **part} for key, part in body.items() if key in sent and isinstance(part, dict)}
     return {**body, **added}
 
@@ -162,7 +162,7 @@ def _over(found: Any, given: Any) -> Any:
 
 
 def _words(template: str, resource_id: str) -> dict[str, str]:
-    """The words of an id, by the text that it was put together from."""
+    """The words of an id, found with the template that it was made from."""
     seen: set[str] = set()
 
     def group(match: re.Match[str]) -> str:

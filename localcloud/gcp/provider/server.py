@@ -14,7 +14,7 @@ from .resources import GcpResource
 
 
 class GcpProvider:
-    """Google, as the shared server wants to know it."""
+    """Google, in the form that the shared server needs."""
 
     kind = GCP
     version = "9.37.1"
@@ -29,7 +29,7 @@ class GcpProvider:
         """Calls in the configured project and region.
 
         Raises:
-            ValueError: one of them is not set.
+            ValueError: One of them is not set.
         """
         found = {}
         for key, names in (("project", ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT")), ("region", ("GOOGLE_REGION",))):

@@ -1,4 +1,4 @@
-"""Google's own Pub/Sub fake as a process, built once by Go into the user's cache, with the front of `front.go`."""
+"""Google's own Pub/Sub fake as a process, behind `front.go`. Go builds it once, into the user's cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALL_SECONDS = 120.0
 
 
 def binary() -> Path:
-    """The program, built where this version of its sources has not been built yet.
+    """The program; it is built if these sources have not been built yet.
 
     Raises:
         EngineError: Go is missing, or the module proxy refused or failed.
@@ -32,7 +32,7 @@ class PubSub:
     """One running Pub/Sub; as a context manager it runs inside the block.
 
     Args:
-        clock: Of deadlines and retention.
+        clock: Clock of deadlines and retention.
         pull_wait: How many seconds of that clock a pull waits for a message.
 
     Example:
@@ -44,7 +44,7 @@ class PubSub:
     def __init__(self, clock: Clock | None = None, pull_wait: float = 10.0) -> None:
         clock = clock or Clock()
         command = [str(binary()), f"-factor={clock.factor!r}", f"-origin={clock.origin!r}", f"-pull-wait={pull_wait}s"]
-        # It ends with its standard input, so never later than this process.
+        # It ends when its standard input closes, so it never outlives this process.
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout
         line = self._process.stdout.readline()
@@ -64,7 +64,7 @@ class PubSub:
 
     @property
     def url(self) -> str:
-        """Of the REST API, without its version."""
+        """Address of the REST API, without its version."""
         return f"http://127.0.0.1:{self.rest}/"
 
     def call(
@@ -88,7 +88,7 @@ class PubSub:
         """One REST call's JSON.
 
         Raises:
-            RuntimeError: the answer's status is 400 or more; the text has it.
+            RuntimeError: The status of the answer is 400 or more; the text gives it.
         """
         status, answer = self.call(method, path, b"" if body is None else json.dumps(body).encode())
         if status >= 400:
@@ -96,7 +96,7 @@ class PubSub:
         return json.loads(answer)
 
     def control(self, **mishaps: Any) -> dict[str, Any]:
-        """Set what goes wrong (`Mishaps` in front.go); answers mishaps, counters and the backlog by subscription."""
+        """Set what goes wrong (`Mishaps` in front.go). Returns mishaps, counters and the backlog by subscription."""
         return self.json("POST", "_control", mishaps or None)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Pub/Sub in the daemon: the generic server keeps what is declared, the process keeps the messages."""
+"""Pub/Sub in the daemon: the generic server keeps declared resources, the process keeps the messages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 MESSAGES = {"publish", "acknowledge", "modifyAckDeadline"}
 PULL_SECONDS, LEAST_SECONDS = 10.0, 0.5
-"""How long a pull waits for a message, on the cloud's clock, and at least, on the real one."""
+"""How long a pull waits for a message on the cloud's clock, and the minimum on the real clock."""
 CHANGES = {"create", "patch", "delete"}
 KINDS = {"topics", "subscriptions"}
 
 
 class PubSubPlugin:
-    """Forwards what was permitted."""
+    """Forwards permitted calls."""
 
     apis = ("pubsub",)
 
@@ -39,11 +39,11 @@ class PubSubPlugin:
         self.process.stop()
 
     def backlog(self) -> dict[str, dict[str, float]]:
-        """Of each subscription: `unacked` messages and `oldest_unacked_seconds`, now."""
+        """`unacked` messages and `oldest_unacked_seconds` of each subscription, now."""
         return self.process.control()["subscriptions"]
 
     def handle(self, request: Request) -> Response | None:
-        """Messages are the process's; a topic or subscription is made there first, so that it can refuse."""
+        """Forward messages to the process. Topics and subscriptions are created there first, so that it can refuse."""
         verb = request.call.method.verb
         kind = request.call.id.split(".")[-2]
         if verb == "pull":
@@ -63,8 +63,8 @@ class PubSubPlugin:
         return Response.of(self._site.resources.change(name, lambda value: value.update(answer.json())))
 
     def _pull(self, request: Request) -> Response:
-        """Wait for a message, whether the client still does or not, as Google's own emulator does: a message that the
-        client does not take is leased all the same."""
+        """Wait for a message even after the client leaves, as Google's own emulator does: a message that the
+        client does not take is leased anyway."""
         headers = {"X-Pull-Wait": f"{self._wait}s"}
         if not self._may_forward(request):
             headers["X-Keep-Dead-Letters"] = "yes"
