@@ -24,12 +24,12 @@ from tests.warm import warmed
 TIMEOUT_SECONDS = 180
 CLOUDS = ("aws:", "gcp:")
 _OTHERS = {"bootstrap": "account", "shared": "shared"}
-"""Which config of the policy pack holds for the projects that have no `tidemill:environment`."""
+"""The policy pack config of projects that have no `tidemill:environment`."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that the engine did, or would do, to one resource."""
+    """One action of the engine, real or planned, on one resource."""
 
     op: str
     kind: str
@@ -43,7 +43,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Run:
-    """A run of `pulumi` that has ended."""
+    """A finished run of `pulumi`."""
 
     code: int
     out: str
@@ -56,23 +56,23 @@ class Run:
 
     @property
     def steps(self) -> list[Step]:
-        """What was begun, in that order. What stays the same is left out, and so are components and the stack."""
+        """Started steps, in order. Unchanged resources, components and the stack are left out."""
         return [step for event in self.events if (step := _step(event.get("resourcePreEvent")))]
 
     @property
     def plan(self) -> list[str]:
-        """The steps as `op Type name`, to compare and to read in a failure."""
+        """The steps as `op Type name`, for comparisons and failure messages."""
         return [str(step) for step in self.steps]
 
     @property
     def errors(self) -> list[str]:
-        """What the engine's diagnostics say is wrong; its closing "update failed" or "preview failed" is left out."""
+        """Errors from the engine's diagnostics, without the closing "update failed" or "preview failed"."""
         ends = ("update failed", "preview failed")
         return [message for message in self._told("error") if not message.strip().endswith(ends)]
 
     @property
     def notes(self) -> list[str]:
-        """What the program told, beside warnings and errors."""
+        """The program's messages other than warnings and errors."""
         return self._told("info")
 
     def _told(self, severity: str) -> list[str]:
@@ -81,7 +81,7 @@ class Run:
 
     @property
     def violations(self) -> list[tuple[str, str]]:
-        """(name of the rule, message) of everything that the policy pack said."""
+        """(name of the rule, message) of everything that the policy pack reported."""
         found = [event["policyEvent"] for event in self.events if "policyEvent" in event]
         return [(event["policyName"], event["message"]) for event in found]
 
@@ -98,7 +98,7 @@ class Run:
         """Return itself.
 
         Raises:
-            AssertionError: The run ended well although it should have been refused.
+            AssertionError: The run succeeded although it should have been refused.
         """
         assert self.code != 0, f"it should have been refused\n{self.text}"
         return self
@@ -114,7 +114,7 @@ def _step(event: Mapping[str, Any] | None) -> Step | None:
 
 
 class Running:
-    """A run of `pulumi` that may still go on."""
+    """A run of `pulumi` that may still be in progress."""
 
     def __init__(self, process: subprocess.Popen, base: Path) -> None:
         self.process = process
@@ -131,7 +131,7 @@ class Running:
         """Wait until the events so far fulfil a condition.
 
         Raises:
-            AssertionError: The run ended, or the time was over, before they did.
+            AssertionError: The run ended or the time limit passed first.
         """
         deadline = time.monotonic() + timeout
         while not condition(self.events):
@@ -176,9 +176,9 @@ class Project:
             folder: An empty folder.
             env: Environment that localcloud gives to commands.
             stack: Name of a stack of stacks/, or of any stack when `source` is given.
-            source: Another project of this repository in place of the main one, such as `bootstrap/`.
-            backend: URL of a backend in place of a folder's.
-            secrets: A provider of secrets in place of the passphrase that `env` has.
+            source: Another project of this repository instead of the main one, such as `bootstrap/`.
+            backend: URL of a backend instead of a folder's.
+            secrets: A provider of secrets instead of the passphrase in `env`.
         """
         self.folder = folder
         self.stack = stack
@@ -201,13 +201,13 @@ class Project:
         self.run("stack", "init", *(["--secrets-provider", secrets] if secrets else [])).ok()
 
     def wait_until_written(self, timeout: float = TIMEOUT_SECONDS) -> None:
-        """Wait until the state on disk is whole and the engine has left it alone for half a second.
+        """Wait until the state on disk is complete and the engine has left it alone for half a second.
 
-        The engine's file backend writes in place: a run that is killed while it does leaves half a state behind, which
-        `pulumi cancel` cannot mend.
+        The engine's file backend writes in place: a run that is killed while writing leaves half a state behind, which
+        `pulumi cancel` cannot repair.
 
         Raises:
-            AssertionError: It was not in time.
+            AssertionError: The time limit passed first.
         """
         deadline, before, since = time.monotonic() + timeout, b"", time.monotonic()
         while time.monotonic() - since < 0.5:
@@ -235,7 +235,7 @@ class Project:
 
     @contextlib.contextmanager
     def program(self, text: str) -> Iterator[None]:
-        """Put another program in place of the project's own, which it can run as `ordinary.py`, mutants beside it."""
+        """Replace the project's program. The new one can run the old one as `ordinary.py`, and can import mutants."""
         main, ordinary = self.folder / "__main__.py", self.folder / "ordinary.py"
         if not (self.folder / "tests").exists():
             (self.folder / "tests").symlink_to(ROOT / "tests")
@@ -247,11 +247,11 @@ class Project:
             ordinary.replace(main)
 
     def preview(self, *options: str) -> Run:
-        """Preview with the policy pack, as strict as the stack's environment asks for."""
+        """Preview with the policy pack, as strictly as the stack's environment requires."""
         return self.run("preview", *self.policies(), *options, events=True)
 
     def policies(self) -> list[str]:
-        """Options for the policy pack, as strict as the stack's environment asks for."""
+        """Options for the policy pack, as strict as the stack's environment requires."""
         return policy_options((self._settings().get("config") or {}).get("tidemill:environment", self._environment))
 
     def up(self, *options: str) -> Run:
@@ -267,22 +267,22 @@ class Project:
         return json.loads(self.run("stack", "output", "--json", "--show-secrets").ok().out)
 
     def descriptor(self) -> dict[str, Any]:
-        """What `pipeline.json` in the store holds."""
+        """The content of `pipeline.json` in the store."""
         resources = self.export()["deployment"]["resources"]
         (pipeline,) = (each for each in resources if each["type"] == "tidemill:index:Pipeline")
         return pipeline["outputs"]["descriptor"]
 
     def export(self) -> dict[str, Any]:
-        """What the backend holds of the stack."""
+        """The stack as exported from the backend."""
         return json.loads(self.run("stack", "export").ok().out)
 
     def resources(self, kind: str = "") -> list[dict[str, Any]]:
-        """What stands in the state for a resource of a cloud, by how its type ends."""
+        """Cloud resources in the state, by the end of their type."""
         found = self.export()["deployment"].get("resources") or []
         return [r for r in found if r["type"].startswith(CLOUDS) and r["type"].endswith(kind)]
 
     def run(self, *arguments: str, events: bool = False, timeout: float = TIMEOUT_SECONDS) -> Run:
-        """Run `pulumi` to its end and return how it ended, whatever that was."""
+        """Run `pulumi` to its end and return the result, success or failure."""
         with self.start(*arguments, events=events) as running:
             return running.wait(timeout)
 
@@ -311,7 +311,7 @@ class Project:
 
 
 def typed(*command: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 240) -> tuple[int, str]:
-    """Run Python with arguments as somebody types them. Returns the exit code and the output; no child outlives it."""
+    """Run Python with arguments as typed in a shell. Returns the exit code and the output; no child outlives it."""
     process = subprocess.Popen(
         [sys.executable, *command],
         cwd=cwd,

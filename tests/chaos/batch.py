@@ -1,7 +1,7 @@
 """A queue as bad as AWS Batch may be: arrays on disk, children that are killed, reclaimed and delivered twice.
 
-`QueueFolder` is what a client sees; any process may be one. `Batch` starts the workers. A child has ten attempts and
-the retry rules of the job definition; what Batch itself would answer is tested elsewhere.
+`QueueFolder` is the client's view; any process may open one. `Batch` starts the workers. A child has ten attempts and
+the retry rules of the job definition. Other tests cover Batch's own answers.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tidemill.worker.settings import OURS
 ATTEMPTS = 10
 ELEVEN = 11
 NOTICE_SECONDS = 5.0
-"""These stand for the two minutes between a notice and the end of the machine."""
+"""Stands for the two minutes between a notice and the end of the machine."""
 KILLS = 2
-"""Of a chunk by chance: the third would say that its item is poison."""
+"""How often a chunk is killed by chance; a third kill would make its item poison."""
 SKEWS = (0.0, 0.0, 600.0, -600.0)
 MARK = "CHAOS_RUN"
 TICK = 0.01
@@ -90,7 +90,7 @@ class QueueFolder(Backend):
 
 
 def write(path: Path, body: dict[str, Any]) -> None:
-    """Write a file that nobody sees half."""
+    """Write a file so that no reader sees it incomplete."""
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(body))
     partial.rename(path)
@@ -111,7 +111,7 @@ class Child:
 
 @dataclass
 class Container:
-    """A worker that runs, and what becomes of it."""
+    """A running worker and its fate."""
 
     name: str
     child: Child
@@ -124,7 +124,7 @@ class Container:
 
 @dataclass
 class Chances:
-    """Of a delivery; the rest goes well."""
+    """The chances that a delivery goes wrong."""
 
     kill: float = 0.15
     reclaim: float = 0.15
@@ -133,7 +133,7 @@ class Chances:
 
 @dataclass
 class Batch:
-    """Runs what is in the folder, `slots` containers at a time.
+    """Runs the content of the folder, `slots` containers at a time.
 
     `victim` is the chunk that is reclaimed eleven times; chunks in `calm` are left alone.
     """
@@ -150,7 +150,7 @@ class Batch:
     nursery_program: str = NURSERY
     events: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
-    """What must never happen."""
+    """Violations found; there must be none."""
 
     def __post_init__(self) -> None:
         self._arrays: dict[Path, list[Child]] = {}
@@ -168,7 +168,7 @@ class Batch:
 
     @contextmanager
     def running(self, scratch_mib: int) -> Iterator[Batch]:
-        """Run until the end of the block; whatever is left then is killed.
+        """Run until the end of the block; then kill everything that is left.
 
         Args:
             scratch_mib: Size of the scratch disk.
@@ -201,12 +201,12 @@ class Batch:
 
     @property
     def scratch_as_seen(self) -> Path:
-        """The scratch disk from outside of the nursery's mounts."""
+        """The scratch disk seen from outside the nursery's mounts."""
         return Path(f"/proc/{self.nursery.pid}/root{self.scratch}")
 
     @property
     def idle(self) -> bool:
-        """Whether nothing runs and nothing waits."""
+        """Whether nothing is running or waiting."""
         with self._lock:
             return not self._running and not self._waiting
 
@@ -358,7 +358,7 @@ class Batch:
         }
 
     def _notice(self, name: str) -> Path:
-        """Where the machine of a container writes that it is taken back."""
+        """Where the machine of a container writes its reclaim notice."""
         return self.folder / "logs" / f"{name}.notice"
 
     def _strike(self) -> None:
@@ -368,7 +368,7 @@ class Batch:
                 self._hangs(container)
                 container.started = now
             elif container.killed_at is not None and now > container.killed_at + NOTICE_SECONDS:
-                # The machine is gone, whoever was still on it.
+                # The machine is gone, with everything still on it.
                 self._order(kill=container.name, signal=int(signal.SIGKILL))
             elif container.killed_at is None and container.fate in ("kill", "reclaim") and self._is_due(container, now):
                 container.killed_at = now
@@ -395,7 +395,7 @@ class Batch:
     def _is_due(self, container: Container, now: float) -> bool:
         if container.child.chunk != self.victim:
             return now >= container.due
-        # The victim's reclaims all come while it works: once the attempt has left its marker.
+        # The victim is only reclaimed while it works: after the attempt has left its marker.
         env = container.child.environment
         place = f"jobs/{env['TIDEMILL_JOB']}/r{env['TIDEMILL_ROUND']}/attempts/{container.child.chunk}/"
         return bool(self.bucket.keys(f"{place}a{container.delivery}-"))
@@ -409,7 +409,7 @@ def own_disk(folder: Path, mib: int) -> list[str]:
 
 
 def marked(value: str) -> list[int]:
-    """Processes of a run: they carry its mark in their environment."""
+    """Processes of a run, found by its mark in their environment."""
     found, mark = [], f"{MARK}={value}".encode()
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

@@ -1,6 +1,6 @@
-"""A loopback S3 that fails, by a seed, in every way that a worker has to live with.
+"""A loopback S3 that fails, by a seed, in every way that a worker must survive.
 
-It knows what no real store would tell: every write, whether a committed object was ever replaced, and how often it
+It records what no real store reports: every write, whether a committed object was ever replaced, and how often it
 failed.
 """
 
@@ -19,9 +19,9 @@ BEFORE = ("500", "503", "drop", "hang-drop")
 AFTER = ("500-after", "drop-after", "hang", "hang-drop-after")
 FAULTS = {"PUT": (*BEFORE, *AFTER), "GET": (*BEFORE, "hang"), "HEAD": (*BEFORE, "hang")}
 KINDS = ("409", "500", "500-after", "drop", "drop-after", "hang", "hang-drop-after")
-"""Every record is written by a conditional create. The first ones meet these, one each, whatever the seed draws."""
+"""Failures of conditional creates, which write every record. The first creates meet one each, for every seed."""
 ONCE = re.compile(r"/done/|/rounds/|/job\.json$")
-"""Objects that never change once they are there."""
+"""Objects that never change once they exist."""
 
 
 class Bucket(LoopbackS3):
@@ -29,8 +29,8 @@ class Bucket(LoopbackS3):
 
     Args:
         seed: Decides which request fails how.
-        rate: Share of requests that fail; conditional creates are answered with 409 four times as often.
-        hang_seconds: The longest that it hangs.
+        rate: Share of requests that fail; conditional creates get 409 four times as often.
+        hang_seconds: The longest hang.
     """
 
     def __init__(self, seed: int, rate: float, hang_seconds: float = 2.0) -> None:
@@ -65,7 +65,7 @@ class Bucket(LoopbackS3):
             return fault
 
     def write(self, key: str, body: bytes, conditional: bool) -> bool:
-        """Write an object; says whether it was written."""
+        """Write an object. Returns whether it was written."""
         before = self.objects.get(key, body)
         written = super().write(key, body, conditional)
         if written:

@@ -1,4 +1,4 @@
-"""The submitter, in a process of its own so that it can be killed: `python -m tests.chaos.client JOB-FILE`."""
+"""The submitter, in its own process so that it can be killed: `python -m tests.chaos.client JOB-FILE`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tidemill.client.job import Job
 from tidemill.client.site import Site
 from tidemill.store import Store
 
-# The queue runs its jobs by itself, although it is on this machine.
+# The queue runs its jobs itself, although it is on this machine.
 Site.run_command = lambda self, job: None  # type: ignore[method-assign]
 
 
 def open_pipeline(folder: Path) -> Pipeline:
-    """The pipeline of a chaos run, whose queue is a folder. It is AWS's: a local one's deliveries are never lost."""
+    """The pipeline of a chaos run, whose queue is a folder. It is AWS's, as a local one never loses deliveries."""
     uri = f"s3://{NAME}"
     return Pipeline(descriptor(uri, {"cpu": queue()}), Store.open(uri), QueueFolder(folder))
 
 
 def submit(folder: Path, asked: dict[str, Any]) -> Job:
     items = [f"item-{index}" for index in range(asked["items"])]
-    # There is no account whose images could be looked at.
+    # There is no account in which images could be looked up.
     with patch("tidemill.backends.clouds.open_checks", return_value=None):
         return open_pipeline(folder).submit(
             asked["command"],

@@ -21,7 +21,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def skew_clock(seconds: float) -> None:
-    """Shift what this process takes for the time of day."""
+    """Shift the time of day that this process sees."""
     real, offset = time.time, timedelta(seconds=seconds)
 
     class Shifted(datetime):
@@ -36,7 +36,7 @@ def skew_clock(seconds: float) -> None:
 
 
 def worker(order: dict[str, Any]) -> None:
-    """Be the worker of one container. Never returns."""
+    """Run as the worker of one container. Never returns."""
     code = 1
     try:
         os.setsid()

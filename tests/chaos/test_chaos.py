@@ -1,4 +1,4 @@
-"""A job through everything that may go wrong, by a seed. `make bench ONLY=chaos` is the long run. What it cannot prove:
+"""A job that meets everything that may go wrong, by a seed. `make bench ONLY=chaos` is the long run. It cannot prove
 that S3 and AWS Batch fail in these ways and in no others."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def test_every_item_has_exactly_one_outcome_whatever_happens(tmp_path: Path) -> 
     world = World(tmp_path, Size(items=400, chunk_size=10))
     report = world.run()
     assert report.wrong == []
-    # The run was as bad as it was meant to be.
+    # The run was as bad as intended.
     assert report.events["submitter killed"] == len(KILL_POINTS)
     assert report.events["given up by the queue"] >= 1
     for event in ("fate kill", "fate reclaim", "fate twice", "skewed clocks", "exit 70", "exit 72"):
@@ -50,11 +50,11 @@ def test_it_sees_workers_that_believe_that_a_409_is_a_record(tmp_path: Path, mon
     world = World(tmp_path, Size(items=110, chunk_size=5, fault_rate=0.04))
     world.batch.nursery_program = WITHOUT_READ_BACK
     world.batch.victim = -1
-    # A short life: nothing but the run itself.
+    # A short run with nothing else in it.
     world.kill_points = ()
     monkeypatch.setattr(world, "cancel_and_resume", lambda job: None)
     monkeypatch.setattr(world, "retry", lambda job: None)
     report = world.run()
     assert any("acknowledged without a record" in wrong for wrong in report.wrong)
-    # What they lost was enqueued again: that is what looking after deliveries is for.
+    # Lost items were enqueued again, as the check of deliveries must do.
     assert report.items_wrong == 0

@@ -1,4 +1,4 @@
-"""A job's whole life while everything that may go wrong does, from a seed; and what must be true afterwards."""
+"""A job's whole life while everything goes wrong that may, from a seed; and the conditions that hold afterwards."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def work(index, output):
 """
 FULL = 28
 KILLERS = 3
-"""Items of one chunk that kill their worker: more than one round's ten attempts on it are enough for."""
+"""Items of one chunk that kill their worker: more than one round's ten attempts can handle."""
 KILL_POINTS = ("/manifest/", "/job.json", "/rounds/0.json")
-"""The submitter dies when it has written these; once more when it has enqueued."""
+"""The submitter dies after writing each of these, and once more after enqueueing."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ class Size:
     fault_rate: float = 0.03
     scratch_mib: int = 32
     slots: int = 2
-    """Items side by side in a container."""
+    """Concurrent items in a container."""
     function: bool = False
-    """Whether items are calls of a function, instead of programs."""
+    """Whether items are function calls instead of programs."""
     seconds: float = 120.0
 
     @property
@@ -103,7 +103,7 @@ class Size:
 
 @dataclass
 class Report:
-    """What a run was, and what was wrong with it."""
+    """The size of a run, and the problems found."""
 
     job: str = ""
     wrong: list[str] = field(default_factory=list)
@@ -122,7 +122,7 @@ class World:
     """A store, a queue and a program in a folder.
 
     Args:
-        folder: Where everything is.
+        folder: Folder that holds everything.
         size: How large the run is.
     """
 
@@ -136,11 +136,11 @@ class World:
         chunk, third = size.chunk_size, size.chunks // 3
         self.killers = [chunk + chunk // 2 + 2 * n for n in range(KILLERS)]
         self.vandal, self.looper = 2 * chunk + 2, 2 * chunk + 4
-        """One removes its output folder, one leaves a link there that leads to itself."""
+        """One removes its output folder, one leaves a link there that points to itself."""
         self.filler = (third + 1) * chunk + 1
         self.slow = (2 * third) * chunk
         self.gated = size.items - 1
-        """It runs until the job was cancelled, so that there is something to cancel."""
+        """It runs until the job is cancelled, so that there is something to cancel."""
         self.hostile = {*self.killers, self.filler, self.vandal, self.looper}
         self.broken = set(range(7, size.items, 97)) - self.hostile - {self.slow, self.gated}
         self.batch = Batch(
@@ -154,7 +154,7 @@ class World:
         )
 
     def write_code(self, version: str) -> Path:
-        """The code of the job: in its second version nothing is wrong but one item."""
+        """The code of the job; in its second version only one item still fails."""
         first = version == "v1"
         broken = sorted(self.broken) if first else [min(self.broken)]
         values = {
@@ -178,7 +178,7 @@ class World:
     # ---- the run ------------------------------------------------------------------------------------------------
 
     def run(self) -> Report:
-        """Everything, once."""
+        """Run everything once."""
         report, started = Report(), time.monotonic()
         self.write_code("v1")
         before = {key: os.environ.get(key) for key in self.bucket.environment}
@@ -232,7 +232,7 @@ class World:
         return len(self.bucket.keys(f"jobs/{job.id}/r0/done/"))
 
     def cancel_and_resume(self, job: Job) -> None:
-        """Cancel in the middle; what is finished stays, what is left runs after a resume."""
+        """Cancel in the middle: finished items stay, and a resume runs the rest."""
         self.until(lambda: self.done(job) >= self.size.chunks * 0.3, "the first third")
         job.cancel()
         self.until(lambda: job.status().state == "cancelled", "the end of what ran")
@@ -249,13 +249,13 @@ class World:
         assert [status.state for status in ended] == ["finished"] * 2, ended
 
     def both(self, job: Job, do: Callable[[Job], T]) -> list[T]:
-        """What two people do with the job at once."""
+        """Run the same action for two people at once."""
         people = [client.open_pipeline(self.batch.folder).job(job.id) for _ in range(2)]
         with ThreadPoolExecutor(2) as pool:
             return list(pool.map(do, people))
 
     def retry(self, job: Job) -> None:
-        """Two people run what failed again, with mended code."""
+        """Two people rerun the failed items, with fixed code."""
         code = self.write_code("v2")
         sent = self.both(job, lambda one: one.retry(code=code))
         assert any(one.items for one in sent), sent
@@ -283,7 +283,7 @@ class World:
         report.check(poison == self.killers, f"poison: {poison}, and not {self.killers}")
         planned = {*self.broken, *self.hostile}
         others = [o for o in outcomes if o.status == "failed" and o.index not in planned]
-        # While the disk is full an item may run out of attempts; then it says so.
+        # While the disk is full an item may run out of attempts; then its outcome says so.
         report.events["failed beside a full disk"] += len(others)
         for outcome in others:
             full = outcome.exit_code == FULL or "space" in (outcome.error or "")
@@ -320,8 +320,8 @@ class World:
         report.check(not left, f"left on the scratch disk: {[path.name for path in left]}")
 
     def check_attempts(self, report: Report, ledger: Ledger, outcomes: list[Outcome]) -> None:
-        """Every outcome is of the attempt that committed it, or of one whose progress that attempt took over; its
-        output is there, whole, of this item."""
+        """Every outcome comes from the attempt that committed it, or from one whose progress that attempt used; its
+        output is there, complete, and of this item."""
         index = ledger.index()
         records: dict[tuple[int, int], Record] = {}
         for outcome in outcomes:
@@ -336,7 +336,7 @@ class World:
             report.check(good, f"item {outcome.index}: {key} holds {said}")
             winner = records[number, chunk].header.attempt
             if attempt != winner:
-                # Of this round, or of one before it that this one went on with.
+                # From this round, or from an earlier one that this one continued.
                 folders = [f"{layout.progress(ledger.job, r, chunk)}/{attempt}." for r in range(number + 1)]
                 parts = [name for folder in folders for name in self.bucket.keys(folder)]
                 lines = b"".join(self.bucket.objects[name] for name in parts).splitlines()

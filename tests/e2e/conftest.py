@@ -1,4 +1,4 @@
-"""One localcloud with the demo stack up, shared by the tests of this folder that leave it as they found it."""
+"""One localcloud with the demo stack up, shared by the tests of this folder that leave it unchanged."""
 
 from __future__ import annotations
 

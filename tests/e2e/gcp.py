@@ -1,4 +1,4 @@
-"""A team with a provisioned pipeline on the emulated GCP, and what its members do with it."""
+"""A team with a provisioned pipeline on the emulated GCP, and the actions of its members."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.harness import Project
 DATA = "tidemill-demo-photos"
 PERSON = "photographer"
 TIME_FACTOR = 30
-"""The cloud's clock: its minute is two seconds, its hour two minutes. The workers' own clocks are the wall's."""
+"""Speed of the cloud's clock: its minute is two seconds, its hour two minutes. Workers use the wall clock."""
 IDLE_SECONDS = 5
 LONG = 420
-"""Seconds, for what takes one on a quiet machine: CI may be busy."""
+"""Seconds allowed for what takes one on a quiet machine, since CI may be busy."""
 
 
 class Objects:
-    """Objects of the project, as its owner."""
+    """Objects of the project, accessed as its owner."""
 
     def __init__(self, google: Google) -> None:
         owner = json.loads((google.cloud.state / "credentials.json").read_text())["client_email"]
@@ -74,16 +74,16 @@ class GcpTeam(Member):
         return items, digests
 
     def read(self, uri: str) -> bytes:
-        """An object of the team's."""
+        """Read one of the team's objects."""
         bucket, _, name = uri.removeprefix("gs://").partition("/")
         return self.objects.get(bucket, name)
 
     def machines(self) -> dict[str, Any]:
-        """Sizes that are wanted by group (`targets`), and what there is (`instances`)."""
+        """Target sizes by group (`targets`), and the existing machines (`instances`)."""
         return self.cloud.control("compute/list")
 
     def busy_machine(self) -> str:
-        """A machine whose worker runs, awaited."""
+        """Wait for a machine whose worker runs. Returns its name."""
 
         def one() -> str | None:
             found = self.machines()["instances"]
@@ -92,7 +92,7 @@ class GcpTeam(Member):
         return await_that(one, "a worker runs", LONG)
 
     def at_rest(self) -> bool:
-        """Whether no machine is there, and none is wanted."""
+        """Whether no machine exists and none is wanted."""
         found = self.machines()
         return not found["instances"] and not any(found["targets"].values())
 
@@ -101,9 +101,9 @@ def gcp_team_up(cloud: GcpCloud, folder: Path, queue: Mapping[str, Any] | None =
     """Bring the demo stack up.
 
     Args:
-        cloud: Where.
+        cloud: The cloud to use.
         folder: An empty folder for the project.
-        queue: Keys of the queue `cpu` that are set beside its own.
+        queue: Keys to set on the queue `cpu`, in addition to its own.
     """
     google = Google(cloud)
     google.make_bucket(DATA)
@@ -124,7 +124,7 @@ def gcp_team_up(cloud: GcpCloud, folder: Path, queue: Mapping[str, Any] | None =
 
 
 def change(project: Project, queue: Mapping[str, Any]) -> None:
-    """Apply other keys of the queue `cpu`."""
+    """Apply other keys to the queue `cpu`."""
     with project.config() as config:
         config["tidemill:queues"]["cpu"].update(queue)
     project.up().ok()

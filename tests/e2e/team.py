@@ -1,4 +1,4 @@
-"""A team with a provisioned pipeline, and what its members do with it."""
+"""A team with a provisioned pipeline, and the actions of its members."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 240
 
 
 def assume(env: Mapping[str, str], role: str) -> dict[str, str]:
-    """The environment of somebody who is logged in as a role."""
+    """The environment of somebody logged in as a role."""
     credentials = client(env, "sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
     return {
         **env,
@@ -49,7 +49,7 @@ def await_that(condition: Callable[[], Any], what: str, timeout: float = TIMEOUT
 
 
 class Member:
-    """Somebody who may use a pipeline and nothing else."""
+    """Somebody who may use a pipeline but not change it."""
 
     person: dict[str, str]
     """Their environment."""
@@ -74,14 +74,14 @@ class Member:
         return json.loads(self.tidemill("submit", *options, "--", *command))["job"]
 
     def status(self, job: str) -> dict[str, Any]:
-        """What the CLI says; `look` asks often."""
+        """The status from the CLI; `look` is cheaper for frequent checks."""
         return json.loads(self.tidemill("status", job, "--json", ok=(0, 1)))
 
     def results(self, job: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.tidemill("results", job, "--json").splitlines()]
 
     def look(self, job: str, *, fleet: bool = False) -> Status:
-        """The status, and what keeps machines from coming, asked by the SDK in this process: to start the CLI takes as
+        """The status and the problems of the fleet, from the SDK in this process: starting the CLI takes as
         long as many items do."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.person.items():
@@ -95,7 +95,7 @@ class Member:
 
     @cached_property
     def _pipeline(self) -> Pipeline:
-        """With this login, which `look` puts into the environment."""
+        """The pipeline with this login, which `look` puts into the environment."""
         return Pipeline.load(self.person["TIDEMILL_PIPELINE"])
 
 
@@ -141,10 +141,10 @@ def team_up(cloud: Cloud, folder: Path, program: str | None = None, settings: Ma
     """Bring the demo stack up.
 
     Args:
-        cloud: Where.
+        cloud: The cloud to use.
         folder: An empty folder for the project.
-        program: In place of the project's own.
-        settings: Keys of the stack's config that are set beside its own.
+        program: Program to use instead of the project's own.
+        settings: Keys to set in the stack's config, in addition to its own.
     """
     env = cloud.env
     client(env, "s3").create_bucket(Bucket=DATA, CreateBucketConfiguration={"LocationConstraint": env["AWS_REGION"]})

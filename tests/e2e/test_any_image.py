@@ -1,6 +1,6 @@
-"""The worker in images that know nothing of it: the machine brings it, and keeps its own metadata to itself.
+"""The worker in images that do not contain it: the machine brings it, and keeps its own metadata to itself.
 
-Images are unpacked and run by localcloud, not by Docker and the ECS agent, and their registry is not ECR.
+localcloud unpacks and runs images, not Docker and the ECS agent, and their registry is not ECR.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ THIS_MACHINE = "docker.io/library/python@sha256:" + 64 * "1"
 
 
 def bare_image(folder: Path) -> Path:
-    """The layout of an image that holds one static program and nothing else."""
+    """The layout of an image that contains only one static program."""
     source, program = ROOT / "tests/worker_image/program.go", folder / "program"
     env = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     subprocess.run(["go", "build", "-trimpath", "-o", str(program), str(source)], env=env, check=True, timeout=300)
@@ -105,7 +105,7 @@ def test_an_image_with_a_python_of_its_own(team: Team, tmp_path: Path) -> None:
 
 
 def test_a_release_reaches_a_machine_that_runs(team: Team, tmp_path: Path) -> None:
-    """The launcher of one release starts the worker of another one, and no machine is replaced for it."""
+    """The launcher of one release starts the worker of another, and no machine is replaced for it."""
     gate = tempfile.NamedTemporaryFile(dir="/var/tmp")  # noqa: SIM115 it is closed, and so removed, in the middle
     items, _ = team.put_items("held", 1, tmp_path)
     wait = ("sh", "-c", 'while test -e "$1"; do sleep 0.1; done', "sh", gate.name)

@@ -1,6 +1,6 @@
-"""A compute environment is followed by another one while a job runs on it: nothing is ended, nothing runs twice.
+"""A new compute environment replaces another while a job runs on it: nothing is interrupted, nothing runs twice.
 
-What docs/upgrading.md tells a platform team to do, typed. How long AWS Batch takes for each step is not shown here.
+The test types what docs/upgrading.md tells a platform team to do. It does not show how long AWS Batch takes.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ BLUE, GREEN = "demo-local-cpu-spot", "demo-local-cpu-spot-green"
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    """A team of its own: the environments are others afterwards."""
+    """A team of its own, since its environments are different afterwards."""
     with Cloud(tmp_path_factory.mktemp("localcloud")) as cloud:
         yield team_up(cloud, tmp_path_factory.mktemp("demo-aws"))
 
 
 @pytest.fixture
 def gate() -> Iterator[Path]:
-    """A file that items wait for. Not in /tmp, of which a container has its own."""
+    """A file that items wait for. It is not in /tmp, because each container has its own."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield Path(folder, "open")
 
 
 def busy(team: Team) -> Counter[str]:
-    """Children that run, by the logical name of the compute environment that they are on."""
+    """Running children, by the logical name of their compute environment."""
     machines = team.cloud.control("batch/machines")["machines"]
     return Counter(each["environment"].rpartition("-")[0] for each in machines for _ in each["children"])
 
 
 def set_capacity(team: Team, *rungs: dict) -> list[str]:
-    """Write the queue's rungs, with a placement group, which no environment can be given later; and apply."""
+    """Write the queue's rungs, with a placement group, which cannot be added to an environment later; then apply."""
     with team.project.config() as config:
         cpu = config["tidemill:queues"]["cpu"]
         cpu |= {"capacity": list(rungs), "aws": {"placement_group": "spread"}}

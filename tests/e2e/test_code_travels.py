@@ -1,6 +1,6 @@
-"""A folder of code and its packages reach the machines by the least rights that the stack gives.
+"""A folder of code and its packages reach the machines with the minimal rights that the stack gives.
 
-The image is this machine's root; that another image's pip does the same is not shown here.
+The image is this machine's root; this does not show that another image's pip does the same.
 """
 
 from __future__ import annotations

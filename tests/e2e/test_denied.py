@@ -1,6 +1,6 @@
-"""What the stack's policies do not allow is denied.
+"""Everything that the stack's policies do not allow is denied.
 
-An evaluator of ours decides, from the policies that the stack produced; AWS's own may differ where ours knows less.
+localcloud's evaluator decides, from the policies that the stack produced; AWS's own may differ where ours knows less.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFINITION = {
     },
 }
 
-# A job that tries what it must not; it prints the names of what it got away with.
+# A job that tries forbidden calls and prints the names of those that succeeded.
 ATTEMPTS = """
 import os, obstore
 from obstore.store import S3Store
@@ -106,7 +106,7 @@ def test_the_instance_role_does_not_read_the_job_store(team: Team) -> None:
 
 
 def job_credentials(team: Team, role: str) -> dict[str, str]:
-    """An environment with a role's rights. Only its service may assume it, so localcloud is asked for a session."""
+    """An environment with a role's rights. Only its service may assume the role, so localcloud provides the session."""
     session = team.cloud.control("credentials", role=role)
     return {
         **team.cloud.env,

@@ -1,4 +1,4 @@
-"""Doctor as a member of a team whose pipeline is up, well and ill. What AWS itself would answer is not shown."""
+"""Doctor run by a member of a team whose pipeline is up, healthy and broken. AWS's own answers are not shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.engine.inventory import client
 
 
 def doctor(team: Team, code: int = 0) -> dict[str, dict[str, Any]]:
-    """Findings by their check."""
+    """Findings by check."""
     said = json.loads(team.tidemill("doctor", "--json", ok=(code,)))
     assert said["ok"] == (code == 0)
     return {finding["check"]: finding for finding in said["checks"]}
@@ -26,7 +26,7 @@ def queue_state(team: Team, arn: str) -> str:
 
 @contextmanager
 def disabled(team: Team, arn: str) -> Iterator[None]:
-    """The queue, disabled by its owner; what is typed in the block is to enable it."""
+    """The queue, disabled by its owner; the commands in the block must enable it."""
     batch = client(team.cloud.env, "batch")
     batch.update_job_queue(jobQueue=arn, state="DISABLED")
     try:

@@ -1,4 +1,4 @@
-"""localcloud answers every check for a real account as the design expects. The checks are there to ask a cloud."""
+"""localcloud answers every check for a real account as the design expects. The checks themselves are for a cloud."""
 
 from ops.first_account.checks import CHECKS
 from ops.project import ROOT

@@ -1,4 +1,4 @@
-"""A job on GCP whose machines are taken away, killed and never come loses nothing, and the fleet goes back to zero.
+"""A job on GCP loses nothing when machines are reclaimed, killed or never start, and the fleet returns to zero.
 
 The machines are namespaces of this one that run the rendered cloud-init; the group, its autoscaler and the late metric
 behave as docs/cloud-facts.md says. How often a real cloud does these things is not shown here. The tests share a team
@@ -32,7 +32,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpTeam]:
 
 
 def told(team: GcpTeam, job: str, words: str) -> bool:
-    """Whether a job's status holds words about its machines."""
+    """Whether a job's status says these words about its machines."""
     return any(words in error for error in team.look(job, fleet=True).fleet_errors)
 
 
@@ -59,7 +59,7 @@ def test_2000_items_with_everything_that_goes_wrong(team: GcpTeam, tmp_path: Pat
     team.tidemill("wait", job)
     hour = 3600 / TIME_FACTOR
     await_that(lambda: time.monotonic() - paused > hour, "the reconciler was down for an hour", LONG)
-    # What is wanted and cannot be had stays wanted while nobody lowers it.
+    # Machines that are wanted but unavailable stay wanted while nothing lowers the target.
     assert max(team.machines()["targets"].values()) > TO_BE_HAD
     team.cloud.control("scheduler/pause", paused=False)
 
@@ -68,14 +68,14 @@ def test_2000_items_with_everything_that_goes_wrong(team: GcpTeam, tmp_path: Pat
     assert {outcome["status"] for outcome in outcomes} == {"succeeded"}
     for outcome in outcomes[:: ITEMS // 100]:
         assert team.read(outcome["output"] + "sum").decode().split()[0] == digests[outcome["index"]]
-    # Neither a reclaim nor a dead worker is a failed attempt of an item.
+    # Neither a reclaim nor a dead worker counts as a failed attempt of an item.
     assert {outcome["attempts"] for outcome in outcomes} == {1}
     assert team.status(job)["reclaims"] >= 1
     await_that(team.at_rest, "no machine is there or wanted", LONG)
 
 
 def test_a_job_that_comes_when_all_have_powered_off(team: GcpTeam, tmp_path: Path) -> None:
-    """It needs the reconciler once, because what is off counts in the group's size."""
+    """It needs the reconciler once, because machines that are off count in the group's size."""
     team.cloud.control("compute/stockout", limit=None)
     items, _ = team.put_items("again", 20, tmp_path)
     first = team.submit("first", items, "true")
@@ -110,7 +110,7 @@ def test_a_failing_item_is_recorded_and_its_lines_are_kept(team: GcpTeam, tmp_pa
 
 
 def test_a_cancelled_job_stops_and_the_next_one_runs(team: GcpTeam, tmp_path: Path) -> None:
-    # Few machines: workers look for a tombstone every 30 seconds, and there is to be work for longer than that.
+    # Few machines: workers look for a tombstone every 30 seconds, and the work must last longer than that.
     await_that(team.at_rest, "no machine is there or wanted", LONG)
     team.cloud.control("compute/stockout", limit=2)
     items, _ = team.put_items("cancel", 300, tmp_path)

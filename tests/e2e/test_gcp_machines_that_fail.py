@@ -1,7 +1,7 @@
-"""On GCP, a frozen machine, an image that cannot be pulled and a dry Spot market hold no job up.
+"""On GCP, a frozen machine, an image that cannot be pulled and a dry Spot market do not block a job.
 
 The tests share a team whose queue has two rungs. See test_gcp_machines_are_taken_away.py for what is not shown here;
-it has a team of its own, so that both run at once.
+it has its own team, so that both run at once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_a_machine_whose_image_cannot_be_pulled_says_so_and_goes(team: GcpTeam, 
     try:
         items, _ = team.put_items("unpullable", 2, tmp_path)
         job = team.submit("unpullable", items, "true")
-        # The CLI reads the descriptor anew, which has another image now.
+        # The CLI rereads the descriptor, which now has another image.
         await_that(lambda: "pull" in team.tidemill("status", job, ok=(0, 1)), "the status tells of the image", LONG)
         team.tidemill("cancel", job)
         await_that(team.at_rest, "the machines are gone", LONG)
@@ -72,10 +72,10 @@ def test_a_dry_spot_market_opens_the_second_rung_and_up_leaves_it_alone(team: Gc
         return {vm["name"] for vm in found if not vm["spot"] and vm["containers"]}
 
     working = await_that(at_work, "a machine of the second rung works", LONG)
-    # With nobody to close the rung or to remove what has left, all that could touch it is `up`.
+    # Without the reconciler closing the rung or removing stopped machines, only `up` could touch it.
     team.cloud.control("scheduler/pause", paused=True)
     assert team.project.up("--expect-no-changes").ok().plan == []
-    change(team.project, {"scratch_gib": 30})  # a new template, for machines to come
+    change(team.project, {"scratch_gib": 30})  # a new template, for future machines
     assert working <= {vm["name"] for vm in team.machines()["instances"]}
     assert mode_of_the_rung(team) == "ONLY_SCALE_OUT"
     team.cloud.control("scheduler/pause", paused=False)

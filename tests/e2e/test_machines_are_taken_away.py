@@ -1,6 +1,6 @@
-"""A job whose machines are taken away and whose worker is killed loses nothing.
+"""A job whose machines are reclaimed and whose worker is killed loses nothing.
 
-The machines are namespaces of this one; how often and how fast a real cloud takes its own back is not shown here.
+The machines are namespaces of this one; how often and how fast a real cloud reclaims machines is not shown here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def workers_below(pid: int) -> list[int]:
 
 
 def kill_a_worker(team: Team) -> None:
-    """SIGKILL, as the kernel does when memory is out: no notice, no drain."""
+    """Send SIGKILL, as the kernel does when memory runs out: no notice, no drain."""
 
     def one() -> int | None:
         running = [child for child in team.cloud.control("batch/children")["children"] if child["status"] == "RUNNING"]
@@ -46,7 +46,7 @@ def kill_a_worker(team: Team) -> None:
 
 def test_three_reclaims_and_a_killed_worker_among_300_items(team: Team, tmp_path: Path) -> None:
     items, digests = team.put_items("survive", ITEMS, tmp_path)
-    # A chunk takes longer than the worker's five seconds between two looks for a notice.
+    # A chunk takes longer than the worker's five seconds between two checks for a notice.
     program = (sys.executable, str(PROGRAMS / "digest.py"), "{input}", "{output}", "0.5")
     job = team.submit("survive", items, *program, chunk_size=15)
 
@@ -64,7 +64,7 @@ def test_three_reclaims_and_a_killed_worker_among_300_items(team: Team, tmp_path
     assert {outcome["status"] for outcome in outcomes} == {"succeeded"}
     for outcome in outcomes:
         assert team.read(outcome["output"] + "sha256.txt").decode() == digests[outcome["index"]]
-    # Neither a reclaim nor a dead worker is a failed attempt of an item.
+    # Neither a reclaim nor a dead worker counts as a failed attempt of an item.
     assert {outcome["attempts"] for outcome in outcomes} == {1}
     assert team.status(job)["reclaims"] >= 1
 

@@ -1,4 +1,4 @@
-"""With a safeguard removed, the figure that it guards changes: the tests of this folder can fail.
+"""With a safeguard removed, the figure that it guards changes, so the tests of this folder can fail.
 
 How soon a real agent sees a notice, and how often S3 answers 409, is not shown here.
 """
@@ -32,7 +32,7 @@ runpy.run_path("ordinary.py", run_name="__main__")
 """
 BUCKET = "job-store"
 CPUS = 8
-"""Of the demo stack's queue; an item takes one."""
+"""vCPUs of the demo stack's queue; an item takes one."""
 NOTICE_SECONDS = 60
 
 
@@ -45,10 +45,10 @@ def without_draining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]
 
 @contextmanager
 def doomed_machine(team: Team, folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """A machine that gets its notice while chunks run on it and more wait than all machines hold, and these chunks.
+    """A machine that gets its notice while it runs chunks and more wait than all machines can hold; and these chunks.
 
-    Each worker is at work by then: one that finds the notice when it starts holds its place until the machine is gone.
-    The machine stays for longer than its workers, which leave after an eighth of the notice.
+    Each worker is at work by then: one that finds the notice at its start holds its place until the machine is gone.
+    The machine outlives its workers, which leave after an eighth of the notice.
     """
     items, _ = team.put_items("doomed", 3 * CPUS, folder)
     team.cloud.control("batch/settings", reclaim_seconds=NOTICE_SECONDS)
@@ -65,7 +65,7 @@ def doomed_machine(team: Team, folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def children(team: Team) -> dict[str, str | None]:
-    """The machine of each chunk that waits, starts or runs."""
+    """The machine of each chunk that is waiting, starting or running."""
     every = team.cloud.control("batch/children")["children"]
     active = ("RUNNABLE", "STARTING", "RUNNING")
     return {child["id"]: child.get("instance") for child in every if child["status"] in active}

@@ -1,6 +1,6 @@
-"""The commands of the README and of docs/gcp.md, typed as they stand, on localcloud.
+"""The commands of the README and of docs/gcp.md, typed exactly as written, on localcloud.
 
-Blocks without the `run` mark need a Docker daemon. What AWS and Google themselves would answer is not shown.
+Blocks without the `run` mark need a Docker daemon. The answers of AWS and Google themselves are not shown.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def team_data(cloud: Cloud, folder: Path) -> None:
 
 
 def commands(kind: str, block: str) -> str:
-    """A block of the README as a shell takes it."""
+    """A block of the README as input of a shell."""
     return f"python - <<'END'\n{block}END\n" if kind == "python" else block
 
 
 def type_in(commands: str, folder: Path, env: dict[str, str]) -> str:
-    """Type commands into one shell and return what it shows; the first that fails ends it."""
+    """Type commands into one shell and return its output; the first failure ends it."""
     shown = folder / "shown.txt"
     with shown.open("wb") as out:
         process = subprocess.Popen(
@@ -73,7 +73,7 @@ def type_in(commands: str, folder: Path, env: dict[str, str]) -> str:
 
 
 def checkout(folder: Path, stack: str) -> None:
-    """The project as a person has it before a stack is made, in an empty folder."""
+    """The project before a stack is made, in an empty folder."""
     folder.mkdir()
     copy_project(folder, stack)
     (folder / "bootstrap").mkdir()
@@ -82,13 +82,13 @@ def checkout(folder: Path, stack: str) -> None:
 
 
 def shell(cloud: Cloud | GcpCloud, home: Path) -> dict[str, str]:
-    """A person's environment: a home of its own, no backend chosen yet; "yes" to what pulumi asks."""
+    """A person's environment: its own home, no backend chosen yet, and "yes" to pulumi's questions."""
     env = {key: value for key, value in cloud.env.items() if key != "PULUMI_BACKEND_URL"}
     return env | {"HOME": str(home), "PULUMI_SKIP_CONFIRMATIONS": "true", "NO_COLOR": "1"}
 
 
 def clone(folder: Path) -> None:
-    """The checkout's own files, with an environment that `make` finds complete."""
+    """The checkout's own files, with an environment that `make` considers complete."""
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "build", "__pycache__"))
     (folder / ".venv").mkdir()
     for entry in ("bin", "include", "lib", "pyvenv.cfg"):
@@ -97,7 +97,7 @@ def clone(folder: Path) -> None:
 
 
 def test_the_quickstarts(tmp_path: Path) -> None:
-    """As typed in a new checkout. What they install is not shown: `make bench ONLY=first-hour` does that."""
+    """Type them in a new checkout. Installation is not shown; `make bench ONLY=first-hour` does that."""
     clone(folder := tmp_path / "tidemill")
     env = os.environ | {"PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}", "NO_COLOR": "1"}
     run, preview = IN_A_CHECKOUT.findall(README)
@@ -126,13 +126,13 @@ def test_the_commands_of_the_readme(cloud: Cloud, tmp_path: Path) -> None:
     assert f"{ITEMS - 1} succeeded s3://" in shown
     assert "Traceback" not in shown
     left = inventory(cloud.env)
-    # What is left is the account's own: the state, its key, and the team's data.
+    # What is left belongs to the account: the state, its key, and the team's data.
     assert {name for name in left.pop("s3 Buckets") if not name.startswith("tidemill-state")} == set(BUCKETS)
     assert not {kind for kind in left if kind.startswith("batch")}
 
 
 def test_the_commands_for_gcp(tmp_path: Path) -> None:
-    """All but where the state lies: Pulumi's own clients of Cloud Storage and Cloud KMS reach Google alone."""
+    """Everything except the state's location: Pulumi's own clients of Cloud Storage and Cloud KMS reach only Google."""
     typed = ON_GCP.replace('pulumi login "$backend"', 'pulumi login "file://$PWD"')
     typed = typed.replace(' --secrets-provider "$secrets"', "")
     folder = tmp_path / "tidemill"

@@ -1,7 +1,7 @@
-"""Programs that break every rule of a cloud: what tests/engine/test_policy_pack.py previews.
+"""Programs that break every rule of a cloud; tests/engine/test_policy_pack.py previews them.
 
-They are written with the clouds' own SDKs, so that the rules meet what a provider makes of them. Types that localcloud
-has no row of are registered by their token and inputs alone.
+They use the clouds' own SDKs, so that the rules see what a provider makes of them. Types without a row in localcloud
+are registered by token and inputs alone.
 """
 
 AWS = """

@@ -1,6 +1,6 @@
-"""One localcloud a module, in a state folder of its own and on a free port, so that modules run side by side.
+"""One localcloud per module, with its own state folder and a free port, so that modules run in parallel.
 
-Tests of a module share a stack and need their order: run them with `--dist loadfile`.
+Tests of a module share a stack and depend on their order: run them with `--dist loadfile`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.harness import Project
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """An empty AWS. Without an engine it does not start, and every test here fails with what to do."""
+    """An empty AWS. Without an engine it does not start, and every test here fails with instructions."""
     with Cloud(tmp_path_factory.mktemp("localcloud")) as running:
         yield running
 

@@ -1,7 +1,7 @@
 """Writes states of stacks as fixtures: `python -m tests.engine.export_fixture VERSION [STACK ...]`.
 
-Run it when a version is released. Later code is previewed on what it writes, so that a release never replaces what a
-team has. A version that is there already is never written anew: it would hide what has changed since.
+Run it when a version is released. Later code is previewed on these states, so that a release never replaces a team's
+resources. An existing version is never overwritten: that would hide later changes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tests.engine.google import Google
 from tests.harness import Project
 
 STACKS = ("demo-aws", "demo-gcp", "vision-prod", "vision-gcp-prod")
-"""The smallest stack of each cloud and the one with the most in it."""
+"""The smallest stack of each cloud and the largest one."""
 FOLDER = Path(__file__).parent / "fixtures"
 ELSEWHERE = "https://localcloud.example"
-"""What stands for the address that localcloud had."""
+"""Replaces localcloud's address."""
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 """Marks a special value in a state: https://github.com/pulumi/pulumi/blob/master/sdk/go/common/resource/sig/sig.go"""
 
@@ -40,25 +40,25 @@ def text(state: Path) -> bytes:
 
 
 def settings(state: Path) -> dict[str, Any]:
-    """What the stack file set, by its full keys, when a state was written."""
+    """The stack file's settings at the time of a state, by full keys."""
     return yaml.safe_load(state.with_name(state.name.replace(".state.json.gz", ".yaml")).read_text())["config"]
 
 
 def portable(state: dict[str, Any], url: str, forbidden: list[str]) -> str:
-    """Render a state without what belongs to one machine or one moment.
+    """Render a state without anything specific to one machine or one moment.
 
     Args:
-        state: As exported with its secrets shown. Google's SDK marks labels and the content of objects as secret;
-            none of them is, and an import could not encrypt them, so they are written as plain values.
-        url: Where localcloud was.
-        forbidden: What must not be in it.
+        state: As exported with its secrets shown. Google's SDK marks labels and object contents as secret. None of
+            them is, and an import could not encrypt them, so they are written as plain values.
+        url: localcloud's address.
+        forbidden: Texts that must not occur in it.
 
     Raises:
         ValueError: Something of this machine, or an encrypted secret, would be in it.
     """
     state = _plain(state)
     deployment = state["deployment"]
-    # The key that would decrypt secrets. There are none, which is checked below.
+    # The key that would decrypt secrets. There are none; a check below ensures that.
     deployment.pop("secrets_providers", None)
     deployment["manifest"] = {"time": "2000-01-01T00:00:00Z", "magic": "", "version": ""}
     for resource in deployment["resources"]:
@@ -83,7 +83,7 @@ def _plain(value: Any) -> Any:
 
 
 def prepare(cloud: Cloud | GcpCloud) -> None:
-    """Make what the stacks need to be there before."""
+    """Make what the stacks require to exist."""
     if isinstance(cloud, GcpCloud):
         google = Google(cloud)
         for bucket in ("tidemill-demo-photos", "raw-images", "refs", "features"):
@@ -106,7 +106,7 @@ def write(version: str, stack: str) -> Path:
             project = Project(folder, cloud.env, stack)
             if isinstance(cloud, GcpCloud):
                 with project.config() as config:
-                    # The secrets of a stack are its project's.
+                    # The secrets of a stack belong to its project.
                     moved = json.dumps(config).replace(config["gcp:project"], cloud.project)
                     config.update(json.loads(moved))
             with project.config() as config:
@@ -115,7 +115,7 @@ def write(version: str, stack: str) -> Path:
             state = json.loads(project.run("stack", "export", "--show-secrets").ok().out)
             written = portable(state, cloud.url, [scratch, str(ROOT), str(Path.home()), "127.0.0.1"])
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Without a time the same state gives the same bytes.
+    # Without a timestamp the same state gives the same bytes.
     path.write_bytes(gzip.compress(written.encode(), mtime=0))
     path.with_name(f"{stack}.yaml").write_text(used)
     return path

@@ -11,21 +11,21 @@ from localcloud.cloud import GcpCloud
 
 _TIMEOUT_SECONDS = 30
 _SETTINGS = ("/cmekSettings", "/serviceAccount")
-"""What a project has as soon as somebody asks for it."""
+"""What a project has as soon as anyone asks for it."""
 
 
 class Google:
-    """A project of localcloud, asked as its owner and not through Pulumi's state."""
+    """A project of localcloud, queried as its owner and not through Pulumi's state."""
 
     def __init__(self, cloud: GcpCloud) -> None:
         self.cloud = cloud
         self.project = cloud.project
 
     def call(self, api: str, method: str, path: str, body: Any = None) -> Any:
-        """Call a method; the path is the API's own, ``{project}`` in it is filled in.
+        """Call a method; the path is the API's own, with ``{project}`` filled in.
 
         Raises:
-            urllib.error.HTTPError: It was refused.
+            urllib.error.HTTPError: The call was refused.
         """
         owner = json.loads((self.cloud.state / "credentials.json").read_text())["client_email"]
         token = self.cloud.control("token", principal=f"serviceAccount:{owner}")["access_token"]
@@ -40,27 +40,27 @@ class Google:
         return json.loads(content) if content else None
 
     def make_bucket(self, name: str) -> None:
-        """A bucket that is there before any stack, as a team's data is."""
+        """Make a bucket before any stack, as for a team's data."""
         uniform = {"uniformBucketLevelAccess": {"enabled": True}}
         body = {"name": name, "location": "US-CENTRAL1", "iamConfiguration": uniform}
         self.call("storage", "POST", "storage/v1/b?project={project}", body)
 
     def put_object(self, bucket: str, name: str, content: bytes) -> None:
-        """An object, as a job's worker would leave it."""
+        """Write an object, as a job's worker would."""
         place = f"upload/storage/v1/b/{bucket}/o?uploadType=media&name={quote(name, safe='')}"
         self.call("storage", "POST", place, content)
 
     def make_secret(self, name: str) -> None:
-        """A secret that is there before any stack."""
+        """Make a secret before any stack."""
         body = {"replication": {"automatic": {}}}
         self.call("secretmanager", "POST", f"v1/projects/{{project}}/secrets?secretId={name}", body)
 
     def make_account(self, name: str) -> None:
-        """A service account that is there before any stack."""
+        """Make a service account before any stack."""
         self.call("iam", "POST", "v1/projects/{project}/serviceAccounts", {"accountId": name})
 
     def names(self) -> set[str]:
-        """Full names of everything that the project holds; what Google keeps for a while under `deleted` is gone."""
+        """Full names of everything in the project, without entries that Google keeps for a while under `deleted`."""
         held = self.cloud.control("resources", prefix="")
         return {name for name, content in held.items() if not name.endswith(_SETTINGS) and not _is_past(name, content)}
 

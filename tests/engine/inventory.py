@@ -1,4 +1,4 @@
-"""What is there in an account, asked of each service itself and not of Pulumi's state."""
+"""The content of an account, from each service itself and not from Pulumi's state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 
-# Service, operation, key of the answer, key of the name; entries that count as gone are left out by `_is_gone`.
+# Service, operation, key of the answer, key of the name; `_is_gone` leaves out entries that count as gone.
 _LISTS = [
     ("batch", "describe_compute_environments", "computeEnvironments", "computeEnvironmentName"),
     ("batch", "describe_job_queues", "jobQueues", "jobQueueName"),
@@ -40,7 +40,7 @@ _GONE = {"INACTIVE", "deleted", "DELETED"}
 
 
 def client(env: Mapping[str, str], service: str) -> Any:
-    """A boto3 client with the credentials of an environment, with no look at this process's own."""
+    """A boto3 client that uses only the credentials of this environment, none of this process's own."""
     return boto3.client(
         service,  # type: ignore[call-overload]
         endpoint_url=env["AWS_ENDPOINT_URL"],
@@ -52,7 +52,7 @@ def client(env: Mapping[str, str], service: str) -> Any:
 
 
 def inventory(env: Mapping[str, str]) -> dict[str, list[str]]:
-    """Names of everything in the account by service and kind, sorted; kinds with nothing in them are left out."""
+    """Names of everything in the account by service and kind, sorted; empty kinds are left out."""
     clients: dict[str, Any] = {}
     found: dict[str, list[str]] = {}
     for service, operation, key, name in _LISTS:

@@ -1,7 +1,7 @@
-"""The stack of an account: service-linked roles, the state bucket and its key, and who CI is.
+"""The stack of an account: service-linked roles, the state bucket and its key, and CI's identities.
 
-Then a team's stack as CI would deploy it, with its state in that bucket and its secrets under that key: every call is
-decided by the roles' own policies. It does not prove what AWS's provider asks beyond localcloud's, nor GitHub's tokens.
+Then CI deploys a team's stack, with its state in that bucket and its secrets under that key: the roles' own policies
+decide every call. It does not prove which rights AWS's provider needs beyond localcloud's, nor GitHub's tokens.
 """
 
 import pytest
@@ -61,7 +61,7 @@ def test_ci_plans_as_a_reader_and_deploys_the_plan_as_a_writer(cloud, account, l
     # localcloud has one name for all buckets.
     backend = f"{outputs['ci']['backend_url']}&use_path_style=true"
     writer, reader = login("dev"), login("preview")
-    # The first stack of a backend is an administrator's: it writes what tells the engine the backend's form.
+    # An administrator deploys a backend's first stack: it records the backend's format for the engine.
     project = Project(tmp_path, cloud.env, "vision-dev", backend=backend, secrets=outputs["secrets_provider"])
     with project.config() as config:
         config["tidemill:permission_boundary"] = outputs["permission_boundaries"]["dev"]
@@ -80,7 +80,7 @@ def test_ci_plans_as_a_reader_and_deploys_the_plan_as_a_writer(cloud, account, l
     made = project.up("--plan", plan).ok()
     assert set(made.plan) <= set(planned.plan)
 
-    # The reader sees what somebody changed by hand, and cannot change anything itself.
+    # The reader sees manual changes, but cannot change anything itself.
     logs = client(cloud.env, "logs")
     group = logs.describe_log_groups()["logGroups"][0]["logGroupName"]
     logs.put_retention_policy(logGroupName=group, retentionInDays=90)

@@ -1,4 +1,4 @@
-"""The stack of a project: APIs, service agents, state and its key, and who CI is; and the quotas of its region."""
+"""The stack of a project: APIs, service agents, state and its key, CI's identities, and the quotas of its region."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Google]:
 
 
 def lasting(google: Google) -> set[str]:
-    """Everything but the records of what was done."""
+    """Everything except records of past actions."""
     return {name for name in google.names() if "/operations/" not in name}
 
 
@@ -47,7 +47,7 @@ def test_the_project_has_a_place_for_state(google, account):
 
 
 def test_ci_deploys_as_a_writer_and_previews_as_a_reader(google, account, tmp_path):
-    """The state is in a folder here: the engine's client for buckets knows Google's addresses alone."""
+    """The state is in a folder here: the engine's client for buckets reaches only Google's addresses."""
     standing, ci = lasting(google), account.outputs()["ci"]
 
     def login(email: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ def test_ci_deploys_as_a_writer_and_previews_as_a_reader(google, account, tmp_pa
     with team.config() as config:
         config.update({"gcp:project": google.project, "tidemill:allow": ["purge"]})
         del config["tidemill:data"]
-        # A budget is the billing account's, where CI holds nothing until its owner says so (docs/budgets.md).
+        # A budget belongs to the billing account, where CI has no rights until its owner grants them (docs/budgets.md).
         del config["tidemill:budget"]
     team.up().ok()
     team.env |= reader

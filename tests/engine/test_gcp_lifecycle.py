@@ -22,9 +22,9 @@ GROUPS = "compute/v1/projects/{project}/regions/us-central1/instanceGroupManager
 
 @pytest.fixture(scope="module")
 def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Google]:
-    """A project with what a team has before its first stack."""
+    """A project with the resources that a team has before its first stack."""
     with GcpCloud(tmp_path_factory.mktemp("localcloud")) as running:
-        # The reconciler would close the rung that a test opens, at whatever second its minute comes.
+        # The reconciler would close the rung that a test opens, at an unpredictable second.
         running.control("scheduler/pause", paused=True)
         google = Google(running)
         google.make_bucket("raw-images")
@@ -66,7 +66,7 @@ def test_a_project_that_is_not_there_is_one_clean_line(google, tmp_path_factory)
 
 @pytest.fixture(scope="module")
 def old(google) -> dict[str, str]:
-    """Full names of what somebody made by hand before Tidemill came."""
+    """Full names of resources that were made by hand before Tidemill."""
     here = f"projects/{google.project}"
     google.make_bucket("old-store")
     repositories = f"v1/{here}/locations/us-central1/repositories"
@@ -136,7 +136,7 @@ def test_an_idle_stack_wants_no_machine(project, google):
 
 
 def test_the_second_rung_is_off_and_what_opens_it_is_left_alone(project, google):
-    """The reconciler's one change of what the stack declares: neither up nor refresh takes it back or shows it."""
+    """The reconciler's one change to declared resources: neither up nor refresh reverts or shows it."""
     assert scaler(google, "spot")["autoscalingPolicy"]["mode"] == "ONLY_SCALE_OUT"
     closed = scaler(google, "on-demand")
     assert closed["autoscalingPolicy"]["mode"] == "OFF"
@@ -150,7 +150,7 @@ def test_the_second_rung_is_off_and_what_opens_it_is_left_alone(project, google)
 
 
 def test_a_refresh_first_keeps_a_rung_open_that_an_up_changes(project, google):
-    """The state then has the mode that the reconciler set, which the engine sends again (ADR 37)."""
+    """The state then has the mode that the reconciler set, and the engine sends it again (ADR 37)."""
     with project.config() as config:
         config["tidemill:queues"]["cpu"]["capacity"][1]["max_cpus"] = 48
     run = project.up("--refresh").ok()
@@ -205,7 +205,7 @@ def test_a_queue_goes_as_documented(project, google):
 
 def test_destroy_stops_while_purge_is_not_allowed_and_names_the_key(project, google):
     there = google.names()
-    # Without the preview that would have stopped it, too: what is not protected would be gone by then.
+    # Also without the preview that would have stopped it: unprotected resources would be gone by then.
     for run in (project.run("destroy", "--preview-only").refused(), project.destroy().refused()):
         assert "protected" in run.text
         assert "tidemill:allow" in run.text
@@ -226,5 +226,5 @@ def test_with_purge_a_plain_destroy_leaves_nothing(project, google, before):
     assert project.resources() == []
     after = google.names()
     assert sorted(after - before) == []
-    # What was taken over with images in it stays; a queue goes with its stack.
+    # An imported repository with images in it stays; a queue goes with its stack.
     assert {name.rpartition("/")[2] for name in before - after} == {"old", "old-work"}

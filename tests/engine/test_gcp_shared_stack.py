@@ -1,4 +1,4 @@
-"""A shared stack on GCP and the preview of a team's stack that uses it, on localcloud: not what Google would accept."""
+"""A shared stack on GCP and the preview of a team's stack that uses it, on localcloud. Google may differ."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_a_team_uses_the_shared_network_and_registry(gcp, tmp_path_factory):
         config.update({**place, "tidemill-shared:cloud": "gcp"})
     assert shared.preview().ok().violations == []
     with shared.config() as config:
-        # Which the policies refuse: it goes again at the end of this test.
+        # The policies refuse this; the end of this test removes it.
         config["tidemill-shared:purge"] = True
     shared.up().ok()
     output = shared.outputs()["shared"]

@@ -1,6 +1,6 @@
-"""What exists already is taken over by the key `tidemill:imports`: a bucket, a repository and a queue of Batch.
+"""The key `tidemill:imports` takes over existing resources: a bucket, a repository and a queue of Batch.
 
-Read by localcloud's provider, whose table says what replaces a resource; what AWS itself would answer is not shown.
+localcloud's provider reads them, and its table says what replaces a resource; AWS's own answers are not shown.
 """
 
 import re
@@ -46,7 +46,7 @@ def wait_valid(batch, environment: str, timeout: float = 20) -> None:
 
 @pytest.fixture(scope="module")
 def old_queue(cloud) -> str:
-    """What somebody made by hand before Tidemill came, with work in it; the ARN of the queue."""
+    """A queue made by hand before Tidemill, with work in it. Returns the ARN of the queue."""
     s3, batch = client(cloud.env, "s3"), client(cloud.env, "batch")
     s3.create_bucket(Bucket="old-store", CreateBucketConfiguration={"LocationConstraint": cloud.env["AWS_REGION"]})
     s3.create_bucket(Bucket="other-store", CreateBucketConfiguration={"LocationConstraint": cloud.env["AWS_REGION"]})
@@ -75,13 +75,13 @@ def project(new_project, old_queue) -> Project:
 
 
 def differing(run: Run, name: str) -> set[str]:
-    """The properties of a resource that the preview's line of its update names."""
+    """The properties of a resource that the preview lists for its update."""
     (line,) = (line for line in run.text.splitlines() if f"{name} update [diff: " in line)
     return set(re.split("[~+,-]", line.partition("[diff: ")[2].rstrip("]")))
 
 
 def with_imports(project: Project, **changes) -> Run:
-    """Preview with other values of `tidemill:imports`, and put the file back as it was."""
+    """Preview with other values of `tidemill:imports`, then restore the file."""
     with project.config() as config:
         before = config["tidemill:imports"]
         config["tidemill:imports"] = before | changes
@@ -131,7 +131,7 @@ def test_what_was_taken_over_is_protected_and_what_holds_data_stays_when_the_sta
 
 
 def test_what_was_taken_over_is_not_given_up_by_an_edit_of_the_key(project):
-    """The engine itself would let another import take the place of a protected bucket, and delete that."""
+    """The engine itself would put another import in the place of a protected bucket, and delete the bucket."""
     run = with_imports(project, store="other-store").refused()
     told = " ".join(run.text.split())
     assert "demo-local-store-bucket-old-store" in told

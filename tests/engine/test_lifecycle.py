@@ -19,7 +19,7 @@ QUEUE = "tidemill:queues"
 
 @pytest.fixture(scope="module")
 def before(cloud):
-    """What is in an account from its first day."""
+    """The content of an account on its first day."""
     return inventory(cloud.env)
 
 
@@ -35,7 +35,7 @@ def project(before, new_project) -> Project:
 
 
 def plan_of(project: Project, **changes) -> list[str]:
-    """Change keys of the queue `cpu`, apply, and return what was done, in order."""
+    """Change keys of the queue `cpu`, apply, and return the steps in order."""
     with project.config() as config:
         config[QUEUE]["cpu"] = config[QUEUE]["cpu"] | changes
     return project.up().ok().plan
@@ -110,7 +110,7 @@ def test_another_image_beside_it_is_another_definition(project):
 
 
 def ops_queue(project, *words: str) -> tuple[int, str]:
-    """`python -m ops queue`; its stacks/ are those of the copy of the project here."""
+    """Run `python -m ops queue` with the stacks/ of this copy of the project."""
     program = (
         "import sys; from pathlib import Path; from ops import project; from ops.__main__ import main\n"
         "project.ROOT = Path.cwd(); project.STACKS = project.ROOT / 'stacks'\n"
@@ -130,7 +130,7 @@ def test_a_queue_is_changed_and_brought_up_in_one_command(project, cloud):
 
 
 def test_an_image_is_renamed_and_a_queue_goes_as_documented(project, cloud):
-    """docs/upgrading.md, "Taking a queue away". The images stay: a repository that no image names any more is kept."""
+    """docs/upgrading.md, "Taking a queue away". The images stay: a repository that no image names is kept."""
 
     def there() -> tuple[set[str], int]:
         repositories = client(cloud.env, "ecr").describe_repositories()["repositories"]
@@ -138,7 +138,7 @@ def test_an_image_is_renamed_and_a_queue_goes_as_documented(project, cloud):
         return {each["repositoryName"].partition("/")[2] for each in repositories}, len(queues)
 
     def allow(*keys: str) -> None:
-        """The policies of this environment demand protection, as those of production do."""
+        """Set `allow`. This environment's policies demand protection, as production's do."""
         rules = ("aws-batch-compute-environment-protect", "aws-batch-job-queue-protect") if keys else ()
         until = str(datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(7))
         with project.config() as config:
@@ -156,7 +156,7 @@ def test_an_image_is_renamed_and_a_queue_goes_as_documented(project, cloud):
     code, output = ops_queue(project, "set", "cpu", "images.named=registry://embedder:1.0.0")
     assert (code, "keeps it with its images" in output) == (0, True), output
 
-    # The key alone lifts nothing yet: the preview stops, and nothing has gone half-way.
+    # The key alone does not lift anything yet: the preview stops, and nothing is half gone.
     allow("replace")
     path = project.folder / "stacks" / "Pulumi.demo-aws.yaml"
     before = path.read_text()
@@ -177,7 +177,7 @@ def test_an_image_is_renamed_and_a_queue_goes_as_documented(project, cloud):
 
 def test_destroy_stops_while_purge_is_not_allowed_and_names_the_key(project, cloud):
     there = inventory(cloud.env)
-    # Without the preview that would have stopped it, too: what is not protected would be gone by then.
+    # Also without the preview that would have stopped it: unprotected resources would be gone by then.
     for run in (project.run("destroy", "--preview-only").refused(), project.destroy().refused()):
         assert "protected" in run.text
         assert "tidemill:allow" in run.text

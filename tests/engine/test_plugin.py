@@ -1,7 +1,7 @@
-"""The components as a package, by the real engine: its schema, and a program that makes a pipeline through the plugin.
+"""The components as a package in the real engine: its schema, and a program that makes a pipeline through the plugin.
 
-The program is Python and knows nothing of our components: it sends what the SDK of any language sends. What starts the
-plugin's Python is localcloud's stand-in for the vendor's language host.
+The program is Python and does not know our components: it sends what the SDK of any language sends. localcloud's
+stand-in for the vendor's language host starts the plugin's Python.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PROGRAM = """
 
 
 def camel(value: Any) -> Any:
-    """A stack file's keys as other languages have them."""
+    """A stack file's keys in camel case, as other languages have them."""
     if isinstance(value, dict):
         return {re.sub("_(.)", lambda match: match[1].upper(), key): camel(inner) for key, inner in value.items()}
     return [camel(inner) for inner in value] if isinstance(value, list) else value
@@ -83,7 +83,7 @@ def configure(project: Project, **changes: object) -> None:
 
 
 def ours() -> set[str]:
-    """Types and names of what a program of ours makes of the same config, with stand-ins for the engine."""
+    """Types and names that our own program makes from the same config, with stand-ins for the engine."""
     args = PipelineArgs(config={**SETTINGS, "allow": ["purge"]})
     recorder = run(lambda: Pipeline("demo-local", args))
     return {made.urn.partition("::tidemill::")[2] for made in recorder.resources}
@@ -110,7 +110,7 @@ def test_the_engine_reads_and_binds_the_packages_schema(cloud):
     ],
 )
 def test_a_wrong_config_is_told_once_and_without_a_traceback_of_ours(project, change, said):
-    """The calling program may have a call open when the engine ends: Pulumi's SDK then shows a traceback of its own."""
+    """The calling program may have an open call when the engine ends; Pulumi's SDK then shows its own traceback."""
     configure(project, **change)
     run = project.run("preview", events=True).refused()
     configure(project)

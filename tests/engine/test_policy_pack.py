@@ -1,6 +1,6 @@
-"""The policy pack under the real engine: bad programs break every rule. The providers are localcloud's.
+"""The policy pack in the real engine: bad programs break every rule. The providers are localcloud's.
 
-That our own stacks obey is shown where they are previewed: test_previews.py, test_gcp_lifecycle.py.
+Other modules show that our own stacks obey when they preview them: test_previews.py, test_gcp_lifecycle.py.
 """
 
 import datetime
@@ -20,7 +20,7 @@ REASON = "Waits for the keys of the data platform"
 
 
 def preview(project, program, config, folder):
-    """Preview a program with the levels that the rules have themselves; (rule, level) → messages."""
+    """Preview a program with each rule's own level. Returns (rule, level) → messages."""
     pack = folder / "pack.json"
     pack.write_text("{}")
     with project.config() as own:

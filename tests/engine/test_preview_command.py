@@ -1,4 +1,4 @@
-"""`python -m ops preview` as somebody types it, on localcloud: not a preview of an account that exists."""
+"""`python -m ops preview` as typed by a person, on localcloud and not on an existing account."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""First previews of stacks: nothing exists, most values are unknown. Not what the cloud would accept.
+"""First previews of stacks: nothing exists, and most values are unknown. A cloud may still refuse them.
 
 Other modules preview vision-dev and vision-prod; tests/policy/test_own_stacks.py judges every stack without the engine.
 """
@@ -29,7 +29,7 @@ def test_the_file_of_a_new_team_previews_in_production(new_project, monkeypatch,
 
 def previews(project: Project) -> None:
     run = project.preview("--diff").ok()
-    # The dated table does not know the price of every type.
+    # The dated table lacks the price of some types.
     assert {name for name, _ in run.violations} <= {"aws-batch-compute-environment-price-known"}
     assert {step.op for step in run.steps} == {"create"}
     kinds = Counter(step.kind.rpartition(":")[2] for step in run.steps)

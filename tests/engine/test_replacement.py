@@ -1,6 +1,6 @@
-"""Replacing a compute environment that a queue uses, with the relation that lingers after the queue has moved.
+"""Replacing a compute environment that a queue uses, with a relation that lingers after the queue has moved.
 
-How long AWS Batch really holds that relation is not known; localcloud holds it for seconds.
+How long AWS Batch really keeps that relation is not known; localcloud keeps it for seconds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def order(run: Run) -> list[str]:
 
 
 def place(project: Project, strategy: str) -> None:
-    """Ask for a placement group, which a compute environment cannot be given later."""
+    """Ask for a placement group, which cannot be added to a compute environment later."""
     with project.config() as config:
         config["tidemill:queues"]["cpu"]["aws"] = {"placement_group": strategy}
 
@@ -120,7 +120,7 @@ def test_an_up_that_is_killed_after_the_queue_moved_is_finished_by_the_next(repl
     before = environments(cloud)
 
     def queue_moved(events: list[dict]) -> bool:
-        """The queue is on the new environment, and the retry waits."""
+        """Whether the queue is on the new environment and the retry is waiting."""
         done = [event["resOutputsEvent"]["metadata"] for event in events if "resOutputsEvent" in event]
         told = [event["diagnosticEvent"]["message"] for event in events if "diagnosticEvent" in event]
         moved = any(step["type"].endswith(":JobQueue") and step["op"] == "update" for step in done)

@@ -1,4 +1,4 @@
-"""The review of what the real engine says today, beside what was recorded of it (tests/ops/make_previews.py)."""
+"""The review of the real engine's current output, compared with its recording (tests/ops/make_previews.py)."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ SCENARIO = "wider-access"
 
 
 def shape(document: dict) -> dict:
-    """What of a preview a review is made from, without what a release of ours may change: values."""
+    """The parts of a preview that a review uses, without values, which our releases may change."""
     steps = document["preview"]["steps"]
     return {
         "keys": sorted(document),
@@ -44,7 +44,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
-    """A checkout on a branch that left main; main has gone on, and its program of today would not come up."""
+    """A checkout on a branch that left main. main has moved on since, to a program that would not come up."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("Pulumi.yaml", "__main__.py", "components", "tidemill", "policy", "ops", "localcloud", "stacks"):
         source, ignored = ROOT / name, shutil.ignore_patterns("__pycache__")
@@ -93,7 +93,7 @@ def lost(found: dict) -> set[tuple[str, str]]:
     ],
 )
 def test_a_queue_that_goes_is_compared_with_the_commit_that_the_branch_left(checkout, stack, gone):
-    with stack_file(checkout, stack) as config:  # and is not committed
+    with stack_file(checkout, stack) as config:  # not committed
         del config["tidemill:queues"]["nightly"]
     found, markdown = review(checkout, stack, 5)
     assert lost(found) == gone

@@ -1,4 +1,4 @@
-"""A shared stack and a team's stack on one backend, on localcloud: not what a cloud would accept.
+"""A shared stack and a team's stack on one backend, on localcloud. A cloud may answer differently.
 
 The tests share both stacks and run in this order.
 """
@@ -68,7 +68,7 @@ def test_a_stack_that_is_not_there_is_named(team):
 
 def test_the_shared_stack_comes_up_and_says_what_teams_need(shared):
     run = shared.up(*shared.policies()).ok()
-    # What `purge` lifts, waived by a key that any program may set.
+    # The protection that `purge` lifts, waived by a key that any program may set.
     assert {name for name, _ in run.violations} == {"aws-any-data-protect"}
     assert all(f"Waived until {SOON}" in message for _, message in run.violations)
     assert any("USD per month, once for all teams" in note for note in run.notes)

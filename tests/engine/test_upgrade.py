@@ -1,7 +1,7 @@
-"""Today's code on the states that earlier versions left behind, with the stack files of that time.
+"""Current code on the states that earlier versions left behind, with the stack files of that time.
 
-Previewed only: the resources do not exist. The states are frozen; `tests/engine/export_fixture.py` adds those of a new
-version. That every name of them is still made is also shown without an engine, in tests/components/test_names.py.
+It only previews them, as the resources do not exist. The states are frozen; `tests/engine/export_fixture.py` adds new
+ones. tests/components/test_names.py also shows, without an engine, that every name of them is still made.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tests.engine.export_fixture import prepare, settings, states, text
 from tests.harness import Project
 
 RELEASED = {"RegionInstanceTemplate", "BucketObject"}
-"""What a release replaces without harm: a template that no running machine looks at again, the reconciler's source."""
+"""Resources that a release may replace: a template that running machines no longer read, the reconciler's source."""
 
 RETIRED = ("identity-worker-metricwriter",)
-"""Ends of names that a release deletes without harm: a grant to write metrics, which no machine does."""
+"""Name endings that a release may delete: a grant to write metrics, which no machine uses."""
 
 ON_GCP = [path for path in states() if "gcp" in path.name]
 ON_AWS = [path for path in states() if path not in ON_GCP]
@@ -58,7 +58,7 @@ def loses_nothing(state: Path, project: Project) -> None:
     plain.write_bytes(text(state))
     project.run("stack", "import", "--file", str(plain)).ok()
     assert len(project.resources()) >= 39
-    # Without the policy pack: what a stack file has to say today is no matter of what an upgrade takes away.
+    # Without the policy pack: whether today's rules accept an old stack file does not affect what an upgrade removes.
     run = project.run("preview", "--diff", events=True).ok()
     gone = [step for step in run.steps if "replace" in step.op or "delete" in step.op]
     lost = [step for step in gone if step.kind.rpartition(":")[2] not in RELEASED and not step.name.endswith(RETIRED)]

@@ -1,4 +1,4 @@
-"""The stack with the most in it: two queues, three rungs, NAT, a key, an archive of logs. Not what AWS would accept."""
+"""The largest stack: two queues, three rungs, NAT, a key, an archive of logs. AWS may answer differently."""
 
 import datetime
 
@@ -24,7 +24,7 @@ def test_the_production_stack_comes_up_settles_and_goes(cloud, new_project):
     waived = [message for name, message in run.violations if name in UNPROTECTED]
     assert len(waived) > 5
     assert all(f"Waived until {SOON}: It goes again" in message for message in waived)
-    # The dated table does not know the price of every type.
+    # The dated table lacks the price of some types.
     assert {name for name, _ in run.violations} <= {*UNPROTECTED, "aws-batch-compute-environment-price-known"}
     assert project.refresh("--expect-no-changes").ok()
     assert project.up("--expect-no-changes").ok().plan == []

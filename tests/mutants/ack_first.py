@@ -13,7 +13,7 @@ commit = ChunkRun.commit
 def acknowledged(self: ChunkRun) -> Commit:
     lease = self.lease
     self.leases.ack()
-    # The acknowledgement goes its own way; here it is always the faster one.
+    # The acknowledgement has its own path; here it is always the faster one.
     messages = lease._finish.__self__._holder._messages  # type: ignore[attr-defined]
     while lease._ack_id in messages:  # type: ignore[attr-defined]
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Mutant: a machine that is up passes for one that never came, so that a fleet too large is made smaller."""
+"""Mutant: a running machine is taken for one that never came, so that a fleet that is too large shrinks."""
 
 from components.gcp.reconciler_function import decide
 

@@ -1,4 +1,4 @@
-"""Mutant: nobody looks at the dead letters."""
+"""Mutant: dead letters are never checked."""
 
 from tidemill.backends import DeadLetter
 from tidemill.backends.gcp.pubsub import GcpPubSub

@@ -1,4 +1,4 @@
-"""Mutant: a compute environment that AWS Batch does not let go of is deleted once, as the provider alone would."""
+"""Mutant: a compute environment that AWS Batch does not release is deleted once, as the provider alone would."""
 
 import pulumi
 

@@ -1,4 +1,4 @@
-"""Mutant: `resume` takes for lost what the queue does not show, however young it is."""
+"""Mutant: `resume` treats everything that the queue does not show as lost, however young it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutant: a lease is held as long as the subscription gives it, and not longer. Starts the worker."""
+"""Mutant: a lease is held only as long as the subscription grants it. Starts the worker."""
 
 import runpy
 

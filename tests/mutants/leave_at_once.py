@@ -1,4 +1,4 @@
-"""Mutant: a worker takes one empty pull for idleness."""
+"""Mutant: a worker treats one empty pull as idleness."""
 
 from tidemill.worker.idle import IdlePolicy
 

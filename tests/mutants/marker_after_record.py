@@ -1,4 +1,4 @@
-"""Mutant: how many items of a chunk failed is written down after its record instead of before."""
+"""Mutant: the number of failed items of a chunk is written after its record instead of before."""
 
 from __future__ import annotations
 

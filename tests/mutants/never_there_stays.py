@@ -1,4 +1,4 @@
-"""Mutant: machines that are wanted and never came stay wanted, as an autoscaler that only adds machines leaves them."""
+"""Mutant: machines that are wanted and never came stay wanted, as with an autoscaler that only adds machines."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Mutant: a worker that drains leaves without a word. Starts the ordinary worker."""
+"""Mutant: a draining worker leaves without a marker. Starts the ordinary worker."""
 
 import runpy
 from collections.abc import Collection
@@ -7,7 +7,7 @@ from tidemill.ledger import MarkerWriter
 
 
 def silent(self: MarkerWriter, in_flight: Collection[int]) -> None:
-    """What stands in the store is the marker of an attempt that is at work."""
+    """Leave the marker in the store unchanged: it still says that the attempt is at work."""
 
 
 def apply() -> None:

@@ -1,4 +1,4 @@
-"""Mutant: machines are not told to take themselves out of placement when the notice comes."""
+"""Mutant: machines do not take themselves out of placement when the notice comes."""
 
 from components.aws import user_data
 

@@ -1,4 +1,4 @@
-"""Mutant: a worker that drains keeps its messages until their leases run out. Starts the worker."""
+"""Mutant: a draining worker keeps its messages until their leases expire. Starts the worker."""
 
 import runpy
 

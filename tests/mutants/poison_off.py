@@ -1,4 +1,4 @@
-"""Mutant: an item that kills every worker that runs it is run again, however often. Starts the ordinary worker."""
+"""Mutant: an item that kills every worker is run again without limit. Starts the ordinary worker."""
 
 import runpy
 

@@ -1,4 +1,4 @@
-"""Mutant: a worker begins a chunk anew, whatever an attempt before it has finished. Starts the ordinary worker."""
+"""Mutant: a worker restarts a chunk and ignores what an earlier attempt has finished. Starts the ordinary worker."""
 
 import runpy
 

@@ -1,4 +1,4 @@
-"""Mutant: the On-Demand rung is not opened, however dry the Spot market is."""
+"""Mutant: the On-Demand rung never opens, however dry the Spot market is."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Mutant: the reconciler takes a machine that runs for one that has left."""
+"""Mutant: the reconciler takes a running machine for one that has left."""
 
 from components.gcp.reconciler_function import decide
 

@@ -1,4 +1,4 @@
-"""Mutant: `wait` does not enqueue again what the cloud has lost."""
+"""Mutant: `wait` does not enqueue items again that the cloud has lost."""
 
 from tidemill.client import Status, job
 

@@ -1,4 +1,4 @@
-"""Mutant: a retry or resume whose round number is taken takes the next one, with the plan that it had."""
+"""Mutant: a retry or resume whose round number is taken uses the next number with its old plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutant: whoever watches enqueues what was lost when it looked, whatever others have enqueued since."""
+"""Mutant: a watcher enqueues what was lost at its last look, whatever others have enqueued since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutant: the reconciler removes what is powered off, but not what is wanted and never came up."""
+"""Mutant: the reconciler removes machines that are off, but not wanted ones that never came up."""
 
 from components.gcp.reconciler_function import decide
 

@@ -1,4 +1,4 @@
-"""Mutant: the reconciler carries out what it decided however long ago it looked."""
+"""Mutant: the reconciler carries out its decision however long ago it looked."""
 
 from components.gcp.reconciler_function import main
 

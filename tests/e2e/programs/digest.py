@@ -1,4 +1,4 @@
-"""A user's program: digest.py FILE FOLDER SECONDS writes the file's SHA-256, and takes its time."""
+"""A user's program: digest.py FILE FOLDER SECONDS writes the file's SHA-256 and takes that long."""
 
 import hashlib
 import sys
