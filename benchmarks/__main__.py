@@ -1,8 +1,8 @@
-"""`python -m benchmarks [NAME...]`: run benchmarks, each in a process of its own.
+"""`python -m benchmarks [NAME...]`: run benchmarks, each in its own process.
 
-A benchmark is a module of this folder with a `main()`; what it prints are its table and its figures
-(`benchmarks/figures.py`). Exit code: 0 when every figure is within its limit, 1 when one is short or a benchmark
-failed, 2 for a name that does not exist.
+A benchmark is a module of this folder with a `main()` that prints its table and its figures
+(`benchmarks/figures.py`). Exit code: 0 if every figure is within its limit, 1 if a figure is short or a benchmark
+failed, 2 for an unknown name.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ TIMEOUT_SECONDS = 1800
 
 
 def there() -> list[str]:
-    """Benchmarks of this folder, in their order."""
+    """List the benchmarks of this folder, in their order."""
     return [name for name in NAMES if (Path(__file__).parent / f"{module(name)}.py").is_file()]
 
 
 def module(name: str) -> str:
-    """The module of a benchmark."""
+    """Return the module of a benchmark."""
     return name.replace("-", "_")
 
 
 def run_one(name: str) -> int:
-    """Run a benchmark here."""
+    """Run a benchmark in this process."""
     importlib.import_module(f"benchmarks.{module(name)}").main()
     return 1 if figures.short else 0
 
 
 def main(arguments: list[str]) -> int:
-    """Run the benchmarks that are named, or all; see the module for the exit code."""
+    """Run the named benchmarks, or all of them. The module documents the exit code."""
     if arguments[:1] == ["--here"]:
         return run_one(arguments[1])
     known = there()

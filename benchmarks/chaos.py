@@ -1,4 +1,4 @@
-"""The chaos test at length: 5,000 items, 8 workers as processes, and everything that may go wrong (tests/chaos)."""
+"""The long chaos test: 5,000 items, 8 worker processes, and everything that may go wrong (tests/chaos)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEED_VARIABLE = "CHAOS_SEED"
 
 
 def main() -> None:
-    """Run it once; the seed is CHAOS_SEED."""
+    """Run it once with the seed from CHAOS_SEED."""
     size = Size(items=5000, chunk_size=25, seed=int(os.environ.get(SEED_VARIABLE, "4")), seconds=SECONDS)
     with tempfile.TemporaryDirectory(prefix="tidemill-chaos-") as folder:
         report = World(Path(folder), size).run()

@@ -1,7 +1,7 @@
-"""How long the command line takes to answer, beside the library that it is made with and the tools of others.
+"""How long the command line takes to answer, compared with the library that it uses and with other tools.
 
-The runs of all programs take turns, and the fastest of each counts: on a machine that does other things too, it is the
-one that was disturbed least.
+The programs run in turn, and the fastest run of each counts: on a machine that also does other work, that run was
+disturbed least.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def main() -> None:
 
 
 def seconds(command: list[str]) -> float:
-    """How long a command takes."""
+    """Return how long a command takes."""
     start = time.perf_counter()
     subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS, check=True)
     return time.perf_counter() - start
 
 
 def sdks() -> list[str]:
-    """Heavy modules that `tidemill --help` has imported."""
+    """Return the heavy modules that `tidemill --help` imports."""
     done = subprocess.run(
         [sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True
     )

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.delay PORT SECONDS`: a relay to 127.0.0.1:PORT that holds back what clients send.
+"""`python -m benchmarks.delay PORT SECONDS`: a relay to 127.0.0.1:PORT that delays what clients send.
 
-Every request so takes SECONDS longer, as many as there may be at once; opening a connection is not delayed. Prints its
-own port, and for each line on standard input how many requests there were.
+Every request takes SECONDS longer, however many there are at once; opening a connection is not delayed. The relay
+prints its own port and, for each line on standard input, the number of requests so far.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ async def relay(port: int, seconds: float) -> None:
     requests = 0
 
     async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pause: float) -> None:
-        """Hand on, in order, each block so much later than it came."""
+        """Forward each block in order, after the pause."""
         nonlocal requests
         waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(maxsize=4096)
         clock = asyncio.get_running_loop().time

@@ -1,4 +1,4 @@
-"""How a benchmark says what it measured: a line a figure, the same for people and for scripts."""
+"""How a benchmark reports what it measured: one line per figure, the same for people and for scripts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def figure(name: str, value: float, unit: str, limit: float, *, higher_is_better
     """Print one figure: `bench NAME VALUE UNIT LIMIT ok|short`.
 
     Args:
-        name: What was measured, in one word: `submit-500k-seconds`.
+        name: The measured quantity, in one word: `submit-500k-seconds`.
         value: The measurement.
         unit: Its unit, in one word; `x` for a ratio.
-        limit: The largest value that is still good.
+        limit: The largest good value.
         higher_is_better: The limit is the smallest good value instead.
 
     Returns:
@@ -29,10 +29,10 @@ def figure(name: str, value: float, unit: str, limit: float, *, higher_is_better
 
 
 def _number(value: float) -> str:
-    """Four significant digits, never in powers of ten."""
+    """Format four significant digits, never in powers of ten."""
     return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.4g}"
 
 
 def machine() -> str:
-    """The machine in a line: figures of two machines are not compared."""
+    """Describe the machine in one line, because figures of two machines are not comparable."""
     return f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}"

@@ -1,7 +1,7 @@
-"""How long a newcomer takes to the first results, typing what the README says: with an empty home folder, and with the
-caches of packages and of built programs that this machine has.
+"""How long a newcomer needs for the first results by typing the README's commands, with an empty home folder and
+this machine's caches of packages and built programs.
 
-A first clone fills the caches; the second is measured. What a slow network adds is not measured.
+A first clone fills the caches, and the second is measured. The extra time of a slow network is not measured.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def newcomer(home: Path) -> dict[str, str]:
-    """The environment of somebody whose home folder is new and empty."""
+    """Return the environment of a user whose home folder is new and empty."""
     home.mkdir()
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     own = str(ROOT / ".venv" / "bin")
@@ -55,7 +55,7 @@ def newcomer(home: Path) -> dict[str, str]:
 
 
 def typed(commands: str, env: Mapping[str, str]) -> float:
-    """Seconds that commands take in a shell, in the home folder; what they print goes to a file."""
+    """Return how many seconds commands take in a shell, in the home folder; their output goes to a file."""
     shown = Path(env["HOME"], "shown.txt")
     started = time.perf_counter()
     with shown.open("wb") as output:
@@ -75,5 +75,5 @@ def typed(commands: str, env: Mapping[str, str]) -> float:
 
 
 def megabytes(folder: Path) -> float:
-    """What a folder takes on the disk."""
+    """Return the size of a folder on disk."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*")) / 1e6

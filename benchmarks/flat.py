@@ -1,8 +1,8 @@
-"""A program without components that declares what a stack's program declares, written from a run of that program.
+"""A flat program that declares what a stack's program declares, without components, written from a run of that program.
 
-Each resource is one statement with the same properties; what comes from another resource is taken from it, within a
-text by `Output.concat`, which is the least that a program can do. The mock cloud answers marks in place of ids and
-ARNs, by which the references are found again.
+Each resource is one statement with the same properties. Values from another resource are read from it, and in a text
+through `Output.concat`, which is the least that a program can do. The mock cloud returns marks in place of ids and
+ARNs, so the references can be found.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ r = {}
 
 
 class Marker(Recorder):
-    """Answers a mark for every output that components read."""
+    """Returns a mark for every output that components read."""
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-        """Record a resource, and answer marks for what only the cloud knows."""
+        """Record a resource, and return marks for what only the cloud knows."""
         super().new_resource(args)
         known = {key: value for key, value in args.inputs.items() if not isinstance(value, dict)}
         mark = f"@@{args.typ} {args.name}"
@@ -46,12 +46,12 @@ class Marker(Recorder):
 
 
 def record(settings: dict[str, Any]) -> list[Made]:
-    """What the stack's program makes of a config, by its full keys."""
+    """Return what the stack's program creates from a config with full keys."""
     return [made for made in run_program(settings, recorder=Marker()).resources if made.type.startswith("aws:")]
 
 
 def write(resources: list[Made]) -> str:
-    """The text of a program that declares resources one by one."""
+    """Return the text of a program that declares the resources one by one."""
     return _HEAD + "".join(_statement(made) for made in resources)
 
 
@@ -68,9 +68,9 @@ def _class(kind: str) -> type:
 
 
 def _argument(kind: type, key: str) -> str:
-    """The Python name of a resource's property."""
+    """Return the Python name of a resource's property."""
     module, name = importlib.import_module(kind.__module__), kind.__name__
-    # The longer name where the shorter is another resource's property.
+    # Prefer the longer name, because the shorter may be another resource's property.
     arguments = getattr(module, f"{name}InitArgs", None) or getattr(module, f"{name}Args")
     return {value: name for name, value in input_type_py_to_pulumi_names(arguments).items()}[key]
 

@@ -1,8 +1,8 @@
-"""Half a million items on a thousand machines, on virtual time: what three ways to scale a fleet cost and lose.
+"""Half a million items on a thousand machines, in virtual time: the cost and losses of three ways to scale a fleet.
 
-Ours; the plain autoscaler with workers that give back what they hold at SIGTERM; the plain autoscaler with the Python
-client's defaults (one message at a time, which is kind to it: by default it holds up to a thousand). All have our
-subscription: 100 deliveries before the dead letters. The model is `benchmarks/fleet_world.py`.
+The three are ours, the plain autoscaler with workers that return what they hold on SIGTERM, and the plain autoscaler
+with the Python client's defaults (one message at a time, which favours it: by default it holds up to a thousand). All
+use our subscription: 100 deliveries before the dead letters. The model is `benchmarks/fleet_world.py`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from benchmarks.fleet_world import OURS, POLICIES, Load, Result, World, log_norm
 ITEMS, MACHINES = 500_000, 1000
 RATES = (0.0, 0.05, 0.15, 0.30)
 STOCKOUT = (0.5, 4 * 3600, 240)
-"""When half of the items are done, for four hours, 240 machines at most."""
+"""Once half of the items are done, at most 240 machines are available for four hours."""
 PICTURE = Path("build/fleet.svg")
 RUN_SECONDS, ALL_SECONDS = 30, 480
 
 
 def main() -> None:
-    """Run every policy at every rate, then the two questions beside them."""
+    """Run every policy at every rate, then the two additional questions."""
     began = time.monotonic()
     console = Console(width=150)
     load = Load(log_normal(ITEMS), machines=MACHINES, stockout=STOCKOUT)
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _small(warm: int) -> Load:
-    """A small job that comes when the fleet has been at rest for an hour."""
+    """Return a small job that arrives after the fleet has been idle for an hour."""
     items = [60.0] * 50
     return Load(items, machines=50, warm=warm, later=[(3600.0, len(items))])
 
@@ -97,7 +97,7 @@ def _starts(warm: dict[int, Result]) -> Table:
 
 
 def _draw(results: list[Result], path: Path) -> None:
-    """Machines over time, a line a policy."""
+    """Plot machines over time, one line per policy."""
     drawing = Figure(figsize=(9, 4), layout="constrained")
     axes = drawing.add_subplot()
     for result in results:

@@ -1,8 +1,8 @@
-"""A fleet on virtual time: machines, a queue and its late metric, under a policy that decides who leaves.
+"""A fleet in virtual time: machines, a queue and its late metric, under a policy that decides which machines leave.
 
-The decisions are the product's own: `tidemill.worker.idle` for the machine that leaves, the reconciler's `decide` for
-what is removed. The instance group and its autoscaler are localcloud's, by the facts of docs/cloud-facts.md. What is a
-model and nothing more: how long items take, when Spot takes a machine back, and that a message is delivered at once.
+The product's own code makes the decisions: `tidemill.worker.idle` says when a machine leaves, and the reconciler's
+`decide` says what to remove. The instance group and its autoscaler are localcloud's, based on docs/cloud-facts.md. Only
+the duration of items, the Spot reclaims and the immediate delivery of messages are a mere model.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from localcloud.gcp.compute.managed import Managed, Timing
 from tidemill.worker.idle import IdlePolicy
 
 SAMPLE_SECONDS, LATE_SECONDS = 60, 120
-"""Between two samples of the backlog, and until one can be read."""
+"""The time between two samples of the backlog, and the delay until one can be read."""
 TICK_SECONDS = 10
 RECONCILE_SECONDS = 120
 PULL_SECONDS = 30
-"""How long a pull of an idle worker waits before it is answered with nothing."""
+"""How long an idle worker's pull waits before it returns empty."""
 POWER_OFF_SECONDS = 5
 MAX_DELIVERIES = 100
-"""As our subscription has it, for every policy: then it goes to the dead letters."""
+"""The limit of our subscription, for every policy; then a message goes to the dead letters."""
 CLIENT_LEASE_SECONDS = 3600
 """`FlowControl.max_lease_duration` of the Python client.
 Source: https://cloud.google.com/python/docs/reference/pubsub/latest/google.cloud.pubsub_v1.types.FlowControl"""
 ACK_DEADLINE_SECONDS = 60
-"""When a message comes back of a client that is gone without a word; its leases are at least so long."""
+"""How long after a client disappears its message comes back. A client's leases are at least this long."""
 
 GROUP = {
     "name": "fleet",
@@ -56,7 +56,7 @@ TEMPLATE = {
 
 @dataclass(frozen=True)
 class Policy:
-    """Who takes machines away, and what a worker does with what it holds."""
+    """How machines are taken away, and what a worker does with what it holds."""
 
     name: str
     fields: dict
@@ -64,9 +64,9 @@ class Policy:
     leaves: bool
     """Whether idle workers leave and a reconciler removes them."""
     nacks: bool
-    """Whether a worker gives its messages back when it is told to end."""
+    """Whether a worker returns its messages when it must end."""
     lease_seconds: float = math.inf
-    """How long a message is held at most."""
+    """The longest time that a client holds a message."""
 
 
 OURS = Policy("tidemill", LOSSLESS, "ONLY_SCALE_OUT", leaves=True, nacks=True)
@@ -79,28 +79,28 @@ POLICIES = (OURS, PLAIN, DEFAULTS)
 
 @dataclass(frozen=True)
 class Load:
-    """What a fleet has to do, and what happens to it. Times in seconds."""
+    """The work of a fleet and its disturbances. Times are in seconds."""
 
     items: Sequence[float]
-    """How long each takes."""
+    """How long each item takes."""
     machines: int = 1000
     slots: int = 1
     boot: float = 90
     idle: float = 300
     reclaimed_an_hour: float = 0.0
-    """Share of the machines that Spot takes back within an hour."""
+    """Share of the machines that Spot takes back per hour."""
     stockout: tuple[float, float, int] | None = None
-    """From the share of items that are done, for so long, at most so many machines can be had."""
+    """(share of items done when it begins, duration, most machines available)."""
     warm: int = 0
     reconciler_down: tuple[float, float] | None = None
-    """From, until."""
+    """(from, until)."""
     later: Sequence[tuple[float, int]] = ()
     """More items of the same kind: (when, how many of `items` are held back until then)."""
     seed: int = 1
 
 
 def log_normal(count: int, seed: int = 1) -> list[float]:
-    """Item times: median 5 minutes, sigma 1.5, cut to 1 s to 4 h."""
+    """Item times: median 5 minutes, sigma 1.5, clipped to 1 s to 4 h."""
     chance = random.Random(seed)
     median = math.log(300)
     return [min(max(chance.lognormvariate(median, 1.5), 1.0), 14_400.0) for _ in range(count)]
@@ -108,21 +108,21 @@ def log_normal(count: int, seed: int = 1) -> list[float]:
 
 @dataclass
 class Result:
-    """What became of a load under a policy."""
+    """The outcome of a load under a policy."""
 
     policy: str
     lost: int = 0
     """Items without an outcome."""
     run_again: int = 0
-    """Items that were started more than once."""
+    """Items that started more than once."""
     finished_again: int = 0
-    """Items that ran to their end more than once."""
+    """Items that finished more than once."""
     wasted_hours: float = 0.0
-    """Slot hours of runs that were interrupted or in vain."""
+    """Slot hours of runs that were interrupted or wasted."""
     machine_hours: float = 0.0
     ideal_hours: float = 0.0
     busy_removed: int = 0
-    """Machines that were ended while they worked, neither by Spot nor by themselves."""
+    """Busy machines that were ended by neither Spot nor themselves."""
     reclaims: int = 0
     first_item_at: float = math.nan
     done_at: float = math.nan
@@ -130,9 +130,9 @@ class Result:
     target: int = 0
     """The group's size at the end."""
     most: int = 0
-    """Machines at once."""
+    """Most machines at once."""
     sizes: list[tuple[float, int]] = field(default_factory=list)
-    """(when, machines that are billed), each ten minutes."""
+    """(when, billed machines), every ten minutes."""
 
     @property
     def over_ideal(self) -> float:
@@ -141,24 +141,24 @@ class Result:
 
 
 class Worker:
-    """The guest of a VM: it pulls, runs and leaves."""
+    """The guest of a VM, which pulls, runs and leaves."""
 
     __slots__ = ("ending", "idle", "poll", "runs", "vm")
 
     def __init__(self, vm: Managed, idle: IdlePolicy | None) -> None:
         self.vm, self.idle = vm, idle
         self.runs: dict[int, float] = {}
-        """Item to when it was started."""
+        """Item to the time when it started."""
         self.ending = False
         self.poll = 0
 
 
 class World:
-    """One run.
+    """One simulated run.
 
     Args:
-        policy: Who takes machines away.
-        load: What there is to do.
+        policy: How machines are taken away.
+        load: The work.
     """
 
     def __init__(self, policy: Policy, load: Load) -> None:
@@ -205,7 +205,7 @@ class World:
     # ---- time ---------------------------------------------------------------------------------------------------
 
     def run(self, longest: float = 4_000_000.0) -> Result:
-        """Run until nothing is left, of items and of machines."""
+        """Run until no items and no machines are left."""
         self._after(0, self._sample)
         self._after(0, self._tick)
         if self.policy.leaves:
@@ -262,7 +262,7 @@ class World:
             self._offer(item)
 
     def _offer(self, item: int) -> None:
-        """A message is there to be pulled, again or for the first time."""
+        """Offer a message to workers, for the first time or again."""
         if self._deliveries[item] >= MAX_DELIVERIES:
             self._left -= 1
             self._open -= 1
@@ -284,7 +284,7 @@ class World:
     # ---- workers --------------------------------------------------------------------------------------------------
 
     def _feed(self, worker: Worker) -> None:
-        """Give a worker what it has room for; without work it waits in a pull."""
+        """Fill a worker's free slots; without work, it waits in a pull."""
         while self._waiting and len(worker.runs) < self.load.slots:
             item = self._waiting.popleft()
             if self._done[item]:
@@ -326,12 +326,12 @@ class World:
         self._feed(worker)
 
     def _lapsed(self, worker: Worker, item: int, started: float) -> None:
-        """The client holds a message no longer than this; the run goes on, and its late acknowledgement counts."""
+        """Redeliver a message that the client stops holding. The run continues; its late acknowledgement counts."""
         if worker.runs.get(item) == started and not self._done[item]:
             self._offer(item)
 
     def _empty(self, worker: Worker, poll: int) -> None:
-        """A pull was answered with nothing."""
+        """Handle a pull that returned empty."""
         if self._hungry.get(worker.vm.name) is not worker or worker.poll != poll:
             return
         if worker.idle and not worker.runs:
@@ -345,7 +345,7 @@ class World:
             self._after(PULL_SECONDS, self._empty, worker, poll)
 
     def _interrupt(self, worker: Worker, gives_back: bool) -> None:
-        """Its programs end here; what it held comes back at once or when its leases have run out."""
+        """End a worker's programs. Its messages come back at once, or when its leases expire."""
         self._hungry.pop(worker.vm.name, None)
         for item, started in worker.runs.items():
             self.result.wasted_hours += (self.now - started) / 3600
@@ -360,7 +360,7 @@ class World:
     # ---- what the group does to machines ----------------------------------------------------------------------------
 
     def boot(self, vm: Managed) -> None:
-        """A machine runs, and its worker with it."""
+        """Boot a machine and its worker."""
         self._bill(1)
         clock: Callable[[], float] = lambda: self.now  # noqa: E731
         worker = Worker(vm, IdlePolicy(self.load.idle, clock) if self.policy.leaves else None)
@@ -379,7 +379,7 @@ class World:
             self.result.reclaims += 1
 
     def preempt(self, vm: Managed) -> None:
-        """The notice. A worker that drains gives everything back at once."""
+        """Give notice. A worker that drains returns everything at once."""
         worker = self._workers.get(vm.name)
         if worker:
             worker.ending = True
@@ -387,7 +387,7 @@ class World:
                 self._interrupt(worker, gives_back=True)
 
     def shut_down(self, vm: Managed, seconds: float) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         worker = self._workers.get(vm.name)
         if worker is None:
             return
@@ -398,7 +398,7 @@ class World:
         self._after(POWER_OFF_SECONDS, self.group.off, vm.name, self.now + POWER_OFF_SECONDS)
 
     def discard(self, vm: Managed) -> None:
-        """The machine is no more."""
+        """Remove an ended machine."""
         worker = self._workers.pop(vm.name, None)
         if worker:
             self._interrupt(worker, gives_back=False)

@@ -1,7 +1,7 @@
-"""The worker's image: what a machine fetches, and how long it is from a cold container to the first running item.
+"""The worker's image: the download size, and the time from a cold container to the first running item.
 
-Cold means: the image is on the machine, its tree is not; the container's root holds one static program. What the pull
-and the container runtime take comes on top.
+Cold means that the image is on the machine but its tree is not; the container's root holds one static program. The time
+of the pull and of the container runtime is extra.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def cold(folder: Path, source: Path, program: Path) -> tuple[float, float]:
-    """Seconds of the copy, and of the worker's whole run of one item."""
+    """Return the seconds of the copy, and of the worker's whole run of one item."""
     data, root, volume = folder / "data", folder / "root", folder / "volume"
     for each in (data / "store", data / "scratch", root, volume):
         each.mkdir(parents=True)
@@ -60,7 +60,7 @@ def cold(folder: Path, source: Path, program: Path) -> tuple[float, float]:
 
 
 def seconds(root: Root, command: list[str], env: dict[str, str]) -> float:
-    """How long a program takes in a root."""
+    """Return how long a program takes in a root."""
     started = time.perf_counter()
     done = root.run(command, env)
     if done.returncode:

@@ -1,7 +1,7 @@
-"""Items on this machine: functions and commands, recorded and resumable, beside tools that keep less or nothing.
+"""Items on this machine: functions and commands, recorded and resumable, compared with tools that keep less or nothing.
 
-The others come from PyPI into a virtual environment of their own, once, in the user's cache. What cannot be had there
-is said and left out. Everything is measured in one run, and small ratios between tools mean more than seconds.
+The other tools come from PyPI, once, into their own virtual environment in the user's cache. If one is unavailable, the
+benchmark says so and skips it. Everything is measured in one run; ratios between tools mean more than seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIZES = (1_000, 20_000, 100_000, 500_000)
 COMMANDS = 1_000
 RUNS = 3
 RECORD_COSTS = 4
-"""How many times a tool that keeps nothing a durable record of every item may cost."""
+"""Upper limit: the cost of a durable record of every item, relative to a tool that keeps nothing."""
 MUST_BEAT = 1
 TIMEOUT_SECONDS = 600
 TIDEMILL = Path(sys.executable).parent / "tidemill"
@@ -58,8 +58,8 @@ RAY = LOAD + (
 
 @dataclass(frozen=True)
 class Ran:
-    """A process that ran: wall seconds, the peak of what it and its descendants held, in MB (PSS), and CPU seconds of
-    all of them: what to compare when the machine has other things to do."""
+    """A finished process: wall seconds, peak memory of it and its descendants in MB (PSS), and the CPU seconds of
+    all of them. Compare CPU seconds if the machine also does other work."""
 
     seconds: float
     megabytes: float
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def functions(folder: Path, env: Mapping[str, str]) -> None:
-    """20,000 trivial functions on 2 workers, start-up included."""
+    """20,000 trivial functions on 2 workers, including start-up."""
     print(f"\n{ITEMS} functions (sha256 of a short text), 2 workers, from the command to its end")
     print(f"{'tool':<34} {'seconds':>8} {'CPU s':>6}  keeps")
     write_items(folder, ITEMS)
@@ -106,7 +106,7 @@ def functions(folder: Path, env: Mapping[str, str]) -> None:
             shutil.rmtree(folder / "memory", ignore_errors=True)
             return python(folder, env, code, other[tool])
 
-        # Ray is twenty times slower than the rest: one run tells enough.
+        # Ray is twenty times slower than the rest, so one run is enough.
         ran = best(cold, 1 if tool == "ray" else RUNS)
         row(label, ran, kept)
         name = label.lower().replace(" ", "-").replace(",", "")
@@ -121,7 +121,7 @@ def functions(folder: Path, env: Mapping[str, str]) -> None:
 
 
 def flat(folder: Path, env: Mapping[str, str]) -> None:
-    """The cost of an item from a thousand to half a million of them."""
+    """The cost per item, from a thousand items to half a million."""
     print(f"\n{'items':>9} {'seconds':>8} {'MB':>6} {'µs an item, start-up taken off':>32}")
     write_items(folder, 1)
     start = best(lambda: tidemill(folder, env, "--function", "work:digest"), RUNS).seconds
@@ -133,7 +133,7 @@ def flat(folder: Path, env: Mapping[str, str]) -> None:
         print(f"{count:>9} {ran.seconds:>8.2f} {ran.megabytes:>6.0f} {costs[count]:>32.1f}")
     figure("items-microseconds-500k-over-20k", costs[SIZES[-1]] / costs[ITEMS], "x", 1.25)
     figure("items-500k-memory", memory[SIZES[-1]], "MB", 120)
-    # A run of a second is over before its peak is seen.
+    # A one-second run ends before its peak is measured.
     figure("items-memory-500k-over-100k", memory[SIZES[-1]] / memory[SIZES[-2]], "x", 1.25)
 
 
@@ -164,7 +164,7 @@ def commands(folder: Path, env: Mapping[str, str]) -> None:
 
 
 def killed(folder: Path, env: Mapping[str, str]) -> None:
-    """kill -9 of everything in the middle, then the same command."""
+    """kill -9 of everything in the middle, then the same command again."""
     print("\nkill -9 of everything in the middle of 200 items of 30 ms, then the same command")
     write_items(folder, 200)
     marks = folder / "marks"
@@ -207,7 +207,7 @@ def killed(folder: Path, env: Mapping[str, str]) -> None:
 
 
 def finished(marks: Path) -> dict[int, float]:
-    """By item: when it had ended."""
+    """By item: when it ended."""
     return {int(line.split()[0]): float(line.split()[1]) for line in marks.read_text().splitlines()}
 
 
@@ -215,13 +215,13 @@ def finished(marks: Path) -> dict[int, float]:
 
 
 def typed(folder: Path, *arguments: str) -> list[str]:
-    """A `tidemill run` command on 2 workers."""
+    """Return a `tidemill run` command on 2 workers."""
     options = ["--workers", "2", "--store", f"file://{folder}/store", "--items", "items.txt"]
     return [str(TIDEMILL), "run", *options, *arguments]
 
 
 def tidemill(folder: Path, env: Mapping[str, str], *arguments: str, watch: bool = False, keep: bool = False) -> Ran:
-    """Run a job in a new store, or in the one there is."""
+    """Run a job in a new store, or in the existing one."""
     if not keep:
         shutil.rmtree(folder / "store", ignore_errors=True)
     return run(typed(folder, *arguments), folder, env, watch=watch)
@@ -235,7 +235,7 @@ def python(folder: Path, env: Mapping[str, str], code: str, interpreter: Path | 
 def run(
     command: Sequence[str], folder: Path, env: Mapping[str, str], *, stdin: bytes = b"", watch: bool = False
 ) -> Ran:
-    """Run a command to its end; memory is looked at only when it is asked for, because looking costs time."""
+    """Run a command to its end. Memory is measured only on request, because measuring takes time."""
     started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(
         command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -280,7 +280,7 @@ def _pss(pid: int) -> int:
 
 
 def descendants(pid: int) -> set[int]:
-    """Processes that a process has started, and theirs."""
+    """Return the processes that a process started, and theirs."""
     found, ahead = set(), [pid]
     while ahead:
         for path in Path(f"/proc/{ahead.pop()}/task").glob("*/children"):
@@ -292,7 +292,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def environments() -> Iterator[bytes]:
-    """The environment of every process that may be seen."""
+    """Yield the environment of every visible process."""
     for path in Path("/proc").glob("[0-9]*/environ"):
         if path.parent.name != str(os.getpid()):
             with contextlib.suppress(OSError):
@@ -300,7 +300,7 @@ def environments() -> Iterator[bytes]:
 
 
 def competitors() -> dict[str, Path]:
-    """Interpreters that have joblib and Ray, by tool; each environment is made when it is first needed."""
+    """Return interpreters that have joblib and Ray, by tool. Each environment is created on first use."""
     found = {}
     for tool in ("joblib", "ray"):
         home = CACHE / tool
@@ -320,16 +320,16 @@ def competitors() -> dict[str, Path]:
 
 
 def best(measure: Callable[[], Ran], runs: int) -> Ran:
-    """The fastest of some runs."""
+    """Return the fastest of some runs."""
     return min((measure() for _ in range(runs)), key=lambda ran: ran.seconds)
 
 
 def row(tool: str, ran: Ran, kept: str) -> None:
-    """A line of a table."""
+    """Print a line of a table."""
     print(f"{tool:<34} {ran.seconds:>8.2f} {ran.cpu_seconds:>6.2f}  {kept}", flush=True)
 
 
 def write_items(folder: Path, count: int) -> None:
-    """A list of items."""
+    """Write a list of items."""
     with (folder / "items.txt").open("w") as file:
         file.writelines(f"s3://bucket/item-{n:012d}.jpg\n" for n in range(count))

@@ -1,9 +1,9 @@
-"""A preview of a stack's program, beside a program that declares the same resources one by one, without components.
+"""A preview of a stack's program, compared with a flat program that declares the same resources without components.
 
-Both run under the real engine with localcloud's provider, in turn, and the fastest run of each counts: on a machine
-that does other things too, it is the one that was disturbed least. Seconds are those of the whole `pulumi preview`;
-memory and CPU seconds are the program's own process alone. The provider costs both the same, and here in Python more
-than the real one in Go does: the program's share of the whole is in the table.
+Both run in turn under the real engine with localcloud's provider, and the fastest run of each counts: on a machine that
+also does other work, that run was disturbed least. Seconds are those of the whole `pulumi preview`; memory and CPU
+seconds are those of the program's own process. The provider costs both the same, and in Python more than the real one
+in Go, so the table shows the program's share of the whole.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ atexit.register(_tell)
 
 @dataclass(frozen=True)
 class Figures:
-    """What one preview took."""
+    """The cost of one preview."""
 
     seconds: float
     cpu_seconds: float
@@ -58,13 +58,13 @@ class Figures:
 
 
 class Program:
-    """A program in a project of its own.
+    """A program in its own project.
 
     Args:
         folder: An empty folder.
         env: Environment of localcloud's commands.
-        config: The stack's config, by full keys.
-        text: The program, which tells what it took when it ends.
+        config: The stack's config, with full keys.
+        text: The program, which reports its own cost when it ends.
     """
 
     def __init__(self, folder: Path, env: dict[str, str], config: dict[str, Any], text: str) -> None:
@@ -88,7 +88,7 @@ class Program:
         return Figures(seconds, float(cpu), float(kib) / 1024)
 
     def planned(self) -> dict[tuple[str, str], str]:
-        """The inputs of everything that it would make, by type and name."""
+        """Return the inputs of everything that it would create, by type and name."""
         events = self.project.run("preview", events=True).ok().events
         made = [event["resourcePreEvent"]["metadata"] for event in events if "resourcePreEvent" in event]
         return {(m["type"], m["urn"].rpartition("::")[2]): _unnamed(m["new"]["inputs"]) for m in made if _is_aws(m)}
@@ -99,7 +99,7 @@ def _is_aws(metadata: Mapping[str, Any]) -> bool:
 
 
 def _unnamed(inputs: dict[str, Any]) -> str:
-    """Inputs as text to compare, without the random end of automatic names. A list of unknown values is as unknown as
+    """Return inputs as text to compare, without the random end of automatic names. A list of unknown values equals
     an unknown list.
     """
     text = re.sub(r"-[0-9a-f]{7}\b", "-0000000", json.dumps(inputs, sort_keys=True))
@@ -123,7 +123,7 @@ def main() -> None:
 
 
 def config(queues: int) -> dict[str, Any]:
-    """The demo's stack with so many queues."""
+    """Return the config of the demo's stack with this number of queues."""
     found = settings(STACK)
     queue = found["tidemill:queues"]["cpu"]
     return found | {"tidemill:queues": {f"cpu-{number}": queue for number in range(1, queues + 1)}}
@@ -131,7 +131,7 @@ def config(queues: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def programs(queues: int) -> Iterator[tuple[Program, Program]]:
-    """Ours and the flat one, on a localcloud of their own."""
+    """Yield ours and the flat program, each on its own localcloud."""
     stack = config(queues)
     text = flat.write(flat.record(stack))
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as scratch, Cloud(Path(scratch, "cloud")) as cloud:
@@ -140,10 +140,10 @@ def programs(queues: int) -> Iterator[tuple[Program, Program]]:
 
 
 def check_same(ours: Program, other: Program) -> None:
-    """Both plan the same resources with the same inputs, or the ratio would say nothing.
+    """Check that both plan the same resources with the same inputs; otherwise the ratio means nothing.
 
     Raises:
-        RuntimeError: They do not.
+        RuntimeError: The plans differ.
     """
     left, right = ours.planned(), other.planned()
     different = sorted(str(key) for key in left.keys() | right.keys() if left.get(key) != right.get(key))

@@ -1,8 +1,8 @@
-"""Half a million URIs submitted to GCP as chunk messages of 100, beside one message an item with Google's own client.
+"""Half a million URIs sent to GCP as chunk messages of 100, compared with one message per item by Google's own client.
 
-Pub/Sub is Google's fake (`pstest`) on loopback. The job store is a folder: what an object store adds to a submit is
-measured by `submit`. The stock client is told to send as many messages a request as Pub/Sub takes, 1,000; its
-own default of 100 takes about twice as long.
+Pub/Sub is Google's fake (`pstest`) on loopback. The job store is a folder; the `submit` benchmark measures what an
+object store adds to a submit. The stock client sends as many messages per request as Pub/Sub accepts, 1,000; its own
+default of 100 takes about twice as long.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _seconds(done: Run) -> float:
 
 
 def _ours(items: Path) -> Run:
-    """One submit, from the start of the command to its end, to a new store and a new Pub/Sub."""
+    """Submit once to a new store and a new Pub/Sub, and measure the whole command."""
     count = int(items.stem)
     with PubSub() as pubsub, tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
@@ -82,7 +82,7 @@ def _ours(items: Path) -> Run:
 
 
 def _chunk(count: int) -> int:
-    """A hundred items a message, more where a job would have too many chunks."""
+    """A hundred items per message, more if a job would have too many chunks."""
     return max(CHUNK, -(-count // 50_000))
 
 
@@ -105,7 +105,7 @@ def _row(items: int, how: str, done: Run, messages: int) -> None:
 
 
 def _make(pubsub: PubSub) -> None:
-    """A topic and the subscription that keeps what is published."""
+    """Create a topic and the subscription that keeps the published messages."""
     pubsub.json("PUT", f"v1/{TOPIC}", {})
     pubsub.json("PUT", f"v1/{SUBSCRIPTION}", {"topic": TOPIC})
 
@@ -130,7 +130,7 @@ def _descriptor(folder: Path) -> Descriptor:
 
 
 def by_hand(path: str) -> None:
-    """One message an item with Google's own client."""
+    """Send one message per item with Google's own client."""
     google = importlib.import_module("google.cloud.pubsub_v1")
     settings = google.types.BatchSettings(max_messages=1000, max_bytes=1 << 20, max_latency=0.05)
     publisher = google.PublisherClient(settings)

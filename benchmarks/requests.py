@@ -1,8 +1,8 @@
-"""What half a million items cost in requests and log lines: counted on a stack's own policies, priced by S3's list.
+"""The requests and log lines of half a million items: counted on a stack's own policies, priced by S3's list.
 
-A stack comes up on localcloud, small jobs run on it, and the calls of the job's role are counted by kind. From these
-follow the requests of a large job. AWS does not evaluate these policies here. Retries after faults, reclaims and failed
-items come on top.
+The benchmark brings a stack up on localcloud, runs small jobs on it and counts the calls of the job's role by kind. The
+requests of a large job follow from these. AWS does not evaluate the policies here. Retries after faults, reclaims and
+failed items are extra.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EVENT_BYTES = 26
 """What CloudWatch Logs adds to each event's message when it counts volume.
 Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html"""
 WATCHED_SECONDS = 300
-"""Of waiting, on a clock that only the pauses move; an hour is reckoned from it."""
+"""Seconds of waiting, on a clock that only the pauses move. An hour's requests are computed from them."""
 CHUNKS, STAGED, WORKING, WORKING_SECONDS = 12, 60, 26, 5
 
 
@@ -46,19 +46,19 @@ class Requests:
 
     @property
     def usd(self) -> float:
-        """What they cost."""
+        """Return what they cost."""
         return sum(PRICES[kind] * count for kind, count in self.counts.items())
 
     def less(self, other: Requests, times: float = 1) -> Requests:
-        """These without some others."""
+        """Subtract other requests."""
         return Requests({kind: self.counts[kind] - times * other.counts[kind] for kind in PRICES})
 
     def per(self, number: float) -> Requests:
-        """A share of these."""
+        """Divide by a number."""
         return Requests({kind: count / number for kind, count in self.counts.items()})
 
     def words(self) -> str:
-        """For the table."""
+        """Format the counts for the table."""
         shown = "  ".join(f"{kind} {self.counts[kind]:>6.2f}" for kind in PRICES)
         return f"{shown}   {self.usd * 1e6:>8.2f} USD per million"
 
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def _parts(team: Team, folder: Path) -> dict[str, Requests]:
-    """What each kind of thing takes."""
+    """Return the requests of each kind of work."""
     with _counted(team) as none:
         _run(team, "chunks", team.put_items("a", CHUNKS, folder)[0], "true", chunk_size=1)
     chunk = none().per(CHUNKS)
@@ -113,7 +113,7 @@ def _run(team: Team, name: str, items: Path, *command: str, chunk_size: int) -> 
 
 @contextmanager
 def _counted(team: Team) -> Iterator[Callable[[], Requests]]:
-    """The S3 requests of jobs within the block; ask when it has ended."""
+    """Count the S3 requests of jobs within the block; call the result after the block has ended."""
     before, after = _of_jobs(team), Counter[str]()
     yield lambda: Requests({kind: after[kind] - before[kind] for kind in PRICES})
     after.update(_of_jobs(team))
@@ -128,7 +128,7 @@ def _of_jobs(team: Team) -> Counter[str]:
 
 
 def _log(team: Team, folder: Path) -> None:
-    """How much the log takes of chunks whose items print nothing."""
+    """How much log chunks produce if their items print nothing."""
     job = team.submit("quiet", team.put_items("e", CHUNKS * 24, folder)[0], "true", chunk_size=24)
     await_that(lambda: team.status(job)["state"] == "finished", "quiet is finished", 600)
     logs = client(team.cloud.env, "logs")
@@ -147,7 +147,7 @@ def _log(team: Team, folder: Path) -> None:
 
 
 def _watch() -> None:
-    """A look at a job of half a million items of ten seconds, and an hour of them while the job makes progress."""
+    """Count the requests of one status of a job of half a million ten-second items, and of an hour's wait for it."""
     with idle_team() as there, environment(there.env):
         items = there.folder / "items.txt"
         items.write_text("".join(f"s3://raw-images/{n}.jpg\n" for n in range(ITEMS)))
@@ -167,7 +167,7 @@ def _watch() -> None:
             if clock > WATCHED_SECONDS:
                 raise TimeoutError
 
-        # A job that makes progress is looked at as often as at first.
+        # While a job makes progress, the client polls it as often as at first.
         quick = patch("tidemill.client.job.SLOWEST_POLL_SECONDS", POLL_SECONDS)
         with suppress(TimeoutError), quick, patch.object(time, "sleep", passes):
             job.wait()

@@ -1,4 +1,4 @@
-"""Reviewing a preview of 2,000 changes, as somebody types it: a process that reads, compares and writes."""
+"""Reviewing a preview of 2,000 changes on the command line: one process that reads, compares and writes."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def main() -> None:
 
 
 def _review(document: Path, comment: Path) -> tuple[float, float]:
-    """Wall seconds and peak memory in MiB of one run."""
+    """Return wall seconds and peak memory in MiB of one run."""
     command = [sys.executable, "-m", "ops", "review", str(document), "--markdown", str(comment)]
     start = time.monotonic()
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
     try:
-        # wait4 has the memory of this process alone.
+        # wait4 reports the memory of this process alone.
         _, status, usage = _waited(process, start + _TIMEOUT_SECONDS)
     finally:
         if process.returncode is None:
@@ -66,7 +66,7 @@ def _waited(process: subprocess.Popen, deadline: float) -> tuple[int, int, Any]:
 
 
 def wide(changes: int) -> dict[str, Any]:
-    """A preview document with that many changes, of every kind that a stack has, a fifth of each."""
+    """Return a preview document with that many changes: a fifth of each kind that a stack has."""
     kinds = (_environment, _role, _log_group, _bucket, _instance_template)
     steps = [kinds[number % len(kinds)](number) for number in range(changes)]
     return {

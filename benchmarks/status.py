@@ -1,4 +1,4 @@
-"""Status and resume of half a million items in 10,000 chunks, beside a bare listing of the same names."""
+"""Status and resume of half a million items in 10,000 chunks, compared with a bare listing of the same names."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _outcome(index: int) -> Outcome:
 
 
 def _beside(there: Team, job: str, seconds: float) -> tuple[float, float, int]:
-    """Seconds of a status and of a bare listing, the best of several in turn; and the status' requests."""
+    """Return seconds of a status and of a bare listing, the best of several in turn, and the status's requests."""
     with there.far_away(seconds) as relay, environment(relay.env):
         pipeline = Pipeline.load(os.environ["TIDEMILL_PIPELINE"])
         status, listing, requests = [], [], 0
@@ -115,7 +115,7 @@ def _timed(call: Callable[[], Any]) -> float:
 
 
 def _local(folder: Path, pipeline: Pipeline, job: Job) -> None:
-    """The same job in a folder."""
+    """Measure the same job in a folder."""
     store = Store.open(f"file://{folder}")
     for name in pipeline.store.list(f"jobs/{job.id}"):
         if "/done/" not in name:
@@ -130,7 +130,7 @@ def _local(folder: Path, pipeline: Pipeline, job: Job) -> None:
 
 @contextmanager
 def environment(values: Mapping[str, str]) -> Any:
-    """Environment variables of this process, for a while."""
+    """Set environment variables of this process for a while."""
     before = dict(os.environ)
     os.environ.update(values)
     try:

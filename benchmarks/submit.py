@@ -1,4 +1,4 @@
-"""Half a million URIs submitted: store in moto, jobs in localcloud, beside what a person would write with boto3."""
+"""Half a million URIs submitted: store in moto, jobs in localcloud, compared with a person's own boto3 code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROGRAM = ("--", "python3", "features.py", "{uri}", "{output}")
 
 
 def uris(count: int) -> Iterator[str]:
-    """Names as cameras and hashes make them: they do not compress well."""
+    """Yield names as cameras and hashes make them: they do not compress well."""
     for n in range(count):
         yield f"s3://raw-images/2026/{hashlib.sha256(str(n).encode()).hexdigest()[:48]}/{n:07d}.jpg\n"
 

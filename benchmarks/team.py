@@ -1,4 +1,4 @@
-"""A team's store and queue on localcloud, for benchmarks of the client: no stack, and no machine that takes work."""
+"""A team's store and queue on localcloud for benchmarks of the client, without a stack or a machine that takes work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 300
 
 @dataclass(frozen=True)
 class Run:
-    """One process that ran: its output, wall and CPU seconds, and largest resident memory in MB."""
+    """A finished process: its output, wall and CPU seconds, and largest resident memory in MB."""
 
     out: str
     err: str
@@ -44,11 +44,11 @@ class Team:
 
     @property
     def env(self) -> dict[str, str]:
-        """Environment of somebody who submits."""
+        """The environment of a user who submits."""
         return {**self.cloud.env, "TIDEMILL_PIPELINE": f"s3://{BUCKET}/pipeline.json"}
 
     def client(self, service: str) -> Any:
-        """A boto3 client of this cloud."""
+        """Return a boto3 client of this cloud."""
         return client(self.env, service)
 
     def tidemill(self, *arguments: str, env: Mapping[str, str] | None = None) -> Run:
@@ -58,12 +58,12 @@ class Team:
         )
 
     def calls(self) -> int:
-        """Requests that this cloud has answered so far."""
+        """Return how many requests this cloud has answered so far."""
         return sum(row["count"] for row in self.cloud.control("calls"))
 
     @contextlib.contextmanager
     def far_away(self, seconds: float) -> Iterator[Relay]:
-        """A way to this cloud on which every request takes so much longer, and is counted."""
+        """Yield a relay to this cloud that delays and counts every request."""
         command = [sys.executable, "-m", "benchmarks.delay", self.cloud.url.rsplit(":", 1)[1], str(seconds)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
         try:
@@ -81,7 +81,7 @@ class Relay:
         self.env = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._line()}"}
 
     def requests(self) -> int:
-        """How many there were."""
+        """Return the number of requests so far."""
         assert self._process.stdin is not None
         self._process.stdin.write("?\n")
         self._process.stdin.flush()
@@ -93,7 +93,7 @@ class Relay:
 
 
 def client(env: Mapping[str, str], service: str) -> Any:
-    """A boto3 client of the cloud that an environment names."""
+    """Return a boto3 client of the cloud that an environment names."""
     return boto3.client(
         service,
         region_name=REGION,
@@ -107,14 +107,14 @@ def run(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Run:
     """Run a process and measure it.
 
     Raises:
-        RuntimeError: It failed.
+        RuntimeError: The process failed.
     """
     with (folder / "out").open("w+") as out, (folder / "err").open("w+") as err:
         start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         child = subprocess.Popen(command, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         try:
             highest = 0
-            # The kernel's own figure of an ended child (ru_maxrss) begins with the memory of the process that forked.
+            # The kernel's own figure of an ended child (ru_maxrss) starts with the memory of the forking process.
             while child.poll() is None and time.monotonic() < start + TIMEOUT_SECONDS:
                 highest = max(highest, _high_water(child.pid))
                 time.sleep(0.01)
@@ -133,7 +133,7 @@ def run(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Run:
 
 
 def _high_water(pid: int) -> int:
-    """Largest resident memory of a process so far, in KiB."""
+    """Return the largest resident memory of a process so far, in KiB."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -174,7 +174,7 @@ def _descriptor(made: Team) -> Descriptor:
 
 
 def _queue(made: Team) -> tuple[str, str]:
-    """ARNs of a queue over a disabled environment, and of a job definition."""
+    """Return the ARNs of a queue over a disabled environment, and of a job definition."""
     iam, ec2, batch = made.client("iam"), made.client("ec2"), made.client("batch")
     trust = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})

@@ -1,1 +1,1 @@
-"""An AWS on one machine for the demo, the tests and the benchmarks; never a proof of what AWS itself would do."""
+"""An AWS or a GCP on one machine, for the demo, tests and benchmarks. It never proves what a real cloud would do."""

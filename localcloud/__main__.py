@@ -20,14 +20,14 @@ MORE = {"aws": ", aws s3 ls, …", "gcp": ", python -m tidemill …"}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The exit code: 0, or 2 with one sentence on stderr."""
+    """Return the exit code: 0, or 2 with one sentence on stderr."""
     parser = argparse.ArgumentParser(prog="python -m localcloud", description=__doc__)
     parser.add_argument("verb", choices=["up", "env", "down", "engine"], help="engine: only build what is built")
     parser.add_argument("--state", type=Path, default=Path(".localcloud"), help="folder of its state (.localcloud)")
     parser.add_argument("--cloud", choices=["aws", "gcp"], help="the one that runs in the folder by default, else aws")
     parser.add_argument("--port", type=int, help="on 127.0.0.1; a free one by default")
     options, daemon = parser.parse_known_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on this path too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so cleanup runs on this path too
     wanted = None if options.verb == "down" else options.cloud
     kind = GcpCloud if (wanted or running(options.state)) == "gcp" else Cloud
     cloud = kind(options.state, options.port, **_daemon_options(daemon, parser))
@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _daemon_options(rest: list[str], parser: argparse.ArgumentParser) -> dict[str, str]:
-    """`--reclaim-seconds 2` and the like, which the daemon itself knows and checks."""
+    """Parse options such as `--reclaim-seconds 2`, which the daemon itself knows and checks."""
     if len(rest) % 2 or not all(name.startswith("--") for name in rest[::2]):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return {name[2:].replace("-", "_"): value for name, value in zip(rest[::2], rest[1::2], strict=True)}

@@ -1,4 +1,4 @@
-"""Start, use and end one localcloud: the daemon, its environment, and its control paths."""
+"""Start, use and stop one localcloud: its daemon, its environment and its control paths."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ START_SECONDS = 60.0
 
 
 class CloudError(Exception):
-    """The daemon does not run, or did not do what it was asked."""
+    """The daemon is not running, or did not do what was requested."""
 
 
 class Localcloud:
-    """One localcloud with its state in a folder; as a context manager it runs inside the block.
+    """One localcloud with its state in a folder. As a context manager, it runs inside the block.
 
-    `Cloud` is an AWS, `GcpCloud` a GCP.
+    `Cloud` is an AWS, and `GcpCloud` is a GCP.
 
     Args:
-        state: Folder of credentials, logs, Pulumi's file backend and launchers; made when it is not there.
-        port: On 127.0.0.1; the former one, or a free one, when not given.
-        options: Of the daemon, with underscores: ``Cloud(path, reclaim_seconds=2)``.
+        state: Folder for credentials, logs, Pulumi's file backend and launchers; created if missing.
+        port: Port on 127.0.0.1. The default is the previous port, or a free one.
+        options: Options of the daemon, with underscores: ``Cloud(path, reclaim_seconds=2)``.
 
     Example:
         >>> with Cloud(tmp_path) as cloud:
@@ -51,7 +51,7 @@ class Localcloud:
 
     name: str
     daemon: str
-    foreign: tuple[str, ...]  # beginnings of environment variables that are the caller's own clouds'
+    foreign: tuple[str, ...]  # prefixes of environment variables that belong to the caller's own clouds
     _credential: str  # a key that only this cloud's credentials.json has
 
     def __init__(self, state: str | Path = ".localcloud", port: int | None = None, **options: Any) -> None:
@@ -67,12 +67,12 @@ class Localcloud:
 
     @property
     def url(self) -> str:
-        """Of the daemon, `http://127.0.0.1:PORT`."""
+        """The daemon's URL, `http://127.0.0.1:PORT`."""
         return f"http://127.0.0.1:{self._daemon()['port']}"
 
     @property
     def pid(self) -> int | None:
-        """The daemon's process id, None when it does not run."""
+        """The daemon's process id, or None if it is not running."""
         with contextlib.suppress(CloudError):
             pid = self._daemon()["pid"]
             return pid if alive(pid) else None
@@ -93,11 +93,11 @@ class Localcloud:
         return found
 
     def start(self) -> Self:
-        """Prepare the engine, start the daemon and wait until it is healthy; one that runs already is kept.
+        """Prepare the engine, start the daemon and wait until it is healthy. A running daemon is kept.
 
         Raises:
-            CloudError: the daemon ended or was not healthy in time, or the other cloud runs in the folder;
-                engine.EngineError: there is no engine.
+            CloudError: The daemon ended or was not healthy in time, or the other cloud runs in the folder.
+            engine.EngineError: There is no engine.
         """
         self.state.mkdir(parents=True, exist_ok=True)
         self._evict()
@@ -105,7 +105,7 @@ class Localcloud:
         self._prepare()
         if self.pid:
             return self
-        # An account starts empty: what the engine remembers of an earlier one is gone.
+        # An account starts empty, so the engine's record of an earlier one goes.
         shutil.rmtree(self.state / "pulumi", ignore_errors=True)
         port = self._port or _free_port()
         command = [
@@ -145,7 +145,7 @@ class Localcloud:
         return self
 
     def _evict(self) -> None:
-        """Refuse the folder while the other cloud runs in it; once that has ended, drop the login that it left."""
+        """Refuse the folder while the other cloud runs in it. If that cloud has ended, remove its login."""
         with contextlib.suppress(FileNotFoundError):
             daemon = json.loads((self.state / "daemon.json").read_text())
             if alive(daemon["pid"]):
@@ -157,10 +157,9 @@ class Localcloud:
                 (self.state / "credentials.json").unlink()
 
     def _prepare(self) -> None:
-        """What takes long when it is done for the first time, before the daemon is waited for."""
+        """Do what takes long the first time, before the wait for the daemon begins."""
 
     def healthy(self) -> bool:
-        """Whether the daemon answers."""
         try:
             with urllib.request.urlopen(f"{self.url}/_localcloud/health", timeout=5) as answer:
                 return answer.status == 200
@@ -168,14 +167,14 @@ class Localcloud:
             return False
 
     def stop(self) -> None:
-        """End the daemon and every process that it started; it is no error when it does not run."""
+        """End the daemon and every process that it started. Do nothing if it is not running."""
         try:
             pid = self._daemon()["pid"]
         except CloudError:
             return
         family = [pid, *descendants(pid)]
         for number, seconds in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
-            # SIGTERM to the daemon, which ends the rest; SIGKILL to whatever is left
+            # SIGTERM to the daemon, which ends the rest; SIGKILL to whatever remains
             for member in family if number == signal.SIGKILL else [pid]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(member, number)
@@ -188,10 +187,10 @@ class Localcloud:
             (self.state / name).unlink(missing_ok=True)
 
     def control(self, path: str, **body: Any) -> Any:
-        """POST JSON to `/_localcloud/<path>` and answer its JSON: `cloud.control("batch/reclaim", instance=None)`.
+        """POST JSON to `/_localcloud/<path>` and return its JSON: `cloud.control("batch/reclaim", instance=None)`.
 
         Raises:
-            CloudError: the daemon answered with an error.
+            CloudError: The daemon answered with an error.
         """
         request = urllib.request.Request(
             f"{self.url}/_localcloud/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
@@ -218,11 +217,11 @@ class Localcloud:
         }
 
     def _settings(self) -> dict[str, str]:
-        """What is this cloud's alone."""
+        """Return the settings that only this cloud has."""
         raise NotImplementedError
 
     def exports(self) -> str:
-        """The settings as shell commands, for `eval`; what would win over them is unset."""
+        """Return the settings as shell commands for `eval`. They unset variables that would take precedence."""
         lines = [f"export {key}={shlex.quote(value)}" for key, value in self.settings.items()]
         return "\n".join([f"unset {self._unset} PULUMI_ACCESS_TOKEN", *lines])
 
@@ -230,7 +229,7 @@ class Localcloud:
 
     @property
     def env(self) -> dict[str, str]:
-        """The whole environment for a subprocess; the caller's own settings of this cloud and Pulumi are not in it."""
+        """The whole environment of a subprocess, without the caller's own settings of this cloud and of Pulumi."""
         foreign = (*self.foreign, *PULUMI)
         rest = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
         return {**rest, **self.settings}
@@ -261,7 +260,7 @@ class Cloud(Localcloud):
 
 
 class GcpCloud(Localcloud):
-    """A GCP on this machine: one project, whose owner the settings log in as."""
+    """A GCP on this machine: one project. The settings log in as its owner."""
 
     name = "gcp"
     daemon = "localcloud.gcp.serve"
@@ -274,7 +273,6 @@ class GcpCloud(Localcloud):
 
     @property
     def project(self) -> str:
-        """The project's id."""
         return json.loads((self.state / "credentials.json").read_text())["project_id"]
 
     def _settings(self) -> dict[str, str]:
@@ -292,7 +290,7 @@ class GcpCloud(Localcloud):
 
 
 def running(state: Path) -> str:
-    """The name of the cloud that runs in a state folder, `aws` when none does."""
+    """Return the name of the cloud that runs in a state folder, or `aws` if none does."""
     try:
         return json.loads((state / "daemon.json").read_text()).get("cloud", "aws")
     except FileNotFoundError:
@@ -306,7 +304,7 @@ def _free_port() -> int:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and was not waited for does not."""
+    """Whether a process runs. A process that has ended but is not yet reaped does not count."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
@@ -317,7 +315,7 @@ def alive(pid: int) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below one (Linux; elsewhere the daemon's own end has to do)."""
+    """Return every process below this one (Linux only; elsewhere ending the daemon must suffice)."""
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,4 +1,4 @@
-"""What the daemons of both clouds share: how their options are read, how they are served and how they end."""
+"""What the daemons of both clouds share: reading their options, serving and ending."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Protocol
 
 
 class Daemon(Protocol):
-    """An emulated cloud that is being served."""
+    """An emulated cloud while it is served."""
 
     @property
     def port(self) -> int:
-        """On 127.0.0.1."""
+        """The port on 127.0.0.1."""
         ...
 
     def stop(self) -> None:
@@ -27,7 +27,7 @@ class Daemon(Protocol):
 
 
 def yes(text: str) -> bool:
-    """An option that is true or false."""
+    """Parse an option that is true or false."""
     if text.lower() not in {"true", "false"}:
         raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
     return text.lower() == "true"
@@ -48,14 +48,14 @@ def serve(start: Callable[[argparse.Namespace], Daemon], options: argparse.Names
     daemon.stop()
     sys.stdout.flush()
     sys.stderr.flush()
-    # A helper thread that still waits for a client must not keep the process.
+    # A helper thread that still waits for a client must not keep the process alive.
     os._exit(0)
 
 
 def main() -> None:
-    """Run the module of a daemon, named by the first argument.
+    """Run the daemon module that the first argument names.
 
-    To search what moto imports for garbage costs as much as to import it.
+    A garbage collection over moto's imports takes as long as the imports themselves.
     """
     gc.disable()
     module = importlib.import_module(sys.argv.pop(1))

@@ -1,4 +1,4 @@
-"""Calls of an object store that are to fail, as tests ask for them."""
+"""Calls of an object store that fail because a test requests it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DropConnectionError(Exception):
 
 @dataclass
 class Fault:
-    """What is still to be failed: calls whose `METHOD name` the expression finds."""
+    """Failures that remain: they apply to calls whose `METHOD name` matches the expression."""
 
     match: re.Pattern[str]
     answer: str
@@ -24,7 +24,7 @@ class Fault:
 
 
 class Faults:
-    """The faults that are asked for; `answers` are the words that a store knows."""
+    """The requested faults; `answers` are the words that a store knows."""
 
     def __init__(self, answers: Collection[str]) -> None:
         self._answers = answers
@@ -32,7 +32,7 @@ class Faults:
         self._faults: list[Fault] = []
 
     def control(self, wanted: dict[str, Any]) -> list[dict[str, Any]]:
-        """Add a fault, or end them all, and tell what each has done.
+        """Add a fault or end them all, and return what each has done.
 
         Args:
             wanted: `match` (regular expression, searched in `METHOD name`), `answer` (one of `answers`) and `times`
@@ -51,7 +51,7 @@ class Faults:
             ]
 
     def take(self, method: str, name: str) -> str | None:
-        """The answer that this call is to be failed with, counted; None for most calls."""
+        """Return the answer with which this call must fail, and count it; None for most calls."""
         with self._lock:
             found = next((f for f in self._faults if f.left and f.match.search(f"{method} {name}")), None)
             if found:

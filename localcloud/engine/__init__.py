@@ -1,6 +1,6 @@
-"""The real Pulumi engine where the vendor's installer has not been: built once from the Go module proxy.
+"""The real Pulumi engine without the vendor's installer: built once from the Go module proxy.
 
-The vendor's own CLI is taken from PATH when it is new enough.
+A recent enough vendor CLI on PATH is used instead.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ HERE = Path(__file__).parent
 
 
 def cache() -> Path:
-    """The folder of the built engine, keyed by its version."""
+    """Return the folder of the built engine, which depends on its version."""
     return go_build.cache() / "engine" / VERSION
 
 
 def on_path() -> Path | None:
-    """The vendor's CLI with its own Python language host, when PATH has one that is new enough."""
+    """Return the vendor's CLI with its own Python language host, if PATH has a recent enough one."""
     found, host = shutil.which("pulumi"), shutil.which("pulumi-language-python")
     if found is None or host is None or b"localcloud.engine.host" in Path(host).read_bytes():
         return None
@@ -41,7 +41,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def ensure() -> Path | None:
-    """Build the engine where there is none yet; answer the folder of its programs, None for the vendor's on PATH.
+    """Build the engine if there is none yet. Return the folder of its programs, or None for the vendor's on PATH.
 
     Raises:
         EngineError: Go is missing, or the module proxy refused or failed.
@@ -71,7 +71,7 @@ def _build(binaries: Path) -> None:
         shutil.copy(HERE / name, source / name)
     environment = {**os.environ, "GOBIN": str(binaries), **go_build.READ_ONLY}
     stamp = f"-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={VERSION}"
-    # the executor first: it is there as soon as the modules are, and a proxy that refuses is heard at once
+    # the executor comes first: it only needs the modules, and a proxy that refuses shows at once
     listing = [go, "mod", "download", "-json", "github.com/pulumi/pulumi/sdk/v3"]
     module = run_go(PULUMI, listing, source, environment, "fetching")
     found = re.search(r'"Dir": "(.*)"', module)
@@ -100,7 +100,7 @@ def programs(folder: Path) -> None:
     }
     built = ensure()
     if built:
-        # the executor's place is written down: who types pulumi later may have another HOME
+        # the executor's path is fixed here because a later pulumi call may have another HOME
         host = f'from localcloud.engine.host import main; main("{built}/pulumi-language-python-exec")'
         scripts["pulumi-language-python"] = start + host + '\' "$@"'
         scripts["pulumi"] = f'exec "{built}/pulumi" "$@"'

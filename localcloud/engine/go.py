@@ -1,4 +1,4 @@
-"""Programs that Go builds from the module proxy, once per version of their sources, in the user's cache folder."""
+"""Programs that Go builds from the module proxy, once per version of their sources, into the user's cache folder."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from pathlib import Path
 
 BUILD_SECONDS = 1800
 READ_ONLY = {"GOFLAGS": "-mod=readonly", "GOWORK": "off"}
-"""The module files decide what is built, wherever the checkout lies."""
+"""The module files decide what is built, wherever the checkout is."""
 
 
 class EngineError(Exception):
-    """A program that localcloud needs is missing and cannot be built; the text says what to do."""
+    """A program that localcloud needs is missing and cannot be built. The text says what to do."""
 
 
 def cache() -> Path:
-    """The folder of what was built, outside of every checkout."""
+    """Return the folder of built programs, which is outside every checkout."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill"
 
 
 def build(name: str, sources: Path, takes: str, packages: Sequence[str] = (".",)) -> Path:
-    """Build packages of a module, unless this version of its sources was built before.
+    """Build packages of a module, unless this version of its sources is already built.
 
     Args:
-        name: What people call it; its folder in the cache.
-        sources: A folder with go.mod, go.sum and perhaps Go files.
-        takes: How long a build takes, for people.
-        packages: What to build, by import path.
+        name: The name that people use; it also names the folder in the cache.
+        sources: A folder with go.mod, go.sum and optionally Go files.
+        takes: How long a build takes, for messages.
+        packages: The packages to build, by import path.
 
     Returns:
-        The folder of the programs, each named by the last part of its package.
+        The folder of the programs. Each program has the last part of its package's name.
 
     Raises:
         EngineError: Go is missing, or the module proxy refused or failed.
@@ -65,7 +65,7 @@ def build(name: str, sources: Path, takes: str, packages: Sequence[str] = (".",)
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make a folder and hold its lock: two processes never build at once; the second finds it built."""
+    """Create a folder and hold its lock. Two processes never build at once; the second finds the result."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -73,13 +73,13 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def run_go(name: str, command: list[str], folder: Path, environment: dict[str, str], what: str) -> str:
-    """Run a Go command and show the seconds on stderr.
+    """Run a Go command and show the elapsed seconds on stderr.
 
     Returns:
-        Its output.
+        The command's output.
 
     Raises:
-        EngineError: It failed, or took longer than `BUILD_SECONDS`; the text holds the end of its output.
+        EngineError: It failed, or took longer than `BUILD_SECONDS`. The text holds the end of its output.
     """
     started = time.monotonic()
     start, end = ("\r", "") if sys.stderr.isatty() else ("", "\n")
@@ -106,7 +106,7 @@ def run_go(name: str, command: list[str], folder: Path, environment: dict[str, s
                     print(f"{start}  {seconds:.0f} s", end=end, file=sys.stderr, flush=True)
         finally:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # the compilers too
+                os.killpg(process.pid, signal.SIGKILL)  # and the compilers that it started
     print(start and "\n", end="", file=sys.stderr)
     if process.returncode:
         tail = "\n".join(output.splitlines()[-12:])

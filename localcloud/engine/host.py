@@ -1,8 +1,8 @@
 # ruff: noqa: N802  (the methods are named by the protocol)
 """A stand-in for the vendor's `pulumi-language-python`: the engine's LanguageRuntime service in Python.
 
-It runs a program by `pulumi-language-python-exec`, a policy pack by `python -m pulumi.policy`, and the folder of a
-package of components by `python`.
+It runs a program with `pulumi-language-python-exec`, a policy pack with `python -m pulumi.policy`, and the folder of a
+component package with `python`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import grpc
 from google.protobuf import empty_pb2, json_format
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
-BAIL = 32  # the executor's exit code for "the error has been told"
+BAIL = 32  # the executor's exit code for "the error is already reported"
 
 
 def interpreter(info: language_pb2.ProgramInfo) -> str:
-    """The program's Python: of the virtual environment in Pulumi.yaml's runtime options where it is there, or ours."""
+    """Return the program's Python: that of the virtual environment in Pulumi.yaml's options if it exists, or ours."""
     options = json_format.MessageToDict(info.options) if info.HasField("options") else {}
     if name := options.get("virtualenv"):
         found = Path(info.root_directory, name, "bin", "python")
@@ -37,7 +37,7 @@ def interpreter(info: language_pb2.ProgramInfo) -> str:
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
-    """The parts of LanguageRuntime that previews, updates, destroys, policy packs and packages of components need."""
+    """The parts of LanguageRuntime that previews, updates, destroys, policy packs and component packages need."""
 
     def __init__(self, engine: str, executor: str) -> None:
         self._engine, self._executor = engine, executor
@@ -70,7 +70,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return empty_pb2.Empty()
 
     def Run(self, request: Any, context: Any) -> Any:
-        """Run the program once; its own output goes where ours goes, which the engine shows."""
+        """Run the program once. Its output goes where ours goes, and the engine shows it."""
         settings = {
             "--project": request.project,
             "--stack": request.stack,
@@ -93,7 +93,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return language_pb2.RunResponse(error=f"the program ended with exit code {code}" if code else "")
 
     def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:
-        """Run a policy pack or a package of components and stream its output; the exit code comes last."""
+        """Run a policy pack or a component package and stream its output; the exit code comes last."""
         folder = request.info.program_directory
         commands = {"analyzer": ["-m", "pulumi.policy", *request.args, folder], "resource": [folder, *request.args]}
         if request.kind not in commands:
@@ -126,7 +126,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return process
 
     def stop(self) -> None:
-        """End what still runs."""
+        """End the processes that still run."""
         for process in self.children:
             if process.poll() is None:
                 process.terminate()
@@ -139,10 +139,10 @@ def _pump(name: str, stream: Any, chunks: Queue[tuple[str, bytes]]) -> None:
 
 
 def main(executor: str) -> None:
-    """Serve until the engine ends this process; the port is the first line on stdout.
+    """Serve until the engine ends this process. The first line on stdout is the port.
 
     Args:
-        executor: The SDK's program runner `pulumi-language-python-exec`, which the build put beside the CLI.
+        executor: The SDK's program runner `pulumi-language-python-exec`, which the build put next to the CLI.
     """
     ended, parent = threading.Event(), os.getppid()
     for number in (signal.SIGINT, signal.SIGTERM):

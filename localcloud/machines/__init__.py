@@ -1,1 +1,1 @@
-"""Emulated machines of every cloud: namespaces, what runs in them, and the images that containers are made of."""
+"""Emulated machines of both clouds: namespaces, the programs in them, and the images of containers."""

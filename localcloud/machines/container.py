@@ -1,15 +1,15 @@
-"""Starts one program as in a container. Run as a script by localcloud; the standard library is all it imports.
+"""Starts one program as if in a container. localcloud runs it as a script; it imports only the standard library.
 
 It reads a JSON description from stdin:
 
-- ``holder``: process whose user and network namespaces are entered (a machine's).
-- ``root``: an empty folder on which the new root is built; ``disk``: a folder to be the root, else it is in memory.
-- ``mounts``: what the root is made of, in order (see ``mount_all``); ``readonly``: of the root itself.
+- ``holder``: the process whose user and network namespaces the program enters (a machine's).
+- ``root``: an empty folder on which the new root is built; ``disk``: a folder to be the root, by default memory.
+- ``mounts``: the parts of the root, in order (see ``mount_all``); ``readonly``: for the root itself.
 - ``argv``, ``env``, ``cwd``, ``limits`` (name, soft, hard), ``init``: of the program, which is process 1 of a PID
-  namespace: when it ends, so does everything that it started.
+  namespace: when it ends, everything that it started ends too.
 
-A failure before the program runs is written to descriptor ``status``, which is closed when the program has started.
-The exit code is the program's, or 128 and the number of the signal that ended it.
+Descriptor ``status`` receives a failure before the program runs, and is closed once the program has started.
+The exit code is the program's, or 128 plus the number of the signal that ended it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def check(result: int, what: str) -> None:
-    """Raise the error of a system call that failed."""
+    """Raise the error of a failed system call."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
@@ -56,14 +56,14 @@ class _MountAttributes(ctypes.Structure):
 
 
 def freeze(target: str) -> None:
-    """Make a mount and all below it read-only."""
+    """Make a mount and everything below it read-only."""
     wanted = _MountAttributes(MOUNT_ATTR_RDONLY, 0, 0, 0)
     arguments = (AT_FDCWD, target.encode(), AT_RECURSIVE, ctypes.byref(wanted), ctypes.sizeof(wanted))
     check(libc.syscall(SYS_MOUNT_SETATTR, *arguments), f"read-only {target}")
 
 
 def enter(holder: int) -> None:
-    """Enter a machine's user and network namespaces, and make new ones of every other kind."""
+    """Enter a machine's user and network namespaces, and create new ones of every other kind."""
     for kind in ("user", "net"):
         descriptor = os.open(f"/proc/{holder}/ns/{kind}", os.O_RDONLY)
         check(libc.setns(descriptor, 0), f"enter the {kind} namespace")
@@ -72,7 +72,7 @@ def enter(holder: int) -> None:
 
 
 def own_user_namespace(kinds: int) -> None:
-    """Make a user namespace in which the caller is root, and namespaces of these kinds in it."""
+    """Create a user namespace in which the caller is root, and namespaces of these kinds in it."""
     user, group = os.geteuid(), os.getegid()
     check(libc.unshare(CLONE_NEWUSER | kinds), "unshare")
     for name, content in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
@@ -81,21 +81,21 @@ def own_user_namespace(kinds: int) -> None:
 
 
 def bind(source: str, target: str, readonly: bool) -> None:
-    """Show a file or folder at another place, with everything that is mounted below it."""
+    """Show a file or folder at another place, with everything mounted below it."""
     mount(source, target, flags=MS_BIND | MS_REC)
     if readonly:
         freeze(target)
 
 
 def mirror(source: str, target: str, skip: list[str], only: list[str] | None = None) -> None:
-    """Fill a writable folder with read-only views of another one's entries."""
+    """Fill a writable folder with read-only views of the entries of another folder."""
     for entry in os.scandir(source):
         there = os.path.join(target, entry.name)
         if entry.name in skip or (only is not None and entry.name not in only):
             continue
         mode, exists = entry.stat(follow_symlinks=False).st_mode, os.path.lexists(there)
         if exists and (only is None or not stat.S_ISDIR(mode)):
-            continue  # a folder that is asked for by name was made on the disk by an earlier program
+            continue  # an earlier program made this requested folder on the disk
         if stat.S_ISLNK(mode):
             os.symlink(os.readlink(entry.path), there)
         elif stat.S_ISDIR(mode):
@@ -107,9 +107,9 @@ def mirror(source: str, target: str, skip: list[str], only: list[str] | None = N
 
 
 def place(root: str, path: str, folder: bool = True) -> str:
-    """The path inside the root, made where it is missing.
+    """Return the path inside the root, and create it if it is missing.
 
-    A folder of the image is read-only: one that must get a new entry is replaced by a mirror of itself in memory.
+    Folders of the image are read-only. One that needs a new entry is replaced by a mirror of itself in memory.
     """
     here = root
     parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -160,7 +160,7 @@ def mount_all(root: str, mounts: list[dict]) -> None:
 
 
 def make_devices(target: str) -> None:
-    """A container's /dev: the harmless devices, and links to the process's own descriptors."""
+    """Create a container's /dev: the harmless devices, and links to the process's own descriptors."""
     mount("tmpfs", target, "tmpfs", MS_NOSUID, "mode=755,size=64k")
     for name in DEVICES:
         if os.path.exists(f"/dev/{name}"):
@@ -171,7 +171,7 @@ def make_devices(target: str) -> None:
 
 
 def make_proc(target: str) -> None:
-    """/proc of the new PID namespace; where a sandbox forbids it, what is there stays visible."""
+    """Mount /proc of the new PID namespace. Where a sandbox forbids it, the existing one stays visible."""
     try:
         mount("proc", target, "proc", MS_NOSUID)
     except PermissionError:
@@ -199,7 +199,7 @@ def change_root(description: dict) -> None:
 
 
 def run_program(description: dict) -> None:
-    """Become the program; as process 1 where ``init`` is not asked for, as in Docker."""
+    """Become the program; without ``init`` the program is process 1, as in Docker."""
     if description.get("init") and (program := os.fork()):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda n, _: os.kill(program, n))
@@ -208,14 +208,14 @@ def run_program(description: dict) -> None:
     for name, soft, hard in description.get("limits", []):
         resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), (soft, hard))
     for capability in set(range(64)) - CAPABILITIES:
-        libc.prctl(PR_CAPBSET_DROP, capability)  # in a user namespace root could else undo what is read-only
+        libc.prctl(PR_CAPBSET_DROP, capability)  # otherwise root in a user namespace could undo what is read-only
     os.setsid()
     os.chdir(description.get("cwd", "/"))
     os.execvpe(description["argv"][0], description["argv"], description["env"])
 
 
 def wait_for(process: int) -> int:
-    """Reap children until this one has ended; its exit code as a shell would give it."""
+    """Reap children until this one has ended, and return its exit code as a shell would."""
     while True:
         ended, status = os.wait()
         if ended == process:

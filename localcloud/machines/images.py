@@ -1,7 +1,7 @@
-"""Images of containers: those of a registry on loopback, which stands for the cloud's own, unpacked once a digest.
+"""Container images from a registry on loopback, which represents the cloud's own. Each digest is unpacked once.
 
-A repository that nobody pushed to, and every other registry, stand for this machine's own root: no image is fetched
-from anywhere else.
+A repository that has received no push, or any other registry, represents this machine's own root: no image is fetched
+from elsewhere.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SECONDS = 120
 
 
 class PullError(Exception):
-    """The registry has the repository, but not this image, or an image that cannot be run here."""
+    """The registry has the repository, but not this image, or the image cannot run here."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Image:
 
 
 class Registry:
-    """The registry and what was pulled from it. It is started when its address is first asked for.
+    """The registry and the images pulled from it. It starts when its address is first read.
 
     Args:
-        folder: For blobs and unpacked images.
-        hosts: Names of the cloud's registry, for which this one stands.
+        folder: Folder for blobs and unpacked images.
+        hosts: Names of the cloud's registry, which this one represents.
     """
 
     def __init__(self, folder: Path, hosts: re.Pattern[str]) -> None:
@@ -57,23 +57,22 @@ class Registry:
         self._address = ""
 
     def address(self) -> str:
-        """Where to push: host and port."""
+        """The host and port to push to."""
         with self._lock:
             if self._process is None:
                 self._start()
             return self._address
 
     def close(self) -> None:
-        """End it."""
         if self._process:
             self._process.kill()
             self._process.wait()
 
     def find(self, reference: str) -> Image | None:
-        """The image of a reference; None for one that stands for this machine's root.
+        """Return the image of a reference, or None for one that represents this machine's root.
 
         Raises:
-            PullError: The repository has no such image, or it needs what is left out here.
+            PullError: The repository has no such image, or the image needs something that this emulation lacks.
         """
         pinned = self.pinned(reference)
         if pinned is None:
@@ -85,7 +84,7 @@ class Registry:
         return image
 
     def pinned(self, reference: str) -> str | None:
-        """The reference of an image here by its digest; None for one that stands for this machine's root.
+        """Return an image's reference by digest, or None for one that represents this machine's root.
 
         Raises:
             PullError: The repository has no such image.
@@ -102,15 +101,13 @@ class Registry:
         return f"{self._address}/{found[1]}@sha256:{hashlib.sha256(manifest).hexdigest()}"
 
     def knows(self, repository: str) -> bool:
-        """Whether somebody has pushed to a repository."""
+        """Whether a repository has received a push."""
         return self._process is not None and self._get(f"{repository}/tags/list") is not None
 
     def manifest(self, repository: str, reference: str) -> bytes | None:
-        """An image's manifest by digest or tag."""
         return self._get(f"{repository}/manifests/{reference}")
 
     def blob(self, repository: str, digest: str) -> bytes | None:
-        """A layer by its digest."""
         return self._get(f"{repository}/blobs/{digest}")
 
     def _start(self) -> None:

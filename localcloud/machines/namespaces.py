@@ -17,29 +17,29 @@ Json = dict[str, Any]
 HERE = Path(__file__).parent
 PYTHON = [sys.executable, "-I", "-S"]
 SYSTEM = ["usr", "bin", "sbin", "lib", "lib32", "lib64"]
-"""Folders of this machine that an emulated one has as its own, read-only."""
+"""Folders of this machine that an emulated machine has too, read-only."""
 IMAGE: list[Json] = [
     {"kind": "image", "source": "/", "skip": ["proc", "sys", "dev", "tmp"]},
     {"kind": "bind", "source": "/sys", "target": "/sys", "readonly": True},
     {"kind": "devices"},
     {"kind": "tmpfs", "target": "/tmp", "options": "mode=1777"},
 ]
-"""A container's root when this machine's own root is its image: that root, read-only, with parts of its own."""
+"""A container's root if its image is this machine's own root: that root, read-only, with some parts of its own."""
 
 
 PRIVATE = (".aws", ".ssh", ".docker", ".pulumi", ".config/gcloud", ".gnupg", ".kube")
 
 
 def image_root(root: Path | None, state: Path, shown: Iterable[Path] = ()) -> tuple[list[Json], list[Json]]:
-    """What a container's root is made of.
+    """Return the mounts of a container's root.
 
     Args:
-        root: Of an unpacked image; None lets this machine's own root stand for it.
-        state: localcloud's folder, which no container sees.
-        shown: Folders that are part of this machine's root also where they lie under /tmp.
+        root: Root of an unpacked image, or None for this machine's own root.
+        state: localcloud's folder, which is hidden from every container.
+        shown: Folders that belong to this machine's root even if they are under /tmp.
 
     Returns:
-        The mounts of the root, and those that come after the container's own file systems in memory.
+        The mounts of the root, and those that come after the container's own in-memory file systems.
     """
     if root:
         return [IMAGE[0] | {"source": str(root)}, *IMAGE[1:]], []
@@ -56,7 +56,7 @@ class Holder:
     """The process that keeps a machine's namespaces alive, and the machine's listening sockets.
 
     Args:
-        addresses: To listen on inside the machine's network, where the loopback device has every one of them.
+        addresses: Addresses to listen on inside the machine's network; the loopback device has them all.
 
     Raises:
         OSError: The kernel refuses.
@@ -90,16 +90,16 @@ class Holder:
 def start_container(
     folder: Path, holder: int | None, description: Json, output: int
 ) -> tuple[subprocess.Popen[bytes], str]:
-    """Start a program by container.py.
+    """Start a program with container.py.
 
     Args:
-        folder: Every new root is built on its folder `root`, which stays empty.
-        holder: Process whose network and user namespaces it gets.
-        description: See container.py, without ``holder``, ``root`` and ``status``.
+        folder: Every new root is built on the folder `root` in it, which stays empty.
+        holder: Process whose network and user namespaces the program gets.
+        description: The input of container.py, without ``holder``, ``root`` and ``status``.
         output: Descriptor for its stdout and stderr.
 
     Returns:
-        The process, and why the program could not be started (empty if it was).
+        The process, and why the program could not start (empty if it did).
     """
     root = folder / "root"
     root.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def start_container(
 
 @cache
 def refusal(folder: Path) -> str:
-    """Why this machine refuses namespaces, empty when it does not; tried once a folder."""
+    """Say why this machine refuses namespaces; empty if it does not. Each folder is tried once."""
     try:
         holder = Holder([("127.0.0.1", 1)])
         try:

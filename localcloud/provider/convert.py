@@ -1,6 +1,6 @@
-"""Values between the engine's properties and a cloud's shapes, driven and checked by the cloud's own models.
+"""Converts values between the engine's properties and a cloud's shapes, driven and checked by the cloud's own models.
 
-A shape is botocore's, or what has the same attributes: `type_name`, `members` and `required_members` of a structure,
+A shape is botocore's or has the same attributes: `type_name`, `members` and `required_members` of a structure,
 `member` of a list, `value` of a map, and `metadata` with `enum`, `min`, `max` and `pattern`.
 """
 
@@ -17,7 +17,7 @@ UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # the engine's sentinel for a 
 
 
 class RefusedError(Exception):
-    """A value that the type or the cloud's own model does not take; the text names the property and what is allowed."""
+    """The type or the cloud's own model does not accept a value. The text names the property and what is allowed."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -25,13 +25,13 @@ class RefusedError(Exception):
 
 
 def nearest(name: str, known: Any) -> str:
-    """` (did you mean 'x'?)` for the nearest of the known names, or an empty text."""
+    """Return ` (did you mean 'x'?)` for the nearest known name, or an empty text."""
     close = difflib.get_close_matches(name, list(known), 1, 0.5)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
 def has_unknown(value: Any) -> bool:
-    """Whether a value is, or holds, the engine's unknown."""
+    """Whether a value is or contains the engine's unknown."""
     if isinstance(value, dict):
         return any(has_unknown(item) for item in value.values())
     if isinstance(value, list):
@@ -40,7 +40,7 @@ def has_unknown(value: Any) -> bool:
 
 
 def parsed(value: Any) -> Any:
-    """A JSON document given as text becomes what it says; everything else stays."""
+    """Parse a text that holds a JSON document; return everything else unchanged."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
             return json.loads(value)
@@ -62,11 +62,11 @@ def to_api(value: Any, shape: Any, path: str, names: dict[str, str]) -> Any:
     """Convert a property's value to a shape.
 
     Args:
-        names: Nested property names to the cloud's where they differ: `count: acceleratorCount`, of one place only
+        names: Nested property names to the cloud's where they differ: `count: acceleratorCount`, in only one place
             `guestAccelerators.count: …`, and into a deeper place `sourceImage: initializeParams.sourceImage`.
 
     Raises:
-        RefusedError: a member that the shape lacks, or lacks and requires, or a wrong type, enum or pattern.
+        RefusedError: The shape lacks a member or requires a missing one, or a type, enum or pattern is wrong.
     """
     if value is None or value == UNKNOWN:
         return value
@@ -78,7 +78,7 @@ def to_api(value: Any, shape: Any, path: str, names: dict[str, str]) -> Any:
         return value
     if shape.type_name == "map":
         if isinstance(value, list) and all(isinstance(item, dict) for item in value):
-            # the SDK's list of named objects where the cloud has a map; an `id` stays in the object as well
+            # the SDK has a list of named objects where the cloud has a map; an `id` also stays in the object
             plain = [{key: part for key, part in item.items() if key != "name"} for item in value]
             value = {item.get("name", item.get("id")): rest for item, rest in zip(value, plain, strict=True)}
         if not isinstance(value, dict):
@@ -88,9 +88,9 @@ def to_api(value: Any, shape: Any, path: str, names: dict[str, str]) -> Any:
 
 
 def _structure(value: Any, shape: Any, path: str, names: dict[str, str]) -> dict[str, Any]:
-    if isinstance(value, list) and len(value) == 1:  # the SDK's list of one where the cloud has a structure
+    if isinstance(value, list) and len(value) == 1:  # the SDK has a list of one where the cloud has a structure
         value = value[0]
-    if isinstance(value, str) and "Key" in shape.members:  # a tag's key alone, as DeleteTags takes it
+    if isinstance(value, str) and "Key" in shape.members:  # only a tag's key, which DeleteTags accepts
         return {"Key": value}
     if isinstance(value, str) and set(shape.members) == {"SubscriptionType", "Address"}:
         return {"SubscriptionType": "EMAIL", "Address": value}
@@ -160,7 +160,7 @@ def _limits(value: Any, shape: Any, path: str) -> None:
 
 
 def check_pattern(value: str, pattern: str, path: str) -> None:
-    """Refuse a text that a pattern of a service model does not match (patterns that only Java reads are left out)."""
+    """Refuse a text that does not match a service model's pattern (patterns that only Java reads are skipped)."""
     try:
         matches = re.fullmatch(pattern, value, re.DOTALL)
     except re.error:
@@ -170,11 +170,11 @@ def check_pattern(value: str, pattern: str, path: str) -> None:
 
 
 def from_api(value: Any, names: dict[str, str], capital: bool = True) -> Any:
-    """Convert an answer to property names and JSON's types.
+    """Convert an answer to property names and JSON types.
 
     Args:
-        names: The cloud's nested names to properties.
-        capital: The cloud's names begin with a capital, which a property's does not.
+        names: The cloud's nested names to property names.
+        capital: The cloud's names begin with a capital; property names do not.
     """
     if isinstance(value, dict):
         plain = {key: key[:1].lower() + key[1:] if capital else key for key in value}
@@ -189,16 +189,16 @@ def from_api(value: Any, names: dict[str, str], capital: bool = True) -> Any:
 
 
 def tag_map(tags: Any) -> dict[str, str]:
-    """Tags in any of AWS's forms (map, Key and Value, TagKey and TagValue) as a map, without AWS's own."""
+    """Return tags in any of AWS's forms (map, Key and Value, TagKey and TagValue) as a map, without AWS's own tags."""
     if isinstance(tags, list):
         tags = {tag.get("Key", tag.get("TagKey")): tag.get("Value", tag.get("TagValue")) for tag in tags}
     return {key: value for key, value in (tags or {}).items() if not key.startswith("aws:")}
 
 
 def covers(wanted: Any, found: Any, is_set: bool = False) -> bool:
-    """Whether what the cloud answered still says what was asked for; members that it added do not count.
+    """Whether the cloud's answer still contains what was requested; members that the cloud added do not count.
 
-    Texts that hold JSON are compared as documents, sets without their order, numbers also with their text.
+    JSON texts are compared as documents, sets without their order, and numbers also with their text.
     """
     wanted, found = parsed(wanted), parsed(found)
     if isinstance(wanted, dict) and isinstance(found, dict):
@@ -213,5 +213,5 @@ def covers(wanted: Any, found: Any, is_set: bool = False) -> bool:
 
 
 def _plain(value: Any) -> str:
-    """A text without what makes no difference: case, and the host of one of Google's self links."""
+    """Remove differences without meaning from a text: case, and the host of Google's self links."""
     return str(value).lower().removeprefix("https://www.googleapis.com/compute/v1/")

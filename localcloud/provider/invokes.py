@@ -1,4 +1,4 @@
-"""Functions (invokes) of a provider: which there are, and which arguments each of them knows."""
+"""Functions (invokes) of a provider, and the arguments that each one knows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Function = tuple[Callable[[dict[str, Any], Any], dict[str, Any]], Collection[str
 
 
 def look_up(functions: Mapping[str, Function], token: str, args: dict[str, Any], clients: Any) -> dict[str, Any]:
-    """The answer of one function.
+    """Return the answer of one function.
 
     Raises:
-        UnknownTypeError: a function that is not here; RefusedError: an argument that it does not know.
+        UnknownTypeError: The function does not exist here; RefusedError: The function does not know an argument.
     """
     found = functions.get(token)
     if found is None:

@@ -1,4 +1,4 @@
-"""Check, diff, create, read, update and delete of one resource, as its row of the table says."""
+"""Check, diff, create, read, update and delete of one resource, as its row of the table defines them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAIT_SECONDS = 1200.0  # the Terraform SDK's default time-out of an operation
 
 
 class HalfMadeError(Exception):
-    """A resource was created, but what follows failed: the engine must keep it, marked."""
+    """A resource was created, but a later step failed. The engine must keep it, marked."""
 
     def __init__(self, resource_id: str, outputs: Props, inputs: Props, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -27,38 +27,38 @@ class HalfMadeError(Exception):
 
 
 class CloudClient(Protocol):
-    """How a provider calls its cloud, once it is configured."""
+    """How a provider calls its cloud after configuration."""
 
     region: str
-    errors: tuple[type[Exception], ...]  # that a call raises
+    errors: tuple[type[Exception], ...]  # exceptions that a call raises
 
     def placed(self, this: Row) -> Props:
-        """What a resource of a type takes from the provider's settings where it does not say it itself."""
+        """Return properties that a resource takes from the provider's settings unless it sets them itself."""
         ...
 
     def words(self, region: str) -> Props:
-        """The values of `Kind.words`."""
+        """Return the values of `Kind.words`."""
         ...
 
     def call(self, service: str, operation: str, params: Props, region: str) -> Props:
-        """Call an operation and answer its whole answer, every page of a list."""
+        """Call an operation and return its whole answer, including every page of a list."""
         ...
 
     def gone(self, error: Exception) -> bool:
-        """Whether an error says that something is not there."""
+        """Whether an error says that something does not exist."""
         ...
 
 
 def merged_tags(tags: Any, defaults: dict[str, str]) -> Any:
-    """A resource's tags over the provider's default ones (`tagsAll`)."""
+    """Merge a resource's tags over the provider's default tags (`tagsAll`)."""
     return UNKNOWN if has_unknown(tags) else {**defaults, **(tags or {})}
 
 
 def check(this: Row, name: str, old: Props, new: Props, seed: bytes) -> Props:
-    """The inputs completed: defaults and the automatic name.
+    """Complete the inputs with defaults and the automatic name.
 
     Raises:
-        RefusedError: a property that is not known, is missing, or that the cloud's model does not take.
+        RefusedError: A property is unknown or missing, or the cloud's model does not accept it.
     """
     _known(this, new)
     inputs = {**this.defaults, **{key: value for key, value in new.items() if value is not None}}
@@ -103,7 +103,7 @@ def _automatic(this: Row, name: str, seed: bytes) -> str:
 
 
 def _paths(old: Any, new: Any, path: str, sets: list[str]) -> Iterator[tuple[str, str]]:
-    """The paths at which two inputs differ, with `add`, `delete` or `update`."""
+    """Yield the paths at which two inputs differ, with `add`, `delete` or `update`."""
     if old is None or new is None:
         if old is not new and not (old in ({}, []) or new in ({}, [])):
             yield path, "add" if old is None else "delete"
@@ -124,7 +124,7 @@ def _paths(old: Any, new: Any, path: str, sets: list[str]) -> Iterator[tuple[str
 
 
 def diff(this: Row, old: Props, new: Props, ignored: list[str] | None = None) -> dict[str, tuple[str, bool]]:
-    """What changes between two inputs: path to (add, delete or update; whether it replaces the resource)."""
+    """Return what changes between two inputs: path to (add, delete or update; whether it replaces the resource)."""
     rules = [*this.replace, *(this.kind.replaces(this.replace_if, old, new) if this.replace_if else [])]
     found = {}
     for path, kind in _paths(old, new, "", this.sets):
@@ -142,7 +142,7 @@ def diff(this: Row, old: Props, new: Props, ignored: list[str] | None = None) ->
 
 
 class ProviderResource:
-    """One resource of a type, on the clients of a provider."""
+    """One resource of a type, through the clients of a provider."""
 
     def __init__(self, this: Row, clients: CloudClient, region: str | None = None) -> None:
         self.row = this
@@ -150,10 +150,10 @@ class ProviderResource:
         self._region = region or clients.region
 
     def create(self, inputs: Props, timeout: float) -> tuple[str, Props]:
-        """Create it and answer (id, outputs).
+        """Create the resource and return (id, outputs).
 
         Raises:
-            HalfMadeError: it exists, but a later step failed.
+            HalfMadeError: The resource exists, but a later step failed.
         """
         context = self._context(inputs, {}, "")
         answer = self._call(self.row.create, context)
@@ -169,7 +169,7 @@ class ProviderResource:
         return str(found), self.overlaid({**self._clients.placed(self.row), **outputs}, inputs)
 
     def _complete(self, context: dict[str, Any], timeout: float, again: bool = False) -> None:
-        """What follows the creation; what it takes away may be gone when that is done again."""
+        """Run the steps that follow the creation. On a repeated run, what they remove may already be gone."""
         self._wait(context, timeout)
         for step in self.row.set + self.row.then:
             try:
@@ -180,9 +180,9 @@ class ProviderResource:
                     raise
 
     def update(self, resource_id: str, old: Props, state: Props, inputs: Props, timeout: float) -> Props:
-        """Bring it to new inputs and answer its outputs.
+        """Update the resource to new inputs and return its outputs.
 
-        Without a change the engine asks for it when the creation was not completed: that is made up for.
+        The engine calls this without a change if the creation was not completed; the missing steps then run.
         """
         context = self._context(inputs, state, resource_id)
         changed = {re.split(r"[.\[]", path)[0] for path in diff(self.row, old, inputs)}
@@ -215,15 +215,15 @@ class ProviderResource:
         return self.overlaid({**kept, **self._outputs(context)}, inputs)
 
     def same(self, key: str, wanted: Any, found: Any) -> bool:
-        """Whether the provider takes what the cloud answered for what was asked for."""
+        """Whether the provider treats the cloud's answer as equal to the request."""
         return covers(wanted, found, is_set=True)
 
     def overlaid(self, outputs: Props, inputs: Props) -> Props:
-        """The outputs with what was asked for in its own words."""
+        """Return the outputs, with the requested values in their own words."""
         return {**outputs, **inputs}
 
     def delete(self, resource_id: str, state: Props, timeout: float) -> None:
-        """Delete it and wait until it is gone; what is gone already is deleted."""
+        """Delete the resource and wait until it is gone. It may already be gone."""
         context = self._context(state, state, resource_id)
         try:
             for step in self.row.delete:
@@ -237,10 +237,10 @@ class ProviderResource:
     def read(
         self, resource_id: str, state: Props, inputs: Props, defaults: dict[str, str]
     ) -> tuple[Props, Props] | None:
-        """What it is now, as (outputs, inputs), or None when it is gone.
+        """Return the current (outputs, inputs), or None if the resource is gone.
 
-        Without inputs (an import) everything that the cloud answers about known properties becomes input; with
-        them only those that were given are compared, and taken from the cloud where they differ.
+        Without inputs (an import), every known property that the cloud returns becomes an input. With inputs, only the
+        given ones are compared, and the cloud's value is taken where they differ.
         """
         context = self._context({**state, **inputs}, state, resource_id)
         data = self._read(context)
@@ -274,12 +274,12 @@ class ProviderResource:
         return self.overlaid({**state, **found}, result), result
 
     def preview(self, inputs: Props) -> Props:
-        """The outputs of a resource that is not there yet: the inputs, and unknowns."""
+        """Return the outputs of a resource that does not exist yet: the inputs, and unknowns."""
         names = [*self.row.out, *self.row.seed, *self.row.outputs]
         return {**{name: UNKNOWN for name in names if name not in self.row.properties}, **inputs}
 
     def preview_update(self, old: Props, state: Props, inputs: Props) -> Props:
-        """The outputs after an update: the old ones, and unknown what this update changes."""
+        """Return the outputs after an update: the old ones, with unknowns for what this update changes."""
         outputs = {**{key: value for key, value in state.items() if key not in old}, **inputs}
         changed = {re.split(r"[.\[]", path)[0] for path in diff(self.row, old, inputs)}
         if changed - {*self.row.kind.tags, *self.row.own}:
@@ -328,7 +328,7 @@ class ProviderResource:
         return bool(lookup(condition.lstrip("!$"), context)) != negated
 
     def _roots(self, step: dict[str, Any]) -> set[str]:
-        """The inputs that a step takes."""
+        """Return the inputs that a step takes."""
         roots = set()
         for path in references([step.get("params", {}), step.get("if", "").lstrip("!")]):
             root, _, rest = path.partition(".")
@@ -340,7 +340,7 @@ class ProviderResource:
         return not roots or any(context.get(root) not in (None, {}, []) for root in roots)
 
     def _read(self, context: dict[str, Any]) -> dict[str, Any] | None:
-        """The merged answers of the row's reads; None when it is not there."""
+        """Merge the answers of the row's reads; None if the resource does not exist."""
         data: dict[str, Any] = {}
         for step in self.row.read:
             try:
@@ -360,13 +360,13 @@ class ProviderResource:
         return None if "at" in gone and jmespath.search(gone["at"], data) in gone["is"] else data
 
     def _described(self, data: dict[str, Any], context: dict[str, Any]) -> Props:
-        """The properties in what was read."""
+        """Extract the properties from the data that was read."""
         names = {theirs: name.rpartition(".")[2] for name, theirs in self.row.names.items()}
         found: Props = {}
         for key, path in self.row.out.items():
             if path.startswith("="):
                 found[key] = text(path[1:], context | {"read": data})
-            elif path.startswith("!"):  # a document, which may have been parsed
+            elif path.startswith("!"):  # a document, which may already be parsed
                 document = jmespath.search(path[1:], data)
                 found[key] = json.dumps(document) if isinstance(document, dict) else document
             else:
@@ -383,7 +383,7 @@ class ProviderResource:
 
     @staticmethod
     def _like(wanted: Any, found: Any) -> Any:
-        """What the cloud answered in the form of the input: JSON stays text, a list of one stays what it was."""
+        """Return the cloud's answer in the form of the input: JSON stays text, a list of one takes its form."""
         if isinstance(wanted, str) and isinstance(found, dict | list):
             return json.dumps(found)
         if isinstance(wanted, list) and isinstance(found, dict):

@@ -1,5 +1,5 @@
 # ruff: noqa: N802  (the methods are named by the protocol)
-"""The provider's side of the engine's protocol (gRPC on loopback), with a thread a call."""
+"""The provider's side of the engine's protocol (gRPC on loopback), with one thread per call."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ KINDS = provider_pb2.PropertyDiff
 
 
 def to_struct(value: dict[str, Any]) -> struct_pb2.Struct:
-    """A dict as protobuf's Struct."""
     return json_format.ParseDict(value, struct_pb2.Struct())
 
 
 def from_struct(value: struct_pb2.Struct) -> dict[str, Any]:
-    """Protobuf's Struct as a dict; whole numbers become int, since a Struct knows only floats."""
+    """Convert protobuf's Struct to a dict. Whole numbers become int, since a Struct has only floats."""
 
     def plain(item: Any) -> Any:
         if isinstance(item, dict):
@@ -43,7 +42,7 @@ def from_struct(value: struct_pb2.Struct) -> dict[str, Any]:
 
 
 def _told(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Errors become the engine's, as one sentence without a traceback."""
+    """Turn errors into the engine's, as one sentence without a traceback."""
 
     @functools.wraps(method)
     def wrapper(self: Servicer, request: Any, context: grpc.ServicerContext) -> Any:
@@ -73,12 +72,12 @@ def _half_made(error: resources.HalfMadeError) -> grpc.Status:
 
 
 class Provider(Protocol):
-    """What one cloud's provider is."""
+    """The provider of one cloud."""
 
-    version: str  # of the SDK whose types the table describes
+    version: str  # version of the SDK whose types the table describes
     config: frozenset[str]  # the known settings
     default_tags: str  # the setting of the default tags
-    errors: tuple[type[Exception], ...]  # that its clients raise
+    errors: tuple[type[Exception], ...]  # exceptions that its clients raise
 
     @property
     def kind(self) -> Kind:
@@ -86,20 +85,20 @@ class Provider(Protocol):
         ...
 
     def configure(self, settings: dict[str, Any]) -> Any:
-        """The clients.
+        """Create the clients.
 
         Raises:
-            ValueError: a setting is missing; the text says which.
+            ValueError: A setting is missing; the text names it.
         """
         ...
 
     def invoke(self, token: str, args: dict[str, Any], clients: Any) -> dict[str, Any]:
-        """The answer of a function."""
+        """Return the answer of a function."""
         ...
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
-    """`ResourceProvider` of provider.proto. Secrets stay with the engine: it marks what comes back by name."""
+    """`ResourceProvider` of provider.proto. Secrets stay with the engine, which marks the returned ones by name."""
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
@@ -167,7 +166,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         this = self.provider.kind.row(_token(request))
         old, new = from_struct(request.old_inputs), from_struct(request.news)
         changes = resources.diff(this, old, new, list(request.ignoreChanges))
-        # What is in another place by now, because the provider's settings changed, has to be made there.
+        # A resource whose place changed with the provider's settings must be created in the new place.
         state = from_struct(request.olds)
         for key, place in self.clients.placed(this).items():
             if new.get(key) is None and state.get(key) not in (None, place):
@@ -231,7 +230,7 @@ def _token(request: Any) -> str:
 
 
 def serve(servicer: Servicer) -> None:
-    """Serve until the engine ends this process or its own end is closed; the port is the first line on stdout."""
+    """Serve until the engine ends this process or itself ends. The first line on stdout is the port."""
     ended, parent = threading.Event(), os.getppid()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())

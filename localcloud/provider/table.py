@@ -1,12 +1,12 @@
 """The table of resource types (`types/*.yaml`) and its small language.
 
 A row names the operations of a type. Their parameters are templates: `$cidrBlock` is the property of that name,
-`$computeResources.maxVcpus` a part of one. Known besides: `$id`, `$out.x` (an output), `$old.x` and `$prior.x` (an
-input and an output before the update), `$changed.x` (the property if it changed, of an object the members that did),
-`$added.x` and `$removed.x` (of a list or of tags), `$last.x` (the answer before), `$read.x` (of the reads before) and
-`$each` (of a loop). `=text {x}` is a text put together from those words.
-A parameter whose property is not set is left out, and what would then be empty too; `Name!` as a key says that
-without it the whole structure is left out. `"*"` spreads an object into its place.
+`$computeResources.maxVcpus` a part of one. Also known are `$id`, `$out.x` (an output), `$old.x` and `$prior.x` (an
+input and an output before the update), `$changed.x` (the property if it changed; of an object, the changed members),
+`$added.x` and `$removed.x` (of a list or of tags), `$last.x` (the previous answer), `$read.x` (of the earlier reads)
+and `$each` (of a loop). `=text {x}` is a text composed of those words.
+A parameter is left out if its property is not set, as is a structure that would then be empty. If the parameter of a
+key `Name!` is not set, the whole structure is left out. `"*"` spreads an object into its place.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ WORDS = {"id", "out", "old", "prior", "changed", "added", "removed", "last", "ea
 
 
 class UnknownTypeError(Exception):
-    """A resource type that the table does not hold."""
+    """The table does not have this resource type."""
 
 
 @dataclass
 class Row:
-    """What one resource type is; see the module for the templates and types/*.yaml for the fields in use.
+    """One resource type. The module describes the templates, and types/*.yaml shows the fields in use.
 
-    `source` says where the rules were taken from: who reads a replacement in a preview can look it up.
+    `source` says where the rules come from, so that the reason for a replacement in a preview can be looked up.
     """
 
     token: str
@@ -43,12 +43,12 @@ class Row:
     id: str
     read: list[dict[str, Any]]
     delete: list[dict[str, Any]] = field(default_factory=list)
-    set: list[dict[str, Any]] = field(default_factory=list)  # after create when given, and on update when changed
+    set: list[dict[str, Any]] = field(default_factory=list)  # after create if given, and on update if changed
     then: list[dict[str, Any]] = field(default_factory=list)  # after create only
     update: list[dict[str, Any]] = field(default_factory=list)  # on update only
     tags: list[dict[str, Any]] = field(default_factory=list)  # on update of tags
     tags_at: str = "Tags || tags"
-    labels: bool = False  # tags that the steps themselves write
+    labels: bool = False  # the steps themselves write the tags
     out: dict[str, str] = field(default_factory=dict)
     seed: dict[str, str] = field(default_factory=dict)  # outputs that only the answer of create has
     own: list[str] = field(default_factory=list)  # properties that no operation takes
@@ -56,33 +56,32 @@ class Row:
     replace: list[str] = field(default_factory=list)
     replace_if: str | None = None
     recomputed: list[str] = field(default_factory=list)  # outputs that every update changes
-    computed: list[str] = field(default_factory=list)  # inputs that the cloud fills in when they are not given
+    computed: list[str] = field(default_factory=list)  # inputs that the cloud fills in if they are not given
     sets: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
-    allowed: dict[str, Any] = field(default_factory=dict)  # property: pattern, or list of the values
+    allowed: dict[str, Any] = field(default_factory=dict)  # property: a pattern, or a list of the values
     autoname: dict[str, Any] | None = None
     wait: dict[str, Any] | None = None
     gone: dict[str, Any] | None = None
-    first: dict[str, Any] = field(default_factory=dict)  # what a creation's body says where nothing is given
-    sent: dict[str, Any] = field(default_factory=dict)  # what goes with a part of every body that lacks it
-    at: str = ""  # where it lies, a text as in templates: an id gives its words back
+    first: dict[str, Any] = field(default_factory=dict)  # defaults in the body of a creation
+    sent: dict[str, Any] = field(default_factory=dict)  # additions to each body that lacks a part
+    at: str = ""  # its place, a text like a template: an id is parsed back into its words
     nested: list[str] = field(default_factory=list)  # parts of an input that the cloud fills in: unknown in a preview
 
     @property
     def taggable(self) -> bool:
-        """Whether the type takes tags."""
         return bool(self.tags) or self.labels
 
     def steps(self) -> list[dict[str, Any]]:
-        """Every step that takes properties in."""
+        """Every step that takes properties."""
         unset = [step["unset"] for step in self.set + self.update if "unset" in step]
         return [self.create, *self.set, *self.then, *self.update, *unset]
 
     @functools.cached_property
     def properties(self) -> dict[str, set[str] | None]:
-        """The known inputs; for one that is only used by its members, the names of those."""
+        """The known inputs. If only members of an input are used, their names."""
         found: dict[str, set[str] | None] = dict.fromkeys(self.own)
         found |= dict.fromkeys(self.kind.common)
         if self.taggable:
@@ -102,7 +101,7 @@ class Row:
 
 
 def references(template: Any) -> list[str]:
-    """The paths that a template refers to."""
+    """Return the paths that a template refers to."""
     if isinstance(template, dict):
         return [path for item in template.values() for path in references(item)]
     if isinstance(template, list):
@@ -115,7 +114,7 @@ def references(template: Any) -> list[str]:
 
 
 def lookup(path: str, context: dict[str, Any]) -> Any:
-    """The value at a dotted path, None when a part of it is missing, unknown when it lies in an unknown."""
+    """Return the value at a dotted path; None if a part is missing, unknown if it lies in an unknown."""
     value: Any = context
     for part in path.split("."):
         if value == UNKNOWN:
@@ -127,7 +126,7 @@ def lookup(path: str, context: dict[str, Any]) -> Any:
 
 
 def text(template: str, context: dict[str, Any]) -> str:
-    """`{x}` in a text replaced by the values of the context; unknown when one of them is."""
+    """Replace each `{x}` in a text by its value in the context; unknown if one of the values is."""
     values = {path: lookup(path, context) for path in re.findall(r"\{([\w.]+)\}", template)}
     if UNKNOWN in values.values():
         return UNKNOWN
@@ -137,10 +136,10 @@ def text(template: str, context: dict[str, Any]) -> str:
 
 
 def fill(template: Any, shape: Any, context: dict[str, Any], names: dict[str, str]) -> Any:
-    """Fill a template in for a shape; None when nothing of it is set.
+    """Fill in a template for a shape; None if nothing in it is set.
 
     Raises:
-        RefusedError: a property does not fit the shape.
+        RefusedError: A property does not fit the shape.
     """
     if isinstance(template, str) and template.startswith("$"):
         value = lookup(template[1:], context)
@@ -169,16 +168,16 @@ def fill(template: Any, shape: Any, context: dict[str, Any], names: dict[str, st
 
 
 class Kind:
-    """What one cloud's types have in common.
+    """What all types of one cloud share.
 
     Attributes:
-        prefix: Of the type tokens, such as `aws:`.
-        folder: Of the table's files.
-        words: What templates may use besides WORDS, such as `account`.
+        prefix: Prefix of the type tokens, such as `aws:`.
+        folder: Folder of the table's files.
+        words: What templates may use in addition to WORDS, such as `account`.
         common: Inputs that every type has.
-        tags: The input of a resource's own tags, and the one with the default tags too.
+        tags: The input for a resource's own tags, and the input that includes the default tags.
         capital: Whether the cloud's own names begin with a capital.
-        whole: Whether an answer that lacks something means that it is not set.
+        whole: Whether a value missing from an answer is not set.
     """
 
     prefix: str
@@ -190,18 +189,18 @@ class Kind:
     whole: bool = False
 
     def shape(self, service: str, operation: str) -> Any:
-        """What an operation takes, as a structure of `convert`."""
+        """Return what an operation takes, as a structure of `convert`."""
         raise NotImplementedError
 
     def made(self, token: str, fields: dict[str, Any]) -> Row:
-        """The row of an entry in the table."""
+        """Return the row of an entry in the table."""
         return Row(token=token, kind=self, **fields)
 
     def check(self, token: str, inputs: dict[str, Any]) -> None:
         """Refuse what a type refuses beyond its model."""
 
     def replaces(self, rule: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-        """The properties that replace a resource under a named condition."""
+        """Return the properties that replace a resource under a named condition."""
         raise NotImplementedError
 
     @functools.cached_property
@@ -215,10 +214,10 @@ class Kind:
         return found
 
     def row(self, token: str) -> Row:
-        """The row of a type token.
+        """Return the row of a type token.
 
         Raises:
-            UnknownTypeError: the table has none; the text names the nearest.
+            UnknownTypeError: The table has none; the text names the nearest.
         """
         if token not in self.rows:
             raise UnknownTypeError(f"resource type '{token}' is not known to localcloud{nearest(token, self.rows)}")
