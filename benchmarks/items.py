@@ -207,7 +207,7 @@ def killed(folder: Path, env: Mapping[str, str]) -> None:
 
 
 def finished(marks: Path) -> dict[int, float]:
-    """By item: when it ended."""
+    """Return when each item ended."""
     return {int(line.split()[0]): float(line.split()[1]) for line in marks.read_text().splitlines()}
 
 

@@ -1,4 +1,4 @@
-"""A front for S3 that fails on request, in the ways in which the answer to a write misleads its client.
+"""A front for S3 that fails on request, in ways that mislead the client about its write.
 
 409 ConditionalRequestConflict means that nothing was written and that the client should retry:
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html. After a 500 or a dropped connection, the

@@ -244,7 +244,7 @@ class Job:
 
     @property
     def status(self) -> str:
-        """A plain job has its child's. An array is SUBMITTED, PENDING until every child has ended, then its outcome."""
+        """That of a plain job's child. An array is SUBMITTED, then PENDING while children run, then has its outcome."""
         if self.size is None:
             return self.children[0].status
         if self.summary["SUBMITTED"] == self.size:

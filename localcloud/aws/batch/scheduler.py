@@ -78,8 +78,8 @@ class Scheduler:
     """The scheduler and its fleet.
 
     Attributes:
-        machines: By instance id.
-        placements: What was placed where, for tests.
+        machines: Machines by instance id.
+        placements: Every placement of a child on a machine, for tests.
     """
 
     def __init__(self, core: Core, catalog: Catalog) -> None:
