@@ -244,7 +244,10 @@ class Job:
 
     @property
     def status(self) -> str:
-        """That of a plain job's child. An array is SUBMITTED, then PENDING while children run, then has its outcome."""
+        """A plain job has the status of its child.
+
+        An array is SUBMITTED, then PENDING until every child has ended, and then SUCCEEDED or FAILED.
+        """
         if self.size is None:
             return self.children[0].status
         if self.summary["SUBMITTED"] == self.size:
