@@ -33,7 +33,7 @@ WRONG = [
     ("queue", {"queue": ""}, ["tidemill queues"]),
     ("attempts", {"attempts": 0}, ["1 to 10"]),
     ("attempts", {"attempts": 11}, ["1 to 10"]),
-    ("timeout_seconds", {"timeout_seconds": 0}, ["no unlimited"]),
+    ("timeout_seconds", {"timeout_seconds": 0}, ["unlimited"]),
     ("timeout_seconds", {"timeout_seconds": "soon"}, ["'soon'", "seconds"]),
     ("slots", {"slots": 0}, ["1 to 1024"]),
     ("chunk_size", {"chunk_size": 0}, ["1 to 1000000"]),

@@ -179,7 +179,7 @@ class TestCloudLog:
         written(to, "a", "b").close()
         assert to.messages == ["a", "b"]
         # Said once, and not to the log itself.
-        assert capsysbinary.readouterr().out.count(b"cannot be written") == 1
+        assert capsysbinary.readouterr().out.count(b"cannot write log entries") == 1
 
     def test_one_that_cannot_be_read_does_not_hold_up_the_others(self):
         to = Log(unreadable="poison")
