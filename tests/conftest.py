@@ -1,5 +1,5 @@
-"""The order of the suite: what takes long begins first, so that no core waits for the other one at the end. And what is
-imported is not searched for garbage."""
+"""The order of the suite: slow tests begin first, so that no core waits for the other at the end. Imported objects are
+not searched for garbage."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 HERE = Path(__file__).parent
 LONGEST = ("e2e/test_gcp_", "e2e", "engine", "localcloud", "worker_image", "worker", "chaos")
-"""How paths below this folder begin, the longest first; all others come after them."""
+"""Path prefixes below this folder, the slowest first; all others come after them."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported stays for good: to search it for garbage costs as much as to import it."""
+    """Imported objects stay permanently: searching them for garbage costs as much as importing them."""
     gc.disable()
     try:
         return (yield)

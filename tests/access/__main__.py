@@ -1,4 +1,4 @@
-"""The tables of docs/access.md: `python -m tests.access` writes them anew from the probes."""
+"""The tables of docs/access.md: `python -m tests.access` rewrites them from the probes."""
 
 from tests.access import reference
 

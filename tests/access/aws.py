@@ -1,6 +1,6 @@
-"""The probes of AWS: team vision's stack `dev`, beside its stack `prod` and team audio's, in one account with CI.
+"""The probes of AWS: team vision's stack `dev`, with its stack `prod`, team audio's stack and CI in one account.
 
-To add one: a line in `PROBES`. `python -m tests.access` then writes docs/access.md anew.
+To add one, add a line to `PROBES`. `python -m tests.access` then rewrites docs/access.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IDENTITIES = {
 
 
 def allows(probe: Probe) -> bool:
-    """What localcloud's evaluator decides, by the documents that the components produce."""
+    """The decision of localcloud's evaluator, from the documents that the components produce."""
     known = documents()
     made = probe.who == "made by CI"
     query = Query(probe.action, probe.on.name, context=probe.on.context)

@@ -1,6 +1,6 @@
 """The probes of Google Cloud: teams vision and audio and CI, in one project.
 
-To add one: a line in `PROBES`. `python -m tests.access` then writes docs/access.md anew.
+To add one, add a line to `PROBES`. `python -m tests.access` then rewrites docs/access.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PRINCIPALS = {
 
 
 def allows(probe: Probe) -> bool:
-    """What localcloud decides, by the bindings and roles that the components make."""
+    """localcloud's decision, from the bindings and roles that the components make."""
     return google().allows(_PRINCIPALS[probe.who], probe.action, probe.on.name, probe.on.context)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Thing:
-    """What a call is about.
+    """The target of a call.
 
     Attributes:
         text: As docs/access.md calls it.

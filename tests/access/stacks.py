@@ -1,6 +1,6 @@
-"""What the stacks of two teams and of CI grant: the documents and bindings that the components produce, under mocks.
+"""The rights that the stacks of two teams and of CI grant: documents and bindings of the components, under mocks.
 
-Nothing here is written by hand but the names of the resources, which the clouds would choose.
+Only the names of the resources, which the clouds would choose, are written by hand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.components.stacks import run_program, run_stack, settings
 __all__ = ["ACCOUNT", "PROJECT", "REGION", "Home", "boundary_statements", "documents", "google", "of_account"]
 
 SUFFIX = "1a2b3c4"
-"""What auto-naming adds to a name here."""
+"""The suffix that auto-naming adds to a name here."""
 STATE = "arn:aws:s3:::tidemill-state-bucket-1a2b3c4"
 STATE_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/state"
 BUCKETS = ["raw-images", "features"]
@@ -113,7 +113,7 @@ GOOGLE_KEY = f"projects/{PROJECT}/locations/us-central1/keyRings/tidemill/crypto
 
 @cache
 def google() -> Policy:
-    """What localcloud decides by: every binding and role of two teams' stacks and of CI in one project."""
+    """localcloud's policy: every binding and role of two teams' stacks and of CI in one project."""
     queues = settings("vision-gcp-dev")["tidemill:queues"]
     recorders = [
         run_stack(

@@ -1,7 +1,7 @@
-"""What each identity may do to another team, another environment, the state and the account.
+"""The rights of each identity on another team, another environment, the state and the account.
 
-The documents and bindings are what the components produce; localcloud's evaluators decide. What the clouds themselves
-decide only they show.
+The components produce the documents and bindings, and localcloud's evaluators decide. Only the clouds can show what
+they decide themselves.
 """
 
 import pytest

@@ -88,17 +88,17 @@ class Made:
 
 @dataclass
 class Recorder(mocks.Mocks):
-    """Answers like a cloud would, as far as the components look at it, and remembers what it was asked for."""
+    """Answers like a cloud, as far as the components read the answers, and records every call."""
 
     resources: list[Made] = field(default_factory=list)
     zones: list[str] = field(default_factory=lambda: list(ZONES))
     stacks: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Outputs of other stacks by `organization/project/stack`."""
     unsold: set[str] = field(default_factory=set)
-    """Families that the region lacks."""
+    """Families that the region does not offer."""
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-        """Record a custom resource and give it the outputs that others refer to."""
+        """Record a custom resource and return the outputs that others refer to."""
         name = args.name
         if args.typ == "pulumi:pulumi:StackReference":
             return args.inputs["name"], {**args.inputs, **self._outputs_of(args.inputs["name"])}
@@ -123,7 +123,7 @@ class Recorder(mocks.Mocks):
         return f"{name}-id", outputs
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
-        """Answer an invoke; one that no component may use is an error."""
+        """Answer an invoke; one that components may not use is an error."""
         if args.token == "pulumi:pulumi:readStackOutputs":
             known = args.args["name"] in self.stacks
             return self._outputs_of(args.args["name"]) if known else ({}, [("name", "unknown stack")])
@@ -167,14 +167,14 @@ def _short(token: str) -> str:
 
 
 class _Monitor(mocks.MockMonitor):
-    """Remembers the options too, which the mocks do not hand on."""
+    """Also records the options, which the mocks do not pass on."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
         self._recorder = recorder
 
     def make_urn(self, parent: str, type_: str, name: str) -> str:
-        """As the engine does it: types of all parents but the stack; the mocks keep one."""
+        """Build it like the engine, from the types of all parents except the stack; the mocks keep only one."""
         kinds = [kind for kind in parent.split("::")[2].split("$") if kind != STACK] if parent else []
         return f"urn:pulumi:test::tidemill::{'$'.join([*kinds, type_])}::{name}"
 
@@ -201,7 +201,7 @@ class _Monitor(mocks.MockMonitor):
 
 
 def run(program: Callable[[], Any], *, preview: bool = False, config: Mapping[str, str] | None = None) -> Recorder:
-    """Run a program in an event loop of its own; returns what it registered, once everything is resolved."""
+    """Run a program in an event loop of its own. Returns its registrations once all outputs are resolved."""
     return run_with(Recorder(), program, preview=preview, config=config)
 
 

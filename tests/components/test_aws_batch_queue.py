@@ -1,4 +1,4 @@
-"""A queue and its machines. Recording mocks: they prove what is asked for, not that AWS accepts it."""
+"""A queue and its machines. Recording mocks prove what is requested, not that AWS accepts it."""
 
 import ast
 import asyncio
@@ -155,7 +155,7 @@ def test_every_queue_shares_fairly_from_the_first_day():
 
 
 def test_a_transient_misconfiguration_while_scaling_from_zero_kills_nothing():
-    """Nextflow 7479: Batch reports it for a moment; only half an hour of it cancels, and a lack of Spot never does."""
+    """Nextflow 7479: Batch reports it briefly; only half an hour of it cancels, and a lack of Spot never does."""
     actions = queue(stuck_after_minutes=30).one("batch.JobQueue").inputs["jobStateTimeLimitActions"]
     assert {action["reason"] for action in actions} == {
         "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
@@ -348,7 +348,7 @@ def test_the_worker_is_the_machines():
 
 
 def test_another_worker_changes_nothing_of_the_machines():
-    """A change of the launch template replaces them."""
+    """A change of the launch template would replace them."""
     before, after = (queue(worker_image=image) for image in (WORKER, WORKER.replace("a" * 64, "b" * 64)))
     for kind in ("ec2.LaunchTemplate", "batch.ComputeEnvironment"):
         assert before.one(kind).inputs == after.one(kind).inputs
@@ -412,7 +412,7 @@ def failure(count: int = 1, operation: str = "delete", message: str = RELATION) 
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, args: pulumi.ErrorHookArgs) -> tuple[bool, list[float], list[str]]:
-    """What the hook says, how long it slept, and what it told."""
+    """The hook's answer, how long it slept, and its messages."""
     slept: list[float] = []
     told: list[str] = []
 

@@ -1,6 +1,6 @@
-"""Who CI is in an account, decided by localcloud's evaluator on the policies that the component really makes.
+"""CI's identities in an account; localcloud's evaluator decides on the policies that the component really makes.
 
-Recording mocks: they prove what is asked for. tests/engine/test_bootstrap.py deploys a stack with it.
+Recording mocks prove what is requested. tests/engine/test_bootstrap.py deploys a stack with it.
 """
 
 import json
@@ -79,7 +79,7 @@ def test_a_workflow_is_whom_its_token_names(made, subject, roles):
         ("s3:PutObject", f"{STATE}/.pulumi/locks/x"),
         ("s3:GetObject", "arn:aws:s3:::vision-dev-store-bucket-1a2b3c4/out/1/result.parquet"),
         ("kms:Encrypt", KEY),
-        ("kms:Decrypt", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/another"),  # but through S3
+        ("kms:Decrypt", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/another"),  # but only through S3
         ("secretsmanager:GetSecretValue", f"arn:aws:secretsmanager:us-west-2:{ACCOUNT}:secret:token-aaaaaa"),
         ("logs:GetLogEvents", f"arn:aws:logs:us-west-2:{ACCOUNT}:log-group:vision-dev-logs-group:log-stream:x"),
         ("batch:SubmitJob", f"arn:aws:batch:us-west-2:{ACCOUNT}:job-queue/vision-dev-cpu-queue"),
@@ -110,7 +110,7 @@ def role_arn(name: str) -> str:
         (False, "iam:CreateRole", role_arn("vision-dev-identity-job"), {"iam__PermissionsBoundary": BOUNDARY}),
         (True, "iam:PassRole", role_arn("vision-prod-identity-job"), {"iam__PassedToService": "ec2.amazonaws.com"}),
         (False, "iam:PassRole", role_arn("vision-prod-x"), {"iam__PassedToService": "lambda.amazonaws.com"}),
-        # Its own name fits the pattern of what it may change, so it is denied by name.
+        # Its own name matches the pattern of what it may change, so it is denied by name.
         (False, "iam:UpdateAssumeRolePolicy", role_arn("ci-deploy-prod-1a2b3c4"), {}),
         (False, "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/ci-writes-prod-1a2b3c4", {}),
         (False, "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/ci-boundary-1a2b3c4", {}),
@@ -131,7 +131,7 @@ def test_a_writer_writes_what_its_environments_stacks_are_made_of(made, may, act
 
 
 def test_a_permission_boundary_leaves_the_roles_of_every_stack_what_they_need(made):
-    """What is missing there is refused at run time, and nothing tells before."""
+    """A missing right would be refused at run time, without an earlier warning."""
     allowing = [s for s in made.document_of("ci-boundary-dev") if s["Effect"] == "Allow"]
     within = {action for s in allowing for action in s["Action"]}
     granted = set()
@@ -153,7 +153,7 @@ def test_every_policy_is_as_short_as_aws_takes_it():
     assert sizes.keys() == {"ci-ground", "ci-reads"} | {
         f"ci-{what}-{name}" for what in ("boundary", "writes", "wall") for name in NAMES
     }
-    # Accounts' and regions' real names are longer than the mocks'.
+    # Real names of accounts and regions are longer than the mocks'.
     assert max(sizes.values()) < LONGEST - 400, sizes
 
 

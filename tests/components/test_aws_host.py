@@ -38,7 +38,7 @@ def ecr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 
 
 def asked(folder: Path, line: str) -> str:
-    """What the service answers to a line."""
+    """The service's answer to a line."""
     address = str(folder / "fetch.sock")
     with host.Server(address, host.Asked) as server, socket.socket(socket.AF_UNIX) as caller:
         threading.Thread(target=server.handle_request, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Roles and what they may. Recording mocks: they prove what is asked for; tests/e2e shows what it denies."""
+"""Roles and their rights. Recording mocks prove what is requested; tests/e2e shows what is denied."""
 
 import json
 from typing import Any
@@ -203,7 +203,7 @@ def test_policies_are_within_iams_limits():
 
 
 class _LongNames(Recorder):
-    """Answers ARNs as long as they get where the partition is `aws`."""
+    """Answers ARNs of the maximum length in the partition `aws`."""
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         found, outputs = super().new_resource(args)
@@ -283,7 +283,7 @@ def test_inline_policies_are_within_iams_limit_or_refused(kind):
     for policy in made.of("iam.RolePolicy"):
         text = json.dumps(policy.document("policy"), separators=(",", ":"))
         inline[policy.inputs["role"]] = inline.get(policy.inputs["role"], 0) + len(text)
-    # Not so early that much is left.
+    # Not so early that much would be left over.
     assert 7_500 < max(inline.values()) <= 10_240, inline
 
 

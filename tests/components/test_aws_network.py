@@ -1,4 +1,4 @@
-"""The network in each of its shapes. Recording mocks: they prove what is asked for, not that AWS accepts it."""
+"""The network in each of its shapes. Recording mocks prove what is requested, not that AWS accepts it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Registry, log group and account bootstrap. Recording mocks: they prove what is asked for, not that AWS accepts it."""
+"""Registry, log group and account bootstrap. Recording mocks prove what is requested, not that AWS accepts it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The job store. Recording mocks: they prove what is asked for, not that AWS accepts it."""
+"""The job store. Recording mocks prove what is requested, not that AWS accepts it."""
 
 import pulumi_aws as aws
 

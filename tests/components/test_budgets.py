@@ -1,4 +1,4 @@
-"""Budgets of both clouds. Recording mocks: they prove what is asked for, not that anybody is told."""
+"""Budgets of both clouds. Recording mocks prove what is requested, not that anybody is notified."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ def test_gcp_counts_the_project_and_tells_nobody_else():
 
 
 def test_gcp_keeps_the_channels_of_those_who_stay():
-    """The channels' names come from the addresses, so that one who leaves takes nobody else's with them."""
+    """Channels are named after the addresses, so removing one address leaves the other channels alone."""
 
     def channels(*notify: str) -> set[str]:
         args = GcpBudgetArgs(monthly_usd=1, notify=list(notify), billing_account=ACCOUNT)

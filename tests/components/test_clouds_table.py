@@ -1,4 +1,4 @@
-"""The table of docs/clouds.md is whole, and its numbers are the code's. What is missing there it cannot see."""
+"""The table of docs/clouds.md is complete, and its numbers match the code. It cannot see missing rows."""
 
 from pathlib import Path
 

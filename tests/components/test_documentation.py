@@ -1,4 +1,4 @@
-"""Every component's docstring says what the platform team must know, and its example runs as it stands."""
+"""Every component's docstring says what the platform team must know, and its example runs exactly as written."""
 
 import importlib
 import inspect

@@ -1,4 +1,4 @@
-"""The program that the benchmark of previews is measured beside: without components, and otherwise the same."""
+"""The flat program, the baseline of the preview benchmark: without components, and otherwise the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who CI is in a project. Recording mocks: they prove what is asked for; tests/engine/test_gcp_bootstrap.py uses it."""
+"""CI's identities in a project. Recording mocks prove what is requested; tests/engine/test_gcp_bootstrap.py uses it."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""A machine's script, run by a real bash with stand-ins for what Container-Optimized OS has.
+"""A machine's script, run by a real bash with stand-ins for the programs of Container-Optimized OS.
 
-The paths of the machine are rewritten to a folder; that docker, curl and mount behave so on the real system is assumed.
+The paths of the machine point into a folder. That docker, curl and mount behave so on the real system is assumed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def host(queue: Any, worker_image: str | None = WORKER, image: str = IMAGE) -> H
 
 
 def document(**more: Any) -> dict[str, Any]:
-    """The cloud-config, as the template has it."""
+    """The cloud-config, as the template contains it."""
     worker, image = more.pop("worker_image", WORKER), more.pop("image", IMAGE)
     queue = settings(**more)
     found: list[str] = []
@@ -80,7 +80,7 @@ def file(config: dict[str, Any], path: str) -> str:
 
 
 class Machine:
-    """A folder that the script takes for a machine."""
+    """A folder that the script sees as a machine."""
 
     def __init__(self, folder: Path, *codes: str, **more: Any) -> None:
         self.folder = folder
@@ -148,7 +148,7 @@ def test_the_unit_powers_the_machine_off_however_the_script_ends():
     unit = file(config, "/etc/systemd/system/tidemill.service")
     for line in ("SuccessAction=poweroff", "FailureAction=poweroff", "ExecStart=/bin/bash /etc/tidemill/run.sh"):
         assert f"\n{line}\n" in unit
-    # Nothing that starts it again: the script counts, and a machine that cannot work must leave.
+    # Nothing may restart it: the script counts, and a machine that cannot work must leave.
     assert "Restart" not in unit
     assert config["runcmd"] == [
         ["systemctl", "daemon-reload"],
@@ -207,7 +207,7 @@ def test_an_idle_worker_ends_the_machine(tmp_path: Path):
         "mount --bind /var/lib/tidemill /var/lib/tidemill", "mount -o remount,exec /var/lib/tidemill"
     ]  # fmt: skip
     assert (tmp_path / "var/lib/tidemill/worker/tidemill-worker").exists()
-    assert not machine.calls("curl")  # no min_machines: it asks nobody whether it may leave
+    assert not machine.calls("curl")  # without min_machines it does not ask whether it may leave
 
 
 def test_an_image_that_brings_the_worker(tmp_path: Path):
@@ -268,7 +268,7 @@ def test_a_worker_that_lasted_is_counted_anew(tmp_path: Path):
 
 @pytest.mark.parametrize("verb", ["pull", "create"])
 def test_a_machine_whose_image_cannot_be_pulled(tmp_path: Path, verb: str):
-    """A black-hole machine: it takes no work, says why, and takes itself out of service."""
+    """A black-hole machine: it takes no work, reports why, and takes itself out of service."""
     machine = Machine(tmp_path)
     machine.write(f"{verb}.code", "125")
     assert machine.start().returncode == 1
@@ -339,7 +339,7 @@ def test_a_machine_that_is_named_stays_without_work(tmp_path: Path):
     docker = (tmp_path / "bin/docker").read_text()
     lasted = tmp_path / "etc/tidemill/run.sh"
     lasted.write_text(lasted.read_text().replace("LASTING=60", "LASTING=0"))
-    # After the third run it is named no more.
+    # After the third run it is no longer named.
     (tmp_path / "bin/docker").write_text(
         docker.replace(
             "    code=$(sed", "    [ -s codes ] && [ $(wc -l <codes) -gt 1 ] || echo other >warm\n    code=$(sed"
@@ -350,7 +350,7 @@ def test_a_machine_that_is_named_stays_without_work(tmp_path: Path):
 
 
 def test_a_named_machine_whose_worker_ends_at_once_leaves(tmp_path: Path):
-    """It is nearly of age, and its worker leases nothing more: another start would do the same."""
+    """It is near its maximum age, and its worker leases nothing more: another start would do the same."""
     machine = Machine(tmp_path, "0", "0", gcp={"min_machines": 2})
     machine.write("warm", "cpu-spot-x1y2\n")
     assert machine.start().returncode == 0
@@ -461,7 +461,7 @@ def test_which_registries_a_machine_logs_in_to(image: str, google: bool):
 
 
 def test_values_of_a_stack_file_stay_values(tmp_path: Path):
-    """Whatever a name holds, the shell sees one word."""
+    """Whatever a name contains, the shell sees one word."""
     machine = Machine(tmp_path, "0", image="docker.io/x/$(touch pwned)`touch pwned`'\"@sha256:1")
     assert machine.start().stderr == ""
     assert not list(tmp_path.rglob("pwned"))

@@ -1,4 +1,4 @@
-"""Who may do what on GCP. Recording mocks: they prove what is asked for, not that GCP accepts it."""
+"""Roles on GCP. Recording mocks prove what is requested, not that GCP accepts it."""
 
 import pytest
 

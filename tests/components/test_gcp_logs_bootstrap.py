@@ -1,4 +1,4 @@
-"""Log bucket and project bootstrap. Recording mocks: they prove what is asked for, not that Google accepts it."""
+"""Log bucket and project bootstrap. Recording mocks prove what is requested, not that Google accepts it."""
 
 import runpy
 from functools import partial
@@ -37,7 +37,7 @@ def test_lines_are_kept_for_as_long_as_is_told_and_once():
         "project": PROJECT, "location": GCP_REGION, "bucketId": "v-logs-1a2b3c4", "retentionDays": 30
     }  # fmt: skip
     assert bucket.options["protect"] is True
-    # The id of a deleted bucket is taken for days, so each has one of its own; and an id never changes.
+    # The id of a deleted bucket is taken for days, so each bucket has its own id; and an id never changes.
     assert bucket.options["ignore_changes"] == ["bucketId"]
     sink = made.one("logging.ProjectSink").inputs
     assert sink["destination"] == f"logging.googleapis.com/{BUCKET}"
@@ -55,7 +55,7 @@ def test_noise_is_stored_nowhere():
 
 
 def test_failed_items_are_counted():
-    """The fields are those that the metric filter on AWS goes by."""
+    """The metric filter on AWS uses the same fields."""
     metric = logs().one("logging.Metric").inputs
     assert metric["filter"] == f'logName = "{LOG}" AND jsonPayload.event = "item" AND jsonPayload.status = "failed"'
     assert metric["metricDescriptor"] == {"metricKind": "DELTA", "valueType": "INT64", "unit": "1"}

@@ -1,4 +1,4 @@
-"""The GCP network in each of its shapes. Recording mocks: they prove what is asked for, not that GCP accepts it."""
+"""The GCP network in each of its shapes. Recording mocks prove what is requested, not that GCP accepts it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The program on each stack of GCP. Recording mocks: they prove what is asked for, not that GCP accepts it."""
+"""The program on each stack of GCP. Recording mocks prove what is requested, not that GCP accepts it."""
 
 import inspect
 import re
@@ -24,7 +24,7 @@ def stack(request: pytest.FixtureRequest) -> tuple[str, Recorder]:
 
 
 def descriptor_of(recorder: Recorder) -> Descriptor:
-    """What is written into the store; the SDK marks an object's content as secret, which wraps it."""
+    """The descriptor written to the store; the SDK marks an object's content as secret, which wraps it."""
     content = recorder.one("storage.BucketObject", f"{recorder.one('Pipeline').name}-store-pipeline").inputs["content"]
     return Descriptor.model_validate_json(content["value"])
 
@@ -314,7 +314,7 @@ LONGEST = {
 
 
 def test_the_longest_names_that_the_config_takes_fit_gcps_limits():
-    """Team and environment as long as they may be, and a queue as long as it may be."""
+    """Team, environment and queue names have their maximum length."""
     rungs = [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 64}]
     for environment, queue in (("e" * 9, "q" * 13), ("e", "q" * 21)):
         changes = {

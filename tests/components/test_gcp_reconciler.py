@@ -1,4 +1,4 @@
-"""The reconciler's infrastructure. Recording mocks: they prove what is asked for, not that Google accepts it."""
+"""The reconciler's infrastructure. Recording mocks prove what is requested, not that Google accepts it."""
 
 import json
 import subprocess
@@ -49,7 +49,7 @@ def test_what_it_is_made_of():
 
 
 def test_it_may_do_what_it_does_and_nothing_else():
-    """The list is the method pages'; localcloud holds every call against it."""
+    """The list comes from the method pages; localcloud checks every call against it."""
     recorder = made()
     role = recorder.one("projects.IAMCustomRole").inputs
     assert role["permissions"] == [
@@ -161,7 +161,7 @@ def test_the_source_is_named_by_its_content_and_the_same_everywhere():
 
 
 def test_the_source_runs_where_it_is_unpacked(tmp_path: Path):
-    """As the functions framework does it: `main` at the top, the entry point by its name; nothing of ours beside it."""
+    """As the functions framework runs it: `main` at the top, the entry point by its name; no package of ours."""
     for path, text in source().items():
         target = tmp_path / path
         target.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the reconciler decides, on hand-made pictures of a fleet. That Compute shows a fleet so is assumed here."""
+"""The reconciler's decisions on hand-made views of a fleet. That Compute shows a fleet like this is assumed."""
 
 import ast
 import sys
@@ -91,7 +91,7 @@ def test_a_powered_off_machine_that_the_group_starts_again_stays_while_there_is_
 
 
 def test_a_machine_that_could_not_run_its_worker_holds_its_place_for_a_while():
-    """Else a fleet that cannot work is made anew all the time: each machine bills until its worker has failed."""
+    """Otherwise a fleet that cannot work is remade continuously: each machine bills until its worker has failed."""
     early, late = off("early", broken_at=NOW - 899), off("late", broken_at=NOW - 901)
     assert removed(spot(early, late), backlog=BUSY) == ["late"]
     assert removed(spot(early, late), backlog=EMPTY) == ["early", "late"]
@@ -111,9 +111,9 @@ def test_no_machine_that_is_up_or_may_be_is_ever_removed(status, action, backlog
 
 
 def test_idle_check_races_with_new_work():
-    """github-aws-runners 5085: work that comes between the look and the removal must meet nothing that is removed.
+    """github-aws-runners 5085: work that arrives between the look and the removal must not meet a removed machine.
 
-    Only what is off, or not even there, is ever named: neither can have taken the work.
+    Only machines that are off, or not even there, are ever named: neither can have taken the work.
     """
     fleet = spot(running("idle"), off("off"), wanted("wanted"), Machine("booting", "STAGING", "CREATING"))
     assert removed(fleet, backlog=EMPTY) == ["off", "wanted"]
@@ -158,7 +158,7 @@ def test_what_is_wanted_stays_until_the_queue_is_known_to_have_been_empty(backlo
 
 
 def test_a_group_keeps_no_more_wanted_machines_than_the_backlog_asks_for():
-    """The tail of a job: 40 messages in the hands of 12 machines of 4, and 38 more wanted since the stockout."""
+    """The tail of a job: 12 machines of 4 hold 40 messages, and 38 more have been wanted since the stockout."""
     up = [running(f"up-{n}") for n in range(8)]
     never = [wanted(f"never-{n:02}", failing_since=NOW - n) for n in range(42)]
     gone = removed(spot(*up, *never, per_machine=4), backlog=samples(39, 40, 40, 40, 40))
@@ -218,7 +218,7 @@ def test_the_rung_stays_closed(first, backlog):
 
 
 def test_machines_of_a_rung_that_was_closed_count_while_they_are_there():
-    """Else it opens for work that they have in their hands."""
+    """Otherwise it opens for work that they already hold."""
     assert kinds(spot(*DRY), rung(running("x"), running("y")), backlog=samples(2, 2, 2, 2)) == []
 
 

@@ -1,4 +1,4 @@
-"""The reconciler's function against answers of Google's shape. That Google answers so is from its reference."""
+"""The reconciler's function against answers in Google's shape. The reference documents that Google answers so."""
 
 import json
 import time
@@ -48,7 +48,7 @@ class Answer:
 
 
 class Google:
-    """A fleet that answers like Google's APIs, on a clock of its own; every call is remembered."""
+    """A fleet that answers like Google's APIs, on its own clock; it records every call."""
 
     def __init__(self, now: float | None = None) -> None:
         self.now = time.time() if now is None else now
@@ -186,7 +186,7 @@ def test_a_thousand_machines_a_call_and_every_page_is_read():
 
 
 def test_machines_are_read_before_the_backlog():
-    """Then it is no older than what they were wanted for, and a fresh job is never taken for an empty queue."""
+    """The backlog is then no older than the machines it wanted, and a fresh job is never taken for an empty queue."""
     google = Google()
     run(google)
     urls = [url for _, url, _ in google.calls]
@@ -195,7 +195,7 @@ def test_machines_are_read_before_the_backlog():
 
 
 def test_idle_check_races_with_new_work(monkeypatch: pytest.MonkeyPatch):
-    """github-aws-runners 5085: a run that was held up removes nothing that could have come up meanwhile."""
+    """github-aws-runners 5085: a delayed run removes nothing that could have come up meanwhile."""
     monkeypatch.setattr(main, "FRESH_READ_SECONDS", main.FRESH_READ_SECONDS)
 
     def removed() -> list[str]:
@@ -274,7 +274,7 @@ def test_a_machine_that_could_not_run_its_worker_holds_its_place():
     google.records = [
         note("errors", "new", google.now - 100),
         note("errors", "old", google.now - 1000),
-        # As a host of an earlier release wrote it.
+        # The format of an earlier release's host.
         {"name": "fleet/errors/before.json", "timeCreated": iso(google.now - 100)},
     ]
     assert run(google) == []
@@ -304,7 +304,7 @@ def test_a_machine_whose_worker_is_silent_is_removed(seconds: float, removed: bo
 
 
 def test_errors_are_read_first_and_not_for_ever():
-    """In a stockout there are most of them, and what is not there is removed only within seconds of its listing."""
+    """In a stockout they are most frequent, and missing machines are removed only within seconds of their listing."""
     google = gone()
     google.page = 1
     google.errors["spot-m"] = [error("x", "QUOTA_EXCEEDED", google.now - 5000)] * 100

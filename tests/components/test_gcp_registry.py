@@ -1,4 +1,4 @@
-"""The GCP registry. Recording mocks: they prove what is asked for, not that GCP accepts it."""
+"""The GCP registry. Recording mocks prove what is requested, not that GCP accepts it."""
 
 import pytest
 

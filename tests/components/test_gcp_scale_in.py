@@ -35,7 +35,7 @@ class Vm:
 
 @dataclass
 class Fleet:
-    """A queue of chunks and machines of one slot; the market has `places` machines and then none for ever."""
+    """A queue of chunks and machines of one slot; the market has `places` machines and never more."""
 
     chunks: deque[float]
     places: int
@@ -70,7 +70,7 @@ class Fleet:
         return [sample for sample in self.samples if sample.at <= self.now - LATE][-30:]
 
     def _autoscale(self) -> None:
-        """ONLY_SCALE_OUT: to the largest backlog of the last minute, and never down."""
+        """ONLY_SCALE_OUT: up to the largest backlog of the last minute, and never down."""
         wanted = max((sample.value for sample in self._visible()[-2:]), default=0)
         while self.target < min(wanted, self.most):
             self.made += 1
@@ -126,13 +126,13 @@ def test_a_stockout_that_leaves_machines_wanted_for_ever(monkeypatch: pytest.Mon
 def test_a_reconciler_that_was_down_for_an_hour():
     fleet = drained(1000, down=(3600, 7200))
     assert (fleet.done, fleet.running_removed, fleet.target) == (400, 0, 0)
-    # While it is down machines leave all the same, and are still wanted.
+    # While it is down, machines still leave and are still wanted.
     chunks = deque([300.0] * 20)
     assert Fleet(chunks, places=1000, most=50).run(3 * 3600, down=(0, 10**9)).target == 20
 
 
 def test_a_job_after_all_machines_have_powered_off_starts_within_a_period_and_a_boot():
-    """The target size still counts them: nothing starts in their place before they are removed."""
+    """The target size still counts them: no machine replaces them until they are removed."""
     fleet = Fleet(deque([300.0] * 10), places=1000, most=50)
     while not (fleet.machines and all(vm.status == "TERMINATED" for vm in fleet.machines.values())):
         fleet.run(fleet.now + TICK)
@@ -142,12 +142,12 @@ def test_a_job_after_all_machines_have_powered_off_starts_within_a_period_and_a_
         fleet.run(fleet.now + TICK)
         assert fleet.now < submitted + 3600
     started = fleet.now - 60
-    metric = 60 + LATE + 60  # a sample, until it is seen, until the autoscaler looks
+    metric = 60 + LATE + 60  # a sample, its delay, and the autoscaler's next look
     assert started - submitted <= metric + PERIOD + BOOT + 2 * TICK
 
 
 def test_capacity_shrink_kills_busy_workers(monkeypatch: pytest.MonkeyPatch):
-    """Buildkite 1399; the mutant removes as the plain autoscaler does, without asking who works."""
+    """Buildkite 1399; the mutant removes machines like the plain autoscaler, without asking which are busy."""
     monkeypatch.setattr(decide, "OFF", decide.OFF)
     assert drained(1000).running_removed == 0
     running_is_idle.apply()

@@ -1,4 +1,4 @@
-"""The job store on GCP. Recording mocks: they prove what is asked for, not that GCP accepts it."""
+"""The job store on GCP. Recording mocks prove what is requested, not that GCP accepts it."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def granted(grant: str) -> Recorder:
 
 
 def below(*prefixes: str, names: tuple[str, ...] = ()) -> str:
-    """The condition, written out here once more."""
+    """The condition, written out a second time."""
     return " || ".join(
         [
             *(f'resource.name.startsWith("{OBJECTS}{prefix}")' for prefix in prefixes),
@@ -131,13 +131,13 @@ def test_a_grant_is_bound_to_its_prefixes(grant: str, expected: dict[str, tuple[
 
 @pytest.mark.parametrize(("grant", "sees"), [("grant_work", 1), ("grant_submit", 1), ("grant_fleet", 0)])
 def test_who_asks_for_what_may_be_absent_sees_all_names(grant: str, sees: int):
-    """Otherwise Cloud Storage answers 403 for an object that is not there, a job's tombstone for one."""
+    """Otherwise Cloud Storage answers 403 for a missing object, such as a job's tombstone."""
     bindings = [b for b in granted(grant).of("storage.BucketIAMMember") if "condition" not in b.inputs]
     assert [b.inputs["role"] for b in bindings] == ["roles/storage.legacyBucketReader"] * sees
 
 
 def test_nobody_is_granted_the_descriptors_place_to_write():
-    """The deployer alone writes it, by its own rights on the project."""
+    """Only the deployer writes it, by its own rights on the project."""
     for grant in ("grant_work", "grant_fleet", "grant_submit"):
         for binding in granted(grant).of("storage.BucketIAMMember"):
             if binding.inputs["role"] == "roles/storage.objectUser":

@@ -1,4 +1,4 @@
-"""A queue and its machines on GCP. Recording mocks: they prove what is asked for, not that Google accepts it."""
+"""A queue and its machines on GCP. Recording mocks prove what is requested, not that Google accepts it."""
 
 import asyncio
 from typing import Any
@@ -130,7 +130,7 @@ def test_a_spot_machine():
 
 
 def test_the_age_limit_is_the_units_and_the_worker_leaves_before_it():
-    """Not `maxRunDuration`: whether a group takes one that stops a machine is documented nowhere (ADR 34)."""
+    """Not `maxRunDuration`: no page documents whether a group accepts one that stops a machine (ADR 34)."""
     found = template(pool(gcp={"max_age_hours": 24}))
     assert "maxRunDuration" not in found["scheduling"]
     assert "\\nRuntimeMaxSec=86400\\n" in found["metadata"]["user-data"]

@@ -1,4 +1,4 @@
-"""What is taken over, as the program asks for it. That the engine then imports it is in tests/engine/test_import.py."""
+"""Imports as the program requests them. tests/engine/test_import.py shows that the engine then imports them."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""Every name that the code writes into a job store lies where IAM lets it, and where a lifecycle rule looks.
+"""Every name that the code writes into a job store is where IAM allows it and where a lifecycle rule looks.
 
-What this cannot prove: that a cloud reads the documents as we do (tests/access asks imitations of them).
+This cannot prove that a cloud reads the documents as we do (tests/access asks imitations of them).
 """
 
 import ast
@@ -78,7 +78,7 @@ def test_on_gcp_a_machine_may_write_its_names_and_what_piles_up_expires():
 
 @pytest.mark.parametrize("package", ["tidemill", "components"])
 def test_no_other_module_spells_a_name_out(package: str):
-    """A name that is built elsewhere could lie where no grant and no rule looks."""
+    """No grant or lifecycle rule might cover a name that is built elsewhere."""
     spelled = re.compile(rf"({'|'.join(FOLDERS)})/[\w.]*$")
     found = set()
     for path in (ROOT / package).rglob("*.py"):

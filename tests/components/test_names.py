@@ -1,7 +1,7 @@
-"""Names and types of what earlier versions made: the engine knows a resource by them alone.
+"""Names and types of resources from earlier versions: the engine knows a resource only by them.
 
-One that is renamed, or gets another type or parent, is created anew and the old one is deleted, unless it carries an
-alias (docs/upgrading.md). That aliases do what they say is the engine's; tests/engine/test_upgrade.py previews them.
+A resource that is renamed, or gets another type or parent, is created anew and the old one is deleted, unless it has an
+alias (docs/upgrading.md). The engine implements aliases; tests/engine/test_upgrade.py previews them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.engine.test_upgrade import RETIRED
 
 
 def made(recorder: Recorder) -> set[str]:
-    """Type chain and name of everything that a program makes, under today's name and under each of its aliases."""
+    """Type chain and name of everything that a program makes, under its current name and each of its aliases."""
     names = set()
     for resource in recorder.resources:
         *parents, kind = resource.chain
@@ -29,7 +29,7 @@ def made(recorder: Recorder) -> set[str]:
 
 
 def known(state: Path) -> set[str]:
-    """The same of a state; the stack itself, providers and what was only read are left out."""
+    """The same for a state, without the stack itself, providers and resources that were only read."""
     resources = json.loads(text(state))["deployment"]["resources"]
     urns = [resource["urn"].split("::", 2)[2] for resource in resources if not resource.get("external")]
     return {urn for urn in urns if not urn.startswith("pulumi:")}

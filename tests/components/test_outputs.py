@@ -1,4 +1,4 @@
-"""Outputs within plain data: they alone are waited for, and what they carry with them stays."""
+"""Outputs within plain data: only they are awaited, and what they carry stays with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.components.recording import run
 
 
 def resolved(make: Any) -> dict[str, Any]:
-    """What becomes of an output: its value, and whether it is known and secret."""
+    """The resolved output: its value, and whether it is known and secret."""
     found: dict[str, Any] = {}
 
     def program() -> None:

@@ -1,4 +1,4 @@
-"""The program on each stack of AWS. Recording mocks: they prove what is asked for, not that AWS accepts it."""
+"""The program on each stack of AWS. Recording mocks prove what is requested, not that AWS accepts it."""
 
 import inspect
 import json
@@ -95,7 +95,7 @@ def _statements(recorder: Recorder) -> list[dict[str, Any]]:
 def test_nothing_lets_anything_in(stack):
     assert stack[1].of("ec2.SecurityGroup")
     for rule in stack[1].of("vpc.SecurityGroupIngressRule"):
-        # Interface endpoints are reached by the machines, and by nothing else.
+        # Only the machines reach interface endpoints.
         assert rule.name.endswith("-endpoints-in")
         assert rule.inputs["referencedSecurityGroupId"]
         assert not {"cidrIpv4", "cidrIpv6", "prefixListId"} & set(rule.inputs)
@@ -149,7 +149,7 @@ def test_the_descriptor_says_what_jobs_may_write():
     recorder = run_stack("vision-dev")
     written = Descriptor.model_validate_json(recorder.one("s3.BucketObjectv2").inputs["content"])
     assert written.writable
-    # One word of a grant's meaning is written twice: here, and in the role's policy.
+    # The meaning of a grant is written twice: here, and in the role's policy.
     granted = "".join(str(policy.inputs["policy"]) for policy in recorder.of("iam.RolePolicy"))
     for prefix in written.writable:
         assert f":s3:::{prefix.removeprefix('s3://')}" in granted

@@ -1,4 +1,4 @@
-"""The shared stack and teams' stacks that use it. Recording mocks: what is asked for, not what a cloud accepts."""
+"""The shared stack and teams' stacks that use it. Recording mocks show requests, not what a cloud accepts."""
 
 import runpy
 from functools import partial
@@ -51,7 +51,7 @@ def using_shared(stack: str, images: dict[str, str] | None = None) -> dict[str, 
 
 
 def pulls(recorder: Recorder) -> set[str]:
-    """What the execution role may pull."""
+    """The repositories that the execution role may pull from."""
     found: set[str] = set()
     for made in recorder.of("iam.RolePolicy"):
         for statement in made.document("policy")["Statement"]:

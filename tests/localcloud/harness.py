@@ -1,4 +1,4 @@
-"""A Batch with nothing around it but moto: what the tests of localcloud's Batch share."""
+"""A Batch with only moto around it: shared by the tests of localcloud's Batch."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ FAST: dict[str, Any] = {
 
 
 SECONDS = 90.0
-"""The longest that anything is waited for: a busy machine may take long, a sound one never waits for it."""
+"""The longest wait for anything: a busy machine may take long, a sound one never waits for it."""
 
 
 def until(look: Callable[[], Any], seconds: float = SECONDS) -> Any:
-    """Look again and again until the answer is true; returns it.
+    """Check repeatedly until the answer is true, and return it.
 
     Raises:
-        AssertionError: It never was; the last answer is in the message.
+        AssertionError: It never was; the message has the last answer.
     """
     end = time.monotonic() + seconds
     while not (seen := look()):
@@ -198,7 +198,7 @@ class Account:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """No time passes for Batch in here: a state that lasts a tenth of a second can be looked at."""
+        """Stop time for Batch, so that a state that lasts a tenth of a second can be observed."""
         core = self.api._core
         with core.lock:
             core.run_due = lambda: 0.05

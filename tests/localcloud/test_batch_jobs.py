@@ -1,4 +1,4 @@
-"""Jobs: each thing that moto's Batch gets wrong, retries, limits. That AWS answers the same is not proved here."""
+"""Jobs: each thing that moto's Batch gets wrong, retries, limits. This does not prove that AWS answers the same."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def queue(cloud: Account) -> str:
 
 @pytest.fixture(scope="module")
 def stuck(cloud: Account) -> str:
-    """A queue on which nothing is ever started."""
+    """A queue on which nothing ever starts."""
     environment = cloud.environment()
     queue = cloud.queue(environment)
     cloud.batch.update_compute_environment(computeEnvironment=environment, state="DISABLED")

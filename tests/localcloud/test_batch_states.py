@@ -1,4 +1,4 @@
-"""States, transitions and refusals of Batch's resources. That AWS answers the same is not proved here."""
+"""States, transitions and refusals of Batch's resources. This does not prove that AWS answers the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Children: what a container is given and what it cannot reach. Not proved: Docker's, ECS's and EC2's own behaviour."""
+"""Children: what a container gets and what it cannot reach. Not proved: Docker's, ECS's and EC2's own behaviour."""
 
 from __future__ import annotations
 

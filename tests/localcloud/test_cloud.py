@@ -1,4 +1,4 @@
-"""Starting and ending localcloud and building its engine: it cannot prove that the module proxy answers elsewhere."""
+"""Starting and ending localcloud and building its engine. It cannot prove that the module proxy answers elsewhere."""
 
 from __future__ import annotations
 

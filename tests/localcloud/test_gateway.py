@@ -1,4 +1,4 @@
-"""The gateway through the clients that people and workers use. What AWS itself would let pass is not proven here."""
+"""The gateway through the clients that people and workers use. This does not prove what AWS itself would allow."""
 
 from __future__ import annotations
 
@@ -387,7 +387,7 @@ def test_batch_asks_for_queue_definition_share_and_tags(cloud: Cloud):
         code, _, message = refused(batch.submit_job, **{**job, **changes})
         return code, message
 
-    # Nothing of this exists: who may submit gets Batch's own refusal.
+    # None of this exists: a caller who may submit gets Batch's own refusal.
     assert answer()[0] == "ClientException"
     assert answer(tags={"team": "vision"})[0] == "ClientException"
     assert (

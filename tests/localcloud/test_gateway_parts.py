@@ -1,4 +1,4 @@
-"""Parts of the gateway in this process. That AWS gives each service these condition keys is not proven here."""
+"""Parts of the gateway in this process. This does not prove that AWS gives each service these condition keys."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The client against localcloud's GCP over HTTP, without a stack and without workers: about ten seconds.
 
-What this cannot prove: that Google refuses and answers alike; that workers run what is published (tests/e2e).
+This cannot prove that Google refuses and answers alike, or that workers run what is published (tests/e2e).
 """
 
 import json
@@ -137,7 +137,7 @@ def test_the_objects_of_a_prefix_become_messages(site, pipeline):
 
 @pytest.mark.parametrize("answer", ["500-after", "drop-after", "409", "412"])
 def test_a_store_and_a_queue_that_lose_replies_cost_repeats_and_no_more(site, pipeline, answer):
-    """Writes that are done and answered otherwise, and a publish that is done and answered with 503."""
+    """Writes that succeed with another answer, and a publish that succeeds with 503."""
     name = f"hostile-{answer.replace('-', '')}"
     site.cloud.control("faults", match=f"PUT jobs/{name}-.*/(job|rounds/0).json", answer=answer, times=2)
     site.cloud.control("pubsub", fail_after={"publish": 1})

@@ -1,4 +1,4 @@
-"""Bindings, roles and conditions: it cannot prove how Google decides, only what its documentation says."""
+"""Bindings, roles and conditions. It cannot prove how Google decides, only what its documentation says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""localcloud's Monitoring: what was sampled, when it can be seen, and what a gap hides."""
+"""localcloud's Monitoring: which samples it takes, when they become visible, and what a gap hides."""
 
 import time
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The GCP provider under the real engine: it cannot prove what Google accepts, only what the engine makes of us."""
+"""The GCP provider in the real engine. It cannot prove what Google accepts, only how the engine uses the provider."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpCloud]:
 
 @pytest.fixture(scope="module")
 def empty(cloud: GcpCloud) -> set[str]:
-    """What stands in a project before a stack."""
+    """The content of a project before a stack."""
     return standing(cloud)
 
 
 def standing(cloud: GcpCloud) -> set[str]:
-    """The full names of all that is there, operations apart."""
+    """The full names of all resources, operations excluded."""
     return {name for name in cloud.control("resources") if "/operations/" not in name}
 
 
@@ -126,7 +126,7 @@ def test_what_changed_outside_is_seen_and_put_right(project: Project, cloud: Gcp
 
 
 def test_settings_of_the_provider_reach_what_took_them(project: Project) -> None:
-    """A review would be blind to them otherwise: another region makes everything regional anew."""
+    """A review would miss them otherwise: another region recreates everything regional."""
     with project.config() as config:
         config["gcp:defaultLabels"] = {"team": "speech"}
     steps = project.run("preview", events=True).ok().steps

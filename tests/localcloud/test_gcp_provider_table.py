@@ -1,4 +1,4 @@
-"""The GCP provider's table and checks, without a cloud: it cannot prove that Google or pulumi-gcp agree with it."""
+"""The GCP provider's table and checks, without a cloud. It cannot prove that Google or pulumi-gcp agree with it."""
 
 from __future__ import annotations
 

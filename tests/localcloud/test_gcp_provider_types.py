@@ -1,4 +1,4 @@
-"""Every GCP type's life against localcloud's daemon: it cannot prove what Google answers, only that it fits."""
+"""Every GCP type's life against localcloud's daemon. It cannot prove what Google answers, only that it fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Google's APIs as the daemon serves them: it cannot prove what Google refuses beyond its discovery documents."""
+"""Google's APIs as the daemon serves them. It cannot prove what Google refuses beyond its discovery documents."""
 
 from __future__ import annotations
 

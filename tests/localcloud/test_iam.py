@@ -1,4 +1,4 @@
-"""The policy evaluator on AWS's documented examples. What AWS does beyond its documentation, this cannot prove."""
+"""The policy evaluator on AWS's documented examples. It cannot prove what AWS does beyond its documentation."""
 
 from __future__ import annotations
 

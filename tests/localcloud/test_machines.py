@@ -1,4 +1,4 @@
-"""Machines: metadata, user data, Spot's end, updates. What real EC2 or a real ECS agent does is not proved here."""
+"""Machines: metadata, user data, Spot's end, updates. This does not prove what real EC2 or a real ECS agent does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The provider under the real Pulumi engine: it cannot prove what AWS accepts, only what the engine makes of us."""
+"""The provider in the real Pulumi engine. It cannot prove what AWS accepts, only how the engine uses the provider."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_secrets_tags_and_a_second_up(project: Project) -> None:
 
 
 def test_settings_of_the_provider_reach_what_took_them(project: Project) -> None:
-    """A review would be blind to them otherwise: another region makes everything regional anew."""
+    """A review would miss them otherwise: another region recreates everything regional."""
     project.run("config", "set", "--path", "aws:defaultTags.tags.team", "speech")
     assert re.search(r"~ \d+ to update", project.run("preview"))
     project.run("config", "set", "--path", "aws:defaultTags.tags.team", "vision")

@@ -1,4 +1,4 @@
-"""The provider's table and its checks, without a cloud: it cannot prove that AWS or pulumi-aws agree with the table."""
+"""The provider's table and its checks, without a cloud. It cannot prove that AWS or pulumi-aws agree with the table."""
 
 from __future__ import annotations
 

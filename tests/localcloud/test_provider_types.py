@@ -1,4 +1,4 @@
-"""Every type's life against localcloud's daemon: it cannot prove what AWS answers, only that calls fit its models."""
+"""Every type's life against localcloud's daemon. It cannot prove what AWS answers, only that calls fit its models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m ops check` on stack files. The wrong values themselves are in tests/unit/bad_stack_configs.yaml."""
+"""`python -m ops check` on stack files. tests/unit/bad_stack_configs.yaml has the wrong values."""
 
 import datetime
 

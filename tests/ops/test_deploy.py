@@ -1,4 +1,4 @@
-"""Which commands a plan and a deploy run. A script stands for pulumi; tests/engine applies a plan with the real one."""
+"""The commands that a plan and a deploy run. A script stands in for pulumi; tests/engine applies a real plan."""
 
 import pytest
 from click.testing import CliRunner

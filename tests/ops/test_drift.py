@@ -1,4 +1,4 @@
-"""Drift as it is told. A script stands for pulumi; tests/engine/test_ci.py lets the engine see it."""
+"""Drift reports. A script stands in for pulumi; tests/engine/test_ci.py lets the engine detect drift."""
 
 import json
 from collections.abc import Sequence

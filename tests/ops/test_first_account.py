@@ -1,4 +1,4 @@
-"""The checks for a real account: their page, and what they make of a wrong answer."""
+"""The checks for a real account: their page, and how they judge a wrong answer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which commit a change is compared with. Real git; the engine is a script."""
+"""The commit that a change is compared with. Real git; the engine is a script."""
 
 import subprocess
 from pathlib import Path
@@ -23,7 +23,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch) -> Path:
-    """A branch that left main, which has gone on."""
+    """A branch that left main, which has moved on since."""
     folder = tmp_path / "checkout"
     (folder / "stacks").mkdir(parents=True)
     (folder / "stacks" / "Pulumi.vision-dev.yaml").write_text(STACK)

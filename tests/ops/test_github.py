@@ -1,4 +1,4 @@
-"""Comments and issues are edited in place. A small GitHub on loopback; whether GitHub answers so, it cannot prove."""
+"""Comments and issues are edited in place. A small GitHub on loopback; it cannot prove that GitHub answers the same."""
 
 import json
 import os

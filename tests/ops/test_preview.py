@@ -1,4 +1,4 @@
-"""Which command the preview runs where. A script stands for pulumi here; tests/engine runs the real one."""
+"""The command that the preview runs, and where. A script stands in for pulumi here; tests/engine runs the real one."""
 
 import json
 import os
@@ -126,7 +126,7 @@ def test_the_document_holds_the_preview_and_what_the_policy_pack_said(tmp_path, 
         "vision-prod", "aws", "us-west-2", "prod",
     ]  # fmt: skip
     assert document["config"]["queues"]["gpu"]["machines"]["families"] == ["g4dn", "g5", "g6"]
-    # Machine paths are no reviewer's business.
+    # Reviewers should not see machine paths.
     assert document["preview"]["steps"] == [{"op": "create", "urn": URN, "newState": {"inputs": {}}}]
     assert document["policies"] == [
         {"rule": rule, "level": "mandatory", "severity": None, "urn": URN, "message": "close it"} for rule in "ab"

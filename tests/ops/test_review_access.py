@@ -1,4 +1,4 @@
-"""Which access a change widens, by the smallest preview that shows it, beside one that must not."""
+"""Access that a change widens: the smallest preview that shows each case, next to one that must not."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the review finds dangerous, by the smallest preview that shows it, beside one that must not."""
+"""Dangers that the review finds: the smallest preview that shows each, next to one that must not."""
 
 import json
 

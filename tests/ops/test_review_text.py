@@ -1,4 +1,4 @@
-"""What a review may show of a stack's values: no secret, nothing that acts in a comment, and never too much of it."""
+"""What a review may show of a stack's values: no secret, nothing active in a comment, and never too much of it."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Inputs from another program: what would be lost on the way is refused, with where it is and what to do."""
+"""Inputs from another program: anything that would be lost is refused, with its place and what to do."""
 
 from __future__ import annotations
 

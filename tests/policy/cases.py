@@ -1,4 +1,4 @@
-"""The tables of cases/: for each rule what passes, what fails and why, and what is not known yet."""
+"""The tables of cases/: for each rule, resources that pass, ones that fail and why, and ones not known yet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Loader.add_constructor("!unknown", lambda loader, node: UNKNOWN_STRING_VALUE)
 
 @dataclass(frozen=True)
 class Case:
-    """One stack and what a rule has to say of it."""
+    """One stack and the expected result of a rule."""
 
     rule: str
     section: str
@@ -45,7 +45,7 @@ class Case:
         return [said] if isinstance(said, str) else said
 
     def found(self) -> list[Found]:
-        """What the rule says, judged alone."""
+        """The rule's findings, judged alone."""
         pack: dict[str, Any] = dict.fromkeys(RULES, "disabled")
         pack[self.rule] = {"enforcementLevel": "mandatory"} | self.content.get("parameters", {})
         return judge(self._resources(), self.content.get("config", {}), pack)

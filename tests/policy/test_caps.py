@@ -1,4 +1,4 @@
-"""What the caps count, beside the dated tables of machine types that the clouds themselves answered."""
+"""What the caps count, compared with the dated tables of machine types from the clouds."""
 
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES

@@ -1,4 +1,4 @@
-"""Every rule on a resource that passes, one that fails, and one of which a preview does not know enough.
+"""Every rule on a resource that passes, one that fails, and one that a preview does not know enough about.
 
 The tables are cases/<rule>.yaml. They cannot prove what a cloud makes of such a resource.
 """
@@ -17,7 +17,7 @@ IN_PYTHON = {
     "any-tidemill-waiver-used",
     "any-tidemill-waiver-valid",
 }
-"""They have files of their own: test_<rule>.py, test_aws_iam_submitter.py, test_waivers.py."""
+"""These have files of their own: test_<rule>.py, test_aws_iam_submitter.py, test_waivers.py."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -1,4 +1,4 @@
-"""Waivers as the pack reads them, and what it says of their own state. That a day passes is made up here."""
+"""Waivers as the pack reads them, and its messages about their state. The passing of a day is simulated."""
 
 import datetime
 

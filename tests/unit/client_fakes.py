@@ -1,4 +1,4 @@
-"""A pipeline in memory: a queue that records what it was handed, and a worker that commits what a test says."""
+"""A pipeline in memory: a queue that records what it receives, and a worker that commits what a test says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""These tests open no socket and see no contexts of the person who runs them."""
+"""These tests open no socket and do not see the contexts of the person who runs them."""
 
 import pytest
 from pytest_socket import disable_socket, enable_socket

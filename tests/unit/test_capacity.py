@@ -1,5 +1,5 @@
-"""One arithmetic for everyone who asks, on stacks that nobody wrote. What this cannot prove: that a cloud keeps back no
-more memory than the table says, and that it bills what the price table says."""
+"""One arithmetic for every caller, on generated stacks. This cannot prove that a cloud reserves no
+more memory than the table says, or that it bills what the price table says."""
 
 from __future__ import annotations
 

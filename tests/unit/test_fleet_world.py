@@ -42,7 +42,7 @@ def test_a_lease_lost_after_an_hour_runs_items_twice(busy):
 
 
 def test_a_stockout_that_leaves_machines_wanted_for_ever():
-    """120 machines do all the work; the 380 that never came are wanted by nobody any more."""
+    """120 machines do all the work; the 380 that never came are no longer wanted."""
     load = Load([60.0] * 4000, machines=500, stockout=(0.0, 40 * 3600, 120))
     result = run(load)
     assert (result.lost, result.most, result.target) == (0, 120, 0)

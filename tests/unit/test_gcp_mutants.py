@@ -78,7 +78,7 @@ def test_a_worker_that_left_at_its_first_empty_pull_is_missed(mutant):
 
 @pytest.mark.parametrize("mutant", [None, busy_removed])
 def test_no_busy_machine_is_removed_unless_what_is_up_passes_for_absent(mutant):
-    """Buildkite 1399: who lowers a fleet's size kills who works. The tail has fewer items than machines."""
+    """Buildkite 1399: lowering a fleet's size kills busy machines. The tail has fewer items than machines."""
     load = Load([60.0] * 40 + [3600.0] * 10, machines=50)
     assert (run(load, mutant).busy_removed == 0) == (mutant is None)
 

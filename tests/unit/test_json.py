@@ -16,7 +16,7 @@ from tidemill.client import site as site_module
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "json"
 NO_JSON = {"completion"}
-"""Verbs that print a shell's script."""
+"""Commands that print a shell script."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def close(part):
 
 
 def check(verb, capsys, *arguments, code=0):
-    """Run a verb and hold every line that it prints against the schema; returns the last."""
+    """Run a command and check every line that it prints against the schema. Returns the last."""
     assert run([verb, *arguments]) == code
     lines = capsys.readouterr().out.splitlines()
     assert lines

@@ -49,7 +49,7 @@ def world(monkeypatch, tmp_path):
     monkeypatch.setattr(Pipeline, "load", classmethod(lambda cls, uri: made))
 
     def work(seconds):
-        """Whoever waits lets the workers work."""
+        """Let the workers work whenever an example waits."""
         for name in set(backend.names):
             backend.run(made, name.rpartition("-r")[0])
 

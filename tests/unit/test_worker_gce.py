@@ -1,4 +1,4 @@
-"""What a machine on Compute Engine is asked, and what is written to its log; nobody answers but the test."""
+"""Requests to a Compute Engine machine, and writes to its log; the test gives all answers."""
 
 from __future__ import annotations
 

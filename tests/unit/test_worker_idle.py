@@ -1,4 +1,4 @@
-"""When an idle worker leaves, on a clock of the test's."""
+"""When an idle worker leaves, on the test's clock."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The loop with programs that are not there: what its threads may do in any order. No process is started."""
+"""The loop with simulated programs: its threads may act in any order. No process is started."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_reclaim_is_counted_however_fast_the_program_ends(loop: type[Worker], 
 
 
 def test_a_committed_chunk_leaves_the_memory_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Not when the garbage collector comes by: half a million items would be held beside each other."""
+    """It must not wait for the garbage collector: half a million items would be in memory at once."""
     alive: weakref.WeakSet[ChunkRun] = weakref.WeakSet()
     most, opened = [], ChunkRun.open
 

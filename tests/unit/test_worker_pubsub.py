@@ -1,4 +1,4 @@
-"""Leases of Pub/Sub without a network: what is said to the subscription, by whom and when."""
+"""Leases of Pub/Sub without a network: the requests to the subscription, and which thread makes them when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop of a worker that serves many jobs, with programs that are not there: what a job may do to the others."""
+"""The loop of a worker that serves many jobs, with simulated programs: how a job may affect the others."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ class TestJobs:
 
 class TestSuspects:
     def test_a_suspect_has_nothing_beside_it_in_the_end(self, store: Store, serve: Any):
-        """Else a long item of another chunk would die with it each time, and pass for poison too."""
+        """Otherwise a long item of another chunk would die with it each time, and be taken for poison too."""
         small = {"cpus": 0.25, "memory_mib": 64}
         suspect, other, late = (Submitted(store, 2, resources=small) for _ in range(3))
         for attempt in range(ALONE_AFTER):
@@ -445,7 +445,7 @@ class TestHeartbeat:
             run.tick()
         assert 8 <= written.count(name) <= 10
         assert is_alive(json.loads(store.get(name)))
-        # Whoever gets the chunk meanwhile blames nobody.
+        # A worker that gets the chunk meanwhile blames no item.
         past = job.ledger.chunk(0, 0).history()
         assert (past.attempts, past.careful, dict(past.deaths)) == (1, False, {})
 

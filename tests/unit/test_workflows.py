@@ -1,4 +1,4 @@
-"""What every workflow promises. What GitHub makes of them only GitHub shows; its linters are in `make lint`."""
+"""Rules that every workflow keeps. Only GitHub shows how it runs them; its linters are in `make lint`."""
 
 import re
 import shlex

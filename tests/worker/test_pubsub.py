@@ -54,7 +54,7 @@ class TestWork:
         assert ended.code == WorkerExit.DONE
         assert [(m.acked, m.done_at_ack, m.deliveries, m.nacks) for m in messages] == [(True, True, 1, 0)] * 3
         assert [o.status for o in job.outcomes()] == ["succeeded"] * 3 + ["failed", "succeeded"]
-        # One empty pull is not idleness.
+        # One empty pull does not mean idleness.
         assert gce.empty_pulls >= 3
         assert ended.messages(level="error") == []
 
@@ -153,7 +153,7 @@ class TestLeases:
         assert sum(len(worker.messages(message="chunk committed")) for worker in ended) == 1
         assert message.acked
         assert [o.attempts for o in job.outcomes()] == [1]
-        # The first was alive all the time: nobody takes its item for poison.
+        # The first was alive all the time, so its item is not taken for poison.
         assert not job.ledger.chunk(0, 0).history().deaths
 
     def test_a_chunk_that_is_delivered_twice_to_one_worker_is_run_once(self, team, gce):

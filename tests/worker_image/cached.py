@@ -1,4 +1,4 @@
-"""The worker's image of this checkout, built once for whatever it is made of and kept in the user's cache folder."""
+"""The worker's image of this checkout, built once per content and kept in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAY_SECONDS = 86400
 
 
 def build() -> image.Built:
-    """The image for AWS, as `image.build` makes it. Nobody may write to it."""
+    """The image for AWS, as `image.build` makes it. It is read-only."""
     folder = tools.cache() / "tests"
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / _key()
