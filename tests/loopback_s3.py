@@ -1,5 +1,5 @@
-"""An S3 with one bucket on a loopback port, whose answers a test decides. It checks no signature. That S3 answers so is
-not proved here: docs/cloud-facts.md says where each answer comes from."""
+"""An S3 with one bucket on a loopback port; the test decides its answers. It checks no signature. Whether S3 answers so
+is not proved here: docs/cloud-facts.md says where each answer comes from."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class LoopbackS3:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client of this store has."""
+        """The environment of a client of this store."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ALLOW_HTTP": "true",
@@ -75,7 +75,7 @@ class LoopbackS3:
         with serving(self._server):
             yield self
 
-    # ---- what a test decides ------------------------------------------------------------------------------------
+    # ---- decided by the test ------------------------------------------------------------------------------------
 
     def fault(self, method: str, key: str, conditional: bool) -> str | None:
         """How this request fails, or None.
@@ -86,7 +86,7 @@ class LoopbackS3:
         return None
 
     def write(self, key: str, body: bytes, conditional: bool) -> bool:
-        """Write an object; says whether it was written."""
+        """Write an object. Returns whether it was written."""
         with self.lock:
             if conditional and key in self.objects:
                 return False

@@ -1,4 +1,4 @@
-"""What a submit leaves in a job store, written and read by tests that have no client at hand."""
+"""What a submit leaves in a job store, written and read by tests without a client."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def _written(ledger: Ledger, name: str, data: bytes) -> str:
 
 
 def failed_chunks(ledger: Ledger, number: int) -> dict[int, int]:
-    """By chunk: how many items failed in a round, where any did."""
+    """How many items of each chunk failed in a round, for chunks with failures."""
     found = ledger.store.list(layout.of_round(ledger.job, number, "failed"))
     return {chunk: int(count) for chunk, count in map(layout.chunk_of_marker, found)}

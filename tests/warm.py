@@ -1,4 +1,4 @@
-"""Forks the Python processes of an engine's run from one that has their packages imported already.
+"""Forks the Python processes of an engine's run from one that has already imported their packages.
 
 A run starts a language host, a provider, a program and a policy pack, each an interpreter of its own. To import
 Pulumi's packages costs them more than all else that they do. Here one process a test session imports them once, and
@@ -72,7 +72,7 @@ def _server() -> Path:
     listening.bind(f"{folder}/socket")
     listening.listen(64)
     command = [sys.executable, "-u", __file__, str(folder), str(listening.fileno())]
-    # It ends when its stdin does, however this process ends.
+    # It ends when its stdin closes, however this process ends.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT, pass_fds=[listening.fileno()])
     listening.close()
 
@@ -145,7 +145,7 @@ class Server:
         _send(client, pid)
 
     def _import(self, environment: Mapping[str, str]) -> None:
-        """Import packages of others. What is ours is forgotten again: each process imports it from its own project."""
+        """Import third-party packages. Our own are forgotten again: each process imports them from its own project."""
         for variable, names in _PACKAGES.items():
             if variable in environment and variable not in self._imported:
                 self._imported.add(variable)
@@ -159,7 +159,7 @@ class Server:
                 gc.freeze()
 
     def _become(self, fds: list[int], cwd: str, arguments: list[str], environment: dict[str, str]) -> NoReturn:
-        """Be the process that was asked for, and end as it does."""
+        """Become the requested process, and end like it."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -170,7 +170,7 @@ class Server:
             os.chdir(cwd)
             os.environ.clear()
             os.environ.update(environment)
-            # As with `-u`, whose bytes are not held back either.
+            # As with `-u`, which does not hold back bytes either.
             sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(fd, "w"), write_through=True) for fd in (1, 2))
             _run([each for each in arguments if each != "-u"])
             code = 0
@@ -187,7 +187,7 @@ class Server:
 
 
 def _interpreter(ours: str, original: object, info: object) -> str:
-    """A fork in place of this virtual environment's Python, and any other one as it is."""
+    """A fork in place of this virtual environment's Python; any other interpreter unchanged."""
     found = original(info)  # type: ignore[operator]
     return ours if Path(found).parents[1].resolve() == Path(sys.prefix).resolve() else found
 

@@ -1,4 +1,4 @@
-"""Has a command of this interpreter run by `tests.warm`, and stands for it: its signals, its end, its exit code.
+"""Lets `tests.warm` run a command of this interpreter, and stands in for it: its signals, its end, its exit code.
 
 Started as `python -IS warm_client.py SOCKET ARGUMENTS…`, with no import but those that are built in.
 """

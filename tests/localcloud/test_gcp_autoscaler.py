@@ -1,4 +1,4 @@
-"""The autoscaler on virtual time. Not proved: that Google's behaves so; docs/cloud-facts.md has the sources."""
+"""The autoscaler on virtual time. This does not prove that Google's behaves so; docs/cloud-facts.md has the sources."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Group:
 
 
 class Made:
-    """An autoscaler, its group, and a metric by minute: the value that is visible then, None for a gap."""
+    """An autoscaler, its group, and a metric by minute: the value visible then, None for a gap."""
 
     def __init__(self, values: dict[int, float | None], **policy: Any) -> None:
         self.policy = {
@@ -95,7 +95,7 @@ def test_only_scale_out_never_scales_in_and_fills_up_to_the_recent_peak() -> Non
     assert made.at(60) == 10
     made = Made({0: 40, 1: 0}, mode="ONLY_SCALE_OUT")
     made.at(5)
-    made.group.target = 3  # somebody deleted seven
+    made.group.target = 3  # as if somebody had deleted seven
     made.scaler.tick(360)
     assert made.group.target == 10
     made.group.target = 3

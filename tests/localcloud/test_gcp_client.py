@@ -82,7 +82,7 @@ class Site:
         )
 
     def pull(self):
-        """Acknowledge ids and attributes of what is waiting."""
+        """Acknowledge all waiting messages. Returns their ids and attributes."""
         body, held = {"maxMessages": 100, "returnImmediately": True}, {}
         while found := self.call("POST", f"pubsub/v1/{self.subscription}:pull", body).get("receivedMessages"):
             held |= {one["ackId"]: one["message"]["attributes"] for one in found}
@@ -147,7 +147,7 @@ def test_a_store_and_a_queue_that_lose_replies_cost_repeats_and_no_more(site, pi
     site.cloud.control("faults", clear=True)
     site.cloud.control("pubsub", fail_after={})
     held = site.pull()
-    # The one request was made twice: its first answer was lost.
+    # The one request was made twice, as its first answer was lost.
     assert Counter(one["chunk"] for one in held.values()) == {"0": 2, "1": 2, "2": 2}
     site.settle("acknowledge", held)
     assert pipeline.submit(COMMAND, items, name=name, chunk_size=1).enqueued == 0

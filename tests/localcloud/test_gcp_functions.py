@@ -80,7 +80,7 @@ class Made:
         self.site.serve(Request("storage", "POST", path, query, headers, archive, self.owner))
 
     def deploy(self, name: str, archive: bytes, account: str = "function") -> str:
-        """Deploy a function and let the caller call it; its address."""
+        """Deploy a function and let the caller call it. Returns its address."""
         query = {"uploadType": ["media"], "name": [f"{name}.zip"]}
         path = "upload/storage/v1/b/sources-of-functions/o"
         self.site.serve(

@@ -16,7 +16,7 @@ URL = "https://www.googleapis.com/compute/v1/projects/p/global/instanceTemplates
 
 
 class Guests:
-    """A hypervisor that notes what it was asked to do."""
+    """A hypervisor that records its requests."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -40,7 +40,7 @@ class Guests:
 
 
 class Made:
-    """A group, what it runs on, and a clock."""
+    """A group, its hypervisor, and a clock."""
 
     def __init__(self, **fields: Any) -> None:
         self.scheduling: dict[str, Any] = {"provisioningModel": "SPOT", "instanceTerminationAction": "STOP"}
@@ -63,7 +63,7 @@ class Made:
         return {"machineType": "n2-standard-16", "scheduling": self.scheduling, "of": url}
 
     def run(self, seconds: float) -> None:
-        """Let time pass, event by event as a simulation does."""
+        """Let time pass, event by event, like a simulation."""
         end = self.now + seconds
         while (at := max(self.group.next_at(), self.now)) <= end:
             self.now = at
@@ -322,7 +322,7 @@ def test_what_waits_for_room_takes_the_new_template() -> None:
 
 
 def emptied_zone(made: Made) -> None:
-    """Nine machines, of which those of zone a are deleted."""
+    """Nine machines, with those in zone a deleted."""
     made.up(9)
     made.group.delete_instances([vm.name for vm in made.having(zone="r1-a")], made.now)
     made.run(600)

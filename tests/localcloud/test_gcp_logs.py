@@ -60,7 +60,7 @@ def numbers(answer: dict[str, Any]) -> list[int]:
     [
         ("", True),
         ('jsonPayload.job="tiles" AND jsonPayload.item=3', True),
-        ('jsonPayload.job = "TILES"', True),  # case counts in regular expressions alone
+        ('jsonPayload.job = "TILES"', True),  # only regular expressions are case-sensitive
         ('jsonPayload.job="tile"', False),
         ('jsonPayload.job:"TILE"', True),
         ('jsonPayload.message:"of memory" jsonPayload.item="3"', True),

@@ -1,5 +1,5 @@
-"""Groups, autoscalers and VMs behind the Compute API, as a daemon serves them. Not proved: what Google's answers have
-beside the discovery document."""
+"""Groups, autoscalers and VMs behind the Compute API, as a daemon serves them. Not proved: fields of Google's answers
+beyond the discovery document."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ code=$?; cat /run/lines; echo "ended with $code"
 
 
 class Metric:
-    """Stands for Monitoring: a backlog that a test sets."""
+    """Stands in for Monitoring: a backlog that a test sets."""
 
     apis = ("none",)
 
@@ -50,7 +50,7 @@ class Made:
     """A daemon with a worker's account, and the calls that a stack and a reconciler make."""
 
     def __init__(self, state: Path) -> None:
-        # A minute of the cloud is a second here; a guest gets half a minute to stop.
+        # A minute of the cloud is a second here; a guest has half a minute to stop.
         options = ["--state", str(state), "--time-factor", "60", "--spot-off-seconds", "1800", "--boot-seconds", "1"]
         self.daemon = serve.GcpDaemon(serve.parse(options))
         self.site = self.daemon.site
@@ -120,7 +120,7 @@ class Made:
         return self.call("compute", "POST", f"{group}/listManagedInstances{query}").get("managedInstances", [])
 
     def running(self, group: str, count: int) -> list[dict[str, Any]]:
-        """The instances of a group once so many run and their containers work."""
+        """Wait until this many instances of a group run and their containers work. Returns them."""
 
         def look() -> list[dict[str, Any]]:
             working = [each["name"] for each in self.control("list")["instances"] if each["containers"]]

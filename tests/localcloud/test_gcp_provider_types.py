@@ -157,7 +157,7 @@ def test_lifecycle_rules_that_somebody_changed_are_drift(calls: Calls, patch: di
 
 
 def test_a_billing_account_is_no_part_of_the_project(calls: Calls) -> None:
-    """Its owner may do everything in it, and nothing with an account that lets them manage no budgets."""
+    """Its owner may do everything in the project, but needs an account that lets them manage budgets."""
     amount = {"specifiedAmount": {"currencyCode": "USD", "units": "1"}}
     with pytest.raises(GoogleError, match=r"billing\.budgets\.create"):
         Life(calls, "gcp:billing/budget:Budget", "b", billingAccount="ABCDEF-ABCDEF-ABCDEF", amount=amount)
@@ -219,7 +219,7 @@ def test_a_fleet(calls: Calls) -> None:
     def family(name: str, rank: int) -> dict[str, Any]:
         return {"name": name, "machineTypes": [f"{name}-standard-16"], "rank": rank}
 
-    # What is not given is sent as 0, and two zeros are refused.
+    # Omitted values are sent as 0, and two zeros are refused.
     for policy, text in (({}, "must be greater than 0"), ({"maxUnavailableFixed": 2}, "number of zones")):
         with pytest.raises(GoogleError, match=text):
             make_group(**policy)

@@ -1,4 +1,4 @@
-"""localcloud's Pub/Sub: Google's fake behind our front, asked over REST as the worker and the client do."""
+"""localcloud's Pub/Sub: Google's fake behind our front, called over REST as the worker and the client do."""
 
 import base64
 import http.client
@@ -58,7 +58,7 @@ def pull(pubsub: PubSub, limit: int = 1, sub: str = SUB) -> list[dict[str, Any]]
 
 
 def one(pubsub: PubSub, sub: str = SUB) -> dict[str, Any]:
-    """The next message, awaited."""
+    """Wait for the next message."""
     end = time.monotonic() + SECONDS
     while not (found := pull(pubsub, sub=sub)):
         assert time.monotonic() < end, "no message came"
@@ -93,7 +93,7 @@ def test_a_message_is_published_leased_returned_and_acknowledged(slow: PubSub) -
     assert (first["message"]["data"], first["message"]["attributes"]) == (data, {"job": "j", "chunk": "7"})
     assert abs(_epoch(first["message"]["publishTime"]) - time.time()) < SECONDS
     assert first["deliveryAttempt"] == 1
-    assert (pull(slow), unacked(slow)) == ([], 1)  # leased is not acknowledged
+    assert (pull(slow), unacked(slow)) == ([], 1)  # a lease is not an acknowledgement
     deadline(slow, first["ackId"], 0)
     second = one(slow)
     assert (second["deliveryAttempt"], second["message"]["messageId"]) == (2, published)
@@ -136,7 +136,7 @@ def test_a_lease_that_is_not_extended_ends_and_one_that_is_lasts_for_hours() -> 
             extended = clock.now()
             deadline(pubsub, lease, 600)
             taken = pubsub.json("POST", f"v1/{SUB}:pull", {"maxMessages": 1, "returnImmediately": True})
-            if clock.now() < extended + 600:  # else this machine stalled, and the lease was over
+            if clock.now() < extended + 600:  # otherwise this machine stalled, and the lease has expired
                 assert taken == {}
             elif taken:
                 lease, begun = taken["receivedMessages"][0]["ackId"], clock.now()
@@ -273,7 +273,7 @@ with pubsub_v1.SubscriberClient() as subscriber:
     streaming.cancel()
     streaming.result(timeout=seconds)
 """
-"""In a process of its own: its protobuf files and Pulumi's declare the same names."""
+"""In a separate process: its protobuf files and Pulumi's declare the same names."""
 
 
 def test_the_stock_client_speaks_to_the_same_messages_over_grpc(slow: PubSub) -> None:
@@ -303,7 +303,7 @@ def test_the_daemon_forwards_what_was_granted_and_dead_letters_need_the_service_
         return site.call(principal, "pubsub", method, f"v1/{path}", body)
 
     def attempt() -> int:
-        """Pull once and return the message: which attempt it was, 0 without one."""
+        """Pull once. Returns the attempt number of the message, 0 without one."""
         answer = call("POST", f"{sub}:pull", {"maxMessages": 1, "returnImmediately": True})
         if not answer:
             return 0

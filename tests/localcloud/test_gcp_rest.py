@@ -33,7 +33,7 @@ class Client:
         self.token = cloud.control("token", principal=principal)["access_token"] if principal else ""
 
     def __call__(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer's JSON; of an error its `error` object."""
+        """The answer's JSON, or the `error` object of an error."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._cloud.url}/{path}", data, method=method)
         if self.token:
@@ -98,7 +98,7 @@ def test_refused(owner: Client, base: str, call: str, body: Any, code: int, text
 @pytest.mark.parametrize(
     ("calls", "answer"),
     [
-        # Both names of a parameter are right, and a null says nothing.
+        # Both names of a parameter are valid, and a null has no effect.
         (
             [
                 (
@@ -145,7 +145,7 @@ def test_refused(owner: Client, base: str, call: str, body: Any, code: int, text
     ids=["repository", "log bucket", "no bindings", "topic", "dataset"],
 )
 def test_answered(owner: Client, base: str, calls: list[tuple[str, Any]], answer: dict[str, Any]) -> None:
-    """The last call's answer has these values; `...` stands for one that it must not have."""
+    """The last call's answer has these values; `...` stands for a value that it must not have."""
     found: Any = None
     for call, body in calls:
         method, _, path = call.format(p=base, l=f"{base}/locations/{REGION}").partition(" ")

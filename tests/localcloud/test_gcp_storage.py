@@ -1,4 +1,4 @@
-"""localcloud's Cloud Storage, asked by obstore as the product does, and over the JSON API."""
+"""localcloud's Cloud Storage, called by obstore as in the product, and over the JSON API."""
 
 import json
 import time
@@ -142,10 +142,10 @@ def test_a_grant_with_a_condition_holds_for_the_names_it_says(daemon: GcpDaemon)
     with pytest.raises(obstore.exceptions.AlreadyExistsError):
         obstore.put(worker, "mine/x", b"1", mode="create")
     for refused in (
-        lambda: obstore.put(worker, "mine/x", b"2"),  # to replace is to delete
+        lambda: obstore.put(worker, "mine/x", b"2"),  # replacing means deleting
         lambda: obstore.put(worker, "other/y", b"2"),
         lambda: obstore.get(worker, "other/x"),
-        lambda: obstore.get(worker, "mine/none"),  # may not list: is not told that there is none
+        lambda: obstore.get(worker, "mine/none"),  # may not list, so does not learn that it is missing
         lambda: obstore.delete(worker, "mine/x"),
         lambda: obstore.list(worker, prefix="mine").collect(),
     ):
@@ -172,7 +172,7 @@ def test_calls_fail_as_asked_with_or_without_having_written(daemon: GcpDaemon) -
 
 
 def test_a_name_takes_one_write_a_second(daemon: GcpDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a short burst. What a careful attempt writes keeps that pace by names of its own."""
+    """Beyond a short burst. Careful attempts keep that pace by using different names."""
     monkeypatch.setattr("tidemill.store.store._PAUSES", ())
     held = Store(store(daemon), "gs://bucket")
     marker = MarkerWriter(held, ChunkKey("j", 0, 0), "a1", delivery=1, backend={})

@@ -56,7 +56,7 @@ def cloud_config(script: str, unit: str = UNIT, more: str = "") -> str:
 
 
 class Site:
-    """A folder, a registry and an API that notes what it is asked, for VMs."""
+    """A folder, a registry and an API that records its requests, for VMs."""
 
     def __init__(self, state: Path) -> None:
         self.asked: list[tuple[str, str, bytes]] = []
@@ -92,7 +92,7 @@ class Site:
         return (self.host.state / "journals" / f"{vm.name}.log").read_text()
 
     def ended(self, vm: Vm) -> str:
-        """The journal of a VM once it has powered itself off."""
+        """The journal of a VM after it has powered itself off."""
         until(lambda: vm.name in self.off or vm.problem, 60)
         assert not vm.problem
         return self.journal(vm)
@@ -186,7 +186,7 @@ def test_an_image_that_may_not_be_pulled(site: Site) -> None:
 
 
 def test_an_image_of_the_project_s_registry(site: Site, tmp_path: Path) -> None:
-    """Pulled by tag, looked into with create and cp, and run from its entry point."""
+    """It is pulled by tag, inspected with create and cp, and run from its entry point."""
     (tmp_path / "main.go").write_text(
         'package main\nimport ("fmt"; "os")\n'
         'func main() { fmt.Println("says", os.Args[1:], os.Getenv("A")); os.Exit(4) }\n'

@@ -1,5 +1,5 @@
 """Containers from images of the registry, and containers that depend on others. Processes are real; Docker, ECS and ECR
-are not here."""
+are not involved."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def queue(cloud: Account) -> str:
 
 
 def push(cloud: Account, program: Path, folder: Path, name: str, **config: Any) -> str:
-    """Push an image of one program; its reference at ECR."""
+    """Push an image of one program. Returns its reference at ECR."""
     layout = Layout(folder / "layout")
     digest = layout.write({"program": program}, architecture(), {"Entrypoint": ["/program"], **config})
     address = cloud.api.control["registry"]({})["address"]
@@ -72,7 +72,7 @@ def push(cloud: Account, program: Path, folder: Path, name: str, **config: Any) 
 
 @pytest.fixture
 def run(cloud: Account, queue: str):
-    """Runs a job to its end."""
+    """Run a job to its end."""
 
     def runs(*command: str, **definition: Any) -> dict[str, Any]:
         return cloud.ended(cloud.run(queue, cloud.definition(*command, **definition)))

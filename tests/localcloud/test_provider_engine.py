@@ -98,7 +98,7 @@ class Project:
         (folder / "__main__.py").write_text(PROGRAM)
 
     def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
-        """Start the CLI in a session of its own (the engine gives each plugin a process group)."""
+        """Start the CLI in its own session (the engine gives each plugin a process group)."""
         return subprocess.Popen(
             ["pulumi", *words, "--non-interactive"],
             cwd=self.folder,
@@ -111,7 +111,7 @@ class Project:
         )
 
     def run(self, *words: str, fails: bool = False, **environment: str) -> str:
-        """Run the CLI and answer what it said; the exit code is checked."""
+        """Run the CLI, check the exit code, and return its output."""
         process = self.start(*words, **environment)
         try:
             output, _ = process.communicate(timeout=240)
@@ -242,7 +242,7 @@ def test_an_interrupt_is_quiet_and_leaves_no_process(project: Project) -> None:
 
 
 def session(leader: int) -> list[int]:
-    """The processes of a session that still run."""
+    """The running processes of a session."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -255,7 +255,7 @@ def session(leader: int) -> list[int]:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """End what is left of a run, plugins included."""
+    """End the rest of a run, plugins included."""
     for pid in session(process.pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -40,14 +40,14 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[resources.Clie
 
 
 class World:
-    """What the types under test stand on, made by the provider itself and kept for the module."""
+    """Resources that the types under test need; the provider makes them and they last for the module."""
 
     def __init__(self, clients: resources.Clients) -> None:
         self.clients = clients
         self._made: dict[str, dict[str, Any]] = {}
 
     def make(self, token: str, **inputs: Any) -> dict[str, Any]:
-        """Create a resource once for the same inputs; its outputs and id."""
+        """Create a resource once per set of inputs. Returns its outputs and id."""
         key = json.dumps([token, inputs], sort_keys=True)
         if key not in self._made:
             made, outputs = create(self.clients, token, f"base{len(self._made)}", inputs)
@@ -146,7 +146,7 @@ class World:
 
 
 def create(clients: resources.Clients, token: str, name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Check and create; the id and the outputs."""
+    """Check and create. Returns the id and the outputs."""
     return resources.Resource(token, clients).create(complete(token, name, given), 30)
 
 
@@ -193,7 +193,7 @@ def notice(percent: float) -> dict[str, Any]:
     }
 
 
-# Of the others, tests/engine creates, refreshes and deletes every one; only their tags are ever updated.
+# tests/engine creates, refreshes and deletes all the others; only their tags are ever updated.
 # token: (inputs, the changes that an update makes), as functions of the world; no changes: every change replaces it
 LIVES: dict[str, Any] = {
     "aws:ec2/route:Route": lambda w: (
@@ -328,7 +328,7 @@ def test_life(token: str, world: World) -> None:
             assert seen[0]["tagsAll"] == {"team": "test", **(merged.get("tags") or {})}
 
     resource.delete(resource_id, outputs, 30)
-    if not token.endswith("BucketVersioning"):  # AWS knows no way back from a versioned bucket
+    if not token.endswith("BucketVersioning"):  # AWS cannot turn a versioned bucket back
         assert resource.read(resource_id, outputs, {}, {}) is None
     resource.delete(resource_id, outputs, 30)
 

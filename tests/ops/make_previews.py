@@ -1,4 +1,4 @@
-"""Records the engine's previews that the review's golden files are made from: `python -m tests.ops.make_previews`.
+"""Records the engine's previews for the review's golden files: `python -m tests.ops.make_previews`.
 
 Every scenario is a real run of the engine on localcloud: a stack is put up, its file is changed, and it is previewed as
 `ops preview --json` does. What differs from run to run (the engine's random suffixes, ids, folders) gets numbers, so
@@ -84,14 +84,14 @@ def _changed(project: Project, change: Callable[[Config], None] | None) -> Itera
         path.write_bytes(before)
 
 
-# What the engine, localcloud and the clouds make up: suffixes of names, ids, times, folders.
+# Values made up by the engine, localcloud and the clouds: suffixes of names, ids, times, folders.
 _IDS = "sg|sgr|rt|rtb|rtbassoc|vpc|vpce|eni|igw|nat|lt|subnet|eipalloc"
 _RANDOM = re.compile(rf"(?<=-)[0-9a-f]{{7}}(?![0-9a-zA-Z])|\b(?:{_IDS})-[0-9a-f]{{8,17}}\b")
 _UNUSED = ("created", "modified", "aliases", "dependencies", "provider", "parent", "id", "outputs", "importID")
 
 
 def told_apart(found: dict[str, Any], scratch: str) -> dict[str, Any]:
-    """A preview document with what is made up numbered, its steps in order, and without what no review reads."""
+    """A preview document with made-up values numbered, its steps in order, and without unused parts."""
     preview = found["preview"] or {}
     preview["steps"] = sorted((_trimmed(step) for step in preview.get("steps", [])), key=lambda step: step["urn"])
     preview.pop("duration", None)
@@ -119,7 +119,7 @@ def _trimmed(step: dict[str, Any]) -> dict[str, Any]:
 def write(name: str, found: Mapping[str, Any]) -> None:
     """Write one recording."""
     text = json.dumps(found, indent=0, ensure_ascii=False, sort_keys=True) + "\n"
-    # Without a time in it, the same recording is the same file.
+    # Without a time in it, the same recording gives the same file.
     (FOLDER / f"{name}.json.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 
@@ -129,16 +129,16 @@ def load(name: str) -> str:
 
 
 def review_of(name: str) -> tuple[str, str]:
-    """A recording's review on a day and at prices that do not change: Markdown and JSON."""
+    """A recording's review on a fixed day and at fixed prices: Markdown and JSON."""
     found = build([parse(load(name), name)], TODAY, TablePrices())
     return render(found), as_json(found)
 
 
 class TablePrices:
-    """Round prices; of some nothing is known."""
+    """Round prices; some are unknown."""
 
     def machine(self, cloud: str, region: str, type: str, *, gpus: int = 0) -> MachinePrice | None:  # noqa: A002
-        """A dollar a machine of the generations that are known; Spot is a quarter to a half of it."""
+        """A dollar per machine of the known generations; Spot costs a quarter to a half of that."""
         if type.startswith(("m7", "c3d")):
             return None
         source = "tests"
@@ -150,7 +150,7 @@ class TablePrices:
 
 
 def write_reviews() -> None:
-    """Write the golden files anew."""
+    """Rewrite the golden files."""
     GOLDEN.mkdir(exist_ok=True)
     for name in names():
         markdown, as_text = review_of(name)
@@ -159,7 +159,7 @@ def write_reviews() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Record what is named, or all; then write the reviews."""
+    """Record the named scenarios, or all; then write the reviews."""
     FOLDER.mkdir(exist_ok=True)
     chosen = set(arguments) - {"--reviews"} or set(names())
     if unknown := sorted(chosen - set(names())):

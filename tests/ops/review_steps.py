@@ -1,4 +1,4 @@
-"""Small previews for tests of the review, put together by hand; the recorded ones are in tests/ops/previews."""
+"""Small hand-made previews for tests of the review; tests/ops/previews has the recorded ones."""
 
 from __future__ import annotations
 

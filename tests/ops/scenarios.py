@@ -31,7 +31,7 @@ raise ValueError("the program does not get far")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A change to a stack that is up, or a stack that is not there yet."""
+    """A change to a running stack, or a stack that does not exist yet."""
 
     name: str
     change: Callable[[Config], None] | None = None
@@ -40,7 +40,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Base:
-    """A stack, what is changed in its file before it is put up, and the scenarios on it."""
+    """A stack, the changes to its file before it is brought up, and the scenarios on it."""
 
     stack: str
     scenarios: tuple[Scenario, ...]
@@ -59,24 +59,24 @@ def more_capacity(config: Config) -> None:
 
 
 def placement(config: Config) -> None:
-    """What a compute environment cannot be given in place."""
+    """A value that cannot be set on an existing compute environment."""
     queue(config)["aws"] = {"placement_group": "spread"}
 
 
 def placement_allowed(config: Config) -> None:
-    """The same, and it may."""
+    """The same, and it is allowed."""
     placement(config)
     config["tidemill:allow"] = ["replace"]
 
 
 def other_machines(config: Config) -> None:
-    """What replaces machines in place."""
+    """Changes that replace machines in place."""
     queue(config)["machines"]["families"] = ["c7i", "m7i"]
     queue(config)["scratch_gib"] = 300
 
 
 def wider_access(config: Config) -> None:
-    """More data for jobs, and somebody else who may submit."""
+    """More data for jobs, and another submitter."""
     config["tidemill:data"]["write"] = ["s3://features/"]
     config["tidemill:access"] = {"submitters": ["arn:aws:iam::210987654321:role/partner"]}
 
@@ -93,7 +93,7 @@ def purge(config: Config) -> None:
 
 
 def waived(config: Config) -> None:
-    """An open bucket that somebody may have for a while."""
+    """An open bucket, allowed for a while."""
     reason = "Vendor's drop box | until <b>2027</b>, ask @platform-team"
     config["tidemill:waivers"] = [
         {"rule": "aws-s3-bucket-closed", "resource": "scratch", "reason": reason, "until": "2027-01-31"}
@@ -101,7 +101,7 @@ def waived(config: Config) -> None:
 
 
 def two_queues(config: Config) -> None:
-    """A second queue, which a change then takes away; and no data, whose buckets would have to be there on GCP."""
+    """A second queue, which a later change removes; and no data, as its buckets would have to exist on GCP."""
     if config.get("tidemill:cloud") == "gcp":
         del config["tidemill:data"]
     config["tidemill:queues"]["nightly"] = json.loads(json.dumps(queue(config)))

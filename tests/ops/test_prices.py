@@ -24,7 +24,7 @@ OLD = {"as_of": "2025-01-01", "source": "long ago", "usd_hour": {"c7i.large": 9.
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    """A table of its own with one old region."""
+    """A separate table with one old region."""
     monkeypatch.setattr(table, "DATA", tmp_path)
     table._region.cache_clear()
     region.write(
@@ -84,7 +84,7 @@ def test_what_is_shipped_is_written_as_a_refresh_writes_it():
 
 
 def product(usd: str, unit: str, **attributes: str) -> str:
-    """A product of the Price List API, as a text of JSON."""
+    """A product of the Price List API, as JSON text."""
     dimension = {"unit": unit, "beginRange": "0", "endRange": "Inf", "pricePerUnit": {"USD": usd}}
     term = {"priceDimensions": {"S.T.D": dimension}, "sku": "S", "offerTermCode": "T"}
     return json.dumps(
@@ -101,7 +101,7 @@ def service(usage: str, usd: str, unit: str = "Hrs") -> str:
 
 
 class Session:
-    """Stubbed clients, in the place of boto3's session."""
+    """Stubbed clients in place of boto3's session."""
 
     def __init__(self) -> None:
         self.clients = {
@@ -298,7 +298,7 @@ def test_gcp_is_asked_page_by_page_and_machines_are_their_parts():
 
 def test_what_the_catalogue_does_not_have_is_missing_and_not_cheap():
     found = by_part(gcp.ask("us-central1", Catalog()))  # type: ignore[arg-type]
-    # No RAM of E2, no price of its core; no core of G2 on Spot, though its GPU has a price.
+    # No RAM price for E2, so no price of its core; no Spot core of G2, though its GPU has a price.
     assert "e2-standard-4" in found["on_demand"].missing
     assert "g2-standard-4" in found["spot"].missing
     assert set(found["on_demand"].found).isdisjoint(found["on_demand"].missing)

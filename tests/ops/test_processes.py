@@ -1,4 +1,4 @@
-"""Commands of ops and what they start. Real processes, no engine."""
+"""Commands of ops and the processes they start. Real processes, no engine."""
 
 import os
 import subprocess

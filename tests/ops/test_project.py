@@ -1,4 +1,4 @@
-"""Copies of the project for trials. What a trial then does with the engine is shown in tests/engine."""
+"""Copies of the project for trials. tests/engine shows what a trial then does with the engine."""
 
 import click
 import pytest

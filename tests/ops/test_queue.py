@@ -1,4 +1,4 @@
-"""`python -m ops queue` on stack files. What `--up` does is shown in tests/engine/test_lifecycle.py."""
+"""`python -m ops queue` on stack files. tests/engine/test_lifecycle.py shows what `--up` does."""
 
 import difflib
 import re
@@ -169,7 +169,7 @@ def test_a_queue_goes_with_its_comments_and_leaves_the_others_theirs(path, name,
     ],
 )
 def test_another_image_keeps_the_repository_of_the_one_before(path, registry, kept):
-    """The engine would stop at it: it is protected, with the images in it."""
+    """The engine would stop there: the repository is protected, with the images in it."""
     path.write_text(FILE.replace("encryptionsalt", f"  # tidemill:registry: {{}}\n{registry}encryptionsalt"))
     code, said, output = run("set", "cpu", "images.default=registry://embedder:1.0.0")
     assert code == 0, output
@@ -268,5 +268,5 @@ def test_without_pulumi_on_path_it_says_what_to_install(path, monkeypatch, tmp_p
     code, said, _ = run("set", "cpu", "scratch_gib=50", "--up")
     assert code == 2
     assert "https://www.pulumi.com/docs/install" in said
-    # What was asked for stands in the file; a later `pulumi up` applies it.
+    # The file has the requested change; a later `pulumi up` applies it.
     assert from_file(path).queues["cpu"].scratch_gib == 50

@@ -1,4 +1,4 @@
-"""What a stack asks of a region's quotas. The region is made up; no quota of a real project was read."""
+"""A stack's use of a region's quotas. The region is invented; no quota of a real project was read."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The review of the engine's own previews, recorded on localcloud (tests/ops/make_previews.py), beside golden files."""
+"""The review of the engine's own previews, recorded on localcloud (tests/ops/make_previews.py), and golden files."""
 
 import json
 import subprocess
@@ -77,7 +77,7 @@ def severities(name: str) -> set[tuple[str, str]]:
     ],
 )
 def test_a_change_is_as_dangerous_as_it_is(name, wanted):
-    """Golden files are written by the code that they test; this was written by hand."""
+    """The code under test writes the golden files; this list was written by hand."""
     assert severities(name) == wanted
 
 
@@ -87,7 +87,7 @@ def test_a_first_up_has_nothing_dangerous_and_shows_what_it_may_cost():
     by_name = {fleet["name"]: fleet for fleet in found["fleets"]}
     assert by_name["vision-prod-cpu-spot"]["cpus_before"] is None
     assert by_name["vision-prod-cpu-spot"]["cpus_after"] == 4000
-    # At a quarter to half a dollar a machine of 8 to 32 vCPUs; nothing is known of the seventh generation.
+    # At a quarter to half a dollar per machine of 8 to 32 vCPUs; the seventh generation has no known price.
     assert by_name["vision-prod-cpu-spot"]["usd_hour_after"]["low"] == 4000 // 32 * 0.25
     assert by_name["vision-prod-cpu-spot"]["usd_hour_after"]["high"] == 4000 // 8 * 0.5
     assert "m7i.2xlarge" in by_name["vision-prod-cpu-spot"]["usd_hour_after"]["unknown"]

@@ -86,7 +86,7 @@ HOSTILE = [
 
 
 def forged(markdown: str) -> list[str]:
-    """What of a text is neither text nor code: everything that a value might have made."""
+    """The parts of a text that are neither text nor code: everything that a value might have injected."""
     found = []
     for token in GITHUB.parse(markdown):
         if token.type in ("heading_open", "html_block", "fence", "code_block", "bullet_list_open", "blockquote_open"):

@@ -1,4 +1,4 @@
-"""`python -m ops stack`: the file that it writes. That it previews is shown in tests/engine/test_previews.py."""
+"""`python -m ops stack`: the file that it writes. tests/engine/test_previews.py shows that it previews."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The package's schema: everything is described, and what is required, plain or left out is said as it is."""
+"""The package's schema: everything is described, and its required, plain and omitted parts are correct."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def schema() -> dict[str, Any]:
 
 
 def described(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Everything of a schema that a reader of the documentation sees, with where it is."""
+    """Every part of a schema that a reader of the documentation sees, with its place."""
     for token, resource in schema["resources"].items():
         yield token, resource
         for kind in ("inputProperties", "properties"):

@@ -1,4 +1,4 @@
-"""Makes the properties and resources that the engine would hand to a rule, unknowns included."""
+"""Makes the properties and resources that the engine would pass to a rule, unknowns included."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Make = Callable[..., ResourceValidationArgs]
 
 
 def make(kind: str, name: str, props: dict[str, Any], *, protect: bool = False) -> PolicyResource:
-    """A resource whose properties behave as pulumi-policy's do: access to an unknown value raises."""
+    """A resource whose properties behave like pulumi-policy's: access to an unknown value raises."""
     options = PolicyResourceOptions(protect, [], None, [], PolicyCustomTimeouts(0, 0, 0), [])
     urn = f"urn:pulumi:test::tidemill::{kind}::{name}"
     return PolicyResource(kind, unknown_checking_proxy(props), urn, name, options, None, None, [], {})
@@ -34,7 +34,7 @@ class Stack:
         self.resources: list[PolicyResource] = []
 
     def add(self, kind: str, name: str, props: dict[str, Any], **owners: PolicyResource) -> PolicyResource:
-        """Add a resource; keyword arguments say which of its properties comes from which resource."""
+        """Add a resource; keyword arguments say which resource each property comes from."""
         resource = make(kind, name, props)
         resource.dependencies.extend(owners.values())
         resource.property_dependencies.update({key: [owner] for key, owner in owners.items()})
@@ -42,7 +42,7 @@ class Stack:
         return resource
 
     def args(self, **parameters: Any) -> StackValidationArgs:
-        """What a rule about the stack is given."""
+        """The arguments of a stack rule."""
         return StackValidationArgs(self.resources, parameters)
 
 
@@ -53,7 +53,7 @@ def stack() -> Stack:
 
 @pytest.fixture
 def unknown() -> str:
-    """What stands in a property that a preview does not know."""
+    """The placeholder of a property that a preview does not know."""
     return UNKNOWN_STRING_VALUE
 
 

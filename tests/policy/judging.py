@@ -1,6 +1,6 @@
 """Runs the whole pack on resources as the engine would: levels and parameters of an environment, waivers.
 
-It does not prove that the engine does so too: tests/engine/test_policy_pack.py runs the real one.
+It does not prove that the engine does the same: tests/engine/test_policy_pack.py runs the real one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 
 
 def environment(name: str) -> dict[str, Any]:
-    """What the pack's config of an environment says, as the engine reads it."""
+    """The pack's config of an environment, as the engine reads it."""
     own = ENVIRONMENTS / f"{name}.json"
     return json.loads((own if own.is_file() else ENVIRONMENTS / "default.json").read_text())
 
@@ -57,14 +57,14 @@ def parameters_of(policy: Policy, said: Any) -> dict[str, Any]:
 
 
 def as_settings(config: Mapping[str, Any]) -> stack_settings.Settings:
-    """A stack's config as the engine hands it over: mappings and lists as JSON."""
+    """A stack's config as the engine passes it: mappings and lists as JSON."""
     return stack_settings.Settings({k: v if isinstance(v, str) else json.dumps(v) for k, v in config.items()})
 
 
 def judge(
     resources: Sequence[PolicyResource], config: Mapping[str, Any], pack: Mapping[str, Any] | None = None
 ) -> list[Found]:
-    """Everything that the pack says of a stack.
+    """All violations that the pack reports for a stack.
 
     Args:
         resources: of the stack.
@@ -105,7 +105,7 @@ def _of_policy(policy: Policy, resources: Sequence[PolicyResource], said: Any) -
 
 
 def as_args(resource: PolicyResource, parameters: Mapping[str, Any]) -> ResourceValidationArgs:
-    """What a rule about single resources is given."""
+    """The arguments of a rule about single resources."""
     return ResourceValidationArgs(
         resource.resource_type, resource.props, resource.urn, resource.name, resource.opts, None, parameters
     )

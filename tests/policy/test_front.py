@@ -1,4 +1,4 @@
-"""The front of the pack on the protocol's own messages. The engine's side of it is shown in tests/engine."""
+"""The front of the pack on the protocol's own messages. tests/engine shows the engine's side of it."""
 
 import datetime
 from types import SimpleNamespace

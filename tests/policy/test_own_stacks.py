@@ -17,7 +17,7 @@ from tests.policy.judging import environment, judge
 
 
 def resources_of(recorder: Recorder) -> list[PolicyResource]:
-    """What was recorded, as a rule is given it."""
+    """The recorded resources, in the form that a rule receives."""
     made = {one.urn: _resource(one) for one in recorder.resources}
     for one in recorder.resources:
         for key, urns in one.options["property_dependencies"].items():
@@ -38,7 +38,7 @@ def test_a_stack_of_ours_obeys_every_rule_of_its_environment(stack, preview):
     resources = resources_of(run_stack(stack, preview=preview))
     found = judge(resources, settings(stack))
     assert [one for one in found if one.level == "mandatory"] == []
-    # The dated table does not know the price of every type.
+    # The dated table lacks the price of some types.
     assert {one.rule for one in found} <= {"aws-batch-compute-environment-price-known"}
 
 

@@ -1,4 +1,4 @@
-"""Stores to hold the contract against: servers of other projects, built from the Go module proxy, and ours.
+"""Stores to test against the contract: servers of other projects, built from the Go module proxy, and ours.
 
 S3 and Cloud Storage themselves are not among them; docs/cloud-facts.md says which answers are theirs.
 """
@@ -53,7 +53,7 @@ class Server:
 
 
 def environment(server: Server, port: int) -> Mapping[str, str]:
-    """The variables by which a client finds a server at a port (its own, or that of a front)."""
+    """The variables with which a client finds a server at a port (its own, or that of a front)."""
     url = f"http://127.0.0.1:{port}{server.path}"
     if server.scheme == "gs":
         return {"GOOGLE_BASE_URL": url}
@@ -111,7 +111,7 @@ def versitygw(folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def fake_gcs(folder: Path) -> Iterator[Server]:
-    """A Cloud Storage in memory. It knows the JSON API alone, and our client speaks the XML API."""
+    """A Cloud Storage in memory. It knows only the JSON API, while our client speaks the XML API."""
     port = _free_port()
     command = [str(programs() / "fake-gcs-server"), "-backend", "memory", "-scheme", "http", "-log-level", "warn"]
     place = ["-host", "127.0.0.1", "-port", str(port), "-public-host", f"127.0.0.1:{port}"]

@@ -1,6 +1,6 @@
-"""What the product asks of a store, asked of a folder, of servers that other projects wrote, and of ours.
+"""The product's requirements of a store, tested on a folder, on servers that other projects wrote, and on ours.
 
-Where a server cannot be asked (it knows no logins, say), the test says so. A difference between servers is a row of
+Where a server cannot be tested (it has no logins, say), the test says so. A difference between servers is a row of
 docs/cloud-facts.md.
 """
 
@@ -32,7 +32,7 @@ EVERYWHERE = ["file", "memory", *SERVERS]
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A server by its name, started when it is first asked for."""
+    """A server by name, started on first use."""
     running: dict[str, Server] = {}
     with ExitStack() as stack:
 
@@ -46,7 +46,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lost reply is noticed and a call made again at once; how long the product waits is not asked here."""
+    """A lost reply is noticed and the call repeated at once; how long the product waits is not tested here."""
     monkeypatch.setattr(module, "_PAUSES", (0.0, 0.0, 0.0))
     monkeypatch.setitem(store_clients._RETRY, "max_retries", 0)
 
@@ -84,7 +84,7 @@ def fronted(
 # ---- what is there, and what is not ---------------------------------------------------------------------------------
 
 
-# moto looks and writes in two steps, so that now and then two writers win. localcloud holds a lock around both.
+# moto looks and writes in two steps, so that sometimes two writers win. localcloud holds a lock around both.
 @pytest.mark.parametrize("store", [name for name in EVERYWHERE if name != "moto"], indirect=True)
 def test_one_of_many_writers_creates(store: Store) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
@@ -217,7 +217,7 @@ def test_listings_go_on_page_by_page_in_order(store: Store) -> None:
 # A folder has no order, and nothing relies on one.
 @pytest.mark.parametrize("store", SERVERS, indirect=True)
 def test_order_is_that_of_the_bytes(store: Store) -> None:
-    # None is a folder of another: versitygw keeps its objects in a folder.
+    # No folder contains another, as versitygw keeps its objects in a folder.
     names = ["a!", "a-", "a/b", "a0", "a~", "B", "é", "z", "\uff5e", "😀"]
     for name in names:
         store.put(f"o/{name}", b"1")
@@ -227,7 +227,7 @@ def test_order_is_that_of_the_bytes(store: Store) -> None:
 # ---- logins, lost replies, throttling -------------------------------------------------------------------------------
 
 
-# fake-gcs-server and moto take every login.
+# fake-gcs-server and moto accept every login.
 @pytest.mark.parametrize("name", ["versitygw", "localcloud-aws", "localcloud-gcp"])
 def test_a_wrong_login_is_refused_once(name: str, servers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     server = servers(name)

@@ -1,4 +1,4 @@
-"""Cloud Storage's XML API as calls of its JSON API: what objects, conditions and listings do is the server's.
+"""Cloud Storage's XML API as calls of its JSON API: the server decides what objects, conditions and listings do.
 
 Source: https://cloud.google.com/storage/docs/xml-api/overview, and https://cloud.google.com/storage/docs/json_api/v1
 """
@@ -18,7 +18,7 @@ _PASSED = {"range", "content-type"}
 
 
 class XmlApi(Front):
-    """Translates requests on their way to a server that knows the JSON API alone."""
+    """Translates requests on their way to a server that knows only the JSON API."""
 
     def __init__(self, port: int) -> None:
         super().__init__(port)

@@ -1,4 +1,4 @@
-"""A pipeline on every cloud, in this process: the real backends over what stands in for each cloud's service.
+"""A pipeline on every cloud, in this process: the real backends over stand-ins for each cloud's service.
 
 `work` is what a fleet does: it takes what is delivered and commits. What no stand-in here can prove is how a cloud
 acts; the tests of each backend say so, and tests/e2e runs real workers.
@@ -38,11 +38,11 @@ class World(Protocol):
     queue: str
 
     def delivered(self, job: str) -> Counter[tuple[int, int]]:
-        """How often each (round, chunk) was handed to the cloud."""
+        """How often each (round, chunk) was given to the cloud."""
         ...
 
     def work(self, job: str, fail: Collection[int] = (), lose: Collection[int] = ()) -> None:
-        """Run what is delivered: items of `fail` fail; chunks of `lose` are delivered in vain until the cloud stops."""
+        """Run delivered work: items of `fail` fail; chunks of `lose` are delivered in vain until the cloud stops."""
         ...
 
     def say(self, at: float, **fields: Any) -> None:
@@ -50,12 +50,12 @@ class World(Protocol):
         ...
 
     def die_after(self, arrays: int | None) -> None:
-        """Have the submitter die when it has handed over so many arrays; None: never."""
+        """Have the submitter die after sending this many arrays; None: never."""
         ...
 
 
 def run_chunk(pipeline: Pipeline, job: str, number: int, chunk: int, fail: Collection[int]) -> None:
-    """Commit a chunk as a worker does: the items that its round names."""
+    """Commit a chunk like a worker: the items that its round names."""
     ledger = Ledger(pipeline.store, job)
     wanted = (ledger.round(number).items or {}).get(chunk)
     items = [item for item in read_chunk(pipeline.store, job, chunk) if wanted is None or item.index in wanted]
@@ -68,7 +68,7 @@ class DyingError(BaseException):
 
 
 class Dying:
-    """Lets a submitter die in the middle of handing over."""
+    """Lets a submitter die in the middle of sending arrays."""
 
     def __init__(self, backend: Backend) -> None:
         self.left: int | None = None
@@ -84,7 +84,7 @@ class Dying:
 
 
 class LocalWorld:
-    """`tidemill run`'s store. What a run would do is done here; nothing is delivered in vain."""
+    """`tidemill run`'s store. This class does the work of a run; nothing is delivered in vain."""
 
     queue = "local"
 

@@ -65,28 +65,28 @@ class Message:
 
     attributes: dict[str, str]
     ack_id: str = ""
-    """Of who holds it now."""
+    """Id of its current lease."""
 
 
 @dataclass
 class FakeGoogle(BaseAdapter):
-    """The front. A test sets and reads its attributes."""
+    """The front. Tests set and read its attributes."""
 
     now: float = field(default_factory=time.time)
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Topics, subscriptions and images by name."""
     messages: dict[str, list[Message]] = field(default_factory=dict)
-    """By subscription."""
+    """Messages by subscription."""
     points: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    """By the subscription's short name: time and backlog."""
+    """Time and backlog, by the subscription's short name."""
     entries: list[dict[str, Any]] = field(default_factory=list)
     published: list[int] = field(default_factory=list)
-    """Messages of each publish request."""
+    """Number of messages in each publish request."""
     calls: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     """API, path and body."""
     headers: list[dict[str, str]] = field(default_factory=list)
     refuse: Callable[[str, str], Answer | Exception | None] = lambda api, path: None
-    """Asked before each call; an answer or an exception stands in for the real one."""
+    """Called before each call; an answer or an exception replaces the real one."""
     page: int = 2
 
     def __post_init__(self) -> None:
@@ -188,7 +188,7 @@ class FakeGoogle(BaseAdapter):
         return {}
 
     def kill(self, name: str, job: str, chunks: list[int], deliveries: int = 100) -> None:
-        """Deliver messages of a subscription as often as they may be: they become dead letters."""
+        """Deliver messages of a subscription as often as allowed: they become dead letters."""
         for message in list(self.messages[name]):
             if message.attributes["job"] == job and int(message.attributes["chunk"]) in chunks:
                 self.messages[name].remove(message)

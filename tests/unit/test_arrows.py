@@ -1,4 +1,4 @@
-"""Imports go one way. What this cannot see: imports by a computed name."""
+"""Imports go one way. This cannot see imports by a computed name."""
 
 import ast
 from collections.abc import Collection, Mapping
@@ -48,7 +48,7 @@ FORBIDDEN = {
     "tidemill.backends.gcp": ["tidemill.backends.aws", "tidemill.backends.local"],
     "tidemill.client": ["tidemill.worker", "tidemill.cli"],
     "components": ["bootstrap", "localcloud", "ops", "plugin", "policy", "shared", "tidemill", "worker_image", *TOP],
-    # A stack loads its own cloud's SDK alone.
+    # A stack loads only its own cloud's SDK.
     "components.aws": ["components.gcp", "pulumi_gcp"],
     "components.gcp": ["components.aws", "pulumi_aws"],
     "components.config": ["components.aws", "components.gcp", *CLOUD_SDKS],
@@ -63,7 +63,7 @@ FORBIDDEN = {
     "localcloud": ["tidemill", "worker_image", *INFRA, *TOP, *CLOUD_SDKS],
     "examples": ["benchmarks", "components", "plugin", "policy", "tests", *PULUMI],
     "benchmarks": ["bootstrap", "examples", "plugin", "policy", "shared"],
-    # Of the programs, tests run the real ones.
+    # Tests run the real programs.
     "tests": ["__main__", "bootstrap", "examples", "shared"],
 }
 # The leaves and contracts that both halves share.
@@ -77,7 +77,7 @@ ALLOWED = {
         "tidemill.prices",
     ],
     "ops": ["tidemill.capacity", "tidemill.errors", "tidemill.layout", "tidemill.prices"],
-    # It does on an account what the pipeline's users do.
+    # It does the same on an account as the pipeline's users.
     "ops.first_account": ["tidemill"],
     "policy": ["tidemill.capacity", "tidemill.prices"],
     "localcloud": ["worker_image.tools"],
@@ -85,7 +85,7 @@ ALLOWED = {
     "tidemill.prices": ["tidemill.prices"],
     "tidemill.capacity": ["tidemill.prices"],
 }
-# Here no module imports itself by way of others.
+# No module here imports itself through others.
 WITHOUT_CIRCLES = ["components", "ops", "policy", "tidemill"]
 
 
@@ -141,7 +141,7 @@ def arrows(room: str) -> dict[str, set[str]]:
 
 
 def home(name: str, known: Collection[str]) -> str:
-    """The module that a dotted name is, or is defined in; empty when it is none of the known."""
+    """The known module that a dotted name is, or is defined in; otherwise empty."""
     while name and name not in known:
         name = name.rpartition(".")[0]
     return name
@@ -152,7 +152,7 @@ def circle(arrows: Mapping[str, Collection[str]]) -> str:
     try:
         TopologicalSorter(arrows).prepare()
     except CycleError as error:
-        # Its path goes from what is imported to who imports it.
+        # The path goes from the imported module to its importer.
         return " -> ".join(reversed(error.args[1]))
     return ""
 

@@ -51,7 +51,7 @@ def array(chunks, k=0, number=0, job=JOB) -> Array:
 
 
 def lost(backend, ledger, state) -> dict[int, str]:
-    """Chunks of the job's array that the client takes for lost, by what the backend says, each with the reason."""
+    """Chunks of the job's array that the client considers lost, by the backend's answers, each with the reason."""
     (array,) = ledger.round(0).arrays
     counts = Counts(0, 0, 0, 0, 0, 0, 0, False, 0)
     waiting = set(array.all()) - ledger.done_chunks(0)
@@ -103,7 +103,7 @@ def test_what_pubsub_would_refuse_for_its_size_is_not_sent(backend, google, job)
 
 
 def test_a_submit_that_dies_leaves_no_record_of_what_was_not_answered(backend, google):
-    """What was on its way is published again by the next submit: at most IN_FLIGHT requests."""
+    """The next submit publishes requests in flight again: at most IN_FLIGHT of them."""
     answered = []
 
     def die(api, path):
@@ -116,7 +116,7 @@ def test_a_submit_that_dies_leaves_no_record_of_what_was_not_answered(backend, g
         backend.enqueue(shape(), arrays)
     known = {state.name for state in backend.describe(gcp_queue(), JOB, 0)}
     assert len(known) == len(google.published) == 3
-    # Nothing was begun after the failure but what was in flight.
+    # After the failure only requests in flight were completed.
     assert len(answered) <= 3 + IN_FLIGHT * 7
     google.refuse = lambda api, path: None
     backend.enqueue(shape(), [a for a in arrays if a.name not in known])
@@ -125,7 +125,7 @@ def test_a_submit_that_dies_leaves_no_record_of_what_was_not_answered(backend, g
 
 
 def test_a_reply_that_is_lost_is_asked_for_again_and_the_message_is_there_twice(backend, google):
-    """Which costs nothing but a look: outcomes are the ledger's."""
+    """It costs only a look: the ledger decides outcomes."""
     lost = [True]
 
     def lose(api, path):
@@ -252,7 +252,7 @@ def test_without_the_right_to_look_nothing_is_taken_for_lost(backend, google, st
         ([], None),
         ([Point(60, 0), Point(120, 3)], None),
         ([Point(60, 2), Point(120, 0), Point(240, 0), Point(180, 0)], Empty(120, 240)),
-        # A gap: what was in it nobody knows.
+        # A gap: its values are unknown.
         ([Point(60, 0), Point(120, 0), Point(500, 0), Point(560, 0)], Empty(500, 560)),
     ],
 )

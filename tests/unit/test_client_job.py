@@ -42,7 +42,7 @@ def test_counts_come_from_the_store_and_states_from_the_queue():
 
 
 def test_items_of_running_chunks_are_counted_where_that_is_asked_for():
-    """A chunk that is done counts by its record alone, and an item that two attempts have finished counts once."""
+    """A finished chunk counts only by its record, and an item that two attempts have finished counts once."""
     target, backend, job = submitted()
     backend.arrays[0].children[2:] = ["running", "running"]
     backend.run(target, job.id, fail_items=[1])

@@ -16,7 +16,7 @@ CHUNKS = -(-ITEMS // CHUNK)
 
 
 class KilledError(BaseException):
-    """The process ends here."""
+    """The process dies here."""
 
 
 class Steps:
@@ -51,7 +51,7 @@ class Steps:
         return step
 
     def killed(self, call, step, before):
-        """Run a call that dies at a step; false when it has no such step."""
+        """Run a call that dies at a step. Returns false if it has no such step."""
         self.seen, self.at, self.before = [], step, before
         try:
             call()
@@ -80,7 +80,7 @@ def submit(target):
 
 
 def enqueued(target, backend, job, number):
-    """Chunks that the queue was handed in a round, as often as it was."""
+    """Chunks that the queue received in a round, with repeats."""
     arrays = {array.name: array for array in Ledger(target.store, job.id).round(number).arrays}
     return sorted(
         chunk for fake in backend.arrays if fake.array.name in arrays for chunk in arrays[fake.array.name].all()
@@ -172,7 +172,7 @@ def test_two_submits_at_once_leave_one_of_each_array(world):
 
 
 def test_a_submit_that_died_is_finished_with_its_own_chunks_whatever_the_next_one_would_choose(monkeypatch):
-    """How long an item takes, and so a chunk's size, is not part of what makes it the same job."""
+    """How long an item takes, and so a chunk's size, does not affect whether it is the same job."""
     backend, store = FakeBackend(), Store.open("memory://")
     target, create = Pipeline(descriptor(), store, backend), Store.create
 

@@ -98,7 +98,7 @@ def test_what_runs_again_beside_what_never_ran_has_not_ended():
 
 @pytest.mark.parametrize("max_spec", [2, 3])
 def test_a_large_retry_that_is_lost_resumes_with_the_same_items(monkeypatch, max_spec):
-    """Workers of an older stack would not find lists that lie beside the round."""
+    """Workers of an older stack would not find lists stored next to the round."""
     monkeypatch.setattr("tidemill.ledger.ledger.INLINE_CHUNKS", 1)
     target, backend = pipeline(max_spec=max_spec)
     job = target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3)
@@ -209,7 +209,7 @@ def test_a_cancelled_job_resumes_with_what_is_left():
     assert job.cancel() == 1
     assert job.status().state == "cancelled"
     sent = job.resume()
-    # The lost chunk whole; of the chunk that was being retried, the item that was.
+    # The lost chunk as a whole; of the chunk being retried, only its item.
     assert (sent.round, sent.chunks, sent.items) == (2, 2, 4)
     ledger = Ledger(target.store, job.id)
     assert [ledger.is_cancelled(number) for number in (0, 1, 2)] == [True, True, False]

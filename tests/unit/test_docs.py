@@ -1,4 +1,4 @@
-"""What the documents name exists: files, links, commands of the CLI. What their sentences say is not shown here."""
+"""Everything that the documents name exists: files, links, commands of the CLI. Their sentences are not checked."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ PATH = re.compile(
     r"(benchmarks|components|docs|examples|localcloud|ops|plugin|policy|stacks|tests|tidemill)(/[\w.-]+)+/?"
 )
 MADE = {"stacks/Pulumi.audio-dev.yaml", "stacks/Pulumi.zoo-dev.yaml", "tidemill/contexts.json"}
-"""What commands on the pages write."""
+"""Files that commands on the pages write."""
 of_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -42,7 +42,7 @@ def test_links_and_paths_lead_somewhere(page: Path) -> None:
 
 @of_pages
 def test_the_program_takes_the_commands(page: Path) -> None:
-    """Those of blocks as they stand; of those within a sentence, which leave arguments out, the options."""
+    """Commands in blocks exactly as written; for commands within a sentence, which omit arguments, only the options."""
     blocks = "".join(re.findall(r"```console\n(.*?)```", text := page.read_text(), re.DOTALL)).replace("\\\n", "")
     typed = re.findall(r"^(?:eval \"\$\()?(tidemill .+?)(?:\)\"| > ~.*)?$", blocks, re.MULTILINE)
     assert page.name != "cli.md" or len(typed) > 10

@@ -1,4 +1,4 @@
-"""What doctor finds and what it says to type. What this cannot prove: that AWS answers so."""
+"""Doctor's findings and the commands it suggests. This cannot prove that AWS answers so."""
 
 import json
 import sys
@@ -293,7 +293,7 @@ def test_a_login_in_another_account(aws, monkeypatch, tmp_path):
 
 
 def answered(text):
-    """What becomes of a store's answer."""
+    """The result of a store's answer."""
     return translated(PermissionError(text), "GET", "s3://bucket/pipeline.json")
 
 
@@ -379,7 +379,7 @@ def test_a_store_that_cannot_hold_jobs(how, words, command):
 
 
 def test_what_machines_say_is_shown_newest_first(monkeypatch):
-    """Of thousands of records only those that are shown are read."""
+    """Only the shown records are read, out of thousands."""
     store = Store.open("memory://")
     ages = {f"{layout.FLEET_ERRORS}/m-{hours}.json": hours for hours in (1, 2, 3, 4, *range(24, 2000))}
     entries = [Entry(name, 1, time.time() - 3600 * hours) for name, hours in ages.items()]

@@ -1,4 +1,4 @@
-"""What doctor finds on GCP and what it says to type. What this cannot prove: that Google answers so."""
+"""Doctor's findings on GCP and the commands it suggests. This cannot prove that Google answers so."""
 
 import json
 from datetime import UTC, datetime

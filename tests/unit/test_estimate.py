@@ -1,4 +1,4 @@
-"""What a job would take and cost. The prices are made up; what this cannot prove is what the clouds bill."""
+"""The time and cost of a job. The prices are invented; this cannot prove what the clouds bill."""
 
 import datetime
 import json
@@ -17,13 +17,13 @@ from tidemill.money import job_cost
 DAY = datetime.date(2026, 1, 2)
 OLDER = datetime.date(2025, 12, 31)
 C7I = Machine(type="c7i.2xlarge", cpus=8, memory_mib=16384)
-"""Seven items of the queue fit: the system keeps memory back."""
+"""Seven items of the queue fit, as the system reserves memory."""
 M7I = Machine(type="m7i.2xlarge", cpus=8, memory_mib=32768)
 LADDER = [Rung(market="spot", max_cpus=64), Rung(market="on_demand", max_cpus=32)]
 
 
 def table(monkeypatch, *, disk=None, spot=("c7i.2xlarge", "m7i.2xlarge")):
-    """On-Demand at 0.70 and 0.80 an hour, Spot at 0.14 to 0.28 and 0.16 to 0.32; a GiB of disk costs `disk` a month."""
+    """On-Demand at 0.70 and 0.80 per hour, Spot at 0.14 to 0.28 and 0.16 to 0.32; a GiB of disk is `disk` per month."""
     hourly = {"c7i.2xlarge": 0.7, "m7i.2xlarge": 0.8}
 
     def machine(cloud, region, type, *, gpus=0):  # noqa: A002

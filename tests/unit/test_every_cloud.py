@@ -252,7 +252,7 @@ def test_most_chunks_of_a_job_and_arrays_as_long_as_the_cloud_takes(world, cloud
 
 
 def shown(capsys, *arguments, code=0):
-    """A verb's JSON, held against its schema."""
+    """A command's JSON, checked against its schema."""
     assert run([*arguments, "--json"]) == code
     lines = capsys.readouterr().out.splitlines()
     schema = json.loads((SCHEMAS / f"{arguments[0]}.schema.json").read_text())
@@ -299,7 +299,7 @@ def test_dead_letters_go_back_with_retry_dead(world, capsys):
     assert "tidemill resume" not in out
     sent = shown(capsys, "retry", job.id, "--dead")[0]
     assert (sent["round"], sent["chunks"], sent["items"], sent["note"]) == (1, 2, 4, None)
-    # Published anew, then thrown away.
+    # Published again, then dropped.
     assert world.google.messages[f"{world.subscription}-dead"] == []
     assert shown(capsys, "status", job.id)[0]["state"] == "waiting"
     world.work(job.id)
@@ -314,7 +314,7 @@ def test_a_retry_of_dead_letters_that_dies_half_way_is_finished_by_the_next(worl
     with pytest.raises(Exception, match="was refused: 400"):
         job.retry_dead()
     world.google.refuse = lambda api, path: None
-    # They were enqueued: the letters are stale, and are only thrown away.
+    # They were enqueued: the letters are stale and only dropped.
     assert job.status().chunks.dead == []
     sent = job.retry_dead()
     assert (sent.round, sent.note) == (None, "2 dead letters that are no longer needed were thrown away")
@@ -356,7 +356,7 @@ def test_a_submit_that_dies_at_any_step_is_finished_and_repeats_one_request_at_m
         assert set(delivered) == {(0, chunk) for chunk in range(5)}, steps.seen
         repeated = {chunk for (_, chunk), count in delivered.items() if count > 1}
         assert repeated in (set(), {0, 1}, {2, 3}, {4}), steps.seen
-        # Only an answered request without a record is made again.
+        # Only an answered request without a record is repeated.
         assert bool(repeated) == (after == (steps.seen[-1] == "publish") and "publish" in steps.seen[-2:]), steps.seen
         twice |= repeated
         world.work(job.id)
@@ -367,7 +367,7 @@ def test_a_submit_that_dies_at_any_step_is_finished_and_repeats_one_request_at_m
 
 
 def test_what_was_published_without_a_record_is_published_again_although_some_of_it_is_done(world, tmp_path):
-    """Else nobody would know of the rest, and after a while it would be taken for lost."""
+    """Otherwise nobody would learn of the rest, and after a while it would count as lost."""
     job = submit(world, chunk_size=1)
     run_chunk(world.pipeline, job.id, 0, 3, ())
     for record in (tmp_path / "store" / "jobs" / job.id / "published").iterdir():
@@ -418,7 +418,7 @@ def test_chunks_that_a_worker_holds_run_and_the_others_wait(world):
 
 
 def test_a_chunk_that_vanished_is_found_by_the_empty_backlog_and_enqueued_again(world):
-    """Acknowledged without a record, or dropped: nobody says so. A job always ends."""
+    """It was acknowledged without a record, or dropped, without a trace. A job always ends."""
     job = submit(world)
     world.google.messages[world.subscription] = [
         message for message in world.google.messages[world.subscription] if message.attributes["chunk"] != "2"

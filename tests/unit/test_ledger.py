@@ -206,7 +206,7 @@ class TestPast:
         assert ledger.chunk(POISON_ATTEMPTS, 1).history().attempts == 0, "other code is another matter"
 
     def test_a_marker_is_not_written_to_one_name_twice_within_a_second(self, ledger, monkeypatch):
-        """Cloud Storage takes one write a second to a name."""
+        """Cloud Storage takes one write per second to a name."""
         now, written = [100.0], []
         monkeypatch.setattr(attempts.time, "monotonic", lambda: now[0])
         put = ledger.store.put
@@ -246,7 +246,7 @@ class TestPast:
 
 
 class TestDamaged:
-    """An object that cannot be decoded is the job's fault: it is told from a store that does not answer."""
+    """An object that cannot be decoded is a problem of its job, distinct from a store that does not answer."""
 
     @pytest.mark.parametrize("content", [b"{", b"\xff", b"{]"])
     @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ class TestCounts:
 
 
 class TestLargeRounds:
-    """A retry of many chunks: its lists lie beside the round, or in it as version 0.1 wrote them."""
+    """A retry of many chunks: its lists are stored next to the round, or in it as version 0.1 wrote them."""
 
     CHUNKS = 50_000
 
@@ -424,7 +424,7 @@ class TestLargeRounds:
             ledger.round(1).has(2)
 
     def test_a_worker_of_version_0_1_refuses_it(self):
-        """It knows no rows, and must not take the array for another."""
+        """It does not know rows, and must not take the array for another."""
         with pytest.raises(ValidationError):
             RoundArray.model_validate(RoundArray(name="a", rows=3).model_dump(exclude={"rows"}))
 

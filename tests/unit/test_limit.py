@@ -22,7 +22,7 @@ from tidemill.ledger.spent import write_spent
 from tidemill.money import job_cost
 
 HOURLY = 3600.0
-"""USD an hour of an item: then a second is a dollar."""
+"""USD per hour of an item: one second costs a dollar."""
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,7 @@ def test_a_submit_stops_sending_when_what_it_sent_has_cost_enough():
     enqueue, said = backend.enqueue, list[str]()
 
     def enqueue_and_run(shape: Any, arrays: Any) -> None:
-        """The fleet is fast: what was sent has cost its 20 USD an array when the next is to be sent."""
+        """The fleet is fast: each array has cost its 20 USD before the next is sent."""
         enqueue(shape, arrays)
         for array in arrays:
             write_spent(target.store, ChunkKey(array.address.job, 0, array.chunks[0]), "a1-x", 20)

@@ -45,11 +45,11 @@ VERBS = st.sampled_from(["wait", "wait", "resume", "retry", "retry", "retry one"
 
 
 class KilledError(BaseException):
-    """The process ends here."""
+    """The process dies here."""
 
 
 class Actor(threading.Thread):
-    """Somebody whose requests are made one by one."""
+    """A participant whose requests are made one by one."""
 
     def __init__(self, verb: str, act: Callable[[], Any]) -> None:
         super().__init__(name=verb, daemon=True)
@@ -73,7 +73,7 @@ class Actor(threading.Thread):
         self._stopped.release()
 
     def pause(self, before: str) -> None:
-        """Stop before a request, until it may be made."""
+        """Stop before a request until it is allowed."""
         self.before = before
         self._stopped.release()
         self._go.acquire()
@@ -102,7 +102,7 @@ def pause(before: str) -> None:
 
 
 class LateCloud(FakeBackend):
-    """A queue whose listings lag behind what it was handed."""
+    """A queue whose listings lag behind its submissions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class LateCloud(FakeBackend):
 
 
 class Team(RuleBasedStateMachine):
-    """One job, everybody who works on it, and what holds after every step."""
+    """One job, all its participants, and the conditions that hold after every step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -267,7 +267,7 @@ class Team(RuleBasedStateMachine):
         self._step(actor, 1 + steps)
 
     def _work(self, fake: FakeArray, child: int, fails: set[int]) -> None:
-        """What a worker does: look whether the job is cancelled, then run what is left of the chunk, and commit."""
+        """A worker's steps: check whether the job is cancelled, run the rest of the chunk, and commit."""
         self.attempts += 1
         lease = OneLease(self.id, self.attempts)
         lease.round, lease.chunk = fake.array.address.round, lambda round_: fake.array.chunks[child]  # type: ignore
@@ -320,7 +320,7 @@ class Team(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_paid_for_twice(self) -> None:
-        """Of a chunk that is not done, one delivery at most is to come, twins of a submit at the same time aside."""
+        """A chunk that is not done has at most one delivery to come, except for simultaneous twin submits."""
         wanted = Counter[int]()
         seen = set[str]()
         for fake in self.cloud.arrays if hasattr(self, "cloud") else ():
@@ -350,7 +350,7 @@ def _round(fake: FakeArray) -> int:
 
 
 class Watchers(Team):
-    """Two who wait for a job that has lost everything: chance alone finds them seldom."""
+    """Two watchers of a job that has lost everything: chance alone seldom finds them."""
 
     @initialize()
     def submit(self) -> None:  # type: ignore[override]

@@ -27,7 +27,7 @@ from tidemill.worker.stop import StopReason
 
 JOB = "t-00000000"
 HOURLY = 3600.0
-"""USD an hour of an item: then a second is a dollar."""
+"""USD per hour of an item: one second costs a dollar."""
 
 
 class Clock:
@@ -39,7 +39,7 @@ class Clock:
 
 
 def of_a_job(items: int = 2) -> Ledger:
-    """The ledger of a job of which nothing is done, an item a chunk."""
+    """The ledger of a job with nothing done and one item per chunk."""
     store = Store.open("memory://")
     write_manifest(store, JOB, [f"u{n}" for n in range(items)], 1)
     ledger = Ledger(store, JOB)
@@ -101,7 +101,7 @@ def test_every_attempt_of_every_round_counts_once(ledger: Ledger):
 def test_a_limit_is_passed_by_little_however_small_the_chunks(
     ledger: Ledger, chunk_seconds: float, monkeypatch: pytest.MonkeyPatch
 ):
-    """Workers that look by chance: seldom enough, and soon enough."""
+    """Workers that check by chance: seldom enough, and soon enough."""
     looks, total = 0, 0.0
 
     def added_up(*_: object) -> float:
@@ -162,7 +162,7 @@ class Timed(Interrupted):
 
 
 class Taken(Timed):
-    """The same, and the machine is taken back while an item runs."""
+    """The same, and the machine is reclaimed while an item runs."""
 
     def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
         slot.current = tasks[0].item.index
@@ -182,14 +182,14 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def done_with(limit: CostLimit | None, folder: Path) -> tuple[WorkerExit, Ledger]:
-    """What one worker does of 40 chunks of an item, each ten dollars."""
+    """One worker's work on 40 chunks of one item, each costing ten dollars."""
     with worker_of(loop.Worker, Timed, [str(n) for n in range(40)], 1, folder, limit=limit) as (worker, ledger):
         return worker.run(), ledger
 
 
 def test_a_worker_ends_its_job_at_the_limit_while_nobody_watches(timed, tmp_path: Path):
     code, ledger = done_with(CostLimit(max_usd=95, usd_per_item_hour=HOURLY), tmp_path)
-    # What is leased when the limit is reached is finished or let go; no more is begun.
+    # Chunks leased when the limit is reached are finished or returned; no more are begun.
     assert code is WorkerExit.STOPPED
     assert 10 <= len(ledger.done_chunks(0)) <= 12
     note = ledger.cancellation()

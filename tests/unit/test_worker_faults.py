@@ -36,11 +36,11 @@ SMALL = {"cpus": 0.25, "memory_mib": 64}
 
 
 class Killed(BaseException):
-    """The worker is gone: nothing is written any more."""
+    """The worker is dead: nothing is written any more."""
 
 
 class PanicException(BaseException):
-    """What a panic of a library in Rust is raised as."""
+    """The exception that a panic in a Rust library raises."""
 
 
 class Queue(Source):
@@ -60,7 +60,7 @@ class Queue(Source):
         self._waiting = list(self.open)
 
     def next_worker(self) -> None:
-        """What the last worker held comes again."""
+        """Deliver the last worker's chunks again."""
         self.held.clear()
         self._waiting = list(self.open)
         self.stopped, self._taken = False, 0
@@ -206,7 +206,7 @@ DAMAGES: dict[str, Callable[[Store, str], None]] = {
 
 
 class TestDamaged:
-    """What is wrong with the data of one job ends that job."""
+    """Damaged data of one job ends that job."""
 
     @pytest.mark.parametrize("damage", DAMAGES)
     def test_the_others_on_the_machine_go_on(self, store: Store, serve: Any, damage: str):
@@ -303,7 +303,7 @@ def test_a_cancel_keeps_what_had_finished(store: Store, serve: Any, monkeypatch:
 
 
 class Mortal:
-    """A store as a worker sees it until it dies."""
+    """A store as a worker sees it until the worker dies."""
 
     def __init__(self, store: Store, dead: threading.Event) -> None:
         self._store, self._dead = store, dead
@@ -315,7 +315,7 @@ class Mortal:
 
 
 class Hostile:
-    """Items that take a moment, and some that kill the worker with whatever runs beside them."""
+    """Items that take a moment, and some that kill the worker with everything that runs in it."""
 
     def __init__(self, killers: set[tuple[str, int]], seconds: float, dead: threading.Event) -> None:
         self._killers, self._seconds, self._dead = killers, seconds, dead

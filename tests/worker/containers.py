@@ -21,7 +21,7 @@ from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.store import Store
 
 SECONDS = 90
-"""The longest that any worker of these tests may take."""
+"""The longest that any worker of these tests may run."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Team:
         return self.root / "scratch"
 
     def job(self, items: list[str], command: list[str], chunk_size: int = 100, **spec: Any) -> TeamJob:
-        """Submit a job, as far as the store goes."""
+        """Submit a job, as far as the store is concerned."""
         chunks = -(-len(items) // chunk_size)
         written = build_spec(
             name="t",
@@ -60,7 +60,7 @@ class Team:
         return TeamJob(self, written, ledger, *hashes)
 
     def end(self) -> None:
-        """End every worker that a test left, and what it started."""
+        """End every worker that a test left, and its processes."""
         for worker in self.workers:
             if worker.poll() is None:
                 worker.kill()
@@ -130,7 +130,7 @@ class Ran:
     lines: list[dict[str, Any]]
 
     def messages(self, **labels: Any) -> list[str]:
-        """Messages of the lines that carry these labels."""
+        """Messages of the lines with these labels."""
         return [line["message"] for line in self.lines if labels.items() <= line.items()]
 
 
@@ -161,7 +161,7 @@ def alive(pid: int) -> bool:
 
 
 def end_process(pid: int) -> None:
-    """End a process that a killed worker left."""
+    """End a process that a killed worker left behind."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
@@ -183,7 +183,7 @@ class Machine:
         """Of a container on it."""
 
     def give_notice(self, seconds_left: float = 120) -> None:
-        """It is being taken back."""
+        """Give the reclaim notice."""
         ends = datetime.now(UTC) + timedelta(seconds=seconds_left)
         said = json.dumps({"action": "terminate", "time": ends.strftime("%Y-%m-%dT%H:%M:%SZ")})
         self._file.with_suffix(".part").write_text(said)

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 SUBSCRIPTION = "projects/p-1/subscriptions/cpu"
 HASTY = "tests.worker.hasty"
 OWN_DEADLINE = 10
-"""The subscription's, in seconds: the shortest that Pub/Sub takes."""
+"""The subscription's deadline, in seconds: the shortest that Pub/Sub allows."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Message:
     attributes: dict[str, str]
     deliveries: int = 0
     until: float = 0.0
-    """Nobody else gets it before."""
+    """Other workers do not get it before this time."""
     acked: bool = False
     extended: int = 0
     """How often its current lease was extended."""
@@ -44,7 +44,7 @@ class Message:
 
     @property
     def ack_id(self) -> str:
-        """Of the current delivery."""
+        """The id of the current delivery."""
         return f"{self.id}.{self.deliveries}"
 
 
@@ -57,17 +57,17 @@ class Gce:
     messages: list[Message] = field(default_factory=list)
     preempted: bool = False
     refuses: tuple[int, str] | None = None
-    """What every call to Pub/Sub is answered with, instead."""
+    """The answer to every call to Pub/Sub, instead of the real one."""
     failures: dict[str, int] = field(default_factory=dict)
-    """By verb: how many calls are answered with 503 before one is taken."""
+    """By method: how many calls get 503 before one is accepted."""
     tokens: int = 0
-    """How many were given out."""
+    """How many tokens were issued."""
     issue: Callable[[], str] | None = None
-    """Gives out another cloud's tokens instead."""
+    """Issues another cloud's tokens instead."""
     pulls: int = 0
     empty_pulls: int = 0
     entries: list[dict[str, Any]] = field(default_factory=list)
-    """What was written to the log, each with its log and resource."""
+    """Entries written to the log, each with its log and resource."""
 
     def __post_init__(self) -> None:
         self.changed = threading.Condition()
@@ -103,13 +103,13 @@ class Gce:
         return message
 
     def pass_time(self, seconds: float) -> None:
-        """Let the subscription's clock go on."""
+        """Advance the subscription's clock."""
         with self.changed:
             self.now += seconds
             self.changed.notify_all()
 
     def deliver_twice(self, message: Message) -> None:
-        """Pub/Sub may deliver a message that somebody holds."""
+        """Pub/Sub may deliver a message that a worker holds."""
         with self.changed:
             message.until = self.now
             self.changed.notify_all()
@@ -176,7 +176,7 @@ class Gce:
     def _pull(self, body: dict[str, Any], gone: Callable[[], bool]) -> dict[str, Any]:
         assert body == {"maxMessages": 1}
         self.pulls += 1
-        # A held request, as Pub/Sub's, only shorter.
+        # A held request, as in Pub/Sub but shorter.
         self.changed.wait_for(self._free, timeout=0.1)
         message = None if gone() else self._free()
         if message is None:
@@ -192,7 +192,7 @@ class Gce:
         return next((m for m in self.messages if not m.acked and m.until <= self.now), None)
 
     def _held(self, ack_ids: list[str]) -> list[Message]:
-        """Those that are held by these ids; what is said of a lease that was lost is ignored."""
+        """Messages held by these ids; ids of lost leases are ignored."""
         return [m for m in self.messages if m.ack_id in ack_ids and not m.acked and m.until > self.now]
 
     def _ack(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class Gce:
         return {}
 
     def logged(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """A write to the log. One that fails may have been heard all the same."""
+        """A write to the log. One that fails may have arrived anyway."""
         with self.changed:
             common = {"log": body["logName"], "resource": body["resource"]}
             known = {entry["insertId"] for entry in self.entries}
@@ -283,7 +283,7 @@ def _handler(gce: Gce) -> type[BaseHTTPRequestHandler]:
                 return True
 
         def _answer(self, code: int, body: bytes, etag: str = "") -> None:
-            # A worker that was killed does not wait for its answer.
+            # A killed worker does not wait for its answer.
             with contextlib.suppress(ConnectionError):
                 self.send_response(code)
                 if etag:

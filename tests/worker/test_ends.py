@@ -1,5 +1,5 @@
 """How workers end: reclaims, kills, cancels, duplicates, broken stores. The two minutes of a real notice are a moment
-here, and who reads the exit code is not here at all."""
+here, and nothing reads the exit code."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TestReclaim:
         machine.give_notice()
         assert ran(worker).code == WorkerExit.RECLAIMED
         assert log.read_text().split() == ["up", "told"]
-        # It said 0 after SIGTERM: that is no success.
+        # It exited with 0 after SIGTERM; this is not a success.
         assert job.ledger.chunk(0, 0).progress() == {}
 
     def test_the_worker_stays_until_the_host_is_not_placeable(self, team, machine):
@@ -136,7 +136,7 @@ class TestDeath:
         running.unlink()
 
     def item_or_end(self, worker, running: Path) -> bool:
-        """Wait for the item to run or the worker to end; says whether it runs."""
+        """Wait for the item to run or the worker to end. Returns whether it runs."""
         until(lambda: running.exists() or worker.poll() is not None, "the item or the end")
         return worker.poll() is None
 

@@ -68,7 +68,7 @@ def three(a, b, uri):
 
 
 def pythons() -> list[str]:
-    """Every Python from 3.8 on that this machine has, the one of these tests at least."""
+    """Every Python from 3.8 on that this machine has, at least the one of these tests."""
     known = [path for n in range(8, 20) for path in Path.home().glob(f".pyenv/versions/3.{n}.*/bin/python3.{n}")]
     return [sys.executable, *map(str, known)]
 
@@ -174,7 +174,7 @@ class TestStart:
         ],
     )
     def test_a_function_that_cannot_be_called_stops_the_job(self, code, name, said):
-        (code.folder / "late.py").write_text("from os import *\n")  # what it defines, only an import tells
+        (code.folder / "late.py").write_text("from os import *\n")  # only an import shows what it defines
         ran = code.run("--items", code.items(200), "--env", f"IMPORTS={code.folder}/imports", "--function", name)
         assert ran.returncode == 1, ran.stdout
         assert code.ledger.is_cancelled()

@@ -1,5 +1,5 @@
-"""What becomes of items: programs of any kind, their data, limits and logs. Processes are real; the machine, its
-container limits and its cloud are not here."""
+"""Outcomes of items: programs of any kind, their data, limits and logs. Processes are real; the machine, its
+container limits and its cloud are not part of this."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ TIDEMILL = [sys.executable, "-c", "import sys; from tidemill.cli import run; sys
 
 
 class Here:
-    """A folder to type `tidemill run` in."""
+    """A folder in which to run `tidemill run`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -82,7 +82,7 @@ class Here:
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
     def processes(self) -> list[int]:
-        """Whatever still runs in or for this folder."""
+        """All processes that still run in or for this folder."""
         mark = os.fsencode(str(self.folder))
         found = []
         for entry in Path("/proc").iterdir():
@@ -177,7 +177,7 @@ class TestKilled:
         return ["--workers", "2", "--items", here.items(80), "--", "sh", "-c", text]
 
     def test_kill_9_of_everything_repeats_nothing_that_was_written_down(self, here):
-        """What finished a second before is written down by then, unless the machine is busy: a benchmark counts it."""
+        """Results from a second before are saved by then, unless the machine is busy: a benchmark counts that."""
         run = here.start(*self.command(here))
         until(lambda: len(here.marks()) >= 30, "thirty items", SECONDS)
         for pid in here.processes():
@@ -277,7 +277,7 @@ class TestReclaims:
 
 
 class TestStuck:
-    """What keeps workers from working is told, and the run ends."""
+    """Reasons that keep workers from working are reported, and the run ends."""
 
     def test_workers_that_cannot_start_end_the_run_with_their_last_error(self, here, monkeypatch):
         monkeypatch.setattr(Here, "environment", {**here.environment, "TIDEMILL_SCRATCH": "/proc/nowhere"})
@@ -337,7 +337,7 @@ class TestStuck:
 
 
 class TestGoingOn:
-    """What other verbs wrote, or a killed run left, is run by the one command that they all name."""
+    """One command, which all others name, runs what they wrote or what a killed run left."""
 
     def test_a_run_that_nobody_works_on_is_told_and_wait_repairs_nothing(self, here):
         run = here.start("a", "--", "sleep", "300")
@@ -449,7 +449,7 @@ class TestGoingOn:
 
 
 class TestLimit:
-    """Workers keep a job's limit; here as processes of their own."""
+    """Workers keep a job's limit; here each is a process."""
 
     def test_workers_end_the_job_at_its_limit_and_a_higher_one_goes_on(self, here):
         """A second of an item is a dollar; 40 items want eight of them. Two workers pass a limit of one by at most

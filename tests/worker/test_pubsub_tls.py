@@ -1,4 +1,4 @@
-"""A subscription over TLS: a pull that waits is ended by another thread. The certificate is a test's."""
+"""A subscription over TLS: another thread ends a pull that waits. The certificate belongs to the test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECONDS = 60
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate of loopback that vouches for itself, and its key."""
+    """A self-signed certificate for loopback, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pubsub of a test")])
     now = datetime.now(UTC)
@@ -104,7 +104,7 @@ def test_a_pull_that_waits_is_ended(server: Server, monkeypatch: pytest.MonkeyPa
         subscription.abort()
         with pytest.raises(PubSubError, match=NAME):
             waiting.result(SECONDS)
-    # And none begins any more.
+    # And no more begin.
     with pytest.raises(PubSubError, match="no pull is wanted"):
         subscription.pull()
     assert not server.asked.acquire(blocking=False)

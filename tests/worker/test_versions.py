@@ -30,7 +30,7 @@ def folder(team) -> Path:
 
 
 def found(team: Team, folder: Path) -> TeamJob:
-    """The job as whoever enqueued it knows it."""
+    """The job as its submitter knows it."""
     hashes = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in HASHES]
     ledger = Ledger(team.store, JOB)
     return TeamJob(team, ledger.spec(), ledger, hashes[0], hashes[1])
@@ -87,7 +87,7 @@ def test_a_spec_of_a_newer_version_is_refused_before_anything_runs(team, folder)
 
 
 def test_a_worker_that_is_too_old_for_its_stack_does_nothing(team, folder):
-    """No retry: the next container has the same worker."""
+    """It does not retry: the next container has the same worker."""
     ended = found(team, folder).run(1, TIDEMILL_MIN_WORKER="999.0.0")
     assert ended.code == WorkerExit.STOPPED
     (said,) = ended.messages(level="error")

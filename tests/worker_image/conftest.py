@@ -1,4 +1,4 @@
-"""The tree and the image as they are built from this checkout, once for all tests."""
+"""The tree and the image, built from this checkout once for all tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def program(tmp_path_factory):
 
 @pytest.fixture
 def team(tmp_path):
-    """A store and scratch that lie at the same path in the root and out of it."""
+    """A store and scratch with the same path inside and outside the root."""
     data = tmp_path / "data"
     for name in ("store", "scratch", "items"):
         (data / name).mkdir(parents=True)
@@ -40,7 +40,7 @@ def team(tmp_path):
 
 @pytest.fixture
 def container(tmp_path, built, team):
-    """Makes a root that holds what it is given and the worker's tree."""
+    """Makes a root from given contents and the worker's tree."""
 
     def make(user=0, readonly=True):
         folder = tmp_path / "root"

@@ -1,6 +1,6 @@
-"""Enters another root as a container does: namespaces, /proc, the devices, and whatever is bound into it.
+"""Enters another root like a container: namespaces, /proc, the devices, and everything that is bound into it.
 
-What it leaves out: cgroups, seccomp, capabilities, a network of its own.
+It leaves out cgroups, seccomp, capabilities, and a network of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Root:
     readonly: bool = True
 
     def run(self, command: Sequence[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-        """Run a program in it to its end; what it leaves ends with it."""
+        """Run a program in it to its end; everything it leaves behind ends with it."""
         script = "\n".join(["set -e", *self._mounts(), f"exec {shlex.join(self._enter(command, env))}"])
         kinds = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"]
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""The image: reproducible, and what a registry and a machine take. What it cannot prove: what ECR and Docker accept."""
+"""The image: reproducible, and accepted by a registry and a machine. It cannot prove what ECR and Docker accept."""
 
 from __future__ import annotations
 

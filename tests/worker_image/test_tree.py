@@ -93,7 +93,7 @@ def test_a_program_sees_the_containers_environment(container, program, team, oth
 
 @pytest.mark.parametrize("user", [0, 1000])
 def test_nothing_at_all(container, team, user):
-    """There is no program to run, and the worker is there to say so."""
+    """There is no program to run, and the worker reports that."""
     job, _, done = run_chunk(container(user), team, ["python3", "-c", "print(1)"])
     assert done.returncode == WorkerExit.DONE, done.stdout + done.stderr
     assert [(outcome.reason, outcome.error) for outcome in job.outcomes()] == [
