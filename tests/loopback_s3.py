@@ -39,9 +39,9 @@ class LoopbackS3:
     """A bucket.
 
     Attributes:
-        objects: What is in it.
-        hang_seconds: The longest that a request which hangs does so.
-        missing: The error that says that an object is not there.
+        objects: Its objects.
+        hang_seconds: The longest time that a request hangs.
+        missing: The error for a missing object.
     """
 
     missing = ("404", "NoSuchKey")

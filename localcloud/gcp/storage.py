@@ -141,7 +141,7 @@ class Storage:
         """Cloud Storage takes one write per second for each name (https://cloud.google.com/storage/quotas#objects), and
         may refuse more. This uses the wall clock, as writers do; the permitted burst is a guess."""
         now, key = time.monotonic(), (bucket, name)
-        # Each write fills a bucket that leaks one per second.
+        # Each write fills a pail that leaks one per second.
         self._pails = {held: pail for held, pail in self._pails.items() if pail > now}
         if self._pails.get(key, now) > now + BURST:
             raise RestError(429, FAULTS["429"])

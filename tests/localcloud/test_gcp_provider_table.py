@@ -192,7 +192,7 @@ def test_replacement(token: str, old: dict[str, Any], new: dict[str, Any], repla
 
 
 def test_what_google_fills_in_stays_when_it_is_left_out() -> None:
-    """So that a stack has the same result in both cases."""
+    """Therefore a stack states the value in both cases."""
     given = {"mode": "ON", "stabilizationPeriod": 60}
     assert resources.diff(GCP.row(SCALER), {"autoscalingPolicy": given}, {"autoscalingPolicy": {"mode": "ON"}}) == {}
     assert resources.diff(GCP.row(BUCKET), {"versioning": {"enabled": True}}, {}) == {}

@@ -157,7 +157,7 @@ def test_lifecycle_rules_that_somebody_changed_are_drift(calls: Calls, patch: di
 
 
 def test_a_billing_account_is_no_part_of_the_project(calls: Calls) -> None:
-    """Its owner may do everything in the project, but needs an account that lets them manage budgets."""
+    """Its owner may do everything in the project, but has no budgets on an account that does not grant that right."""
     amount = {"specifiedAmount": {"currencyCode": "USD", "units": "1"}}
     with pytest.raises(GoogleError, match=r"billing\.budgets\.create"):
         Life(calls, "gcp:billing/budget:Budget", "b", billingAccount="ABCDEF-ABCDEF-ABCDEF", amount=amount)

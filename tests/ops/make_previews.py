@@ -1,9 +1,9 @@
 """Records the engine's previews for the review's golden files: `python -m tests.ops.make_previews`.
 
-Every scenario is a real run of the engine on localcloud: a stack is put up, its file is changed, and it is previewed as
-`ops preview --json` does. What differs from run to run (the engine's random suffixes, ids, folders) gets numbers, so
-that a recording of the same code is the same file. With names of scenarios it records those alone. `--reviews` only
-writes the reviews in tests/ops/golden anew, from what is recorded. tests/engine/test_review.py records one scenario
+Every scenario is a real run of the engine on localcloud: a stack is brought up, its file is changed, and the change is
+previewed as by `ops preview --json`. Values that differ between runs (the engine's random suffixes, ids, folders) are
+numbered, so that the same code gives the same file. With names it records only those scenarios. `--reviews` only
+rewrites the reviews in tests/ops/golden from the recordings. tests/engine/test_review.py records one scenario
 again, to tell when they are out of date.
 """
 

@@ -69,7 +69,7 @@ def test_what_runs_again_is_counted_by_itself():
     status = job.status()
     assert status.again == Again(since=1, items=4, ended=2, failed=1)
     assert (status.progress, status.succeeded, status.failed) == ((2, 4), 7, 3)
-    # What is lost of it and enqueued again is the same retry; so is another that begins meanwhile.
+    # A lost part that is enqueued again belongs to the same retry, as does another that begins meanwhile.
     for fake in backend.arrays:
         fake.children = ["failed"] * len(fake.children)
     assert job.resume().round == 2

@@ -1,4 +1,4 @@
-"""Wrong stack configs: each is one line that names the key, its value, what is allowed and what to do.
+"""Wrong stack configs: each gives one line with the key, its value, the allowed values and what to do.
 
 They prove what we refuse, not that AWS accepts the rest.
 """

@@ -58,7 +58,7 @@ def test_a_reconciler_that_was_down_for_an_hour():
 
 
 def test_a_job_that_comes_when_all_have_just_powered_off():
-    """It waits for the reconciler, once, because what is off counts in the group's size."""
+    """It waits for the reconciler, once, because machines that are off count in the group's size."""
     load = Load([60.0] * 20, machines=20)
     alone = run(load)
     ended = alone.done_at + load.idle + 30

@@ -1,4 +1,4 @@
-"""Malformed jobs: one line with argument, value, what is allowed, what to do; exit code 2; nothing made.
+"""Malformed jobs: one line with argument, value, allowed values and what to do; exit code 2; nothing is made.
 
 What this cannot prove: mistakes that only a cloud can see.
 """

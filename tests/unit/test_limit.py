@@ -1,5 +1,5 @@
-"""A job's limit as its submitter sets it and whoever watches sees it, with a queue in memory. What this cannot prove:
-that a price of the table is the one that is billed."""
+"""A job's limit as its submitter sets it and watchers see it, with a queue in memory. What this cannot prove:
+that a price in the table is the billed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest, over memory: what is written is read, chunk by chunk, and damage is seen."""
+"""The manifest, over memory: it reads back as written, chunk by chunk, and damage is detected."""
 
 import hashlib
 import struct

@@ -1,5 +1,5 @@
-"""Traps that others fell into, as far as the client alone can fall into them: a test each, named after its report.
-That the cloud behaves as the queue in memory does is not shown here; docs/cloud-facts.md says what is known of it."""
+"""Traps that others fell into, as far as the client alone can fall into them: one test each, named after its report.
+This does not show that the cloud behaves like the queue in memory; docs/cloud-facts.md lists the known facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a submit knows of a program and a function. What this cannot prove: what an image holds."""
+"""What a submit finds out about a program and a function. What this cannot prove: what an image holds."""
 
 import shlex
 
@@ -79,7 +79,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def submitted(folder, program):
-    """What is said, or the refusal."""
+    """The remarks, or the refusal."""
     target, backend = pipeline()
     said: list[str] = []
     what = {"command": None, "function": program} if ":" in program else {"command": program.split()}

@@ -1,7 +1,7 @@
 """Several people and many workers on one job: watchers, retries, resumes, cancels and submits that are interrupted
-between any two of their requests, and containers that die, come again, or go on after the cloud has given them up.
+between any two of their requests, and containers that die, come again, or continue after the cloud gave them up.
 
-Each of them runs in a thread that stops before every request that matters and goes on when hypothesis says so. The
+Each of them runs in a thread that stops before every request that matters and continues when hypothesis says so. The
 cloud shows what it was handed late. What this cannot prove: how late a real cloud answers.
 """
 
@@ -137,7 +137,7 @@ class Team(RuleBasedStateMachine):
         super().__init__()
         self.actors: list[Actor] = []
         self.children: dict[Actor, tuple[FakeArray, int]] = {}
-        """Containers, and which child of which array each is."""
+        """Running containers, each with its array and the number of its child."""
         self.now = datetime.now(UTC)
         self.attempts = 0
         self.changed = self.young = False
@@ -241,7 +241,7 @@ class Team(RuleBasedStateMachine):
     @precondition(lambda self: self.young and all(actor.verb == "wait" for actor in self._people()))
     @rule()
     def minutes_pass(self) -> None:
-        """Whoever was about to enqueue something has done so, and listings show it. Nobody sleeps for minutes between
+        """Pending enqueues have happened, and listings show them. No actor sleeps for minutes between
         a listing of the queue and what follows it."""
         for actor in self._people():
             while not actor.ended and actor.before != "the next look":

@@ -32,7 +32,7 @@ EXAMPLES = public(Pipeline) | public(Job) | {"tidemill": tidemill, "Pipeline": P
 
 @pytest.fixture
 def world(monkeypatch, tmp_path):
-    """What an example finds: a pipeline, and a finished job of three items of which one failed."""
+    """The world of an example: a pipeline, and a finished job of three items, one of them failed."""
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
     made, backend = pipeline()
     job = made.submit(["python3", "features.py", "{input}", "{output}"], uris(3), queue="cpu", name="tiles")

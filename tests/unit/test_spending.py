@@ -1,5 +1,5 @@
-"""What a job consumes of its limit, as its workers write it down and end it. What this cannot prove: that the price
-which a job was sent with is the one that is billed."""
+"""A job's use of its limit, as its workers record it and end the job. What this cannot prove: that the price
+sent with a job is the billed one."""
 
 from __future__ import annotations
 

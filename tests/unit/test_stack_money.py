@@ -1,4 +1,4 @@
-"""What a stack costs. The prices are made up: the sums are the point, and what is said where a price is missing."""
+"""What a stack costs. The prices are invented: the tests are about the sums, and the text where a price is missing."""
 
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""What the store makes of its client's errors. What servers do is in tests/store."""
+"""How the store treats its client's errors. tests/store shows how servers behave."""
 
 import obstore
 import pytest

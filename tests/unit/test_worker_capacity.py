@@ -1,4 +1,4 @@
-"""Slots from what a container has. The files are written here as the kernel's documentation has them; no container is
+"""Slots from a container's resources. The files here follow the kernel's documentation; no container is
 made."""
 
 import pytest

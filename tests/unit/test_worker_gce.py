@@ -126,7 +126,7 @@ class TestSettings:
 
 
 class Log:
-    """Cloud Logging: takes entries, but for those that it is told to refuse."""
+    """Cloud Logging: accepts entries, except those that the test refuses."""
 
     def __init__(self, failures: int = 0, code: int | None = None, unreadable: str = "") -> None:
         self.entries: list[dict[str, Any]] = []

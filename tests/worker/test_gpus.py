@@ -37,7 +37,7 @@ def looked_at(uri):
 
 @pytest.fixture
 def asked(team):
-    """A file with a line for every time that nvidia-smi was asked."""
+    """A file with a line for every call of nvidia-smi."""
     folder = team.root / "bin"
     folder.mkdir(parents=True)
     found = team.root / "asked"
@@ -126,7 +126,7 @@ def test_a_driver_that_does_not_answer_is_asked_no_more(tmp_path, monkeypatch):
 
 
 def program(folder):
-    """An nvidia-smi that is there."""
+    """A working nvidia-smi."""
     path = folder / "nvidia-smi"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)

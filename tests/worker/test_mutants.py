@@ -38,7 +38,7 @@ def start(job, module: str, delivery: int) -> subprocess.Popen[bytes]:
 
 
 def deaths_of(team, module: str, at_most: int) -> int:
-    """Workers that an item takes with it until its chunk is done, `at_most` when that does not come."""
+    """How many workers an item kills until its chunk is done, at most `at_most`."""
     pid_file = team.root / "pid"
     job = team.job(["a", "b"], ["sh", "-c", f"test {{index}} = 0 || {{ echo $$ > {pid_file}; exec sleep 60; }}"])
     for death in range(at_most):
@@ -65,7 +65,7 @@ def test_without_poison_counting_it_kills_every_worker(team):
 
 
 def reclaimed(team, module: str, times: int) -> tuple[int, str]:
-    """Reclaim a chunk some times, then let it run; how many reclaims are counted, and what became of its item."""
+    """Reclaim a chunk several times, then let it run. Returns the counted reclaims and the outcome of its item."""
     running, gate = team.root / "running", team.root / "gate"
     job = team.job(["a"], ["sh", "-c", f"touch {running}; test -e {gate} || exec sleep 60"])
     for delivery in range(1, times + 1):

@@ -1,4 +1,4 @@
-"""What the store makes of S3's answers, over HTTP and obstore's own retries. The server answers as it is told; that S3
+"""How the store treats S3's answers, over HTTP and with obstore's own retries. The server answers as told; that S3
 answers so is a row of docs/cloud-facts.md."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ JOB = "t-00000000"
 
 
 class Bucket(LoopbackS3):
-    """A bucket whose answers can be told: ``faults`` are (method, pattern of the key, what to do), each used once."""
+    """A bucket with chosen answers: ``faults`` are (method, pattern of the key, what to do), each used once."""
 
     def __init__(self) -> None:
         super().__init__("bucket")

@@ -56,7 +56,7 @@ class GcpResource(resources.ProviderResource):
             params["body"] = {key: _cleared(before.get(key), body.get(key)) for key in touched}
 
     def _described(self, data: Props, context: dict[str, Any]) -> Props:
-        """Add the fields that Google's answer nests deeper than the inputs, and the words."""
+        """Move fields that Google nests deeper than the inputs do to their place, and translate its words."""
         found = super()._described(data, context)
         for ours, theirs in self.row.names.items():
             *above, last = ours.split(".")
