@@ -20,9 +20,18 @@ def main() -> None:
     request = os.fsencode("\0".join(parts))
     server.sendmsg([len(request).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, FDS)])
     server.sendall(request)
-    if pid := int.from_bytes(server.recv(4), "big"):
+    pid = int.from_bytes(server.recv(4), "big")
+
+    def forward(number: int, _: object) -> None:
+        # The fork may have ended a moment ago, and its exit code be on its way.
+        try:  # noqa: SIM105 (contextlib is an import)
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+    if pid:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, _: os.kill(pid, number))
+            signal.signal(number, forward)
     code = server.recv(4)
     os._exit(int.from_bytes(code, "big") if code else 1)
 
