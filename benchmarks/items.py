@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.figures import figure
+from benchmarks.peers import installed
 
 ITEMS = 20_000
 SIZES = (1_000, 20_000, 100_000, 500_000)
@@ -31,7 +32,6 @@ RECORD_COSTS = 4
 MUST_BEAT = 1
 TIMEOUT_SECONDS = 600
 TIDEMILL = Path(sys.executable).parent / "tidemill"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill" / "bench-venv"
 
 WORK = """
 import hashlib
@@ -301,22 +301,8 @@ def environments() -> Iterator[bytes]:
 
 def competitors() -> dict[str, Path]:
     """Return interpreters that have joblib and Ray, by tool. Each environment is created on first use."""
-    found = {}
-    for tool in ("joblib", "ray"):
-        home = CACHE / tool
-        interpreter = home / "bin" / "python"
-        if not (home / "whole").exists():
-            print(f"installing {tool} into {home}", flush=True)
-            steps = [[sys.executable, "-m", "venv", "--clear", str(home)]]
-            steps.append([str(interpreter), "-m", "pip", "install", "--quiet", tool])
-            if any(
-                subprocess.run(step, stdin=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS, check=False).returncode
-                for step in steps
-            ):
-                continue
-            (home / "whole").touch()
-        found[tool] = interpreter
-    return found
+    found = {tool: installed(tool) for tool in ("joblib", "ray")}
+    return {tool: programs / "python" for tool, programs in found.items() if programs}
 
 
 def best(measure: Callable[[], Ran], runs: int) -> Ran:

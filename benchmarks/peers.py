@@ -1,0 +1,53 @@
+"""Other people's tools that benchmarks compare with: each is built or installed once, into the user's cache folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from localcloud.engine.go import build, cache
+
+INSTALL_SECONDS = 600
+S5CMD_SOURCES = Path(__file__).parent / "s5cmd"
+
+
+def s5cmd() -> Path:
+    """Return s5cmd, built from the Go module proxy in the version of its go.mod.
+
+    Raises:
+        EngineError: Go is missing, or the module proxy refused or failed.
+    """
+    return build("s5cmd", S5CMD_SOURCES, "a minute", ["github.com/peak/s5cmd/v2"]) / "s5cmd"
+
+
+def s5cmd_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which s5cmd finds the store that an AWS SDK finds with these."""
+    return {**env, "S3_ENDPOINT_URL": env["AWS_ENDPOINT_URL"], "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+def installed(package: str) -> Path | None:
+    """Return the folder of programs of a virtual environment with a package of PyPI, or None if it cannot be
+    installed."""
+    home = cache() / "bench-venv" / package
+    programs = home / "bin"
+    if (home / "whole").exists():
+        return programs
+    print(f"installing {package} into {home}", flush=True)
+    steps = [[sys.executable, "-m", "venv", "--clear", str(home)]]
+    steps.append([str(programs / "python"), "-m", "pip", "install", "--quiet", package])
+    for step in steps:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        ended = subprocess.run(
+            step, stdin=subprocess.DEVNULL, env=environment, timeout=INSTALL_SECONDS, check=False
+        ).returncode
+        if ended:
+            return None
+    (home / "whole").touch()
+    return programs
+
+
+if __name__ == "__main__":
+    print(s5cmd())
