@@ -19,7 +19,7 @@ from tests.chaos import client
 from tests.chaos.batch import ELEVEN, Batch, marked
 from tests.chaos.bucket import NAME, Bucket
 from tidemill import layout
-from tidemill.client import job as looks
+from tidemill.client import waiting as looks
 from tidemill.client.job import Job
 from tidemill.layout import CREATE_PROBE, JOURNAL
 from tidemill.ledger import Ledger, Outcome, Record

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tidemill.client import Status, job
+from tidemill.client import Status, waiting
 from tidemill.client.rounds import send_again
 
 
-def enqueue(self: job._Repairs, status: Status) -> None:
+def enqueue(self: waiting.Repairs, status: Status) -> None:
     watched = self._job
-    send_again(watched._site, watched.spec, watched._ledger.snapshot(), status.chunks.lost)
+    send_again(watched.site, watched.spec, watched.ledger.snapshot(), status.chunks.lost)
 
 
 def apply() -> None:
-    job._Repairs.enqueue = enqueue  # type: ignore[method-assign]
+    waiting.Repairs.enqueue = enqueue  # type: ignore[method-assign]

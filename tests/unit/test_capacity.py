@@ -26,7 +26,7 @@ from tidemill.capacity import KEPT_BACK, WORKER_MIB, most_machines, slots, usabl
 from tidemill.client.estimate import at_once
 from tidemill.client.place import find_place
 from tidemill.descriptor import Descriptor, Machine
-from tidemill.worker.capacity import Capacity
+from tidemill.machine import Capacity
 
 SLOW = settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.generate])
 """A program runs under mocks for each example: a failing one is reported as it is found."""

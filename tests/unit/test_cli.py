@@ -10,9 +10,9 @@ import pytest
 from tests.unit.client_fakes import FakeBackend, descriptor
 from tidemill.backends import LogLine, QueueState
 from tidemill.cli import run, show
-from tidemill.cli.live import Lines
 from tidemill.client import Pipeline, deliveries
 from tidemill.client import site as site_module
+from tidemill.client.live import Lines
 from tidemill.errors import CloudError
 
 HEAVY = ("boto3", "botocore", "obstore", "rich", "pydantic", "zstandard", "tidemill.client", "tidemill.job")

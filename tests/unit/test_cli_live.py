@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from tidemill.cli import live
-from tidemill.client import Chunks, Status
+from tidemill.client import Chunks, Status, live
 from tidemill.client.status import State
 from tidemill.ledger import Again
 

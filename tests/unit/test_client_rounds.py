@@ -10,7 +10,7 @@ from tidemill import layout
 from tidemill.backends import QueueState
 from tidemill.client import deliveries
 from tidemill.client.consumption import Consumption, Spread, suggestion
-from tidemill.client.job import _Repairs
+from tidemill.client.waiting import Repairs
 from tidemill.errors import CallerError
 from tidemill.ledger import Again, Ledger
 from tidemill.store import Store
@@ -124,7 +124,7 @@ def test_of_two_who_watch_one_enqueues_what_is_lost(capsys):
     seen = [watcher.status() for watcher in watchers]
     for watcher, status in zip(watchers, seen, strict=True):
         assert status.chunks.lost == [0, 1]
-        _Repairs(watcher, print).enqueue(status)
+        Repairs(watcher._watched, print).enqueue(status)
     assert capsys.readouterr().out.count("enqueued again as round") == 1
     assert backend.names == [f"{job.id}-r0-a0", f"{job.id}-r1-a0"]
 
@@ -140,7 +140,7 @@ def test_a_cancel_ends_what_is_being_enqueued_again_at_that_moment(monkeypatch):
 
     status = job.status()
     monkeypatch.setattr(Ledger, "add_round", add_round)
-    _Repairs(job, print).enqueue(status)
+    Repairs(job._watched, print).enqueue(status)
     assert (len(backend.arrays), job.status().state) == (1, "cancelled")
 
 

@@ -15,7 +15,7 @@ from tests.mutants import self_repair_off
 from tests.unit.client_fakes import FakeBackend, pipeline, uris
 from tests.unit.every_cloud import GcpWorld
 from tidemill.client import deliveries
-from tidemill.client.job import _Repairs
+from tidemill.client.waiting import Repairs
 from tidemill.errors import CallerError
 from tidemill.job import build_spec
 from tidemill.layout import FLEET_REPORT
@@ -185,6 +185,6 @@ def test_a_wait_loses_no_delivery(monkeypatch):
 
 
 def test_without_self_repair_a_wait_shows_lost_deliveries(monkeypatch):
-    monkeypatch.setattr(_Repairs, "worth_it", _Repairs.worth_it)
+    monkeypatch.setattr(Repairs, "worth_it", Repairs.worth_it)
     self_repair_off.apply()
     assert lost_in_the_end(monkeypatch) == [1]

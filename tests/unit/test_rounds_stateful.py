@@ -30,8 +30,7 @@ from tests.mutants import impatient_resume, marker_after_record, stale_plans, tw
 from tests.unit.client_fakes import FakeArray, FakeBackend, belongs, descriptor, uris
 from tests.unit.test_ledger_stateful import OneLease
 from tidemill.backends import Array, ArrayState, Shape
-from tidemill.client import Pipeline, deliveries, rounds
-from tidemill.client import job as client_job
+from tidemill.client import Pipeline, deliveries, rounds, waiting
 from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.ledger import ChunkLedger, Ledger, Outcome
@@ -166,7 +165,7 @@ class Team(RuleBasedStateMachine):
             patch.object(Store, "create", created),
             patch.object(Store, "put", written),
             patch.object(deliveries, "_young", lambda written, *_: written > self.now),
-            patch.object(client_job.time, "sleep", lambda seconds: pause("the next look")),
+            patch.object(waiting.time, "sleep", lambda seconds: pause("the next look")),
         ]
         for one in self.patches:
             one.start()
@@ -371,7 +370,7 @@ TestTeam.settings = settings(
 @pytest.mark.parametrize(
     ("mutant", "broken", "people", "start"),
     [
-        (two_watchers, (client_job._Repairs, "enqueue"), Watchers, 5),
+        (two_watchers, (waiting.Repairs, "enqueue"), Watchers, 5),
         (stale_plans, (rounds, "_send"), Team, 7),
         (marker_after_record, (ChunkLedger, "commit"), Team, 1),
         (impatient_resume, (rounds, "reconcile"), Team, 8),

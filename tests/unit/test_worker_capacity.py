@@ -4,7 +4,7 @@ made."""
 import pytest
 
 from tidemill.descriptor import Resources
-from tidemill.worker.capacity import Capacity
+from tidemill.machine import Capacity
 
 MEMINFO = "MemTotal:       8388608 kB\nMemFree: 1 kB\n"
 

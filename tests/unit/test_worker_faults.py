@@ -22,9 +22,9 @@ from tidemill import layout
 from tidemill.descriptor import WorkerExit
 from tidemill.ledger import Outcome, attempts
 from tidemill.ledger.attempts import POISON_ATTEMPTS
+from tidemill.machine import Capacity
 from tidemill.store import Store
 from tidemill.worker import chunk as chunk_module
-from tidemill.worker.capacity import Capacity
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.loop import Worker
 from tidemill.worker.run_item import Task

@@ -22,10 +22,10 @@ from tidemill.ledger import Ledger, MarkerWriter, Outcome, Round, RoundArray
 from tidemill.ledger.attempts import is_alive
 from tidemill.ledger.ledger import START_FAILURES
 from tidemill.ledger.spent import spent_seconds
+from tidemill.machine import Capacity
 from tidemill.store import Store
 from tidemill.worker import chunk as chunk_module
 from tidemill.worker import spending
-from tidemill.worker.capacity import Capacity
 from tidemill.worker.chunk import ALONE_AFTER, ChunkRun
 from tidemill.worker.code import InstallError
 from tidemill.worker.jobs import KEPT_JOBS, LeasedJob

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.descriptor import Resources
-from tidemill.worker.capacity import Capacity
+from tidemill.machine import Capacity
 from tidemill.worker.slots import Slot, SlotPool
 
 MACHINE = Capacity(4.0, 8192 + 96)

@@ -21,7 +21,7 @@ from tidemill.errors import CallerError
 if TYPE_CHECKING:
     from tidemill.backends.local import Desk, Origin
     from tidemill.client import Job, Pipeline, Status
-    from tidemill.worker.capacity import Capacity
+    from tidemill.machine import Capacity
     from tidemill.worker.local import KeeperHandle
 
 ITEM_SECONDS = 0.25
@@ -70,7 +70,7 @@ def command(
     asked = {} if job else asked_of(ctx, given, interpreter)
     if job:
         check_alone(ctx)
-    from tidemill.worker.capacity import Capacity
+    from tidemill.machine import Capacity
     from tidemill.worker.local import KeeperHandle
 
     # Everything that workers need is imported here, once; the keeper is forked before a store is opened.
@@ -151,7 +151,7 @@ def run(
 ) -> tuple[Status, bool]:
     """Work on a job until it ends, or Ctrl-C stops it; returns its last status, and whether it was stopped."""
     from tidemill.backends.local import Desk
-    from tidemill.cli.live import following
+    from tidemill.client.live import following
     from tidemill.client.running import RunningItems
     from tidemill.ledger import Ledger
     from tidemill.worker.keeper import deaths_of

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tidemill.cli.kinds import Duration
-from tidemill.cli.live import following
 from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import mebibytes, show_facts, show_json, shown_place
+from tidemill.client.live import following
 from tidemill.figures import duration
 
 if TYPE_CHECKING:

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from tidemill.backends import ArrayState, LogLine
-from tidemill.client.deliveries import known_arrays
+from tidemill.backends import LogLine
 from tidemill.client.journal import find_spec
 from tidemill.client.lines import LineFilter, follow_lines, read_lines
-from tidemill.client.looking import BY_ITS_USER, read_status
-from tidemill.client.rounds import Sent, resume, retry, retry_dead, send_again
+from tidemill.client.looking import BY_ITS_USER
+from tidemill.client.rounds import Sent, resume, retry, retry_dead
 from tidemill.client.running import RunningItems
 from tidemill.client.site import Log, Site
 from tidemill.client.status import Status, Summary, summarise
+from tidemill.client.waiting import Watched, watch
 from tidemill.code import pack, upload
-from tidemill.errors import CallerError, CloudError, StoreDeniedError
+from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Counts, Ledger, Outcome
-from tidemill.ledger.rounds import round_of
-
-POLL_SECONDS = 2.0
-SLOWEST_POLL_SECONDS = 15.0
-LISTING_SECONDS = 0.4
-"""Pause per listing that a poll takes: an hour takes 9,000 listings at most, which cost 0.045 USD."""
-FRUITLESS_REPAIRS = 3
-"""After this many repairs that finish no chunk, `wait` gives up."""
-OUTAGES = 10
-"""Polls in a row that the store or the cloud may refuse before `wait` gives up."""
 
 
 def quiet(text: str) -> None:
@@ -54,7 +43,7 @@ class Job:
         """Arrays that this submit handed to the cloud."""
         self._site = site
         self._ledger = Ledger(site.store, job, spec.manifest)
-        self._running = RunningItems(self._ledger)
+        self._watched = Watched(site, self._ledger, spec, RunningItems(self._ledger))
 
     @classmethod
     def find(cls, site: Site, job: str) -> Job:
@@ -116,11 +105,7 @@ class Job:
             >>> job.status().state
             'finished'
         """
-        status, snapshot = read_status(self._site, self._ledger, self.spec, consumption=consumption)
-        return self._running.added(status, snapshot.waiting) if running and not status.ended else status
-
-    def _known(self) -> list[ArrayState]:
-        return known_arrays(self._site, self.spec)
+        return self._watched.look(consumption=consumption, running=running)[0]
 
     def summary(self, status: Status | None = None) -> Summary:
         """Figures added up from every record. `status` spares counting the reclaims again.
@@ -171,39 +156,12 @@ class Job:
             >>> job.wait().state
             'finished'
         """
-        repairs = _Repairs(self, log)
-        store, last, stopped = self._site.store, None, False
-        quickest = pause = POLL_SECONDS if poll_seconds is None else poll_seconds
-        while True:
-            listings = store.listings
-            status = self._patient_status(pause, log)
+        looks = watch(self._watched, repair=repair, poll_seconds=poll_seconds, log=log)
+        status, _ = next(looks)
+        on_status(status)
+        for status, _ in looks:
             on_status(status)
-            if status.spent and status.spent.reached and not stopped and not status.ended:
-                # Workers see it too; what still waits is ended here, without a machine for it.
-                stopped = True
-                self._end(f"max_usd: {status.spent.words()} are spent", status.rounds, status.spent.max_usd)
-            if status.chunks.lost and repair and not status.run_command and repairs.worth_it(status):
-                repairs.enqueue(status)
-            elif status.ended:
-                return status
-            pause = quickest if status != last else min(pause * 1.5, max(quickest, SLOWEST_POLL_SECONDS))
-            if poll_seconds is None and store.is_object_store:
-                pause = max(pause, LISTING_SECONDS * (store.listings - listings))
-            last = status
-            time.sleep(pause)
-
-    def _patient_status(self, pause: float, log: Log) -> Status:
-        for outage in range(1, OUTAGES + 1):
-            try:
-                return self.status(consumption=False, running=True)
-            except StoreDeniedError:
-                raise
-            except CloudError as error:
-                if outage == OUTAGES:
-                    raise
-                log(f"{error} Asking again.")
-                time.sleep(pause)
-        raise AssertionError("unreachable")
+        return status
 
     # ---- ending, and running on ---------------------------------------------------------------------------------
 
@@ -218,13 +176,7 @@ class Job:
             >>> job.cancel("the wrong list")
             1
         """
-        return 0 if self._ledger.counts().finished else self._end(reason)
-
-    def _end(self, reason: str, rounds: int | None = None, max_usd: float | None = None) -> int:
-        """End the first so many rounds, or all there are."""
-        backend = self._site.backend
-        covered = self._ledger.cancel(backend.user(), reason, rounds, max_usd)
-        return backend.cancel([array for array in self._known() if round_of(array.name) < covered], reason)
+        return 0 if self._ledger.counts().finished else self._watched.end(reason)
 
     def resume(self, max_usd: float | None = None) -> Sent:
         """Enqueue again what the cloud will not deliver; of a cancelled job, all that is not done.
@@ -314,29 +266,3 @@ class Job:
         wanted = LineFilter(item, worker, since, until, text)
         read = partial(read_lines, self._site, self._ledger, self.spec)
         return follow_lines(wanted, read, lambda: self.status().ended) if follow else read(wanted)
-
-
-class _Repairs:
-    """Enqueues lost deliveries again, until that brings nothing."""
-
-    def __init__(self, job: Job, log: Log) -> None:
-        self._job, self._log = job, log
-        self._fruitless = 0
-        self._done = -1
-
-    def worth_it(self, status: Status) -> bool:
-        return self._fruitless < FRUITLESS_REPAIRS or status.chunks.done > self._done
-
-    def enqueue(self, status: Status) -> None:
-        """Enqueue what a status calls lost, if that is still so. Of all watchers one does it: the others find another
-        round and look again."""
-        job, snapshot = self._job, self._job._ledger.snapshot()
-        lost = [chunk for chunk in status.chunks.lost if chunk in snapshot.waiting]
-        if snapshot.counts.rounds != status.rounds or snapshot.counts.cancelled or not lost:
-            return
-        sent = send_again(job._site, job.spec, snapshot, lost)
-        if sent is None:
-            return
-        self._fruitless = 1 if status.chunks.done > self._done else self._fruitless + 1
-        self._done = status.chunks.done
-        self._log(f"{len(lost)} lost deliveries ({status.note}) are enqueued again as round {sent.round}.")

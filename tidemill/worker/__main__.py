@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidemill.descriptor import WorkerExit
+from tidemill.machine import Capacity
 from tidemill.store import Store, Stores
-from tidemill.worker.capacity import Capacity
 from tidemill.worker.exits import EXPECTED, exit_of
 from tidemill.worker.heartbeat import MachineHeartbeat
 from tidemill.worker.idle import IdlePolicy

@@ -13,8 +13,8 @@ from itertools import islice
 from tidemill.capacity import WORKER_MIB
 from tidemill.descriptor import Resources
 from tidemill.ledger import Outcome
+from tidemill.machine import Capacity
 from tidemill.store.errors import as_exception
-from tidemill.worker.capacity import Capacity
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.held import HeldChunks
 from tidemill.worker.jobs import LeasedJob

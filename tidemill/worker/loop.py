@@ -19,8 +19,8 @@ from contextlib import suppress
 
 from tidemill.descriptor import WorkerExit
 from tidemill.errors import CallerError, StoreError
+from tidemill.machine import Capacity
 from tidemill.store import Store
-from tidemill.worker.capacity import Capacity
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.exits import exit_of
 from tidemill.worker.held import HeldChunks

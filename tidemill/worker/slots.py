@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tidemill.capacity import fitting
 from tidemill.descriptor import Resources
-from tidemill.worker.capacity import Capacity
+from tidemill.machine import Capacity
 from tidemill.worker.scratch import remove
 
 GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"

@@ -1,0 +1,116 @@
+"""Watching a job until it ends: looks at growing intervals, and repairs of what the cloud has lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidemill.client.deliveries import known_arrays
+from tidemill.client.looking import read_status
+from tidemill.client.rounds import send_again
+from tidemill.client.running import RunningItems
+from tidemill.client.site import Log, Site
+from tidemill.client.status import Status
+from tidemill.errors import CloudError, StoreDeniedError
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger, Snapshot
+from tidemill.ledger.rounds import round_of
+
+POLL_SECONDS = 2.0
+SLOWEST_POLL_SECONDS = 15.0
+LISTING_SECONDS = 0.4
+"""Pause per listing that a poll takes: an hour takes 9,000 listings at most, which cost 0.045 USD."""
+FRUITLESS_REPAIRS = 3
+"""After this many repairs that finish no chunk, `wait` gives up."""
+OUTAGES = 10
+"""Polls in a row that the store or the cloud may refuse before `wait` gives up."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A job, as those see it who watch it."""
+
+    site: Site
+    ledger: Ledger
+    spec: JobSpec
+    running: RunningItems
+
+    def look(self, *, consumption: bool, running: bool) -> tuple[Status, Snapshot]:
+        """The job's status (see `Job.status`), and the names of the store that it was made from."""
+        status, snapshot = read_status(self.site, self.ledger, self.spec, consumption=consumption)
+        if running and not status.ended:
+            status = self.running.added(status, snapshot.waiting)
+        return status, snapshot
+
+    def end(self, reason: str, rounds: int | None = None, max_usd: float | None = None) -> int:
+        """End the first so many rounds, or all there are. Returns how many arrays were ended."""
+        backend = self.site.backend
+        covered = self.ledger.cancel(backend.user(), reason, rounds, max_usd)
+        arrays = known_arrays(self.site, self.spec)
+        return backend.cancel([array for array in arrays if round_of(array.name) < covered], reason)
+
+
+def watch(job: Watched, *, repair: bool, poll_seconds: float | None, log: Log) -> Iterator[tuple[Status, Snapshot]]:
+    """Each look at a job, the last one when it has ended. See `Job.wait`."""
+    repairs = Repairs(job, log)
+    store, last, stopped = job.site.store, None, False
+    quickest = pause = POLL_SECONDS if poll_seconds is None else poll_seconds
+    while True:
+        listings = store.listings
+        status, snapshot = _patient_look(job, pause, log)
+        listings = store.listings - listings
+        yield status, snapshot
+        if status.spent and status.spent.reached and not stopped and not status.ended:
+            # Workers see it too; what still waits is ended here, without a machine for it.
+            stopped = True
+            job.end(f"max_usd: {status.spent.words()} are spent", status.rounds, status.spent.max_usd)
+        if status.chunks.lost and repair and not status.run_command and repairs.worth_it(status):
+            repairs.enqueue(status)
+        elif status.ended:
+            return
+        pause = quickest if status != last else min(pause * 1.5, max(quickest, SLOWEST_POLL_SECONDS))
+        if poll_seconds is None and store.is_object_store:
+            pause = max(pause, LISTING_SECONDS * listings)
+        last = status
+        time.sleep(pause)
+
+
+def _patient_look(job: Watched, pause: float, log: Log) -> tuple[Status, Snapshot]:
+    for outage in range(1, OUTAGES + 1):
+        try:
+            return job.look(consumption=False, running=True)
+        except StoreDeniedError:
+            raise
+        except CloudError as error:
+            if outage == OUTAGES:
+                raise
+            log(f"{error} Asking again.")
+            time.sleep(pause)
+    raise AssertionError("unreachable")
+
+
+class Repairs:
+    """Enqueues lost deliveries again, until that brings nothing."""
+
+    def __init__(self, job: Watched, log: Log) -> None:
+        self._job, self._log = job, log
+        self._fruitless = 0
+        self._done = -1
+
+    def worth_it(self, status: Status) -> bool:
+        return self._fruitless < FRUITLESS_REPAIRS or status.chunks.done > self._done
+
+    def enqueue(self, status: Status) -> None:
+        """Enqueue what a status calls lost, if that is still so. Of all watchers one does it: the others find another
+        round and look again."""
+        job, snapshot = self._job, self._job.ledger.snapshot()
+        lost = [chunk for chunk in status.chunks.lost if chunk in snapshot.waiting]
+        if snapshot.counts.rounds != status.rounds or snapshot.counts.cancelled or not lost:
+            return
+        sent = send_again(job.site, job.spec, snapshot, lost)
+        if sent is None:
+            return
+        self._fruitless = 1 if status.chunks.done > self._done else self._fruitless + 1
+        self._done = status.chunks.done
+        self._log(f"{len(lost)} lost deliveries ({status.note}) are enqueued again as round {sent.round}.")
