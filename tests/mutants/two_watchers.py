@@ -8,7 +8,7 @@ from tidemill.client.rounds import send_again
 
 def enqueue(self: waiting.Repairs, status: Status) -> None:
     watched = self._job
-    send_again(watched.site, watched.spec, watched.ledger.snapshot(), status.chunks.lost)
+    send_again(watched.site, watched.spec, watched.ledger.listing(), status.chunks.lost)
 
 
 def apply() -> None:

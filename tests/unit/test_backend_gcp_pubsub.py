@@ -18,7 +18,7 @@ from tidemill.client.site import Site
 from tidemill.descriptor import GcpQueue, Resources
 from tidemill.errors import CallerError, CloudError
 from tidemill.job import MAX_CHUNKS, JobSpec
-from tidemill.ledger import Counts, Ledger, Outcome, Round, RoundArray, Snapshot
+from tidemill.ledger import Counts, Ledger, Listing, Outcome, Round, RoundArray
 from tidemill.store import Store
 
 JOB = "tiles-0a1b2c3d"
@@ -56,7 +56,7 @@ def lost(backend, ledger, state) -> dict[int, str]:
     counts = Counts(0, 0, 0, 0, 0, 0, 0, False, 0)
     waiting = set(array.all()) - ledger.done_chunks(0)
     facts = Facts(
-        Site(gcp_descriptor(), ledger.store, backend), ledger, ledger.spec(), Snapshot(counts, [], {}, {}, waiting)
+        Site(gcp_descriptor(), ledger.store, backend), ledger, ledger.spec(), Listing(counts, [], {}, {}, waiting)
     )
     facts.look_at(0, array, state)
     return {chunk: loss.reason for chunk, loss in facts.found.items()}

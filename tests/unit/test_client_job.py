@@ -165,7 +165,7 @@ def test_the_summary_adds_up_the_outcomes():
 def test_a_later_round_counts_once():
     target, backend, job = submitted()
     backend.run(target, job.id, skip_chunks=[0], fail_items=[4])
-    rounds.send_again(target.site, job.spec, Ledger(target.store, job.id).snapshot(), [0, 1])
+    rounds.send_again(target.site, job.spec, Ledger(target.store, job.id).listing(), [0, 1])
     backend.run(target, job.id, fail_items=[4])
     assert (job.summary().succeeded, job.summary().failed, job.summary().attempts) == (9, 1, 12)
     assert (job.status().succeeded, job.status().failed) == (9, 1)

@@ -147,18 +147,18 @@ def test_a_cancel_ends_what_is_being_enqueued_again_at_that_moment(monkeypatch):
 def test_a_round_that_somebody_else_writes_meanwhile_is_kept_and_ours_is_the_next(monkeypatch):
     target, backend, job = submitted()
     backend.run(target, job.id, fail_items=[1, 2, 4])
-    real, others = Ledger.snapshot, [[4], [1]]
+    real, others = Ledger.listing, [[4], [1]]
 
     def look(self):
         found = real(self)
         if others:
             items = others.pop()
-            monkeypatch.setattr(Ledger, "snapshot", real)
+            monkeypatch.setattr(Ledger, "listing", real)
             target.job(job.id).retry(items)
-            monkeypatch.setattr(Ledger, "snapshot", look)
+            monkeypatch.setattr(Ledger, "listing", look)
         return found
 
-    monkeypatch.setattr(Ledger, "snapshot", look)
+    monkeypatch.setattr(Ledger, "listing", look)
     # Somebody retries one of two failures of our chunk while we plan, and then a chunk that is not ours.
     sent = job.retry()
     monkeypatch.undo()
@@ -341,7 +341,7 @@ def test_status_shows_what_machines_said_first():
 def test_speed_and_rest_come_from_the_times_of_records(monkeypatch):
     target, backend, job = submitted(items=9, chunk_size=1)
     backend.run(target, job.id, skip_chunks=range(6, 9))
-    look = Ledger(target.store, job.id).snapshot
+    look = Ledger(target.store, job.id).listing
     monkeypatch.setattr("tidemill.client.status.time.time", lambda: 1000.0)
 
     def timed(self):
@@ -349,7 +349,7 @@ def test_speed_and_rest_come_from_the_times_of_records(monkeypatch):
         found.done[0].update({chunk: 900 + 10 * chunk for chunk in found.done[0]})
         return found
 
-    monkeypatch.setattr(Ledger, "snapshot", timed)
+    monkeypatch.setattr(Ledger, "listing", timed)
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", 300)
     backend.arrays[0].children[6:] = ["waiting"] * 3
     status = job.status()

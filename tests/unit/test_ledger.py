@@ -492,7 +492,7 @@ class TestTombstone:
         monkeypatch.setattr(Store, "create", create)
         ledger.cancel("bob", rounds=2)
         assert [ledger.is_cancelled(number) for number in range(4)] == [True, True, True, False]
-        assert ledger.snapshot().cancellation["by"] == "eve"
+        assert ledger.listing().cancellation["by"] == "eve"
 
     def test_a_round_that_begins_during_the_cancel_ends_with_it(self, ledger, monkeypatch):
         real = bury_rounds
@@ -517,7 +517,7 @@ class Pages:
     def __init__(self, store: Store, monkeypatch, size: int) -> None:
         self.requests = 0
         pages = store._pages
-        monkeypatch.setattr("tidemill.ledger.snapshot.PAGE", size)
+        monkeypatch.setattr("tidemill.ledger.listing.PAGE", size)
         monkeypatch.setattr(Store, "is_object_store", property(lambda _: True))
         monkeypatch.setattr(store, "_pages", self.chain)
         monkeypatch.setattr(store, "page", self.page)
@@ -549,7 +549,7 @@ def test_a_listing_in_parts_finds_every_name_in_few_requests(ledger, monkeypatch
         failed = chunk % 3 == 0
         ledger.chunk(0, chunk).commit("a", [outcome(chunk, "failed" if failed else "succeeded")])
     pages = Pages(store, monkeypatch, size=10)
-    look = ledger.snapshot()
+    look = ledger.listing()
     assert set(look.done[0]) == set(done)
     assert look.failed == {chunk: 1 for chunk in done if chunk % 3 == 0}
     needed = -(-len(done) // 10) + -(-len(look.failed) // 10)

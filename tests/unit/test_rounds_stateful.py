@@ -140,7 +140,7 @@ class Team(RuleBasedStateMachine):
         self.now = datetime.now(UTC)
         self.attempts = 0
         self.changed = self.young = False
-        look, create, put = Ledger.snapshot, Store.create, Store.put
+        look, create, put = Ledger.listing, Store.create, Store.put
 
         def looked(ledger: Ledger) -> Any:
             found = look(ledger)
@@ -161,7 +161,7 @@ class Team(RuleBasedStateMachine):
             put(store, name, data)
 
         self.patches = [
-            patch.object(Ledger, "snapshot", looked),
+            patch.object(Ledger, "listing", looked),
             patch.object(Store, "create", created),
             patch.object(Store, "put", written),
             patch.object(deliveries, "_young", lambda written, *_: written > self.now),

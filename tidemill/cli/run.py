@@ -189,7 +189,7 @@ def run(
         keeper.close()
     status = job.status()
     if interrupted and status.remaining:
-        ended, items = RunningItems(ledger).added(status, ledger.snapshot().waiting).progress
+        ended, items = RunningItems(ledger).added(status, ledger.listing().waiting).progress
         click.echo(f"{ended} of {items} items are done and kept.", err=True)
     return status, interrupted
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tidemill.descriptor import Resources
 from tidemill.figures import duration
-from tidemill.ledger import Ledger, Outcome, Snapshot
+from tidemill.ledger import Ledger, Listing, Outcome
 
 SAMPLED_CHUNKS = 8
 """Records that are read, whatever the size of the job: `status` takes a few requests."""
@@ -86,15 +86,15 @@ def _words(spread: Spread) -> str:
     return f"p50 {spread.p50:g}, p95 {spread.p95:g}, max {spread.max:g}"
 
 
-def sample(ledger: Ledger, snapshot: Snapshot, resources: Resources) -> Consumption | None:
+def sample(ledger: Ledger, listing: Listing, resources: Resources) -> Consumption | None:
     """What items took, from a few records; None when nothing has run."""
-    ran, chunks = read_sample(ledger, snapshot)
+    ran, chunks = read_sample(ledger, listing)
     return _of(ran, chunks, resources) if ran else None
 
 
-def read_sample(ledger: Ledger, snapshot: Snapshot) -> tuple[list[Outcome], int]:
+def read_sample(ledger: Ledger, listing: Listing) -> tuple[list[Outcome], int]:
     """Outcomes of items that ran, from a few records that are spread evenly over what is done, and their number."""
-    done = sorted((chunk, number) for number, chunks in snapshot.done.items() for chunk in chunks)
+    done = sorted((chunk, number) for number, chunks in listing.done.items() for chunk in chunks)
     step = max(1, len(done) // SAMPLED_CHUNKS)
     chosen = done[step // 2 :: step][:SAMPLED_CHUNKS]
     with ThreadPoolExecutor(SAMPLED_CHUNKS) as pool:

@@ -16,7 +16,7 @@ from tidemill.client.site import Site
 from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Round, RoundArray, Snapshot
+from tidemill.ledger import Ledger, Listing, Round, RoundArray
 
 ARRAYS_A_LOOK = 4
 """Arrays of a job with a limit that are enqueued between two looks at what it has cost."""
@@ -164,7 +164,7 @@ def reconcile(
     ledger: Ledger,
     spec: JobSpec,
     known: Sequence[ArrayState],
-    snapshot: Snapshot,
+    listing: Listing,
     *,
     patient: bool = True,
 ) -> Deliveries:
@@ -175,7 +175,7 @@ def reconcile(
         ledger: The job's ledger.
         spec: The job's spec.
         known: What the cloud knows of the job's arrays.
-        snapshot: The store's names, read after `known`, so that a chunk which was committed in between does not count
+        listing: The store's names, read after `known`, so that a chunk which was committed in between does not count
             as lost.
         patient: Whether to give a young round that the cloud does not know all of its time, and to look up why
             something was lost, and what runs.
@@ -184,8 +184,8 @@ def reconcile(
         The deliveries; of a cancelled job nothing is lost, for it is not wanted.
     """
     grace = SUBMIT_GRACE_SECONDS if patient else SUBMIT_GRACE_SECONDS / 10
-    facts = Facts(site, ledger, spec, snapshot)
-    seen = _compare(facts, spec, known, snapshot, grace)
+    facts = Facts(site, ledger, spec, listing)
+    seen = _compare(facts, spec, known, listing, grace)
     if not patient:
         return seen
     if seen.lost and (loss := facts.found.get(seen.lost[0])):
@@ -193,20 +193,20 @@ def reconcile(
     return seen if site.backend.sees_children else facts.counted(seen)
 
 
-def _compare(facts: Facts, spec: JobSpec, known: Sequence[ArrayState], snapshot: Snapshot, grace: float) -> Deliveries:
+def _compare(facts: Facts, spec: JobSpec, known: Sequence[ArrayState], listing: Listing, grace: float) -> Deliveries:
     states: Counter[str] = Counter()
     by_name = oldest_by_name(known)
     for state in by_name.values():
         states.update(state.states)
     waits = next((state.reason for state in known if state.reason and not state.ended), None)
     outstanding = any(not state.ended for state in known)
-    if snapshot.counts.cancelled:
+    if listing.counts.cancelled:
         return Deliveries(states, outstanding=outstanding, reason=waits)
-    if not snapshot.rounds:
+    if not listing.rounds:
         lost = [] if _young(spec.created_at, grace) else list(range(spec.chunks_total))
         return Deliveries(states, lost, not lost, "its submit did not get as far as enqueueing")
     on_its_way = False
-    for round_ in snapshot.rounds:
+    for round_ in listing.rounds:
         young = _young(round_.created_at, grace)
         for array in round_.arrays:
             state = by_name.get(array.name)
@@ -217,7 +217,7 @@ def _compare(facts: Facts, spec: JobSpec, known: Sequence[ArrayState], snapshot:
                 on_its_way = True
             else:
                 facts.look_at(round_.round, array, state)
-    lost = sorted(chunk for chunk in facts.found if chunk in snapshot.waiting)
+    lost = sorted(chunk for chunk in facts.found if chunk in listing.waiting)
     return Deliveries(states, lost, outstanding or on_its_way, waits, on_its_way=on_its_way)
 
 
@@ -237,9 +237,9 @@ class Facts:
         found: By chunk: the delivery that was lost, done or not.
     """
 
-    def __init__(self, site: Site, ledger: Ledger, spec: JobSpec, snapshot: Snapshot) -> None:
+    def __init__(self, site: Site, ledger: Ledger, spec: JobSpec, listing: Listing) -> None:
         self._backend, self._queue, self._job = site.backend, queue_of(site, spec), spec.job
-        self._ledger, self._snapshot = ledger, snapshot
+        self._ledger, self._listing = ledger, listing
         self._beating: dict[int, set[int]] = {}
         self.found: dict[int, Loss] = {}
 
@@ -259,7 +259,7 @@ class Facts:
         elif self._backend.sees_children:
             failed = self._backend.failed_children(state)
             self.found |= {array.chunk(child): Loss(array, state, reason) for child, reason in failed.items()}
-        elif open_ := self._snapshot.waiting.intersection(array.all()):
+        elif open_ := self._listing.waiting.intersection(array.all()):
             dead = {one.chunk: _put_aside(one) for one in self._letters if one.round == number and one.chunk in open_}
             gone = dict.fromkeys(self._gone(number, state, open_), GONE)
             self.found |= {chunk: Loss(array, state, reason) for chunk, reason in (gone | dead).items()}
@@ -286,9 +286,9 @@ class Facts:
     def counted(self, seen: Deliveries) -> Deliveries:
         """The figures of a queue that does not count children: chunks with recent writes of a worker run, others
         wait."""
-        if self._snapshot.counts.cancelled:
+        if self._listing.counts.cancelled:
             return replace(seen, outstanding=False)
-        open_, newest = self._snapshot.waiting.difference(seen.lost), newest_rounds(self._snapshot)
+        open_, newest = self._listing.waiting.difference(seen.lost), newest_rounds(self._listing)
         running = sum(chunk in newest and chunk in self._held(newest[chunk]) for chunk in open_)
         dead = {one.chunk for one in self._letters if newest.get(one.chunk) == one.round}.intersection(seen.lost)
         states = {"running": running, "waiting": len(open_) - running}
@@ -300,9 +300,9 @@ def _put_aside(letter: DeadLetter) -> str:
     return f"it was delivered {times} without a record, and is a dead letter now"
 
 
-def newest_rounds(snapshot: Snapshot) -> dict[int, int]:
+def newest_rounds(listing: Listing) -> dict[int, int]:
     """The newest round that enqueued each chunk, to which the chunk belongs."""
-    return {chunk: round_.round for round_ in snapshot.rounds for array in round_.arrays for chunk in array.all()}
+    return {chunk: round_.round for round_ in listing.rounds for array in round_.arrays for chunk in array.all()}
 
 
 def _young(written: datetime, grace_seconds: float) -> bool:

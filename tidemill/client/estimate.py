@@ -147,7 +147,7 @@ def _seconds(site: Site, given: float | None, like: Job | None) -> float:
             what="item_seconds",
         )
     ledger = Ledger(site.store, like.id)
-    ran, _ = read_sample(ledger, ledger.snapshot())
+    ran, _ = read_sample(ledger, ledger.listing())
     if not ran:
         raise CallerError(
             f"like is {like.id!r}, and no item of it has run yet.", "Wait for one, or state item_seconds.", what="like"

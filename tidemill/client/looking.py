@@ -11,28 +11,28 @@ from tidemill.client.limit import spent_of
 from tidemill.client.site import Site
 from tidemill.client.status import Chunks, State, Status, items_a_second
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Snapshot
+from tidemill.ledger import Ledger, Listing
 
 BY_ITS_USER = "cancelled by its user"
 
 
-def read_status(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool) -> tuple[Status, Snapshot]:
+def read_status(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool) -> tuple[Status, Listing]:
     """A job's status, and the names of the store that it was made from. See `Job.status`."""
     there = spec.queue in site.descriptor.queues
     known = known_arrays(site, spec) if there else []
-    snapshot = ledger.snapshot()
-    taken = sample(ledger, snapshot, spec.resources) if consumption else None
-    if snapshot.counts.finished:
-        return _Observation(site, ledger, spec, snapshot, Deliveries(), "finished").status(taken), snapshot
-    deliveries = reconcile(site, ledger, spec, known, snapshot)
+    listing = ledger.listing()
+    taken = sample(ledger, listing, spec.resources) if consumption else None
+    if listing.counts.finished:
+        return _Observation(site, ledger, spec, listing, Deliveries(), "finished").status(taken), listing
+    deliveries = reconcile(site, ledger, spec, known, listing)
     active = deliveries.states.get("running", 0) + deliveries.states.get("starting", 0)
     state: State = "running" if active else "waiting"
-    if snapshot.counts.cancelled and not deliveries.outstanding:
+    if listing.counts.cancelled and not deliveries.outstanding:
         state = "cancelled"
     elif not deliveries.outstanding and deliveries.lost:
         state = "lost"
-    seen = _Observation(site, ledger, spec, snapshot, deliveries, state, fleet=consumption)
-    return seen.status(taken), snapshot
+    seen = _Observation(site, ledger, spec, listing, deliveries, state, fleet=consumption)
+    return seen.status(taken), listing
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class _Observation:
     site: Site
     ledger: Ledger
     spec: JobSpec
-    snapshot: Snapshot
+    listing: Listing
     deliveries: Deliveries
     state: State
     fleet: bool = False
 
     def status(self, taken: Consumption | None) -> Status:
-        counts = self.snapshot.counts
-        rate = items_a_second(self.snapshot, self.ledger.index()) if self.state in ("running", "waiting") else None
+        counts = self.listing.counts
+        rate = items_a_second(self.listing, self.ledger.index()) if self.state in ("running", "waiting") else None
         status = Status(
             job=self.spec.job,
             state=self.state,
@@ -77,8 +77,8 @@ class _Observation:
             fleet_errors=fleet_words(self.site, self.spec.queue) if self.fleet else [],
             note=self.note(),
             run_command=self.site.run_command(self.spec.job) if self.state == "lost" else None,
-            again=self.snapshot.again,
-            spent=spent_of(self.ledger, self.spec, self.snapshot.rounds),
+            again=self.listing.again,
+            spent=spent_of(self.ledger, self.spec, self.listing.rounds),
         )
         ended, items = status.progress
         return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status
@@ -86,8 +86,8 @@ class _Observation:
     def note(self) -> str | None:
         """The most urgent thing that a person should know. What keeps machines from coming is part of the `fleet`
         instead, where that is shown."""
-        counts = self.snapshot.counts
-        if said := self.snapshot.cancellation:
+        counts = self.listing.counts
+        if said := self.listing.cancellation:
             return _cancelled_words(said.get("by"), said.get("reason", ""))
         if counts.start_failures:
             texts = self.ledger.start_failures(counts.rounds - 1) or [""]

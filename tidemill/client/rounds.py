@@ -22,7 +22,7 @@ from tidemill.client.limit import check_left
 from tidemill.client.site import Site
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Round, Snapshot
+from tidemill.ledger import Ledger, Listing, Round
 
 _PARALLEL = 16
 ROUNDS_APART = 3
@@ -88,12 +88,12 @@ def resume(site: Site, spec: JobSpec, max_usd: float | None = None) -> Sent:
         limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
         return _send_first(site, ledger, spec, limit)
     while True:
-        snapshot, missing = _look_for_missing(site, ledger, spec)
+        listing, missing = _look_for_missing(site, ledger, spec)
         if not missing:
-            note = None if snapshot.counts.finished else "everything that is not done is still enqueued"
+            note = None if listing.counts.finished else "everything that is not done is still enqueued"
             return Sent(spec.job, note=note)
         limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
-        if sent := send_again(site, spec, snapshot, missing, limit):
+        if sent := send_again(site, spec, listing, missing, limit):
             return sent
 
 
@@ -104,36 +104,36 @@ def _send_first(site: Site, ledger: Ledger, spec: JobSpec, max_usd: float | None
     return Sent(spec.job, 0, spec.chunks_total, spec.items_total, enqueue(site, spec, first))
 
 
-def _look_for_missing(site: Site, ledger: Ledger, spec: JobSpec) -> tuple[Snapshot, list[int]]:
-    """Chunks that will not be delivered, and the snapshot that shows it.
+def _look_for_missing(site: Site, ledger: Ledger, spec: JobSpec) -> tuple[Listing, list[int]]:
+    """Chunks that will not be delivered, and the listing that shows it.
 
-    The queue is asked first, so the snapshot may hold a round that another submit enqueues right now, or that the
+    The queue is asked first, so the listing may hold a round that another submit enqueues right now, or that the
     queue's listing does not show yet: this waits for such a round, until it is older than that may take.
     """
     while True:
         known = known_arrays(site, spec)
-        snapshot = ledger.snapshot()
-        if snapshot.counts.cancelled:
-            return snapshot, sorted(snapshot.waiting)
+        listing = ledger.listing()
+        if listing.counts.cancelled:
+            return listing, sorted(listing.waiting)
         if site.local:
             # What is enqueued stays so until a run works on it.
-            return snapshot, []
-        seen = reconcile(site, ledger, spec, known, snapshot, patient=False)
+            return listing, []
+        seen = reconcile(site, ledger, spec, known, listing, patient=False)
         if not seen.on_its_way:
-            return snapshot, seen.lost
+            return listing, seen.lost
         time.sleep(LOOK_SECONDS)
 
 
 def send_again(
-    site: Site, spec: JobSpec, snapshot: Snapshot, chunks: Sequence[int], max_usd: float | None = None
+    site: Site, spec: JobSpec, listing: Listing, chunks: Sequence[int], max_usd: float | None = None
 ) -> Sent | None:
     """Enqueue chunks that were not done as a new round: the same items of each that were to run. None, and nothing is
     enqueued, when there has been another round since the look."""
-    if not snapshot.rounds:
+    if not listing.rounds:
         return resume(site, spec)
     items: dict[int, list[int]] = {}
     before: dict[int, int] = {}
-    for round_ in snapshot.rounds:
+    for round_ in listing.rounds:
         for array in round_.arrays:
             for chunk in array.all():
                 items.pop(chunk, None)
@@ -142,13 +142,13 @@ def send_again(
                     items[chunk], before[chunk] = some, round_.had_failed(chunk)
     wanted = set(chunks)
     plan = _Plan(
-        len(snapshot.rounds),
+        len(listing.rounds),
         sorted(wanted),
         {chunk: some for chunk, some in items.items() if chunk in wanted},
         {chunk: count for chunk, count in before.items() if chunk in wanted},
-        snapshot.counts.cancelled,
+        listing.counts.cancelled,
     )
-    newest = snapshot.rounds[-1]
+    newest = listing.rounds[-1]
     limit = max_usd or newest.max_usd
     return _send(site, spec, plan, definition=newest.definition, code=newest.code, max_usd=limit)
 
@@ -170,29 +170,29 @@ def retry(
     queue_of(site, spec)
     wanted = None if items is None else _by_chunk(ledger, spec, items)
     while True:
-        snapshot = ledger.snapshot()
-        plan, note = _plan_retry(ledger, spec, snapshot, wanted)
+        listing = ledger.listing()
+        plan, note = _plan_retry(ledger, spec, listing, wanted)
         if not plan.chunks:
             return Sent(spec.job, note=note)
         limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
         # A new image may fix the failures: a retry runs with today's.
-        fields = {"definition": definition_of(site, spec), "code": code or snapshot.rounds[-1].code}
+        fields = {"definition": definition_of(site, spec), "code": code or listing.rounds[-1].code}
         if sent := _send(site, spec, plan, **fields, max_usd=limit):
             return replace(sent, note=note)
 
 
 def _plan_retry(
-    ledger: Ledger, spec: JobSpec, snapshot: Snapshot, wanted: Mapping[int, list[int]] | None
+    ledger: Ledger, spec: JobSpec, listing: Listing, wanted: Mapping[int, list[int]] | None
 ) -> tuple[_Plan, str | None]:
-    chunks = sorted(wanted if wanted is not None else snapshot.failed)
-    underway = [chunk for chunk in chunks if chunk in snapshot.waiting]
-    if wanted and underway and not snapshot.counts.cancelled:
+    chunks = sorted(wanted if wanted is not None else listing.failed)
+    underway = [chunk for chunk in chunks if chunk in listing.waiting]
+    if wanted and underway and not listing.counts.cancelled:
         first = wanted[underway[0]][0]
         raise CallerError(
             f"Item {first} has no outcome yet: it still runs.", f"`tidemill wait {spec.job}` first.", what="items"
         )
-    plan = _plan(ledger, snapshot, [chunk for chunk in chunks if chunk not in snapshot.waiting], wanted)
-    state = "were cancelled while they ran again: resume" if snapshot.counts.cancelled else "run again already"
+    plan = _plan(ledger, listing, [chunk for chunk in chunks if chunk not in listing.waiting], wanted)
+    state = "were cancelled while they ran again: resume" if listing.counts.cancelled else "run again already"
     return plan, f"failed items of {len(underway)} chunks {state}" if underway else None
 
 
@@ -202,18 +202,18 @@ def retry_dead(site: Site, spec: JobSpec) -> Sent:
     A letter whose chunk is done, or was enqueued again since, is only thrown away.
     """
     ledger = Ledger(site.store, spec.job, spec.manifest)
-    snapshot = ledger.snapshot()
+    listing = ledger.listing()
     letters = site.backend.dead_letters(queue_of(site, spec), spec.job)
-    if snapshot.counts.cancelled or not letters:
-        return Sent(spec.job, note="it is cancelled" if snapshot.counts.cancelled else "it has no dead letters")
-    newest = newest_rounds(snapshot)
-    wanted = {one.chunk for one in letters if one.chunk in snapshot.waiting and newest[one.chunk] == one.round}
+    if listing.counts.cancelled or not letters:
+        return Sent(spec.job, note="it is cancelled" if listing.counts.cancelled else "it has no dead letters")
+    newest = newest_rounds(listing)
+    wanted = {one.chunk for one in letters if one.chunk in listing.waiting and newest[one.chunk] == one.round}
     stale = _forget_dead(site, spec, {letter.chunk for letter in letters} - wanted)
     note = f"{stale} dead letters that are no longer needed were thrown away" if stale else None
     if not wanted:
         return Sent(spec.job, note=note)
     limit = check_left(ledger, spec, None, f"retry {spec.job} --failed")
-    sent = send_again(site, spec, snapshot, sorted(wanted), limit)
+    sent = send_again(site, spec, listing, sorted(wanted), limit)
     return replace(sent, note=note) if sent else Sent(spec.job, note="another retry enqueues them right now")
 
 
@@ -228,8 +228,8 @@ def _by_chunk(ledger: Ledger, spec: JobSpec, items: Collection[int]) -> dict[int
     return found
 
 
-def _plan(ledger: Ledger, snapshot: Snapshot, chunks: Sequence[int], wanted: Mapping[int, list[int]] | None) -> _Plan:
-    rounds = {chunk: [number for number, done in snapshot.done.items() if chunk in done] for chunk in chunks}
+def _plan(ledger: Ledger, listing: Listing, chunks: Sequence[int], wanted: Mapping[int, list[int]] | None) -> _Plan:
+    rounds = {chunk: [number for number, done in listing.done.items() if chunk in done] for chunk in chunks}
     some: dict[int, list[int]] = {}
     before: dict[int, int] = {}
     kept: list[int] = []
@@ -247,7 +247,7 @@ def _plan(ledger: Ledger, snapshot: Snapshot, chunks: Sequence[int], wanted: Map
             if len(chosen) < ledger.index().size(chunk):
                 some[chunk] = chosen
                 before[chunk] = len(failed.intersection(chosen))
-    return _Plan(len(snapshot.rounds), kept, some, before, snapshot.counts.cancelled)
+    return _Plan(len(listing.rounds), kept, some, before, listing.counts.cancelled)
 
 
 def _send(site: Site, spec: JobSpec, plan: _Plan, **fields: Any) -> Sent | None:

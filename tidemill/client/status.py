@@ -13,7 +13,7 @@ from tidemill.client.consumption import Consumption
 from tidemill.client.limit import Spent
 from tidemill.figures import duration
 from tidemill.job import JobSpec
-from tidemill.ledger import Again, Ledger, Snapshot
+from tidemill.ledger import Again, Ledger, Listing
 from tidemill.manifest import ManifestIndex
 
 State = Literal["waiting", "running", "finished", "cancelled", "lost"]
@@ -159,11 +159,11 @@ def _some(chunks: Sequence[int]) -> str:
     return f"(chunks {', '.join(map(str, chunks[:10]))}{', ...' if len(chunks) > 10 else ''})"
 
 
-def items_a_second(snapshot: Snapshot, index: ManifestIndex) -> float | None:
+def items_a_second(listing: Listing, index: ManifestIndex) -> float | None:
     """The speed of the last ten minutes, from the times of records; None when too few ended."""
-    rounds = {round_.round: round_ for round_ in snapshot.rounds}
+    rounds = {round_.round: round_ for round_ in listing.rounds}
     records = sorted(
-        (at, rounds[r].size(chunk, index)) for r, done in snapshot.done.items() for chunk, at in done.items()
+        (at, rounds[r].size(chunk, index)) for r, done in listing.done.items() for chunk, at in done.items()
     )
     now = time.time()
     recent = [(at, size) for at, size in records if at >= now - SPEED_SECONDS]

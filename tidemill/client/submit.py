@@ -28,9 +28,8 @@ from tidemill.client.program import Program, check_program, name_of
 from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool, encodable
 from tidemill.code import Packed, in_code, pack, upload
-from tidemill.descriptor import LIMIT_VERSION
 from tidemill.errors import CallerError, CloudError
-from tidemill.job import Item, JobSpec, build_spec, new_job_id
+from tidemill.job import SINCE, Item, JobSpec, build_spec, new_job_id, spec_version
 from tidemill.ledger import Ledger
 from tidemill.manifest import write_frames
 from tidemill.store import Stores
@@ -53,6 +52,10 @@ _IDENTITY = {
     "pip_index",
     "wheelhouse",
 }
+_OPTIONS = {
+    "limit": "--max-usd",
+}
+"""By field that older workers do not know: the option that asks for it."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,8 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
 def _check_version(site: Site, draft: JobSpec) -> None:
     newest = site.descriptor.max_spec
     if newest < draft.spec_version:
-        without = "leave --max-usd out" if draft.limit else "use an older tidemill"
+        newer = [field for field, version in SINCE.items() if version > newest and getattr(draft, field)]
+        without = f"leave {' and '.join(_OPTIONS[field] for field in newer)} out" if newer else "use an older tidemill"
         raise CallerError(
             f"this pipeline's workers read job specs up to version {newest}, this one is of {draft.spec_version}.",
             f"Ask the stack's owner to run `pulumi up` with a newer worker, or {without}.",
@@ -220,8 +224,7 @@ def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
         fields["command"] = in_code(command, asked.code) or None
     spec = build_spec(
         **fields,
-        # Workers that know no limit would not keep it: they must not read the spec.
-        spec_version=LIMIT_VERSION if fields["limit"] else 1,
+        spec_version=spec_version(fields),
         name=name_of(command, fields["function"]) if asked.name is None else asked.name,
         queue=asked.place.queue_name,
         image=asked.place.image,

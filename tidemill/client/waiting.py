@@ -14,7 +14,7 @@ from tidemill.client.site import Log, Site
 from tidemill.client.status import Status
 from tidemill.errors import CloudError, StoreDeniedError
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Snapshot
+from tidemill.ledger import Ledger, Listing
 from tidemill.ledger.rounds import round_of
 
 POLL_SECONDS = 2.0
@@ -36,12 +36,12 @@ class Watched:
     spec: JobSpec
     running: RunningItems
 
-    def look(self, *, consumption: bool, running: bool) -> tuple[Status, Snapshot]:
+    def look(self, *, consumption: bool, running: bool) -> tuple[Status, Listing]:
         """The job's status (see `Job.status`), and the names of the store that it was made from."""
-        status, snapshot = read_status(self.site, self.ledger, self.spec, consumption=consumption)
+        status, listing = read_status(self.site, self.ledger, self.spec, consumption=consumption)
         if running and not status.ended:
-            status = self.running.added(status, snapshot.waiting)
-        return status, snapshot
+            status = self.running.added(status, listing.waiting)
+        return status, listing
 
     def end(self, reason: str, rounds: int | None = None, max_usd: float | None = None) -> int:
         """End the first so many rounds, or all there are. Returns how many arrays were ended."""
@@ -51,16 +51,16 @@ class Watched:
         return backend.cancel([array for array in arrays if round_of(array.name) < covered], reason)
 
 
-def watch(job: Watched, *, repair: bool, poll_seconds: float | None, log: Log) -> Iterator[tuple[Status, Snapshot]]:
+def watch(job: Watched, *, repair: bool, poll_seconds: float | None, log: Log) -> Iterator[tuple[Status, Listing]]:
     """Each look at a job, the last one when it has ended. See `Job.wait`."""
     repairs = Repairs(job, log)
     store, last, stopped = job.site.store, None, False
     quickest = pause = POLL_SECONDS if poll_seconds is None else poll_seconds
     while True:
         listings = store.listings
-        status, snapshot = _patient_look(job, pause, log)
+        status, listing = _patient_look(job, pause, log)
         listings = store.listings - listings
-        yield status, snapshot
+        yield status, listing
         if status.spent and status.spent.reached and not stopped and not status.ended:
             # Workers see it too; what still waits is ended here, without a machine for it.
             stopped = True
@@ -76,7 +76,7 @@ def watch(job: Watched, *, repair: bool, poll_seconds: float | None, log: Log) -
         time.sleep(pause)
 
 
-def _patient_look(job: Watched, pause: float, log: Log) -> tuple[Status, Snapshot]:
+def _patient_look(job: Watched, pause: float, log: Log) -> tuple[Status, Listing]:
     for outage in range(1, OUTAGES + 1):
         try:
             return job.look(consumption=False, running=True)
@@ -104,11 +104,11 @@ class Repairs:
     def enqueue(self, status: Status) -> None:
         """Enqueue what a status calls lost, if that is still so. Of all watchers one does it: the others find another
         round and look again."""
-        job, snapshot = self._job, self._job.ledger.snapshot()
-        lost = [chunk for chunk in status.chunks.lost if chunk in snapshot.waiting]
-        if snapshot.counts.rounds != status.rounds or snapshot.counts.cancelled or not lost:
+        job, listing = self._job, self._job.ledger.listing()
+        lost = [chunk for chunk in status.chunks.lost if chunk in listing.waiting]
+        if listing.counts.rounds != status.rounds or listing.counts.cancelled or not lost:
             return
-        sent = send_again(job.site, job.spec, snapshot, lost)
+        sent = send_again(job.site, job.spec, listing, lost)
         if sent is None:
             return
         self._fruitless = 1 if status.chunks.done > self._done else self._fruitless + 1

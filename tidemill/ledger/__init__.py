@@ -4,9 +4,9 @@ from tidemill.ledger.attempts import History, MarkerWriter
 from tidemill.ledger.chunk import ChunkLedger, Commit
 from tidemill.ledger.documents import TamperedError, UnreadableError
 from tidemill.ledger.ledger import Ledger
+from tidemill.ledger.listing import Again, Counts, Listing
 from tidemill.ledger.records import Header, Outcome, Record
 from tidemill.ledger.rounds import Round, RoundArray
-from tidemill.ledger.snapshot import Again, Counts, Snapshot
 
 __all__ = [
     "Again",
@@ -16,12 +16,12 @@ __all__ = [
     "Header",
     "History",
     "Ledger",
+    "Listing",
     "MarkerWriter",
     "Outcome",
     "Record",
     "Round",
     "RoundArray",
-    "Snapshot",
     "TamperedError",
     "UnreadableError",
 ]

@@ -15,9 +15,9 @@ from tidemill.job import JobSpec
 from tidemill.ledger.chosen import Chosen
 from tidemill.ledger.chunk import ChunkLedger
 from tidemill.ledger.documents import parse_document, read_document
+from tidemill.ledger.listing import Counts, Listing, combine, in_parts, read_names
 from tidemill.ledger.records import Outcome
 from tidemill.ledger.rounds import Round
-from tidemill.ledger.snapshot import Counts, Snapshot, combine, in_parts, read_names
 from tidemill.ledger.tombstone import bury, covering
 from tidemill.manifest import ManifestIndex
 from tidemill.store import Store
@@ -180,7 +180,7 @@ class Ledger:
         fresh = (entry.name for entry in found if entry.modified > now - ALIVE_SECONDS)
         return {int(name[len(folder) + 1 :].partition("/")[0]) for name in fresh}
 
-    def snapshot(self) -> Snapshot:
+    def listing(self) -> Listing:
         """The state of the job by the names of its objects; no record is read."""
         with ThreadPoolExecutor(_PARALLEL) as pool, ThreadPoolExecutor(_ROUNDS_AT_ONCE) as readers:
             index, cancelled = pool.submit(self.index), pool.submit(self.store.find, layout.cancelled(self.job))
@@ -191,7 +191,7 @@ class Ledger:
             return combine(rounds, read, index.result(), cancellation)
 
     def counts(self) -> Counts:
-        return self.snapshot().counts
+        return self.listing().counts
 
     def merged(self, chunk: int, rounds: Iterable[int]) -> list[Outcome]:
         """The outcomes of a chunk in the items' order, each that of the highest of some rounds (in order) with one."""

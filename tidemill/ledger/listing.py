@@ -1,4 +1,4 @@
-"""One look at a job: what a listing of names tells, in as few requests as there are names."""
+"""One look at a job: what the names of its objects tell, in as few requests as there are names."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Again:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class Listing:
     """What the names of a job's objects said at one moment.
 
     Attributes:
@@ -169,8 +169,8 @@ def _part(store: Store, folder: str, after: str, end: str) -> Iterator[Entry]:
 
 def combine(
     rounds: Sequence[Round], read: Sequence[RoundNames], index: ManifestIndex, cancellation: dict[str, Any] | None
-) -> Snapshot:
-    """The snapshot that the names of all rounds add up to."""
+) -> Listing:
+    """The listing that the names of all rounds add up to."""
     failed: dict[int, int] = {}
     with_outcome: dict[int, int] = {}
     waiting: set[int] = set(range(index.chunks))
@@ -207,7 +207,7 @@ def combine(
     )
     done = {round_.round: seen.done for round_, seen in zip(rounds, read, strict=True)}
     left = {chunk: n for chunk, n in failed.items() if n}
-    return Snapshot(counts, list(rounds), done, left, waiting, cancellation, _again(rounds, read, index, waiting))
+    return Listing(counts, list(rounds), done, left, waiting, cancellation, _again(rounds, read, index, waiting))
 
 
 def _again(
