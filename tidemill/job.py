@@ -116,6 +116,17 @@ class JobSpec(BaseModel):
         return any("{input}" in word or "TIDEMILL_INPUT" in word for word in self.command or [])
 
 
+SINCE = {
+    "limit": 2,
+}
+"""By field: the spec version from which on workers know it."""
+
+
+def spec_version(fields: Mapping[str, Any]) -> int:
+    """The spec version of a job with these fields: the oldest whose workers do everything that they ask for."""
+    return max((version for field, version in SINCE.items() if fields.get(field)), default=1)
+
+
 def new_job_id(name: str) -> str:
     return f"{name}-{secrets.token_hex(4)}"
 

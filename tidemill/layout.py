@@ -14,6 +14,10 @@ JOBS = "jobs"
 """Jobs, one folder each. Submitters and workers write here; it may expire."""
 OUT = "out"
 """Outputs, a folder per job, unless the caller names another place. They never expire."""
+STATE = "state"
+"""Snapshots of items with state, a folder per job. They expire after the last one was written."""
+UPLOADS = "uploads"
+"""What people have sent from their own machines, by its SHA-256: all jobs share it."""
 FLEET = "fleet"
 """What machines and the reconciler say of the fleet on GCP."""
 LOGS = "logs"
@@ -94,6 +98,41 @@ def of_round(job: str, number: int, kind: str) -> str:
     """A round's folder: ``done``, ``failed``, ``attempts``, ``drained``, ``progress``, ``spent`` or
     ``start_failures``."""
     return f"{JOBS}/{job}/r{number}/{kind}"
+
+
+def state(job: str, item: int) -> str:
+    """The folder of an item's state."""
+    return f"{STATE}/{job}/{item}"
+
+
+def snapshots(job: str, item: int) -> str:
+    """The folder of an item's snapshots."""
+    return f"{state(job, item)}/snapshots"
+
+
+def snapshot(job: str, item: int, seq: int) -> str:
+    """A snapshot; the next one of an item has the next number."""
+    return f"{snapshots(job, item)}/{seq}.json"
+
+
+def seq_of(name: str) -> int:
+    """The number of a snapshot's name; `ValueError` for any other name."""
+    return int(name.rsplit("/", 1)[1].removesuffix(".json"))
+
+
+def state_file(job: str, item: int, attempt: str, k: int) -> str:
+    """The k-th object in which an attempt keeps files of its item's state. It writes the same object several times."""
+    return f"{state(job, item)}/{attempt}/{k}"
+
+
+def uploaded(sha256: str, name: str) -> str:
+    """A file that a person has sent, under its own name."""
+    return f"{UPLOADS}/{sha256}/{name}"
+
+
+def uploaded_tree(sha256: str) -> str:
+    """The description of a folder that a person has sent."""
+    return f"{UPLOADS}/trees/{sha256}.json"
 
 
 def _shard(chunk: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -32,8 +33,10 @@ def open_plain(path: Path | str) -> BinaryIO:
     return open(descriptor, "rb", buffering=0)
 
 
-def blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """The first bytes of a file, a part at a time."""
+def blocks(file: BinaryIO, size: int, digest: hashlib._Hash | None = None) -> Iterator[bytes]:
+    """The first bytes of a file, a part at a time; each is added to the digest."""
     while size > 0 and (block := file.read(min(size, PART_BYTES))):
         size -= len(block)
+        if digest is not None:
+            digest.update(block)
         yield block

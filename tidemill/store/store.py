@@ -6,6 +6,7 @@ repeats a call that failed as a whole a few times, then raises `StoreError`.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import time
@@ -48,6 +49,15 @@ class Entry(NamedTuple):
     """Bytes."""
     modified: float
     """Seconds since the epoch."""
+
+
+class Uploaded(NamedTuple):
+    """A file that is an object now."""
+
+    size: int
+    """Bytes."""
+    sha256: str | None
+    """In hex, where it was wanted."""
 
 
 class Store:
@@ -96,7 +106,7 @@ class Store:
 
     def get(self, name: str) -> bytes:
         """An object's bytes; `StoreMissingError` if there is none."""
-        return self._read(name, "GET", lambda: bytes(obstore.get(self._backend, name).bytes()))
+        return _read(self, name, "GET", lambda: bytes(obstore.get(self._backend, name).bytes()))
 
     def find(self, name: str) -> bytes | None:
         try:
@@ -119,7 +129,7 @@ class Store:
     def size(self, name: str) -> int | None:
         """An object's bytes, counted; None when it is not there."""
         try:
-            return int(self._read(name, "HEAD", lambda: obstore.head(self._backend, name))["size"])
+            return int(_read(self, name, "HEAD", lambda: obstore.head(self._backend, name))["size"])
         except StoreMissingError:
             return None
 
@@ -229,8 +239,36 @@ class Store:
 
         return _bounded("GET", self.uri_of(name), transfer)
 
-    def upload(self, path: Path | str, name: str) -> None:
+    def stream(self, name: str, start: int = 0) -> Iterator[bytes]:
+        """An object's bytes from a position on, a block at a time. A connection that breaks is made again there.
+
+        Raises:
+            StoreMissingError: The object is not there.
+        """
+        position, failures = start, 0
+        while True:
+            try:
+                options: Any = {"range": {"offset": position}} if position else {}
+                for block in obstore.get(self._backend, name, options=options).stream(min_chunk_size=STREAM_BYTES):
+                    yield bytes(block)
+                    position += len(block)
+                return
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                failure = translated(as_exception(error), "GET", self.uri_of(name))
+                failures += 1
+                if type(failure) is not StoreError or failures > len(_PAUSES):
+                    raise failure from error
+                time.sleep(_PAUSES[failures - 1] * random.uniform(0.5, 1.5))
+
+    def upload(self, path: Path | str, name: str, *, hashed: bool = False) -> Uploaded:
         """Stream a file into an object, in parts when it is large: the bytes that it has when the upload begins.
+
+        Args:
+            path: The file.
+            name: The object.
+            hashed: Whether its SHA-256 is wanted, which is computed on the way.
 
         Raises:
             OSError: The file cannot be opened.
@@ -240,35 +278,40 @@ class Store:
         with open_plain(path) as file:
             before = os.fstat(file.fileno())
 
-            def transfer() -> None:
+            def transfer() -> Uploaded:
+                digest = hashlib.sha256() if hashed else None
                 file.seek(0)
+                parts = blocks(file, before.st_size, digest)
                 if before.st_size <= PART_BYTES:
-                    obstore.put(self._backend, name, file.read(before.st_size), use_multipart=False)
+                    obstore.put(self._backend, name, b"".join(parts), use_multipart=False)
                 else:
                     part = max(PART_BYTES, -(-before.st_size // MAX_PARTS))
-                    parts = blocks(file, before.st_size)
                     obstore.put(self._backend, name, parts, chunk_size=part, max_concurrency=4)
+                return Uploaded(before.st_size, digest.hexdigest() if digest else None)
 
-            _bounded("PUT", self.uri_of(name), transfer)
+            uploaded = _bounded("PUT", self.uri_of(name), transfer)
             after = os.fstat(file.fileno())
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise StoreError(f"{os.path.basename(path)!r} changed during its upload: something still writes to it.")
+        return uploaded
 
-    # ---- bounds -------------------------------------------------------------------------------------------------
 
-    def _read(self, name: str, verb: str, call: Callable[[], T]) -> T:
-        """A bounded call that reads an object which may not be there.
+# ---- bounds -------------------------------------------------------------------------------------------------------
 
-        S3 answers 403 instead of 404 for what is absent when the caller may not list the whole bucket
-        (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, "Permissions"); a role that may list only
-        some prefixes is such a caller. So after a refusal the folder is listed, which it may.
-        """
-        try:
-            return _bounded(verb, self.uri_of(name), call)
-        except StoreDeniedError:
-            if self.is_object_store and not _is_listed(self, name):
-                raise StoreMissingError(f"{self.uri_of(name)} does not exist.") from None
-            raise
+
+def _read(store: Store, name: str, verb: str, call: Callable[[], T]) -> T:
+    """A bounded call that reads an object which may not be there.
+
+    S3 answers 403 instead of 404 for what is absent when the caller may not list the whole bucket
+    (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, "Permissions"); a role that may list only some
+    prefixes is such a caller. So after a refusal the folder is listed, which it may.
+    """
+    try:
+        return _bounded(verb, store.uri_of(name), call)
+    except StoreDeniedError:
+        if store.is_object_store and not _is_listed(store, name):
+            raise StoreMissingError(f"{store.uri_of(name)} does not exist.") from None
+        raise
 
 
 def _is_listed(store: Store, name: str) -> bool:
