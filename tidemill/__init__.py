@@ -16,11 +16,12 @@ from tidemill.version import __version__
 
 if TYPE_CHECKING:
     from tidemill.client import Job, Pipeline, Status, Summary
+    from tidemill.client.sweep import Sweep
     from tidemill.job import Item
     from tidemill.ledger import Outcome
 
-__all__ = ["Item", "Job", "Outcome", "Pipeline", "Status", "Summary", "__version__"]
-_HOMES = {"Item": "tidemill.job", "Outcome": "tidemill.ledger"}
+__all__ = ["Item", "Job", "Outcome", "Pipeline", "Status", "Summary", "Sweep", "__version__"]
+_HOMES = {"Item": "tidemill.job", "Outcome": "tidemill.ledger", "Sweep": "tidemill.client.sweep"}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,8 +16,8 @@ from tidemill import layout
 SCHEMA_VERSION = 1
 SPEC_VERSION = 4
 """The newest job spec that this Tidemill reads. With 2 a job may have a cost limit, with 3 the lists of a large round
-may be in an object of their own, with 4 items may have state. What needs nothing newer is written as 1, for workers of
-older stacks (`tidemill.job.spec_version`)."""
+may be in an object of their own, with 4 items may have state and placeholders of their own. What needs nothing newer
+is written as 1, for workers of older stacks (`tidemill.job.spec_version`)."""
 MIN_WORKER = "0.1.0"
 """The oldest worker whose exit codes fit the retry rules of today's stacks."""
 

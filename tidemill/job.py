@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
@@ -85,6 +86,10 @@ class JobSpec(BaseModel):
     env: dict[str, str] = Field(default_factory=dict)
     code: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     """SHA-256 of the folder of code that it was submitted with; a retry's round may name another."""
+    placeholders: list[str] = Field(default_factory=list)
+    """Keys of the items' metadata that the command may name in braces, from version 4 on."""
+    layout: Literal["sagemaker"] | None = None
+    """Whose variables and folders the program finds besides ours, from version 4 on."""
     pip_index: str | None = Field(default=None, pattern=r"^https?://\S+$")
     wheelhouse: str | None = Field(default=None, pattern=r"^(s3|gs|file)://.+$")
     limit: CostLimit | None = None
@@ -118,6 +123,8 @@ class JobSpec(BaseModel):
 
 SINCE = {
     "limit": 2,
+    "placeholders": 4,
+    "layout": 4,
 }
 """By field: the spec version from which on workers know it."""
 
@@ -246,12 +253,28 @@ def _check_index(address: Any) -> None:
 
 PLACEHOLDERS = ("input", "output", "uri", "output_uri", "index")
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
-_BRACED_WORD = re.compile(r"\{([A-Za-z_]\w*)\}")
+_BRACED_WORD = re.compile(r"\{([A-Za-z_][\w-]*)\}")
 
 
-def fill(command: Iterable[str], values: Mapping[str, str]) -> list[str]:
-    """The command with each placeholder replaced once: braces within a value stay, and so does one without a value."""
-    return [_PLACEHOLDER.sub(lambda m: values.get(m[1], m[0]), word) for word in command]
+def fill(command: Iterable[str], values: Mapping[str, str], more: Iterable[str] = ()) -> list[str]:
+    """The command with each placeholder replaced once: braces within a value stay, and so does one without a value.
+
+    `more` are names that are placeholders of this job only.
+    """
+    extra = [re.escape(name) for name in more]
+    pattern = re.compile(rf"\{{({'|'.join([*PLACEHOLDERS, *extra])})\}}") if extra else _PLACEHOLDER
+    return [pattern.sub(lambda m: values.get(m[1], m[0]), word) for word in command]
+
+
+def meta_values(spec: JobSpec, item: Item) -> dict[str, str]:
+    """What the job's own placeholders stand for in an item."""
+    meta = item.meta or {}
+    return {name: value_text(meta[name]) for name in spec.placeholders if name in meta}
+
+
+def value_text(value: Any) -> str:
+    """A value of an item's metadata as a program gets it: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def child_variables(values: Mapping[str, str]) -> dict[str, str]:

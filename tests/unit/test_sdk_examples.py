@@ -10,6 +10,7 @@ import tidemill
 from tests.unit.client_fakes import outcome, pipeline, uris
 from tidemill.backends import LogLine
 from tidemill.client import Job, Pipeline, deliveries
+from tidemill.descriptor import SPEC_VERSION
 from tidemill.ledger import Ledger
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -27,14 +28,15 @@ def public(kind):
     }
 
 
-EXAMPLES = public(Pipeline) | public(Job) | {"tidemill": tidemill, "Pipeline": Pipeline, "Job": Job}
+EXAMPLES = {"tidemill": tidemill, "Pipeline": Pipeline, "Job": Job, "Sweep": tidemill.Sweep}
+EXAMPLES |= public(Pipeline) | public(Job)
 
 
 @pytest.fixture
 def world(monkeypatch, tmp_path):
     """The world of an example: a pipeline, and a finished job of three items, one of them failed."""
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
-    made, backend = pipeline()
+    made, backend = pipeline(max_spec=SPEC_VERSION)
     job = made.submit(["python3", "features.py", "{input}", "{output}"], uris(3), queue="cpu", name="tiles")
     outcomes = [outcome(n, f"s3://raw/{n}.jpg", failed=n == 1) for n in range(3)]
     for chunk in range(job.spec.chunks_total):

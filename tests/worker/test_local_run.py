@@ -473,6 +473,29 @@ class TestLimit:
         assert json.loads(ran.stdout)["spent"]["max_usd"] == 100
 
 
+def test_a_sweep_is_rehearsed_here(here):
+    (here.folder / "code").mkdir()
+    (here.folder / "code" / "train.py").write_text(
+        "import json, os, pathlib, sys\n"
+        "found = [sys.argv[1:], json.loads(os.environ['SM_HPS'])]\n"
+        "pathlib.Path(os.environ['SM_MODEL_DIR'], 'model.json').write_text(json.dumps(found))\n"
+    )
+    typed = ["--here", "--code", "code", "--sweep", "lr=1e-3,3e-4", "--hp", "epochs=9", "--json"]
+    program = ["--", "python3", "train.py", "--lr", "{lr}", "{other}"]
+    first = here.type("train", *typed, *program)
+    assert first.returncode == 0, first.stderr
+    assert json.loads(first.stdout)["succeeded"] == 2
+    outcomes = here.outcomes()
+    assert [o.uri for o in outcomes] == ["lr=1e-3", "lr=3e-4"]
+    models = [
+        json.loads(Path((o.output or "").removeprefix("file://"), "model/model.json").read_text()) for o in outcomes
+    ]
+    assert models[1] == [["--lr", "3e-4", "{other}"], {"epochs": 9, "lr": 0.0003}]
+    again = here.type("train", *typed, *program)
+    assert "2 of 2 items are done" in again.stderr
+    assert json.loads(again.stdout)["job"] == json.loads(first.stdout)["job"]
+
+
 def test_this_machine_takes_work():
     descriptor = describe_machine("file:///nowhere", 2, 4096, 0, 2)
     backend = LocalBackend(descriptor)

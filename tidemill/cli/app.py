@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "submit": "Submit a job: one program, many items.",
+    "train": "Train: one program, many hyperparameters.",
     "estimate": "Estimate a job's time and cost before submitting it.",
     "status": "Show a job's progress.",
     "wait": "Wait until a job ends, then show its figures.",

@@ -162,6 +162,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
     waited = within("summary", of(Summary))(of(Status, ENDED))
     return {
         "submit": ("The job that was sent.", of(Submitted)),
+        "train": ("The job that was sent; with --here, the job at its end.", of(Submitted)),
         "estimate": ("A job's estimated time and cost.", of(JobEstimate)),
         "status": ("A job so far.", of(Status, ENDED)),
         "wait": ("A job at its end.", waited),

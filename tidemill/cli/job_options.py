@@ -38,9 +38,10 @@ _QUEUE = [
     click.option("--memory", "memory_mib", type=Size(), metavar="SIZE", help=_MEMORY),
     click.option("--gpus", type=int, help="GPUs of an item. Default: the queue's."),
 ]
-_WHAT = [
+_NAME = [click.option("--name", help="Name of the job. The same name, items and settings are the same job.")]
+_ITEMS = [
     click.argument("uris", nargs=-1, metavar="[URI]... -- PROGRAM [ARGUMENT]..."),
-    click.option("--name", help="Name of the job. The same name and the same items are the same job."),
+    *_NAME,
     click.option(
         "--items",
         metavar="SOURCE",
@@ -48,6 +49,8 @@ _WHAT = [
         "s3://bucket/prefix/**.jpg; - is standard input.",
     ),
     *_LISTS,
+]
+_PROGRAM = [
     click.option(
         "--function",
         metavar="MODULE:NAME",
@@ -57,7 +60,7 @@ _WHAT = [
         "--shell", is_flag=True, help='PROGRAM is one text that /bin/sh reads; write "$TIDEMILL_INPUT" in it.'
     ),
 ]
-_HOW = [
+_CHUNKS = [
     click.option("--chunk-size", type=int, help="Items per chunk. Default: chosen automatically."),
     click.option(
         "--item-time",
@@ -67,16 +70,9 @@ _HOW = [
         metavar="TIME",
         help="How long an item takes: 0.5s, 10m.",
     ),
+]
+_HOW = [
     click.option("--attempts", type=int, default=3, show_default=True, help="Attempts of an item, 1 to 10."),
-    click.option(
-        "--timeout",
-        "timeout_seconds",
-        type=Duration(),
-        default="1h",
-        show_default=True,
-        metavar="TIME",
-        help="Limit of an attempt: 90s, 2h.",
-    ),
     click.option("--output", metavar="URI", help="Prefix of the outputs. Default: out/JOB in the job store."),
     click.option("--env", "variables", multiple=True, metavar="KEY=VALUE", help="Variable of the program. Repeatable."),
     click.option("--code", metavar="DIR", help="Folder to send with the job; its requirements.txt is installed."),
@@ -92,6 +88,12 @@ _HOW = [
 ]
 
 
+def _timeout(default: str) -> Callable[..., Any]:
+    help_ = "Limit of an attempt: 90s, 2h."
+    option = {"type": Duration(), "default": default, "show_default": True, "metavar": "TIME", "help": help_}
+    return click.option("--timeout", "timeout_seconds", **option)
+
+
 def _all(options: list[Callable[..., Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return lambda function: reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
 
@@ -99,10 +101,14 @@ def _all(options: list[Callable[..., Any]]) -> Callable[[Callable[..., Any]], Ca
 item_lists = _all(_LISTS)
 place = _all(_QUEUE)
 """Adds the queue and what an item needs of it."""
-what_runs = _all(_WHAT)
+what_runs = _all([*_ITEMS, *_PROGRAM])
 """Adds the items and the program. The options of one command come after it, then `how_it_runs`."""
-how_it_runs = _all(_HOW)
+program = _all([*_NAME, *_PROGRAM])
+"""Adds the program alone."""
+how_it_runs = _all([*_CHUNKS, _timeout("1h"), *_HOW])
 """Adds chunks, limits, outputs and code."""
+how_it_trains = _all([_timeout("1d"), *_HOW])
+"""The same without chunks, for long items."""
 
 
 def arguments_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -112,11 +118,22 @@ def arguments_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
         UsageError: Two of them contradict each other.
     """
     asked = dict(given)
-    uris, shell, variables = asked.pop("uris"), asked.pop("shell"), asked.pop("variables")
+    uris = asked.pop("uris")
     if asked["items"] is not None and uris:
         raise click.UsageError(_too_many(asked["items"], uris, no_dashes=ctx.obj is None))
     if asked["items"] is None:
         asked["items"] = list(uris)
+    return with_program(ctx, asked)
+
+
+def with_program(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """The same of what does not depend on items.
+
+    Raises:
+        UsageError: Two options contradict each other.
+    """
+    asked = dict(given)
+    shell, variables = asked.pop("shell"), asked.pop("variables")
     command, asked["function"] = _program(ctx.obj or (), shell, asked["function"])
     return asked | {"command": command, "env": _environment(variables), "log": partial(click.echo, err=True)}
 

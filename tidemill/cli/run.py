@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -67,9 +67,27 @@ def command(
     contents as in a cloud, so every other command works on it (--pipeline file:///…/pipeline.json). Without --name the
     job is named after its program.
     """
-    asked = {} if job else asked_of(ctx, given, interpreter)
     if job:
         check_alone(ctx)
+        send = lambda pipeline: pipeline.job(job)  # noqa: E731
+    else:
+        asked = asked_of(ctx, given, interpreter)
+        send = lambda pipeline: pipeline.submit(**asked)  # noqa: E731
+    bench = Bench(store, workers, interpreter, reclaim_every)
+    return work(send, bench, continues=bool(job), as_json=as_json)
+
+
+class Bench(NamedTuple):
+    """How a job runs here, not what it is."""
+
+    store: str | None
+    workers: int | None
+    interpreter: str | None
+    reclaim_seconds: float | None
+
+
+def work(send: Callable[[Pipeline], Job], bench: Bench, *, continues: bool, as_json: bool) -> int:
+    """Send a job to this machine, or find one that `continues`, and work on it; returns the exit code."""
     from tidemill.machine import Capacity
     from tidemill.worker.local import KeeperHandle
 
@@ -77,13 +95,14 @@ def command(
     keeper = KeeperHandle()
     try:
         capacity = Capacity.read()
-        pipeline = local_pipeline(store, capacity, workers, is_there=bool(job))
-        found = pipeline.job(job) if job else pipeline.submit(**asked)
-        if job and found.cancelled:
+        pipeline = local_pipeline(bench.store, capacity, bench.workers, is_there=continues)
+        found = send(pipeline)
+        if continues and found.cancelled:
             raise CallerError(f"{found.id} is cancelled.", f"`tidemill resume {found.id}` enqueues what is left of it.")
-        wanted = workers or capacity.slots(found.spec.resources)
-        origin = origin_of(pipeline, found, continues=bool(job), interpreter=interpreter, workers=wanted)
-        status, interrupted = run(pipeline, found, keeper, workers=wanted, reclaim_seconds=reclaim_every, origin=origin)
+        wanted = bench.workers or capacity.slots(found.spec.resources)
+        origin = origin_of(pipeline, found, continues=continues, interpreter=bench.interpreter, workers=wanted)
+        seconds = bench.reclaim_seconds
+        status, interrupted = run(pipeline, found, keeper, workers=wanted, reclaim_seconds=seconds, origin=origin)
     finally:
         keeper.close()
     shown = show(pipeline, found, keeper, status, as_json)
@@ -97,22 +116,30 @@ def asked_of(ctx: click.Context, given: dict[str, Any], interpreter: str | None)
     Raises:
         UsageError: No program, or a program and a function.
     """
+    asked = arguments_of(ctx, given)
+    if isinstance(asked["items"], list):
+        asked["items"] = [local_path(uri) for uri in asked["items"]]
+    asked["item_seconds"] = asked["item_seconds"] or ITEM_SECONDS
+    return typed_here(asked, interpreter)
+
+
+def typed_here(asked: dict[str, Any], interpreter: str | None = None) -> dict[str, Any]:
+    """What was typed, with the program's relative paths as full ones and a name.
+
+    Raises:
+        UsageError: No program, or a program and a function.
+    """
     from tidemill.client.program import is_here, name_of
     from tidemill.code import in_code
 
-    asked = arguments_of(ctx, given)
     program, function, code = asked["command"] or [], asked["function"], asked["code"]
     if bool(program) == bool(function):
         raise click.UsageError("give either a PROGRAM after --, or --function MODULE:FUNCTION.")
     if interpreter is not None and not function and not code:
         raise click.UsageError("--python goes with --function or --code.")
-    if isinstance(asked["items"], list):
-        asked["items"] = [local_path(uri) for uri in asked["items"]]
     words = program if code is None else in_code(program, code)
-    asked["command"] = [str(Path(word).absolute()) if is_here(word) else word for word in words] or None
-    asked["name"] = asked["name"] or name_of(program, function)
-    asked["item_seconds"] = asked["item_seconds"] or ITEM_SECONDS
-    return asked
+    command = [str(Path(word).absolute()) if is_here(word) else word for word in words] or None
+    return asked | {"command": command, "name": asked["name"] or name_of(program, function)}
 
 
 def check_alone(ctx: click.Context) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, place, what_runs
 from tidemill.cli.options import common, load
 from tidemill.cli.show import show_json, shown_place
+
+if TYPE_CHECKING:
+    from tidemill.client import Job
 
 
 @click.command(
@@ -30,7 +33,10 @@ def command(ctx: click.Context, /, *, pipeline: str | None, as_json: bool, **giv
     {uri}, {output_uri} and {index} are for programs that stream by themselves. No shell is involved. With --code,
     {code} is the folder on the machine, and PROGRAM may name its files by their relative paths.
     """
-    job = load(pipeline).submit(**arguments_of(ctx, given))
+    return show_sent(load(pipeline).submit(**arguments_of(ctx, given)), as_json)
+
+
+def show_sent(job: Job, as_json: bool) -> int:
     spec = job.spec
     if as_json:
         show_json(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from tidemill.backends import Backend
 from tidemill.client.job import Job, quiet
@@ -17,6 +17,7 @@ from tidemill.client.queues import QueueInfo, read_queues
 from tidemill.client.site import Log, Site, read_site
 from tidemill.client.status import JobRow, job_row
 from tidemill.client.submit import Submission, submit
+from tidemill.client.sweep import Sweep, fields_of
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError
 from tidemill.job import Item
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from tidemill.client.estimate import Items, JobEstimate
 
 _PARALLEL = 8
+TRAIN_SECONDS = 86_400.0
+"""Limit of an attempt of a training, unless the caller says otherwise."""
 
 
 class Pipeline:
@@ -91,7 +94,7 @@ class Pipeline:
     def submit(
         self,
         command: Sequence[str] | None,
-        items: str | Path | Iterable[str | Item],
+        items: str | Path | Iterable[str | Item] | Sweep,
         *,
         function: str | None = None,
         items_format: str | None = None,
@@ -114,6 +117,8 @@ class Pipeline:
         wheelhouse: str | None = None,
         max_usd: float | None = None,
         usd_per_item_hour: float | None = None,
+        layout: Literal["sagemaker"] | None = None,
+        force: bool = False,
         log: Log = quiet,
     ) -> Job:
         """Send a job: the command runs once for every item.
@@ -125,7 +130,8 @@ class Pipeline:
             command: Program and arguments; `{input}`, `{output}`, `{uri}`, `{output_uri}`, `{index}` are filled in;
                 None with a `function`.
             items: URIs (or `Item`s with metadata); or the path of a list (text, JSON lines, CSV) or of a folder; `-`
-                for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`.
+                for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`; or a `Sweep`,
+                whose names are placeholders too.
             function: `module:function` of the image (or of the shipped code), imported once and called with each item.
             items_format: `text`, `jsonl` or `csv`, where the list's name does not say it.
             items_column: The column of a CSV list that is the item; its other columns are metadata.
@@ -149,6 +155,8 @@ class Pipeline:
             max_usd: What the job may cost in USD: by an estimate from what it consumes, its workers end it there.
             usd_per_item_hour: The price to estimate by, for an hour of an item's share of a machine; None for that of
                 the queue's machines in the price table.
+            layout: "sagemaker" for programs written for SageMaker: variables such as SM_MODEL_DIR and SM_HPS.
+            force: Whether to make another job, where one of this name and these settings exists.
             log: Called with each remark, as a sentence.
 
         Returns:
@@ -189,7 +197,10 @@ class Pipeline:
             chunk_size=chunk_size,
             item_seconds=item_seconds,
             code=code,
+            force=force,
             fields={
+                **fields_of(items),
+                "layout": layout,
                 "command": list(command or ()) or None,
                 "function": function,
                 "attempts": attempts,
@@ -202,6 +213,36 @@ class Pipeline:
             },
         )
         return submit(self.site, submission, log)
+
+    def train(
+        self,
+        command: Sequence[str] | None,
+        sweep: Sweep | Mapping[str, Sequence[Any]] | None = None,
+        *,
+        timeout_seconds: float = TRAIN_SECONDS,
+        **options: Any,
+    ) -> Job:
+        """Send a job that has hyperparameters in place of items: the command runs once for every combination.
+
+        It is `submit` with other defaults: one item per chunk, a day per attempt, and the variables of SageMaker.
+
+        Args:
+            command: Program and arguments; `{lr}` is the hyperparameter `lr`.
+            sweep: A `Sweep`, or lists of values by name; None for a single run.
+            timeout_seconds: Limit of one attempt.
+            options: Other arguments of `submit`, such as `queue`, `name` and `code`.
+
+        Raises:
+            CallerError: See `submit`.
+
+        Example:
+            >>> job = pipeline.train(["python3", "train.py", "--lr", "{lr}"], {"lr": [1e-3, 3e-4]}, queue="cpu")
+            >>> job.spec.items_total
+            2
+        """
+        combinations = sweep if isinstance(sweep, Sweep) else Sweep(sweep)
+        defaults = {"chunk_size": 1, "layout": "sagemaker"}
+        return self.submit(command, combinations, timeout_seconds=timeout_seconds, **(defaults | options))
 
     def estimate(
         self,

@@ -17,7 +17,6 @@ from tidemill.job import PLACEHOLDERS, JobSpec, unknown_placeholders
 
 _wrong = partial(CallerError, what="command")
 
-_ITEM = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash", "eval")
 _SHELL_WORDS = re.compile(r"^(\||\|\||&|&&|;|<|>|>>|2>|2>&1)$|\$\(|`|^\*|/\*")
 _HEAD_BYTES = 512
@@ -41,6 +40,15 @@ class Program:
     def command(self) -> list[str]:
         return self.spec.command or []
 
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        return (*PLACEHOLDERS, *self.spec.placeholders)
+
+    def placeholder_in(self, word: str) -> str | None:
+        """The first placeholder of a word."""
+        found = re.search(r"\{(" + "|".join(map(re.escape, self.placeholders)) + r")\}", word)
+        return found and found[1]
+
     def file(self, word: str) -> Path | None:
         """The file that a word names on the machines and that is here too."""
         if self.code is not None and word.startswith(f"{CODE}/"):
@@ -57,12 +65,12 @@ def check_program(program: Program) -> Iterator[str]:
     if program.spec.function:
         yield from function_remarks(program.spec.function, program.code, program.local)
         return
-    command = program.command
-    _check_one_word(command)
-    _check_code_words(command)
+    _check_one_word(program)
+    _check_code_words(program)
+    _check_input(program)
     yield from _unknown(program)
     yield from _script_remarks(program)
-    yield from _remarks(command)
+    yield from _remarks(program)
 
 
 def name_of(program: Sequence[str], function: str | None) -> str:
@@ -80,21 +88,22 @@ def name_of(program: Sequence[str], function: str | None) -> str:
 # ---- words ---------------------------------------------------------------------------------------------------------
 
 
-def _check_one_word(command: Sequence[str]) -> None:
+def _check_one_word(program: Program) -> None:
     """A whole command line in quotes is one word, and no program has that name."""
+    command = program.command
     first = command[0].split()
-    if len(first) > 1 and ("/" not in first[0] or _ITEM.search(command[0])) and not isfile(command[0]):
+    if len(first) > 1 and ("/" not in first[0] or program.placeholder_in(command[0])) and not isfile(command[0]):
         raise _wrong(
             f"command[0] is {command[0]!r}, a whole command line in one word.",
             "Leave the quotes out, so that each argument is a word of its own, or let a shell read it: --shell.",
         )
 
 
-def _check_code_words(command: Sequence[str]) -> None:
+def _check_code_words(program: Program) -> None:
     """Names of items never become code."""
-    for position, interpreter in code_words(command):
-        if found := _ITEM.search(command[position]):
-            name, variable = found[1], f"TIDEMILL_{found[1].upper()}"
+    for position, interpreter in code_words(program.command):
+        if name := program.placeholder_in(program.command[position]):
+            variable = f"TIDEMILL_{name.upper()}" if name in PLACEHOLDERS else "TIDEMILL_META"
             said = (
                 f"command[{position}] is code for {interpreter}: {{{name}}} in it would let an item's name run as code."
             )
@@ -106,6 +115,15 @@ def _check_code_words(command: Sequence[str]) -> None:
             raise _wrong(f"{said} Pass {{{name}}} as an argument, or read {variable} from the environment.")
 
 
+def _check_input(program: Program) -> None:
+    """An item of a sweep is a combination of values: there is nothing to fetch."""
+    if program.spec.stage_input is False and any("{input}" in word for word in program.command):
+        raise _wrong(
+            "The command holds {input}, and the items of a sweep are combinations, not files.",
+            "Name what varies in braces, such as {lr}.",
+        )
+
+
 def _unknown(program: Program) -> Iterator[str]:
     """Braced words that are not placeholders. Braces that the program itself needs stay."""
     code = {position for position, _ in code_words(program.command)}
@@ -114,31 +132,32 @@ def _unknown(program: Program) -> Iterator[str]:
         if word == CODE.strip("{}"):
             if program.code is None:
                 raise _wrong(f"The command holds {CODE}, and no code is sent.", "Give the folder: --code DIR.")
-        elif near := nearest(word, PLACEHOLDERS):
+        elif word in program.spec.placeholders:
+            continue
+        elif near := nearest(word, program.placeholders):
+            named = " ".join(f"{{{name}}}" for name in program.placeholders)
             raise _wrong(
-                f"{{{word}}} in the command is not a placeholder.{near} The placeholders are: {_named()}.",
+                f"{{{word}}} in the command is not a placeholder.{near} The placeholders are: {named}.",
                 "Put braces that the program itself needs into a script or a variable.",
             )
         else:
             yield f"{{{word}}} in the command is not a placeholder; the program gets it as it is."
 
 
-def _named() -> str:
-    return " ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-
-
-def _remarks(command: Sequence[str]) -> Iterator[str]:
-    text = " ".join(command)
+def _remarks(program: Program) -> Iterator[str]:
+    command, text = program.command, " ".join(program.command)
 
     def named(*names: str) -> bool:
         return any(f"{{{name}}}" in text or f"TIDEMILL_{name.upper()}" in text for name in names)
 
-    if not named(*PLACEHOLDERS) and "TIDEMILL_META" not in text:
+    names_item = named(*program.placeholders) or "TIDEMILL_META" in text
+    # Items of a sweep differ in their hyperparameters, which the program also finds in its environment.
+    if not names_item and program.spec.stage_input is not False:
         yield (
             "The command does not name its item ({input}, {uri} or {index}): every run gets the same arguments, and "
             "only TIDEMILL_URI in its environment differs."
         )
-    elif not named("output", "output_uri"):
+    elif not named("output", "output_uri") and not program.spec.layout:
         yield "The command has no {output}: of the files it writes, only those in $TIDEMILL_OUTPUT are kept."
     if Path(command[0]).name not in _SHELLS:
         for word in (word for word in command if _SHELL_WORDS.search(word)):

@@ -54,8 +54,12 @@ _IDENTITY = {
 }
 _OPTIONS = {
     "limit": "--max-usd",
+    "placeholders": "--sweep",
+    "layout": "`train`",
 }
 """By field that older workers do not know: the option that asks for it."""
+_IDENTITY_IF_SET = ("placeholders", "layout")
+"""Fields of later versions: a job without them keeps the id that it has always had."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class Submission:
     item_seconds: float | None
     code: str | Path | None
     fields: dict[str, Any]
+    force: bool = False
+    """Whether to make another job, where one of this name and these settings exists."""
 
 
 def submit(site: Site, asked: Submission, log: Log) -> Job:
@@ -88,7 +94,7 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
     _check_machines(site, asked.place, log)
     check_store(site.store)
     check_output(site, draft, log)
-    job = new_job_id(draft.name) if asked.name is None else _identity(draft, asked.chunk_size, spool.digest)
+    job, known = _find(site, asked, draft, spool.digest)
     spec = draft.model_copy(
         update={
             "job": job,
@@ -98,7 +104,7 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
             "user": site.backend.user(),
         }
     )
-    return _send(site, spec, spool, plan, packed=packed, named=asked.name is not None, log=log)
+    return _send(site, spec, known, spool, plan, packed=packed, named=asked.name is not None, log=log)
 
 
 def _check_version(site: Site, draft: JobSpec) -> None:
@@ -129,6 +135,7 @@ def _read_through(site: Site, asked: Submission, draft: JobSpec, log: Log) -> Sp
 def _send(
     site: Site,
     spec: JobSpec,
+    known: JobSpec | None,
     spool: Spool,
     plan: Plan,
     *,
@@ -136,8 +143,8 @@ def _send(
     named: bool,
     log: Log,
 ) -> Job:
+    """Write the job and enqueue it; of a job that is `known`, only what is missing."""
     ledger = Ledger(site.store, spec.job)
-    known = known_spec(site.store, spec.job)
     if known is None:
         if packed is not None:
             upload(site.store, spec.job, packed)
@@ -249,9 +256,22 @@ def _texts(env: dict[str, str]) -> Iterator[tuple[str, str]]:
         yield f"env.{name}", f"{name}={value}"
 
 
-def _identity(draft: JobSpec, chunk_size: int | None, items: str) -> str:
-    """The id of a named job: the same name, items and settings give the same id."""
+def _find(site: Site, asked: Submission, draft: JobSpec, items: str) -> tuple[str, JobSpec | None]:
+    """The id of the job, and its spec if it is there: the newest with this name, these items and settings. By force,
+    or without a name, it is a new one."""
+    if asked.name is None:
+        return new_job_id(draft.name), None
+    newest, again = None, 0
+    while found := known_spec(site.store, job := _identity(draft, asked.chunk_size, items, again)):
+        newest, again = found, again + 1
+    return (job, None) if asked.force or newest is None else (newest.job, newest)
+
+
+def _identity(draft: JobSpec, chunk_size: int | None, items: str, again: int) -> str:
+    """The same name, items and settings give the same id; `again` counts the jobs that were made by force."""
     values = draft.model_dump(mode="json", include=_IDENTITY) | {"chunk_size": chunk_size, "items": items}
+    values |= {key: value for key in _IDENTITY_IF_SET if (value := getattr(draft, key))}
+    values |= {"again": again} if again else {}
     return f"{draft.name}-{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]}"
 
 

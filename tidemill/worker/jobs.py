@@ -32,7 +32,8 @@ class LeasedJob:
         self.round: Round = self.ledger.round(lease.round, lease.round_sha256)
         self.output_prefix = self.spec.output_prefix(store.uri)
         program = (self.spec.command or [])[:1]
-        self.same_program = fill(program, dict.fromkeys(PLACEHOLDERS, "")) == program
+        names = (*PLACEHOLDERS, *self.spec.placeholders)
+        self.same_program = fill(program, dict.fromkeys(names, ""), self.spec.placeholders) == program
         """Whether every item runs the same program, so that one that does not start says something of the job."""
         self.limit = limit_of(self.spec, [self.round])
         """What it may cost."""

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidemill.capacity import WORKER_MIB
-from tidemill.job import Item, JobSpec, child_variables, fill
+from tidemill.job import Item, JobSpec, child_variables, fill, meta_values
 from tidemill.ledger import Outcome
+from tidemill.worker import sagemaker
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.gpus import GpuUse
 from tidemill.worker.output import ItemOutput
@@ -151,8 +152,12 @@ class CommandRunner:
             results, work = slot.empty("output"), slot.empty("work")
         with item_step("input", "the item's values cannot be handed to a program"):
             values = self._values(task, results, task.prefix(attempt))
-            command = fill(task.spec.command or [], values)
+            own = meta_values(task.spec, task.item)
+            command = fill(task.spec.command or [], {**own, **values}, own)
             env = {**task.base_env, **slot.env, **child_variables(values), **_meta(task.item)}
+            if task.spec.layout:
+                # What the caller has set stays.
+                env = {**env, **self._of_sagemaker(task, slot, results, values), **task.spec.env}
         left_something = True
         try:
             with item_step("exit", f"{command[0]} cannot be followed"):
@@ -173,6 +178,12 @@ class CommandRunner:
             if left_something:
                 # It may still hold the slot's pipes.
                 self.close(slot)
+
+    def _of_sagemaker(self, task: Task, slot: Slot, results: Path, values: Mapping[str, str]) -> dict[str, str]:
+        config = slot.empty("sagemaker")
+        return sagemaker.prepare(
+            task.spec, task.item, sagemaker.Folders(results, config, state=values.get("state"), inputs={})
+        )
 
     def _pipes_of(self, slot: Slot) -> Pipes:
         if slot.number not in self._pipes:

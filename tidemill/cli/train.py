@@ -1,0 +1,93 @@
+"""`tidemill train`: send a job of hyperparameters, or rehearse it on this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tidemill.cli.job_options import ProgramAfterDashes, how_it_trains, place, program, with_program
+from tidemill.cli.kinds import Duration
+from tidemill.cli.options import common, load
+from tidemill.cli.submit import show_sent
+
+ELSEWHERE = ("pipeline", "queue", "image", "cpus", "gpus")
+"""Options about a queue, which `--here` does not have."""
+HERE = ("workers", "store", "reclaim_every")
+"""Options of `--here`."""
+
+
+@click.command(
+    cls=ProgramAfterDashes,
+    options_metavar="[OPTIONS] -- PROGRAM [ARGUMENT]...",
+    epilog="Example: tidemill train --queue gpu --code . --sweep lr=1e-3,3e-4 --sweep seed=0..4 -- python3 train.py "
+    "--lr {lr} --seed {seed}",
+)
+@click.option(
+    "--sweep", multiple=True, metavar="NAME=VALUES", help="Hyperparameter and its values: lr=1e-3,3e-4 or seed=0..4."
+)
+@click.option(
+    "--sweep-file", metavar="FILE", help="Combinations listed one by one: .csv with a header, or JSON lines (.jsonl)."
+)
+@click.option("--hp", multiple=True, metavar="NAME=VALUE", help="Hyperparameter that does not vary. Repeatable.")
+@click.option("--force", is_flag=True, help="Train again, even if this job exists.")
+@place
+@click.option("--image", default="default", show_default=True, help="One of the queue's images.")
+@program
+@how_it_trains
+@click.option("--here", is_flag=True, help="Rehearse on this machine, without a cloud.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="--here: items side by side. Default: as many as fit.")
+@click.option("--store", metavar="URI", help="--here: job store, file:///folder. Default: ./.tidemill")
+@click.option("--reclaim-every", type=Duration(0.1), metavar="TIME", help="--here: stop a worker this often.")
+@common
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    sweep: tuple[str, ...],
+    sweep_file: str | None,
+    hp: tuple[str, ...],
+    pipeline: str | None,
+    here: bool,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Train: PROGRAM runs once for every combination of hyperparameters.
+
+    {lr} in the program's arguments becomes the hyperparameter lr; {output} is a folder whose files are kept. The
+    program also finds what programs for SageMaker expect: SM_HPS, SM_HP_LR, SM_MODEL_DIR and others. With --name, the
+    same command finds the same job again, and a finished one has its results at once.
+    """
+    check_place(ctx, here)
+    bench = {name: given.pop(name) for name in HERE}
+    asked = with_program(ctx, given)
+    from tidemill.client.sweep import Sweep, parse_hyperparameters, parse_sweep, read_rows
+
+    rows = None if sweep_file is None else read_rows(sweep_file)
+    asked["sweep"] = Sweep(parse_sweep(sweep), rows=rows, hyperparameters=parse_hyperparameters(hp))
+    if here:
+        return train_here(asked, bench, as_json)
+    return show_sent(load(pipeline).train(**asked), as_json)
+
+
+def check_place(ctx: click.Context, here: bool) -> None:
+    """Refuse options of the other place.
+
+    Raises:
+        UsageError: A queue together with `--here`, or an option of `--here` without it.
+    """
+    typed = click.core.ParameterSource.COMMANDLINE
+    wrong = ELSEWHERE if here else HERE
+    for param in ctx.command.params:
+        if param.name in wrong and ctx.get_parameter_source(param.name) is typed:
+            option = max(param.opts, key=len)
+            raise click.UsageError(f"{option} does not go with --here." if here else f"{option} goes with --here.")
+
+
+def train_here(asked: dict[str, Any], given: dict[str, Any], as_json: bool) -> int:
+    from tidemill.cli.run import Bench, typed_here, work
+
+    kept = typed_here({key: value for key, value in asked.items() if key not in ELSEWHERE})
+    bench = Bench(given["store"], given["workers"], None, given["reclaim_every"])
+    return work(lambda pipeline: pipeline.train(**kept), bench, continues=False, as_json=as_json)
