@@ -114,6 +114,11 @@ class JobSpec(BaseModel):
         return (self.output or f"{store_uri.rstrip('/')}/{layout.out(self.job)}").rstrip("/")
 
     @property
+    def names_output_uri(self) -> bool:
+        """Whether the command writes outputs itself, so that nobody knows which there should be."""
+        return any("{output_uri}" in word or "TIDEMILL_OUTPUT_URI" in word for word in self.command or [])
+
+    @property
     def stages_input(self) -> bool:
         """Whether items are fetched: as the spec says, or because the command names the local copy."""
         if self.stage_input is not None:

@@ -20,9 +20,10 @@ import json
 import struct
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 import zstandard
@@ -193,6 +194,23 @@ def read_chunk(store: Store, job: str, chunk: int) -> list[Item]:
     entry = _exactly(store, index_name(job), _HEADER.size + chunk * _ENTRY.size, _ENTRY.size)
     frame = Frame(*_ENTRY.unpack(entry))
     return decode(_exactly(store, part_name(job, frame.part), frame.offset, frame.length), frame)
+
+
+def read_items(store: Store, job: str, index: ManifestIndex) -> Iterator[Item]:
+    """Every item of a job, in order: each part of the manifest is one read, and the next one is read ahead.
+
+    Raises:
+        DamagedError: A part is not what was written.
+    """
+    frames = [index.frame(chunk) for chunk in range(index.chunks)]
+    parts = [(part, list(group)) for part, group in groupby(frames, key=lambda frame: frame.part)]
+    with ThreadPoolExecutor(1) as pool:
+        ahead = deque(pool.submit(store.get, part_name(job, part)) for part, _ in parts[:1])
+        for n, (_, group) in enumerate(parts):
+            data = ahead.popleft().result()
+            ahead.extend(pool.submit(store.get, part_name(job, part)) for part, _ in parts[n + 1 : n + 2])
+            for frame in group:
+                yield from decode(data[frame.offset : frame.offset + frame.length], frame)
 
 
 def _exactly(store: Store, name: str, start: int, length: int) -> bytes:

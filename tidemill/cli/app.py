@@ -24,6 +24,7 @@ COMMANDS = {
     "resume": "Continue a job that was lost or cancelled.",
     "jobs": "List the newest jobs of the pipeline.",
     "results": "Show the outcome of every finished item.",
+    "fetch": "Bring a job's outputs to this machine.",
     "run": "Run a job on this machine, without a cloud.",
     "failures": "Group failed items by error message, largest group first.",
     "queues": "List the queues of the pipeline and their machines.",
@@ -33,8 +34,7 @@ COMMANDS = {
 }
 
 SYNONYMS = {
-    "download": "results",
-    "fetch": "results",
+    "download": "fetch",
     "kill": "cancel",
     "list": "jobs",
     "ls": "jobs",

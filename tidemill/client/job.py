@@ -7,8 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidemill.backends import LogLine
+from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
 from tidemill.client.lines import LineFilter, follow_lines, read_lines
 from tidemill.client.looking import BY_ITS_USER
@@ -21,6 +23,9 @@ from tidemill.code import pack, upload
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Counts, Ledger, Outcome
+
+if TYPE_CHECKING:
+    from tidemill.client.fetch import FetchReport, OnReport
 
 
 def quiet(text: str) -> None:
@@ -125,6 +130,39 @@ class Job:
             ['s3://...', 's3://...']
         """
         return (o for o in self._ledger.outcomes() if not failed_only or o.status == "failed")
+
+    def fetch(
+        self,
+        folder: str | Path,
+        *,
+        items: Collection[int] | None = None,
+        name: str = DEFAULT_NAME,
+        on_report: OnReport = lambda report: None,
+    ) -> FetchReport:
+        """Bring the items' outputs down. Repeated, it brings what is missing: a file that has the size and the time of
+        its object stays.
+
+        Args:
+            folder: Where they go; it is created.
+            items: Indexes; None for every item.
+            name: What names an item in the folder: text with `{stem}`, `{name}`, `{path}`, `{index}` or a key of the
+                metadata. With `{ext}` at its end, an item with a single output file is that file, not a folder.
+            on_report: Called a few times a second with what has come so far.
+
+        Returns:
+            What is in the folder now, and which items have no outputs.
+
+        Raises:
+            CallerError: A wrong argument, a full disk, a folder that cannot be written.
+            CloudError: The store refused or did not answer. The same call continues.
+
+        Example:
+            >>> job.fetch("results", items=[1]).failed.first  # it has no outputs
+            [1]
+        """
+        from tidemill.client.fetch import fetch
+
+        return fetch(self._site, self._ledger, self.spec, Path(folder), items=items, name=name, on_report=on_report)
 
     # ---- waiting ------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
@@ -201,10 +201,12 @@ class Ledger:
             merged.update({outcome.index: outcome for outcome in record.outcomes} if record else {})
         return [merged[index] for index in sorted(merged)]
 
-    def outcomes(self) -> Iterator[Outcome]:
-        """Every item's outcome in the items' order, that of the highest round which has one; records are read ahead."""
+    def outcomes(self, of: Collection[int] | None = None) -> Iterator[Outcome]:
+        """Every item's outcome in the items' order, that of the highest round which has one; records are read ahead.
+        `of` are the chunks to read; None for all."""
         done = [(round_.round, self.done_chunks(round_.round)) for round_ in self.rounds()]
-        chunks = sorted(set().union(*(chunks for _, chunks in done)))
+        there = set[int]().union(*(chunks for _, chunks in done))
+        chunks = sorted(there if of is None else there.intersection(of))
         with ThreadPoolExecutor(_PARALLEL) as pool:
             ahead: deque[Future[list[Outcome]]] = deque()
             for chunk in chunks:

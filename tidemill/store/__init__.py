@@ -1,8 +1,19 @@
 """Object stores: the job store, and the buckets of items and outputs."""
 
-from tidemill.store.files import STREAM_BYTES, no_room, open_plain
+from tidemill.store.files import BLOCK_BYTES, STREAM_BYTES, no_room, open_plain
 from tidemill.store.names import refusal
 from tidemill.store.store import PAGE, Created, Entry, Store
 from tidemill.store.stores import Stores
 
-__all__ = ["PAGE", "STREAM_BYTES", "Created", "Entry", "Store", "Stores", "no_room", "open_plain", "refusal"]
+__all__ = [
+    "BLOCK_BYTES",
+    "PAGE",
+    "STREAM_BYTES",
+    "Created",
+    "Entry",
+    "Store",
+    "Stores",
+    "no_room",
+    "open_plain",
+    "refusal",
+]

@@ -239,19 +239,27 @@ class Store:
 
         return _bounded("GET", self.uri_of(name), transfer)
 
-    def stream(self, name: str, start: int = 0) -> Iterator[bytes]:
-        """An object's bytes from a position on, a block at a time. A connection that breaks is made again there.
+    def stream(
+        self, name: str, start: int = 0, end: int | None = None, block_bytes: int = STREAM_BYTES
+    ) -> Iterator[bytes]:
+        """An object's bytes from a position to another or to its end, a block at a time. A connection that breaks is
+        made again where it broke.
 
         Raises:
             StoreMissingError: The object is not there.
+            StoreError: It ended before `end`.
         """
         position, failures = start, 0
         while True:
             try:
                 options: Any = {"range": {"offset": position}} if position else {}
-                for block in obstore.get(self._backend, name, options=options).stream(min_chunk_size=STREAM_BYTES):
+                if end is not None:
+                    options = {"range": (position, end)}
+                for block in obstore.get(self._backend, name, options=options).stream(min_chunk_size=block_bytes):
                     yield bytes(block)
                     position += len(block)
+                if end is not None and position != end:
+                    raise StoreError(f"{self.uri_of(name)} ended at byte {position} of {end}.")
                 return
             except GeneratorExit:
                 raise

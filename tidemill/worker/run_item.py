@@ -144,7 +144,7 @@ class CommandRunner:
         except ItemError as error:
             return None if task.stop.raised else _Tried(_failed(outcome, error.reason, str(error)), error.final)
         outcome.status = "succeeded"
-        outcome.output = prefix if files > 0 or _names_output_uri(task.spec) else None
+        outcome.output = prefix if files > 0 or task.spec.names_output_uri else None
         return _Tried(outcome, True)
 
     def _run_program(self, task: Task, slot: Slot, output: ItemOutput, attempt: int) -> Ended:
@@ -217,10 +217,6 @@ class _Tried(NamedTuple):
     outcome: Outcome
     final: bool
     """Whether there is no other: it succeeded, or trying again is useless."""
-
-
-def _names_output_uri(spec: JobSpec) -> bool:
-    return any("{output_uri}" in word or "TIDEMILL_OUTPUT_URI" in word for word in spec.command or [])
 
 
 def _meta(item: Item) -> dict[str, str]:

@@ -1,0 +1,278 @@
+"""Outputs of a job as files of this machine, from a store in memory. What this cannot prove: a cloud's listings."""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import MemoryStore
+
+from tests.fields import about
+from tests.unit.client_fakes import FakeBackend, descriptor, outcome
+from tidemill import Item
+from tidemill.client import Job, Pipeline, deliveries, downloads
+from tidemill.client.fetch import LISTED_TOGETHER
+from tidemill.errors import CallerError, StoreDeniedError, StoreError
+from tidemill.ledger import Ledger
+from tidemill.store import Store
+
+ITEMS = [f"s3://raw/{n}.jpg" for n in range(6)]
+
+
+class World:
+    """A job whose items have outcomes and outputs as a test says."""
+
+    def __init__(self, output=None, items=ITEMS):
+        self.memory = MemoryStore()
+        self.store = Store(self.memory, "memory://")
+        pipeline = Pipeline(descriptor(), self.store, FakeBackend())
+        sent = pipeline.submit(["x", "{uri}"], items, queue="cpu", chunk_size=2)
+        # From now on it is listed like a bucket.
+        self.store.uri = "s3://store"
+        self.job = Job(pipeline.site, sent.id, sent.spec.model_copy(update={"output": output}))
+        self.items = items
+
+    def end(self, *indexes, files=None, failed=(), lease="a.1", chunk=None, number=0):
+        """Commit chunks with all of their items; outputs are there for those of them that succeeded."""
+        for chunk_ in sorted({index // 2 for index in indexes}):
+            outcomes = []
+            for index in range(2 * chunk_, min(2 * chunk_ + 2, len(self.items))):
+                found = outcome(index, self.items[index], index in failed)
+                if index not in failed:
+                    found.output = f"{self.job.output}/{index}/{lease}/"
+                    self.write(found.output, {"x.npy": b"%d" % index} if files is None else files)
+                outcomes.append(found)
+            Ledger(self.store, self.job.id).chunk(number, chunk_).commit(lease, outcomes)
+
+    def write(self, prefix, files):
+        for name, data in files.items():
+            obstore.put(self.memory, prefix.removeprefix("s3://store/") + name, data)
+
+
+@pytest.fixture
+def world(monkeypatch):
+    monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
+    return World()
+
+
+def found(folder):
+    """Names and contents of all files below a folder."""
+    files = (Path(at) / name for at, _, names in os.walk(folder) for name in names)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_outputs_come_under_the_names_of_their_items(world, tmp_path):
+    world.end(0, 2, 4, files={"x.npy": b"1", "d/Y": b"", "big": b"0123456789" * 10})
+    report = world.job.fetch(tmp_path / "out")
+    assert found(tmp_path / "out") == {
+        f"{n}/{name}": data
+        for n in range(6)
+        for name, data in {"x.npy": b"1", "d/Y": b"", "big": b"0123456789" * 10}.items()
+    }
+    assert (report.whole, report.complete, report.moved.files, report.moved.bytes) == (True, 6, 18, 606)
+
+
+def test_of_each_item_only_the_attempt_that_counts(world, tmp_path):
+    world.write(f"{world.job.output}/1/a.1/", {"x.npy": b"of an attempt that was reclaimed", "more": b""})
+    world.write(f"{world.job.output}/10/a.1/", {"x.npy": b"of no item"})
+    world.write(f"{world.job.output}/x/a.1/", {"x.npy": b"of no item"})
+    world.end(0, 2, 4, lease="b.2")
+    world.job.fetch(tmp_path)
+    assert found(tmp_path) == {f"{n}/x.npy": b"%d" % n for n in range(6)}
+
+
+def test_an_item_that_is_a_file(world, tmp_path):
+    world.end(0, 2)
+    world.end(4, files={"x.npy": b"", "y.npy": b""})
+    world.job.fetch(tmp_path, name="features/{stem}{ext}")
+    assert sorted(found(tmp_path)) == [f"features/{n}.npy" for n in range(4)] + [
+        f"features/{n}/{name}.npy" for n in (4, 5) for name in "xy"
+    ]
+
+
+@pytest.mark.parametrize("items", [None, [0, 1, 5]])
+def test_a_job_that_still_runs_says_what_is_missing(world, tmp_path, items):
+    world.end(0, 4, failed=[1])
+    report = world.job.fetch(tmp_path, items=items)
+    assert not report.whole
+    assert report.failed.first == [1]
+    assert report.unfinished.first == ([2, 3] if items is None else [])
+    world.end(2)
+    assert world.job.fetch(tmp_path).unfinished.count == 0
+
+
+def test_a_second_fetch_brings_what_is_missing_cut_or_changed(world, tmp_path):
+    world.end(0, 2, 4)
+    world.job.fetch(tmp_path)
+    (tmp_path / "0" / "x.npy").unlink()
+    (tmp_path / "1" / "x.npy").write_bytes(b"")
+    (tmp_path / "2" / "x.npy").write_bytes(b"!")
+    report = world.job.fetch(tmp_path)
+    assert (report.moved.files, report.moved.kept) == (3, 3)
+    assert found(tmp_path) == {f"{n}/x.npy": b"%d" % n for n in range(6)}
+
+
+def test_a_retry_replaces_what_came_before(world, tmp_path):
+    world.end(0, 2, 4)
+    world.job.fetch(tmp_path)
+    world.job.retry([3])
+    prefix = f"{world.job.output}/3/c.1/"
+    world.write(prefix, {"x.npy": b"n"})
+    again = outcome(3, ITEMS[3], False)
+    again.output = prefix
+    Ledger(world.store, world.job.id).chunk(1, 1).commit("c.1", [again])
+    world.job.fetch(tmp_path)
+    assert (tmp_path / "3" / "x.npy").read_bytes() == b"n"
+
+
+def test_outputs_that_expired(world, tmp_path):
+    world.end(0, 2, 4)
+    for name in list(world.store.list(f"out/{world.job.id}/3")):
+        obstore.delete(world.memory, name)
+    for items in (None, [3]):
+        report = world.job.fetch(tmp_path, items=items)
+        assert (report.gone.first, report.whole) == ([3], False)
+
+
+def test_outputs_under_a_prefix_of_the_user(tmp_path):
+    world = World(output="s3://store/theirs")
+    world.end(0, 2, 4, files={"a b%20.txt": b"1"})
+    world.job.fetch(tmp_path / "out")
+    assert found(tmp_path / "out") == {f"{n}/a b%20.txt": b"1" for n in range(6)}
+
+
+def test_few_items_of_many_are_listed_one_by_one(tmp_path, monkeypatch):
+    world = World(items=[f"s3://raw/{n}.jpg" for n in range(2 * LISTED_TOGETHER)])
+    world.end(6, 7)
+    asked = []
+    listed = Store.entries
+    monkeypatch.setattr(
+        Store, "entries", lambda self, prefix, *rest: asked.append(prefix) or listed(self, prefix, *rest)
+    )
+    world.job.fetch(tmp_path, items=[7])
+    assert [prefix for prefix in asked if prefix.startswith("out/")] == [f"out/{world.job.id}/7/a.1/"]
+    assert found(tmp_path) == {"7/x.npy": b"7"}
+
+
+def test_large_files_come_in_pieces(world, tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "PIECE_BYTES", 1000)
+    data = os.urandom(10_500)
+    world.end(0, files={"x": data, "y": data[:1000], "z": data[:1001]})
+    report = world.job.fetch(tmp_path, items=[0])
+    assert found(tmp_path) == {"0/x": data, "0/y": data[:1000], "0/z": data[:1001]}
+    assert report.moved.bytes == 12_501
+
+
+def test_what_breaks_off_leaves_nothing_under_a_files_name(world, tmp_path, monkeypatch):
+    world.end(0, 2, 4)
+    stream = Store.stream
+
+    def breaks(self, name, *arguments):
+        yield from stream(self, name, *arguments)
+        if "/3/" in name:
+            raise StoreError("the store does not answer")
+
+    monkeypatch.setattr(Store, "stream", breaks)
+    with pytest.raises(StoreError):
+        world.job.fetch(tmp_path)
+    assert "3/x.npy" not in found(tmp_path)
+    assert not list(tmp_path.glob(".*"))
+    monkeypatch.undo()
+    assert world.job.fetch(tmp_path).whole
+
+
+def test_what_a_killed_fetch_has_left_is_removed(world, tmp_path):
+    world.end(0, 2, 4)
+    left = tmp_path / f"{downloads.PARTS}left"
+    left.mkdir()
+    (left / "0").write_bytes(b"part")
+    with downloads.Downloads(tmp_path, downloads.Moved()) as other:
+        world.job.fetch(tmp_path)
+        assert not left.exists()
+        assert other._parts.exists()
+    assert found(tmp_path) == {f"{n}/x.npy": b"%d" % n for n in range(6)}
+
+
+def test_a_login_that_expires_in_the_middle(world, tmp_path, monkeypatch):
+    world.end(0, 2, 4)
+
+    def refused(self, name, *arguments):
+        raise StoreDeniedError("GET was refused: ExpiredToken.", code="ExpiredToken")
+        yield
+
+    monkeypatch.setattr(Store, "stream", refused)
+    with pytest.raises(StoreDeniedError, check=about("output", fix="repeat the command")):
+        world.job.fetch(tmp_path)
+    monkeypatch.undo()
+    assert world.job.fetch(tmp_path).whole
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_full_disk(world, tmp_path, monkeypatch, number):
+    world.end(0, 2, 4)
+
+    def no_room(*_):
+        raise OSError(number, "no room")
+
+    monkeypatch.setattr(os, "pwrite", no_room)
+    with pytest.raises(CallerError, check=about("output", fix="repeat the command")):
+        world.job.fetch(tmp_path)
+    monkeypatch.undo()
+    assert world.job.fetch(tmp_path).whole
+
+
+def test_a_file_larger_than_the_disk_is_refused_before_it_comes(world, tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "PIECE_BYTES", 10)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 50}))
+    world.end(0, files={"x": b"0" * 51})
+    with pytest.raises(CallerError, check=about("output")):
+        world.job.fetch(tmp_path)
+
+
+def test_a_place_that_is_taken_by_something_else(world, tmp_path):
+    world.end(0, 2, 4)
+    (tmp_path / "2").write_text("a file where a folder goes")
+    (tmp_path / "3" / "x.npy").mkdir(parents=True)
+    report = world.job.fetch(tmp_path)
+    assert sorted(name for name, _ in report.moved.problems) == ["2/x.npy", "3/x.npy"]
+    assert (report.whole, report.moved.files) == (False, 4)
+
+
+def test_a_folder_that_cannot_be_written(world, tmp_path):
+    world.end(0)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CallerError, check=about("output", allowed="can be written")):
+        world.job.fetch(tmp_path / "file" / "out")
+
+
+@pytest.mark.parametrize("items", [[6], [-1]])
+def test_items_that_the_job_does_not_have(world, tmp_path, items):
+    with pytest.raises(CallerError, check=about("items", allowed="0 to 5")):
+        world.job.fetch(tmp_path / "out", items=items)
+    assert not (tmp_path / "out").exists()
+
+
+def test_hostile_names_of_outputs_stay_in_the_folder(world, tmp_path):
+    names = ["A", "a", "x", "x/y", "CON", "c" * 250, "q?", "back\\slash", " .hidden. "]
+    world.end(0, files=dict.fromkeys(names, b"1"))
+    world.job.fetch(tmp_path, items=[0])
+    assert sorted(found(tmp_path)) == sorted(
+        ["0/A", "0/a~3", "0/x", "0/x~8/y", "0/_CON", f"0/{'c' * 240}", "0/q_", "0/back_slash", "0/ .hidden"]
+    )
+
+
+def test_metadata_names_items(tmp_path):
+    world = World(items=[Item(0, f"{n}", {"lr": n / 10}) for n in range(2)])
+    world.items = ["0", "1"]
+    world.end(0)
+    world.job.fetch(tmp_path, name="lr-{lr}")
+    assert sorted(found(tmp_path)) == ["lr-0.0/x.npy", "lr-0.1/x.npy"]
+
+
+def test_reports_are_json(world, tmp_path):
+    world.end(0, 2, 4)
+    reports = []
+    world.job.fetch(tmp_path, on_report=lambda report: reports.append(json.dumps(report.moved.files)))
+    assert reports[-1] == "6"

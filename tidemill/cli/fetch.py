@@ -1,0 +1,145 @@
+"""`tidemill fetch`: outputs of a job as files of this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.retry import indexes
+from tidemill.cli.show import show_json
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tidemill.client.fetch import FetchReport, ItemCount
+
+LINE_SECONDS = 10.0
+"""Where there is no terminal, figures are printed this often."""
+PROBLEMS = 10
+"""Files that could not be written that are printed."""
+
+
+@click.command()
+@job_argument
+@click.option("--output", "-o", "folder", metavar="DIR", help="Folder of this machine. Default: ./JOB-ID.")
+@click.option("--items", metavar="INDEXES", help="Only these items: 7, or 0-9,12,40-41.")
+@click.option(
+    "--name",
+    metavar="TEMPLATE",
+    default="{stem}",
+    show_default=True,
+    help="Names an item: {stem}, {name}, {path}, {index} or a metadata key. {ext} at its end makes it a file.",
+)
+@common
+def command(*, job: str, folder: str | None, items: str | None, name: str, pipeline: str | None, as_json: bool) -> int:
+    """Bring a job's outputs to this machine, a folder per item. Type it again to fetch what is missing."""
+    handle = load_job(pipeline, job)
+    some = None if items is None else indexes(items, handle.spec.items_total)
+    with progress(handle.id) as on_report:
+        report = handle.fetch(folder or handle.id, items=some, name=name, on_report=on_report)
+    if as_json:
+        show_json(asdict(report) | {"whole": report.whole})
+    else:
+        say(report)
+    return 0 if report.whole else 1
+
+
+def say(report: FetchReport) -> None:
+    """What came, and what is missing."""
+    moved = report.moved
+    there = f", {moved.kept} files were there already" if moved.kept else ""
+    click.echo(f"{report.folder}: outputs of {report.complete} of {report.items} items; ", nl=False)
+    click.echo(f"{moved.files} files ({size(moved.bytes)}) came{there}.")
+    for items, what in (
+        (report.unfinished, "have not finished; fetch again when they have"),
+        (report.failed, "failed and have no outputs"),
+        (report.gone, "have outputs that are not in the store any more: they expired or were deleted"),
+    ):
+        if items.count:
+            click.echo(f"{counted(items)} {what}.", err=True)
+    for name, why in moved.problems[:PROBLEMS]:
+        click.echo(f"{name} was not written: {why}.", err=True)
+    if len(moved.problems) > PROBLEMS:
+        click.echo(f"and {len(moved.problems) - PROBLEMS} more files.", err=True)
+
+
+def counted(items: ItemCount) -> str:
+    """`3 items (1, 5, 7)`, `2,000 items (0, 1, ...)`."""
+    some = ", ".join(map(str, items.first)) + (", ..." if items.count > len(items.first) else "")
+    return f"{items.count} item{'' if items.count == 1 else 's'} ({some})"
+
+
+def size(number: float) -> str:
+    """`512 bytes`, `12 MB`, `3.4 GB`."""
+    for unit, of in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= of:
+            return f"{number / of:.1f} {unit}" if number < 10 * of else f"{number / of:.0f} {unit}"
+    return f"{number:.0f} bytes"
+
+
+@contextmanager
+def progress(job: str) -> Iterator[Callable[[FetchReport], None]]:
+    """A function to call with every report: a bar on a terminal, a line now and then elsewhere, both on stderr."""
+    if not (sys.stderr.isatty() and os.environ.get("TERM") != "dumb"):
+        yield FetchLines(job)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    bar = FetchBar(job)
+    with Live(console=Console(stderr=True), get_renderable=bar.render, refresh_per_second=4, transient=True):
+        yield bar
+
+
+class FetchLines:
+    """Prints figures at intervals."""
+
+    def __init__(self, job: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._job, self._clock = job, clock
+        self._next = clock() + LINE_SECONDS
+
+    def __call__(self, report: FetchReport) -> None:
+        if self._clock() >= self._next:
+            self._next = self._clock() + LINE_SECONDS
+            click.echo(f"{self._job}: {figures(report)}", err=True)
+
+
+class FetchBar:
+    """A bar of items, with the files and bytes that have come."""
+
+    def __init__(self, job: str) -> None:
+        self._job, self._started = job, time.monotonic()
+        self._report: FetchReport | None = None
+
+    def __call__(self, report: FetchReport) -> None:
+        self._report = report
+
+    def render(self) -> RenderableType:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        report = self._report
+        if report is None:
+            return Text(f"{self._job}  reading which items have finished")
+        row = Table.grid(padding=(0, 2), expand=True)
+        row.add_column(no_wrap=True)
+        row.add_column(ratio=1)
+        row.add_column(no_wrap=True)
+        speed = report.moved.bytes / max(0.1, time.monotonic() - self._started)
+        done = report.items - report.unfinished.count if report.whole else report.complete
+        row.add_row(self._job, ProgressBar(max(1, report.items), done), f"{figures(report)}, {size(speed)}/s")
+        return row
+
+
+def figures(report: FetchReport) -> str:
+    moved = report.moved
+    return f"{report.complete}/{report.items} items, {moved.files + moved.kept} files, {size(moved.bytes)} fetched"

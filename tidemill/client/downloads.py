@@ -1,0 +1,259 @@
+"""Objects on their way to files of this machine: many at once, each complete under its name or not there at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from tidemill.errors import CallerError, StoreMissingError, shown
+from tidemill.store import BLOCK_BYTES, Entry, Store
+
+THREADS = 32
+PIECE_BYTES = 32 * 1024 * 1024
+"""A larger file comes in pieces, side by side."""
+PARTS = ".tidemill-fetch-"
+"""How the name of the folder begins that holds what is not complete."""
+_AHEAD = 4 * THREADS
+_LOOK_SECONDS = 0.2
+_SAME_SECONDS = 0.01
+"""Some file systems keep times this exactly only."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+@dataclass
+class Moved:
+    """What has become of the files so far.
+
+    Attributes:
+        files: Files that came down.
+        bytes: Their bytes, and those of files that are still coming.
+        kept: Files that were there already.
+        kept_bytes: Their bytes.
+        problems: Files that could not be written, each with the reason.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    kept: int = 0
+    kept_bytes: int = 0
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass
+class _Coming:
+    """A file that is coming, in one or more pieces."""
+
+    store: Store
+    entry: Entry
+    target: Path
+    part: Path
+    pieces: int
+
+
+class Downloads:
+    """Brings objects into a folder. A context: when it ends, everything is there or an error was raised.
+
+    A file gets its object's time of modification. One that has the object's size and time already is complete and
+    stays, so the same downloads continue where earlier ones ended.
+
+    Args:
+        folder: The folder, which is created.
+        moved: Counts what comes.
+        look: Called several times a second while the caller waits.
+    """
+
+    def __init__(self, folder: Path, moved: Moved, look: Callable[[], None] = lambda: None) -> None:
+        self._folder, self.moved, self._look = folder, moved, look
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="download")
+        self._room = threading.Semaphore(_AHEAD)
+        self._lock = threading.Lock()
+        self._numbers = count()
+        self._error: Exception | None = None
+        self._stopped = False
+        self._parent: Path | None = None
+
+    def __enter__(self) -> Downloads:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            sweep(self._folder)
+            self._parts = Path(tempfile.mkdtemp(prefix=PARTS, dir=self._folder))
+        except OSError as error:
+            raise unwritable(self._folder, error) from None
+        self._hold = _held(self._parts)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._stopped = kind is not None
+        try:
+            if kind is None:
+                self._wait()
+        finally:
+            self._stopped = True
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            if self._hold is not None:
+                os.close(self._hold)
+            shutil.rmtree(self._parts, ignore_errors=True)
+
+    def add(self, store: Store, entry: Entry, name: str) -> None:
+        """Bring an object to a name below the folder, unless it is there. Waits while many are coming.
+
+        Raises:
+            CallerError: The disk is full or read-only.
+            StoreError: The store refused, or did not answer within its bounds; this may be of an earlier object.
+        """
+        self._check()
+        target = self._folder / name
+        try:
+            if _is_there(target, entry):
+                self.moved.kept += 1
+                self.moved.kept_bytes += entry.size
+                return
+            if target.parent != self._parent:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self._parent = target.parent
+            free = shutil.disk_usage(self._folder).free if entry.size > PIECE_BYTES else entry.size
+        except OSError as error:
+            self._failed(name, error)
+            return
+        if entry.size > free:
+            self._error = full(self._folder, self.moved)
+            self._check()
+        starts = range(0, max(1, entry.size), PIECE_BYTES)
+        coming = _Coming(store, entry, target, self._parts / str(next(self._numbers)), len(starts))
+        for start in starts:
+            while not self._room.acquire(timeout=_LOOK_SECONDS):
+                self._look()
+                self._check()
+            self._pool.submit(self._bring, coming, start).add_done_callback(self._ended)
+        self._look()
+
+    def _ended(self, _: Future[None]) -> None:
+        self._room.release()
+
+    def _wait(self) -> None:
+        """Until nothing is coming any more."""
+        for _ in range(_AHEAD):
+            while not self._room.acquire(timeout=_LOOK_SECONDS):
+                self._look()
+                self._check()
+        self._check()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _bring(self, coming: _Coming, start: int) -> None:
+        if self._stopped or self._error is not None:
+            return
+        try:
+            self._write(coming, start, min(start + PIECE_BYTES, coming.entry.size))
+            with self._lock:
+                coming.pieces -= 1
+                last = coming.pieces == 0
+            if last:
+                self._complete(coming)
+        except StoreMissingError:
+            self._failed(self._name(coming), FileNotFoundError(errno.ENOENT, "its object is not there any more"))
+        except OSError as error:
+            if error.errno in _FULL:
+                self._error = self._error or full(self._folder, self.moved)
+            else:
+                self._failed(self._name(coming), error)
+        except Exception as error:  # whatever it is, the caller's thread raises it
+            self._error = self._error or error
+
+    def _write(self, coming: _Coming, start: int, end: int) -> None:
+        """Bring a piece to its place in the file."""
+        descriptor = os.open(coming.part, os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            for block in coming.store.stream(coming.entry.name, start, end, BLOCK_BYTES) if end > start else ():
+                if self._stopped:
+                    raise InterruptedError(errno.EINTR, "stopped")
+                os.pwrite(descriptor, block, start)
+                start += len(block)
+                with self._lock:
+                    self.moved.bytes += len(block)
+        finally:
+            os.close(descriptor)
+
+    def _complete(self, coming: _Coming) -> None:
+        modified = coming.entry.modified
+        os.utime(coming.part, (modified, modified))
+        os.replace(coming.part, coming.target)
+        with self._lock:
+            self.moved.files += 1
+
+    def _name(self, coming: _Coming) -> str:
+        return str(coming.target.relative_to(self._folder))
+
+    def _failed(self, name: str, error: OSError) -> None:
+        with self._lock:
+            self.moved.problems.append((name, error.strerror or str(error)))
+
+
+def _is_there(target: Path, entry: Entry) -> bool:
+    try:
+        found = os.stat(target, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    same_time = abs(found.st_mtime - entry.modified) < _SAME_SECONDS
+    return stat.S_ISREG(found.st_mode) and found.st_size == entry.size and same_time
+
+
+def sweep(folder: Path) -> None:
+    """Remove what fetches that were killed have left in a folder. Those that still run hold theirs."""
+    for path in folder.glob(f"{PARTS}*"):
+        hold = _held(path)
+        if hold is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(hold)
+
+
+def _held(folder: Path) -> int | None:
+    """A lock on a folder, as a descriptor; None where it is held, or where there are no locks."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
+    return None
+
+
+def full(folder: Path, moved: Moved) -> CallerError:
+    """The error of a disk that takes no more."""
+    return CallerError(
+        f"output: {shown(str(folder))} takes no more data: its disk is full, over its quota or read-only. "
+        f"{moved.files + moved.kept} files are complete.",
+        "Free some space, then repeat the command: it fetches only what is missing.",
+        what="output",
+        value=shown(str(folder)),
+    )
+
+
+def unwritable(folder: Path, error: OSError) -> CallerError:
+    """The error of a folder that cannot be made or written."""
+    why = error.strerror or str(error)
+    return CallerError(
+        f"output: {shown(str(folder))} cannot be written: {why}.",
+        "Name a folder that you can write, with -o.",
+        what="output",
+        value=shown(str(folder)),
+        allowed="a folder that can be written",
+    )

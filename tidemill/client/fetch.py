@@ -1,0 +1,265 @@
+"""Bring a job's results down: the outputs of its items as files of this machine, under names that people gave."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from tidemill import layout
+from tidemill.client.downloads import Downloads, Moved
+from tidemill.client.item_names import ItemNames, Taken, ending_of, safe_path
+from tidemill.client.site import Site
+from tidemill.errors import CallerError, StoreDeniedError, StoreMissingError
+from tidemill.job import Item, JobSpec
+from tidemill.ledger import Ledger, Outcome
+from tidemill.manifest import read_chunk, read_items
+from tidemill.store import Entry, Store, Stores
+
+LISTED_TOGETHER = 100
+"""A share of the items: from a hundredth of them on, one listing of all outputs is shorter than one per item."""
+NAMED = 20
+"""ItemCount and files that a report names."""
+_LISTINGS = 16
+_LOOK_SECONDS = 0.1
+
+
+@dataclass
+class ItemCount:
+    """How many items, and the first of them."""
+
+    count: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def add(self, index: int) -> None:
+        self.count += 1
+        if len(self.first) < NAMED:
+            self.first.append(index)
+
+
+@dataclass
+class FetchReport:
+    """What a fetch has brought, so far or at its end.
+
+    Attributes:
+        job: The job's id.
+        folder: Where everything is.
+        items: ItemCount that were asked for.
+        complete: Those of them whose outputs are all in the folder; some succeed without writing a file.
+        unfinished: ItemCount without an outcome yet.
+        failed: ItemCount that failed: they have no outputs.
+        gone: ItemCount whose outputs are not in the store any more.
+        moved: The files.
+    """
+
+    job: str
+    folder: str
+    items: int
+    complete: int = 0
+    unfinished: ItemCount = field(default_factory=ItemCount)
+    failed: ItemCount = field(default_factory=ItemCount)
+    gone: ItemCount = field(default_factory=ItemCount)
+    moved: Moved = field(default_factory=Moved)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the folder has the outputs of every item that was asked for."""
+        return self.complete == self.items and not self.moved.problems
+
+
+OnReport = Callable[[FetchReport], None]
+
+
+class _Found(NamedTuple):
+    """Outputs of an item."""
+
+    item: int
+    name: str
+    store: Store
+    prefix: str
+    files: list[Entry]
+
+
+def fetch(
+    site: Site,
+    ledger: Ledger,
+    spec: JobSpec,
+    folder: Path,
+    *,
+    items: Collection[int] | None,
+    name: str,
+    on_report: OnReport,
+) -> FetchReport:
+    """See `Job.fetch`."""
+    index = ledger.index()
+    names = ItemNames(name, lambda: read_items(ledger.store, spec.job, index))
+    wanted = None if items is None else _checked(items, spec.items_total)
+    report = FetchReport(spec.job, str(folder), spec.items_total if wanted is None else len(wanted))
+    outputs = _Outputs(site, ledger, spec, names, report)
+    try:
+        with Downloads(folder, report.moved, _now_and_then(lambda: on_report(report))) as downloads:
+            for found in outputs.find(wanted):
+                for entry, target in _targets(found, names.of_files):
+                    downloads.add(found.store, entry, target)
+                report.complete += 1
+    except StoreDeniedError as error:
+        raise _refused(error, report) from error
+    on_report(report)
+    return report
+
+
+def _checked(items: Collection[int], total: int) -> set[int]:
+    for item in items:
+        if not 0 <= item < total:
+            raise CallerError.about("items", item, f"from 0 to {total - 1}", "Give indexes of the job's items.")
+    return set(items)
+
+
+def _now_and_then(look: Callable[[], None]) -> Callable[[], None]:
+    due = 0.0
+
+    def maybe() -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            look()
+            due = time.monotonic() + _LOOK_SECONDS
+
+    return maybe
+
+
+def _refused(error: StoreDeniedError, report: FetchReport) -> StoreDeniedError:
+    advice = (
+        f"Log in again, or ask the stack's owner for access; then repeat the command. {report.moved.files} files came, "
+        "and it fetches only what is missing."
+    )
+    return StoreDeniedError(error.problem, advice, code=error.code, what="output")
+
+
+class _Outputs:
+    """Finds the outputs of items, and notes in a report which items have none."""
+
+    def __init__(self, site: Site, ledger: Ledger, spec: JobSpec, names: ItemNames, report: FetchReport) -> None:
+        self._ledger, self._spec, self._names, self._report = ledger, spec, names, report
+        self._stores = Stores(site.store, site.descriptor.region, user_login=True)
+        self._index = ledger.index()
+
+    def find(self, wanted: set[int] | None) -> Iterator[_Found]:
+        count = self._spec.items_total if wanted is None else len(wanted)
+        own = self._spec.output is None and self._ledger.store.is_object_store
+        if own and count > self._spec.items_total // LISTED_TOGETHER:
+            yield from self._listed_together(self._succeeded(wanted))
+        else:
+            yield from self._listed_each(self._succeeded(wanted))
+
+    # ---- which items have outputs -------------------------------------------------------------------------------
+
+    def _succeeded(self, wanted: set[int] | None) -> Iterator[tuple[Outcome, str]]:
+        """ItemCount with outputs, each with its name in the folder."""
+        report = self._report
+        last = -1
+        ended: set[int] = set()
+        for outcome, item in self._with_items(wanted):
+            if wanted is None:
+                for index in range(last + 1, outcome.index):
+                    report.unfinished.add(index)
+                last = outcome.index
+            else:
+                ended.add(outcome.index)
+            if outcome.status == "failed":
+                report.failed.add(outcome.index)
+            elif outcome.output is None:
+                report.complete += 1
+            else:
+                yield outcome, self._names.of(item)
+        for index in range(last + 1, self._spec.items_total) if wanted is None else sorted(wanted - ended):
+            report.unfinished.add(index)
+
+    def _with_items(self, wanted: set[int] | None) -> Iterator[tuple[Outcome, Item]]:
+        store, job = self._ledger.store, self._spec.job
+        if wanted is None:
+            yield from joined(self._ledger.outcomes(), read_items(store, job, self._index))
+            return
+        chunks = sorted({self._index.chunk_of(item) for item in wanted})
+        items = (item for chunk in chunks for item in read_chunk(store, job, chunk))
+        for outcome, item in joined(self._ledger.outcomes(chunks), items):
+            if outcome.index in wanted:
+                yield outcome, item
+
+    # ---- where their files are ----------------------------------------------------------------------------------
+
+    def _listed_together(self, items: Iterable[tuple[Outcome, str]]) -> Iterator[_Found]:
+        """By one listing of the job's outputs, which also holds those of attempts that do not count."""
+        store, prefix = self._ledger.store, f"{layout.out(self._spec.job)}/"
+        skip = len(store.uri_of(prefix))
+        attempts: dict[str, str] = {}
+        # An attempt's id is shared by the items of a chunk.
+        waiting = {}
+        for outcome, name in items:
+            index, _, attempt = (outcome.output or "")[skip:].rstrip("/").partition("/")
+            waiting[int(index)] = attempts.setdefault(attempt, attempt), name
+        for index, entries in groupby(
+            store.entries(prefix), key=lambda entry: entry.name[len(prefix) :].partition("/")[0]
+        ):
+            attempt, name = waiting.get(int(index), ("", "")) if index.isdecimal() else ("", "")
+            place = f"{prefix}{index}/{attempt}/"
+            files = [entry for entry in entries if attempt and entry.name.startswith(place)]
+            if files:
+                del waiting[int(index)]
+                yield _Found(int(index), name, store, place, files)
+        for index in sorted(waiting):
+            self._without_files(index)
+
+    def _listed_each(self, items: Iterable[tuple[Outcome, str]]) -> Iterator[_Found]:
+        """By a listing per item, a few side by side."""
+        ahead: deque[Future[_Found]] = deque()
+        with ThreadPoolExecutor(_LISTINGS) as pool:
+            for outcome, name in items:
+                ahead.append(pool.submit(self._list, outcome, name))
+                if len(ahead) > 2 * _LISTINGS:
+                    yield from self._seen(ahead.popleft().result())
+            while ahead:
+                yield from self._seen(ahead.popleft().result())
+
+    def _list(self, outcome: Outcome, name: str) -> _Found:
+        store, prefix = self._stores.locate(outcome.output or "")
+        try:
+            files = list(store.entries(prefix))
+        except StoreMissingError:
+            files = []
+        return _Found(outcome.index, name, store, prefix, sorted(files))
+
+    def _seen(self, found: _Found) -> Iterator[_Found]:
+        if found.files:
+            yield found
+        else:
+            self._without_files(found.item)
+
+    def _without_files(self, index: int) -> None:
+        if self._spec.names_output_uri:
+            self._report.complete += 1
+        else:
+            self._report.gone.add(index)
+
+
+def joined(outcomes: Iterable[Outcome], items: Iterable[Item]) -> Iterator[tuple[Outcome, Item]]:
+    """Outcomes with their items; both come in the items' order, and every outcome has an item."""
+    source = iter(items)
+    for outcome in outcomes:
+        item = next(item for item in source if item.index == outcome.index)
+        yield outcome, item
+
+
+def _targets(found: _Found, of_files: bool) -> Iterator[tuple[Entry, str]]:
+    """Each file of an item with its name in the folder."""
+    names = [entry.name[len(found.prefix) :] for entry in found.files]
+    if of_files and len(names) == 1:
+        yield found.files[0], found.name + ending_of(names[0])
+        return
+    taken = Taken()
+    for number, (entry, name) in enumerate(zip(found.files, names, strict=True)):
+        yield entry, f"{found.name}/{taken.claim(safe_path(name), f'~{number}')}"
