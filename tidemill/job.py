@@ -20,6 +20,10 @@ from tidemill.version import __version__
 MAX_CHUNKS = 50_000
 """Chunks of a job: keeps listings, and so `status`, short. More items make larger chunks."""
 
+MAX_AFTER = 20
+"""Jobs that a job may wait for. AWS Batch takes as many dependencies:
+https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitJob.html."""
+
 MAX_USD = 1e9
 """More than any real limit."""
 NAME_PATTERN = r"^[a-z][a-z0-9-]{0,40}$"
@@ -61,6 +65,16 @@ class CostLimit(BaseModel):
         return self.max_usd / self.usd_per_item_hour * 3600
 
 
+class After(BaseModel):
+    """Another job that must be complete before a job's first item runs."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    job: Annotated[str, StringConstraints(pattern=JOB_PATTERN)]
+    success: bool = False
+    """Whether all of its items must have succeeded, too."""
+
+
 class JobSpec(BaseModel):
     """What a job is: `jobs/<job>/job.json`, written once and never changed.
 
@@ -94,6 +108,8 @@ class JobSpec(BaseModel):
     wheelhouse: str | None = Field(default=None, pattern=r"^(s3|gs|file)://.+$")
     limit: CostLimit | None = None
     """What it may cost, from version 2 on; a later round may raise it."""
+    after: list[After] = Field(default_factory=list, max_length=MAX_AFTER)
+    """Jobs that must be complete before its first item runs, from version 4 on."""
     chunk_size: int = Field(ge=1, le=1_000_000)
     items_total: int = Field(ge=1)
     chunks_total: int = Field(ge=1, le=MAX_CHUNKS)
@@ -130,6 +146,7 @@ SINCE = {
     "limit": 2,
     "placeholders": 4,
     "layout": 4,
+    "after": 4,
 }
 """By field: the spec version from which on workers know it."""
 
@@ -165,6 +182,7 @@ _HELP: dict[str, tuple[str, str]] = {
     "env": ("names made of letters, digits and '_', with text values", "Give NAME=VALUE."),
     "pip_index": ("an address such as https://packages.example.com/simple", "Give the address of a package index."),
     "wheelhouse": ("a URI such as s3://bucket/wheels", "Give the URI of a prefix that holds wheels."),
+    "after": (f"at most {MAX_AFTER} jobs", "Let a job in between wait for some of them."),
     "chunk_size": ("a whole number from 1 to 1000000", "It is how many items make a chunk."),
     "items_total": ("at least 1", "Give the job an item."),
     "chunks_total": (f"from 1 to {MAX_CHUNKS}", "Choose a larger chunk size."),

@@ -81,6 +81,11 @@ def cancelled_round(job: str, number: int) -> str:
     return of_round(job, number, "cancelled")
 
 
+def begun(job: str) -> str:
+    """The note that the jobs which a job waited for are complete: from now on it runs."""
+    return f"{JOBS}/{job}/begun"
+
+
 def rounds(job: str) -> str:
     return f"{JOBS}/{job}/rounds"
 

@@ -164,7 +164,9 @@ def test_array_sizes_that_are_refused(cloud: Account, queue: str, size: int) -> 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"dependsOn": [{"jobId": "a"}]}, "does not emulate dependsOn"),
+        ({"dependsOn": [{"jobId": "a"}]}, "Job a not found"),
+        ({"dependsOn": [{"type": "SEQUENTIAL"}]}, "does not emulate a dependency with a type"),
+        ({"dependsOn": [{"jobId": "a"}] * 21}, "at most 20"),
         ({"parameters": {"a": "b"}}, "does not emulate parameters"),
         ({"jobName": "a b"}, "must be 1 to 128"),
         ({"jobDefinition": "none"}, "not found or is not active"),
@@ -175,6 +177,22 @@ def test_array_sizes_that_are_refused(cloud: Account, queue: str, size: int) -> 
 def test_submits_that_are_refused(cloud: Account, queue: str, more: dict[str, Any], message: str) -> None:
     with pytest.raises(ClientError, match=message):
         cloud.batch.submit_job(**({"jobName": "j", "jobQueue": queue, "jobDefinition": sh(cloud, "true")} | more))
+
+
+def test_a_job_waits_for_its_dependencies_and_fails_with_them(cloud: Account, queue: str) -> None:
+    """Children of an array are counted as PENDING until every job that it depends on has succeeded."""
+    first = cloud.run(queue, sh(cloud, "sleep 0.3"), size=2)
+    broken = cloud.run(queue, sh(cloud, "[ $AWS_BATCH_JOB_ARRAY_INDEX = 0 ]"), size=2)
+    second = cloud.run(queue, sh(cloud, "true"), size=2, dependsOn=[{"jobId": first}])
+    third = cloud.run(queue, sh(cloud, "true"), dependsOn=[{"jobId": second}, {"jobId": broken}])
+    assert cloud.job(second)["arrayProperties"]["statusSummary"]["RUNNABLE"] == 0
+    assert cloud.job(second)["dependsOn"] == [{"jobId": first}]
+    assert cloud.ended(second)["status"] == "SUCCEEDED"
+    assert cloud.ended(second)["createdAt"] <= cloud.job(first)["stoppedAt"]
+    done = cloud.ended(third)
+    assert (done["status"], done["statusReason"]) == ("FAILED", "Dependent Job failed")
+    late = cloud.run(queue, sh(cloud, "true"), dependsOn=[{"jobId": first}])
+    assert cloud.ended(late)["status"] == "SUCCEEDED"
 
 
 def test_a_disabled_queue_takes_nothing_and_finishes_what_it_has(cloud: Account) -> None:

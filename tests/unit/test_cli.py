@@ -125,6 +125,7 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "run_command",
         "again",
         "spent",
+        "waits_for",
         "ended",
     ]
     assert (status["state"], status["failed"], status["ended"]) == ("finished", len(failed), True)

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.client_fakes import FakeBackend, pipeline, queue, uris
 from tests.unit.test_client_rounds import COMMAND
 from tidemill import prices
-from tidemill.client import Job, Pipeline, deliveries
+from tidemill.client import Job, Pipeline, deliveries, handover
 from tidemill.client.limit import Spent
 from tidemill.descriptor import SPEC_VERSION, Rung
 from tidemill.errors import CallerError
@@ -118,7 +118,7 @@ def test_a_submit_stops_sending_when_what_it_sent_has_cost_enough():
     job = target.submit(
         COMMAND, uris(12), queue="cpu", chunk_size=1, max_usd=60, usd_per_item_hour=HOURLY, log=said.append
     )
-    assert job.enqueued == len(backend.arrays) == deliveries.ARRAYS_A_LOOK < 12
+    assert job.enqueued == len(backend.arrays) == handover.ARRAYS_A_LOOK < 12
     assert job.cancelled
     assert said[-1] == f"{job.id} is cancelled before all of it was sent: max_usd: about 80.00 of 60.00 USD are spent."
 

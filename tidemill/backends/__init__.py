@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tidemill.descriptor import Queue, Resources
+from tidemill.job import After
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Shape:
         slots: Items that run side by side in one container; the container gets `slots` times the resources.
         user: Who submits; the queue shares its machines fairly among users.
         tags: Tags for cost reports and for the right to cancel.
+        depends_on: Ids of arrays that must have succeeded before a container starts, where the queue can wait for them.
     """
 
     queue: Queue
@@ -71,6 +73,7 @@ class Shape:
     slots: int
     user: str
     tags: dict[str, str]
+    depends_on: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,8 @@ class Backend(ABC):
     """Whether items need whole CPUs."""
     array_chunks = 10_000
     """Chunks that an array may have."""
+    most_dependencies = 0
+    """Arrays of other jobs that an array can wait for in the queue; 0 where the queue cannot keep it waiting."""
     sees_children = True
     """Whether the cloud knows what each child of an array is doing, and in which container."""
 
@@ -159,6 +164,10 @@ class Backend(ABC):
     @abstractmethod
     def enqueue(self, shape: Shape, arrays: Sequence[Array]) -> None:
         """Hand arrays to the cloud. The caller checks first which arrays are already there."""
+
+    def hold(self, shape: Shape, arrays: Sequence[Array], after: Sequence[After]) -> None:  # noqa: B027
+        """Note arrays that are to be enqueued once other jobs are complete, where something other than a client does
+        that. By default a client does."""
 
     @abstractmethod
     def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:

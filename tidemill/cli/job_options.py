@@ -78,6 +78,12 @@ _HOW = [
     click.option("--code", metavar="DIR", help="Folder to send with the job; its requirements.txt is installed."),
     click.option("--pip-index", metavar="URL", help="Package index for requirements.txt. Default: the image's own."),
     click.option("--wheelhouse", metavar="URI", help="Prefix of a store that holds the wheels for requirements.txt."),
+    click.option(
+        "--after", multiple=True, metavar="JOB", help="Start when JOB is complete: every item has ended. Repeatable."
+    ),
+    click.option(
+        "--after-success", multiple=True, metavar="JOB", help="Start when every item of JOB has succeeded. Repeatable."
+    ),
     click.option("--max-usd", type=float, metavar="USD", help="Stop the job at about this cost in USD."),
     click.option(
         "--usd-per-item-hour",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -99,6 +100,7 @@ def work(send: Callable[[Pipeline], Job], bench: Bench, *, continues: bool, as_j
         found = send(pipeline)
         if continues and found.cancelled:
             raise CallerError(f"{found.id} is cancelled.", f"`tidemill resume {found.id}` enqueues what is left of it.")
+        wait_for_others(found)
         wanted = bench.workers or capacity.slots(found.spec.resources)
         origin = origin_of(pipeline, found, continues=continues, interpreter=bench.interpreter, workers=wanted)
         seconds = bench.reclaim_seconds
@@ -107,6 +109,22 @@ def work(send: Callable[[Pipeline], Job], bench: Bench, *, continues: bool, as_j
         keeper.close()
     shown = show(pipeline, found, keeper, status, as_json)
     return INTERRUPTED if interrupted and status.remaining else shown
+
+
+def wait_for_others(job: Job) -> None:
+    """Wait for the jobs that a job runs after, as long as runs work on them.
+
+    Raises:
+        CallerError: They do not run, or the job can never begin.
+    """
+    said = ""
+    while (status := job.status(consumption=False)).waits_for or (job.spec.after and status.state == "cancelled"):
+        if status.ended:
+            raise CallerError(f"{job.id} {'cannot begin: ' if job.cancelled else ''}{status.note}.")
+        if status.note and status.note != said:
+            click.echo(f"{job.id} {status.note}", err=True)
+            said = status.note
+        time.sleep(LOOK_SECONDS)
 
 
 def asked_of(ctx: click.Context, given: dict[str, Any], interpreter: str | None) -> dict[str, Any]:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from tidemill import layout
-from tidemill.backends import Array, ArrayAddress, ArrayState, DeadLetter, Shape
-from tidemill.client.limit import ends_when_reached
+from tidemill.backends import ArrayState, DeadLetter
 from tidemill.client.site import Site
 from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Listing, Round, RoundArray
+from tidemill.ledger import Ledger, Listing, RoundArray
+from tidemill.ledger.gate import begun_at
 
-ARRAYS_A_LOOK = 4
-"""Arrays of a job with a limit that are enqueued between two looks at what it has cost."""
 EXPLAINED_CHILDREN = 1000
 """Above this many failed containers, reasons are not looked up: the cloud lists 100 per request."""
 SUBMIT_GRACE_SECONDS = 300
@@ -40,6 +36,7 @@ class Deliveries:
         outstanding: True while the cloud, or a submit that is still young, may deliver something.
         reason: The cloud's own words about what is lost, or else about what waits.
         on_its_way: True while there is a young round that the cloud does not know, wholly or in part.
+        held: True while there is such a round of a job that waits for another one.
     """
 
     states: dict[str, int] = field(default_factory=dict)
@@ -48,6 +45,7 @@ class Deliveries:
     reason: str | None = None
     dead: list[int] = field(default_factory=list)
     on_its_way: bool = False
+    held: bool = False
 
 
 def queue_of(site: Site, spec: JobSpec) -> Queue:
@@ -70,93 +68,9 @@ def known_arrays(site: Site, spec: JobSpec) -> list[ArrayState]:
     return site.backend.describe(queue_of(site, spec), spec.job)
 
 
-def definition_of(site: Site, spec: JobSpec) -> str | None:
-    """The job definition that the stack has today for a job's image; None where the cloud has none."""
-    return queue_of(site, spec).images[spec.image].job_definition
-
-
-def write_first_round(
-    site: Site, ledger: Ledger, spec: JobSpec, arrays: Sequence[RoundArray], max_usd: float | None = None
-) -> Round:
-    """A job's first round, or the one that another submit wrote first."""
-    made = {"image": spec.image, "definition": definition_of(site, spec), "code": spec.code, "max_usd": max_usd}
-    return ledger.add_round(Round(round=0, arrays=list(arrays), **made))
-
-
-def enqueue(site: Site, spec: JobSpec, round_: Round) -> int:
-    """Enqueue what of a round is neither enqueued nor done; returns how many arrays were handed to the cloud.
-
-    SubmitJob has no client token, so names are looked up before, and looked up again after: of two submits at once,
-    each sees the other's arrays and ends the younger twin.
-    """
-    ledger, backend, queue = Ledger(site.store, spec.job), site.backend, queue_of(site, spec)
-    known = {state.name for state in backend.describe(queue, spec.job, round_.round)}
-    missing = _missing(ledger, round_, known, forgets=backend.sees_children)
-    if not missing:
-        return 0
-    spec_sha256 = _sha256(ledger, layout.spec(spec.job))
-    round_sha256 = _sha256(ledger, layout.round_(spec.job, round_.round))
-    arrays = [
-        Array(array.name, array.all(), ArrayAddress(spec.job, round_.round, k, spec_sha256, round_sha256))
-        for k, array in missing
-    ]
-    shape = _shape(site, spec, queue, round_)
-    sent, at_once = 0, ARRAYS_A_LOOK if spec.limit else len(arrays)
-    for start in range(0, len(arrays), at_once):
-        if spec.limit and ends_when_reached(ledger, spec, spec.user):
-            break
-        some = arrays[start : start + at_once]
-        backend.enqueue(shape, some)
-        sent += len(some)
-    backend.cancel(_twins(backend.describe(queue, spec.job, round_.round)), "enqueued twice")
-    return sent
-
-
-def _missing(ledger: Ledger, round_: Round, known: set[str], *, forgets: bool) -> list[tuple[int, RoundArray]]:
-    """Arrays of a round that were never enqueued, each with its number.
-
-    A cloud that `forgets` an array does so only after it has ended, and then there are records of it, or a later round
-    has taken over what it lost. Where the store itself remembers, what it does not is enqueued.
-    """
-    missing = [(k, array) for k, array in enumerate(round_.arrays) if array.name not in known]
-    if not missing:
-        return []
-    seen = ledger.done_chunks(round_.round) if forgets else set[int]()
-    for later in ledger.rounds()[round_.round + 1 :]:
-        seen.update(chunk for array in later.arrays for chunk in array.all())
-    return [(k, array) for k, array in missing if seen.isdisjoint(array.all())]
-
-
-def _twins(states: Sequence[ArrayState]) -> list[ArrayState]:
-    standing = oldest_by_name(states)
-    return [state for state in states if state.id != standing[state.name].id]
-
-
 def oldest_by_name(states: Sequence[ArrayState]) -> dict[str, ArrayState]:
     """Arrays by name; of twins the oldest, which is the one that counts."""
     return {state.name: state for state in sorted(states, key=lambda s: (s.created_at, s.id), reverse=True)}
-
-
-def _shape(site: Site, spec: JobSpec, queue: Queue, round_: Round) -> Shape:
-    image = queue.images[spec.image]
-    if round_.definition:
-        image = image.model_copy(update={"job_definition": round_.definition})
-    return Shape(
-        queue=queue.model_copy(update={"images": {**queue.images, spec.image: image}}),
-        image=spec.image,
-        resources=spec.resources,
-        slots=spec.slots,
-        user=spec.user,
-        tags={
-            "tidemill:team": site.descriptor.team,
-            "tidemill:environment": site.descriptor.environment,
-            "tidemill:job": spec.job,
-        },
-    )
-
-
-def _sha256(ledger: Ledger, name: str) -> str:
-    return hashlib.sha256(ledger.store.get(name)).hexdigest()
 
 
 def reconcile(
@@ -202,23 +116,24 @@ def _compare(facts: Facts, spec: JobSpec, known: Sequence[ArrayState], listing: 
     outstanding = any(not state.ended for state in known)
     if listing.counts.cancelled:
         return Deliveries(states, outstanding=outstanding, reason=waits)
+    begun = begun_at(facts.store, spec)
     if not listing.rounds:
         lost = [] if _young(spec.created_at, grace) else list(range(spec.chunks_total))
         return Deliveries(states, lost, not lost, "its submit did not get as far as enqueueing")
-    on_its_way = False
+    on_its_way = held = False
     for round_ in listing.rounds:
-        young = _young(round_.created_at, grace)
+        young = begun is None or _young(max(begun, round_.created_at), grace)
         for array in round_.arrays:
             state = by_name.get(array.name)
             for chunk in array.all():
                 # A chunk belongs to the newest round that enqueued it.
                 facts.found.pop(chunk, None)
             if state is None and young:
-                on_its_way = True
+                on_its_way, held = begun is not None, begun is None
             else:
                 facts.look_at(round_.round, array, state)
     lost = sorted(chunk for chunk in facts.found if chunk in listing.waiting)
-    return Deliveries(states, lost, outstanding or on_its_way, waits, on_its_way=on_its_way)
+    return Deliveries(states, lost, outstanding or on_its_way or held, waits, on_its_way=on_its_way, held=held)
 
 
 @dataclass(frozen=True)
@@ -239,7 +154,7 @@ class Facts:
 
     def __init__(self, site: Site, ledger: Ledger, spec: JobSpec, listing: Listing) -> None:
         self._backend, self._queue, self._job = site.backend, queue_of(site, spec), spec.job
-        self._ledger, self._listing = ledger, listing
+        self._ledger, self._listing, self.store = ledger, listing, site.store
         self._beating: dict[int, set[int]] = {}
         self.found: dict[int, Loss] = {}
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from tidemill.client.chained import closed_gate
 from tidemill.client.consumption import Consumption, sample, suggestion
 from tidemill.client.deliveries import Deliveries, known_arrays, queue_of, reconcile
 from tidemill.client.fleet import fleet_words, machine_words
@@ -12,6 +13,7 @@ from tidemill.client.site import Site
 from tidemill.client.status import Chunks, State, Status, items_a_second
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing
+from tidemill.ledger.gate import Gate, Waits
 
 BY_ITS_USER = "cancelled by its user"
 
@@ -19,6 +21,7 @@ BY_ITS_USER = "cancelled by its user"
 def read_status(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool) -> tuple[Status, Listing]:
     """A job's status, and the names of the store that it was made from. See `Job.status`."""
     there = spec.queue in site.descriptor.queues
+    gate = closed_gate(site, ledger, spec) if there else None
     known = known_arrays(site, spec) if there else []
     listing = ledger.listing()
     taken = sample(ledger, listing, spec.resources) if consumption else None
@@ -32,7 +35,28 @@ def read_status(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool)
     elif not deliveries.outstanding and deliveries.lost:
         state = "lost"
     seen = _Observation(site, ledger, spec, listing, deliveries, state, fleet=consumption)
-    return seen.status(taken), listing
+    return (_waiting(seen, gate) if gate else seen).status(taken), listing
+
+
+def _waiting(seen: _Observation, gate: Gate) -> _Observation:
+    """A job that waits for others: none of its deliveries counts as lost until they are complete."""
+    site, state, reason = seen.site, "waiting", gate.words()
+    for each in gate.waits:
+        other = Ledger(site.store, each.job)
+        status, _ = read_status(site, other, other.spec(), consumption=False)
+        if status.state == "lost":
+            state, reason = "lost", f"{reason}, and {_how_to_mend(status)}"
+    if state == "waiting" and not site.local and seen.deliveries.lost:
+        reason += f"; `tidemill wait {seen.spec.job}` enqueues it again when that is complete"
+    deliveries = replace(seen.deliveries, lost=[], dead=[], reason=reason)
+    return replace(seen, deliveries=deliveries, state=state, waits_for=gate.waits)
+
+
+def _how_to_mend(status: Status) -> str:
+    """What a job that does not run needs, so that those after it can begin."""
+    if status.run_command:
+        return f"no run works on it: `{status.run_command}` continues it"
+    return f"the queue has lost some of its deliveries: `tidemill resume {status.job}` repairs that"
 
 
 @dataclass(frozen=True)
@@ -46,6 +70,7 @@ class _Observation:
     deliveries: Deliveries
     state: State
     fleet: bool = False
+    waits_for: list[Waits] = field(default_factory=list)
 
     def status(self, taken: Consumption | None) -> Status:
         counts = self.listing.counts
@@ -76,6 +101,7 @@ class _Observation:
             suggestion=suggestion(taken) if taken and not self.site.local else None,
             fleet_errors=fleet_words(self.site, self.spec.queue) if self.fleet else [],
             note=self.note(),
+            waits_for=self.waits_for,
             run_command=self.site.run_command(self.spec.job) if self.state == "lost" else None,
             again=self.listing.again,
             spent=spent_of(self.ledger, self.spec, self.listing.rounds),
@@ -93,7 +119,7 @@ class _Observation:
             texts = self.ledger.start_failures(counts.rounds - 1) or [""]
             times = "once" if counts.start_failures == 1 else f"{counts.start_failures} times"
             return f"the program did not start {times}: {_telling(texts[-1])}"
-        if self.deliveries.lost:
+        if self.deliveries.lost or self.waits_for:
             return self.deliveries.reason
         if self.state == "waiting":
             queues = self.site.backend.queue_states({self.spec.queue: queue_of(self.site, self.spec)})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidemill.backends import Backend
+from tidemill.client.chained import resolve_after
 from tidemill.client.job import Job, quiet
 from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
@@ -119,6 +120,8 @@ class Pipeline:
         usd_per_item_hour: float | None = None,
         layout: Literal["sagemaker"] | None = None,
         force: bool = False,
+        after: Sequence[str] = (),
+        after_success: Sequence[str] = (),
         log: Log = quiet,
     ) -> Job:
         """Send a job: the command runs once for every item.
@@ -157,6 +160,8 @@ class Pipeline:
                 the queue's machines in the price table.
             layout: "sagemaker" for programs written for SageMaker: variables such as SM_MODEL_DIR and SM_HPS.
             force: Whether to make another job, where one of this name and these settings exists.
+            after: Ids or names of jobs that must be complete (every item has an outcome) before the first item runs.
+            after_success: The same, of jobs whose items must all have succeeded.
             log: Called with each remark, as a sentence.
 
         Returns:
@@ -210,6 +215,7 @@ class Pipeline:
                 "pip_index": pip_index,
                 "wheelhouse": wheelhouse,
                 "limit": new_limit(self.site, place, max_usd, usd_per_item_hour, log),
+                "after": resolve_after(self.site, _texts("after", after), _texts("after_success", after_success), name),
             },
         )
         return submit(self.site, submission, log)
@@ -318,3 +324,9 @@ class Pipeline:
             ['cpu', 'gpu']
         """
         return read_queues(self.site)
+
+
+def _texts(key: str, given: Sequence[str]) -> Sequence[str]:
+    if isinstance(given, str):
+        raise CallerError.about(key, given, "a list of ids or names of jobs", f"Write [{given!r}].")
+    return given

@@ -8,16 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tidemill.client.chained import check_gate
 from tidemill.client.chunks import arrays_of
-from tidemill.client.deliveries import (
-    definition_of,
-    enqueue,
-    known_arrays,
-    newest_rounds,
-    queue_of,
-    reconcile,
-    write_first_round,
-)
+from tidemill.client.deliveries import known_arrays, newest_rounds, queue_of, reconcile
+from tidemill.client.handover import LOOK_SECONDS, definition_of, enqueue, write_first_round
 from tidemill.client.limit import check_left
 from tidemill.client.site import Site
 from tidemill.errors import CallerError
@@ -27,8 +21,7 @@ from tidemill.ledger import Ledger, Listing, Round
 _PARALLEL = 16
 ROUNDS_APART = 3
 """Workers that read job specs of this version read the lists of a large round from an object of their own."""
-LOOK_SECONDS = 2.0
-"""Seconds between two polls for a round that the queue does not show yet."""
+_ENQUEUED = "everything that is not done is still enqueued"
 
 
 @dataclass(frozen=True)
@@ -84,13 +77,17 @@ def resume(site: Site, spec: JobSpec, max_usd: float | None = None) -> Sent:
     """
     ledger = Ledger(site.store, spec.job, spec.manifest)
     queue_of(site, spec)
-    if not ledger.rounds():
+    gate = check_gate(site, ledger, spec)
+    if not (rounds := ledger.rounds()):
         limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
         return _send_first(site, ledger, spec, limit)
+    if spec.after and not ledger.is_cancelled():
+        # What was held may be due by now, or the queue can keep it waiting now.
+        enqueue(site, spec, rounds[-1])
     while True:
         listing, missing = _look_for_missing(site, ledger, spec)
         if not missing:
-            note = None if listing.counts.finished else "everything that is not done is still enqueued"
+            note = None if listing.counts.finished else gate.words() if gate else _ENQUEUED
             return Sent(spec.job, note=note)
         limit = check_left(ledger, spec, max_usd, f"resume {spec.job}")
         if sent := send_again(site, spec, listing, missing, limit):

@@ -14,6 +14,7 @@ from tidemill.client.limit import Spent
 from tidemill.figures import duration
 from tidemill.job import JobSpec
 from tidemill.ledger import Again, Ledger, Listing
+from tidemill.ledger.gate import Gate, Waits, begun_at, look
 from tidemill.manifest import ManifestIndex
 
 State = Literal["waiting", "running", "finished", "cancelled", "lost"]
@@ -54,6 +55,7 @@ class Status:
             stockouts, quotas, a reconciler that does not run.
         run_command: The command that continues a local job, when no run works on it.
         spent: What it has consumed of its limit; None for a job without one.
+        waits_for: Jobs that must be complete before its first item runs, while they are not.
         again: Items that run again and keep their outcome until there is a new one; None where none do.
     """
 
@@ -76,6 +78,7 @@ class Status:
     run_command: str | None = None
     again: Again | None = None
     spent: Spent | None = None
+    waits_for: list[Waits] = field(default_factory=list)
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -250,6 +253,7 @@ class JobRow:
     Attributes:
         state: `finished`, `cancelled`, or `open`: the queue was not asked.
         created_at: When it was submitted, ISO 8601.
+        waits_for: Jobs that must be complete before its first item runs, while they are not.
     """
 
     job: str
@@ -261,14 +265,18 @@ class JobRow:
     succeeded: int
     failed: int
     remaining: int
+    waits_for: list[Waits] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:
+        if self.waits_for:
+            return Gate(self.waits_for).words()
         return self.state if self.state != "finished" else "failed" if self.failed else "succeeded"
 
 
 def job_row(ledger: Ledger, spec: JobSpec) -> JobRow:
     counts = ledger.counts()
+    waits = not counts.cancelled and begun_at(ledger.store, spec) is None
     return JobRow(
         job=spec.job,
         queue=spec.queue,
@@ -279,4 +287,5 @@ def job_row(ledger: Ledger, spec: JobSpec) -> JobRow:
         succeeded=counts.succeeded,
         failed=counts.failed,
         remaining=counts.remaining,
+        waits_for=look(ledger.store, spec.after).waits if waits else [],
     )

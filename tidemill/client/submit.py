@@ -16,9 +16,9 @@ from typing import Any
 
 from tidemill import layout
 from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
-from tidemill.client.deliveries import enqueue, write_first_round
 from tidemill.client.fetched import Fetched
 from tidemill.client.fleet import fleet_errors, image_problems, machine_words
+from tidemill.client.handover import enqueue, write_first_round
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
 from tidemill.client.journal import enter, known_spec, newest_specs
@@ -56,9 +56,10 @@ _OPTIONS = {
     "limit": "--max-usd",
     "placeholders": "--sweep",
     "layout": "`train`",
+    "after": "--after",
 }
 """By field that older workers do not know: the option that asks for it."""
-_IDENTITY_IF_SET = ("placeholders", "layout")
+_IDENTITY_IF_SET = {"placeholders", "layout", "after"}
 """Fields of later versions: a job without them keeps the id that it has always had."""
 
 
@@ -270,7 +271,8 @@ def _find(site: Site, asked: Submission, draft: JobSpec, items: str) -> tuple[st
 def _identity(draft: JobSpec, chunk_size: int | None, items: str, again: int) -> str:
     """The same name, items and settings give the same id; `again` counts the jobs that were made by force."""
     values = draft.model_dump(mode="json", include=_IDENTITY) | {"chunk_size": chunk_size, "items": items}
-    values |= {key: value for key in _IDENTITY_IF_SET if (value := getattr(draft, key))}
+    later = draft.model_dump(mode="json", include=_IDENTITY_IF_SET)
+    values |= {key: value for key, value in later.items() if value}
     values |= {"again": again} if again else {}
     return f"{draft.name}-{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]}"
 

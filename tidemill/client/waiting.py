@@ -53,7 +53,7 @@ class Watched:
 
 def watch(job: Watched, *, repair: bool, poll_seconds: float | None, log: Log) -> Iterator[tuple[Status, Listing]]:
     """Each look at a job, the last one when it has ended. See `Job.wait`."""
-    repairs = Repairs(job, log)
+    repairs, others = Repairs(job, log), dict[str, Repairs]()
     store, last, stopped = job.site.store, None, False
     quickest = pause = POLL_SECONDS if poll_seconds is None else poll_seconds
     while True:
@@ -67,13 +67,28 @@ def watch(job: Watched, *, repair: bool, poll_seconds: float | None, log: Log) -
             job.end(f"max_usd: {status.spent.words()} are spent", status.rounds, status.spent.max_usd)
         if status.chunks.lost and repair and not status.run_command and repairs.worth_it(status):
             repairs.enqueue(status)
-        elif status.ended:
+        elif status.ended and not (repair and _mend(job, status, others, log)):
             return
         pause = quickest if status != last else min(pause * 1.5, max(quickest, SLOWEST_POLL_SECONDS))
         if poll_seconds is None and store.is_object_store:
             pause = max(pause, LISTING_SECONDS * listings)
         last = status
         time.sleep(pause)
+
+
+def _mend(job: Watched, status: Status, repairs: dict[str, Repairs], log: Log) -> bool:
+    """Enqueue again what jobs have lost that a job waits for. False when that has brought nothing, or nothing can."""
+    mended = False
+    for each in status.waits_for:
+        ledger = Ledger(job.site.store, each.job)
+        other = Watched(job.site, ledger, ledger.spec(), RunningItems(ledger))
+        seen, _ = other.look(consumption=False, running=False)
+        known = repairs.setdefault(each.job, Repairs(other, log))
+        if seen.chunks.lost and not seen.run_command and known.worth_it(seen):
+            known.enqueue(seen)
+            mended = True
+        mended = mended or _mend(other, seen, repairs, log)
+    return mended
 
 
 def _patient_look(job: Watched, pause: float, log: Log) -> tuple[Status, Listing]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from tidemill.job import PLACEHOLDERS, JobSpec, fill
 from tidemill.ledger import Ledger, Round
 from tidemill.ledger.documents import TamperedError
+from tidemill.ledger.gate import Gate, begin, begun_at, look
 from tidemill.ledger.spent import limit_of
 from tidemill.store import Store
 from tidemill.worker.leases import Lease
@@ -41,6 +42,17 @@ class LeasedJob:
         """How long an item takes, of late; 0 while that is not known."""
         self.proven = False
         """Whether an item of it has succeeded here."""
+        self._begun = False
+
+    def gate(self) -> Gate | None:
+        """What the job still waits for; None from the moment on in which it may run."""
+        if not self._begun and begun_at(self.ledger.store, self.spec) is None:
+            gate = look(self.ledger.store, self.spec.after)
+            if not gate.open:
+                return gate
+            begin(self.ledger.store, self.id, "worker")
+        self._begun = True
+        return None
 
 
 def key_of(lease: Lease) -> tuple[str, int, str | None, str | None]:

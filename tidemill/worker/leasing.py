@@ -12,6 +12,7 @@ from tidemill.errors import CallerError, DamagedError, StoreError, StoreMissingE
 from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger
 from tidemill.ledger.documents import TamperedError, UnreadableError
+from tidemill.ledger.gate import Gate
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.held import HeldChunks
@@ -140,6 +141,9 @@ class Leasing:
             log("chunk is already held here", **twin.labels)
             twin.leases.add(lease)
             return
+        if (gate := job.gate()) is not None:
+            self._leave_closed(job, lease, gate)
+            return
         if not self._held.outlasts(job):
             log("machine's remaining run time is shorter than the item time limit", job=job.id, lease=lease.id)
             lease.release()
@@ -161,6 +165,20 @@ class Leasing:
         self._held.add(chunk)
         log("chunk leased", **chunk.labels, items=len(chunk.pending))
         self._held.settle(chunk)
+
+    def _leave_closed(self, job: LeasedJob, lease: Lease, gate: Gate) -> None:
+        """Drop a chunk whose job has to wait for another one: it was delivered early, or for nothing."""
+        if gate.never:
+            log(f"job can never begin: {gate.never.why}", "warning", job=job.id)
+            job.ledger.cancel("worker", gate.never.reason(job.id), job.round.round + 1)
+            self._held.cancel(job)
+            self._let_end(lease)
+        elif self._source.many_jobs:
+            log(f"chunk returned to the queue: its job {gate.words()}", job=job.id, lease=lease.id)
+            lease.release()
+        else:
+            # Its queue would only start it again at once. A client enqueues it again when it is due.
+            raise CallerError(f"{job.id} {gate.words()}; none of its items runs yet.")
 
     def _chunk(self, job: LeasedJob, lease: Lease) -> ChunkRun:
         observers = []

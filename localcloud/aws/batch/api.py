@@ -22,9 +22,11 @@ SUBMIT_BYTES = 30 * 1024
 DEFINITION_BYTES = 24 * 1024
 """https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html"""
 SUBMIT_LEFT_OUT = (
-    "dependsOn", "parameters", "nodeOverrides", "eksPropertiesOverride", "consumableResourcePropertiesOverride",
+    "parameters", "nodeOverrides", "eksPropertiesOverride", "consumableResourcePropertiesOverride",
     "schedulingPriorityOverride",
 )  # fmt: skip
+MOST_DEPENDENCIES = 20
+"""https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitJob.html"""
 DEFINITION_LEFT_OUT = (
     "parameters", "nodeProperties", "eksProperties", "consumableResourceProperties", "schedulingPriority",
 )  # fmt: skip
@@ -173,10 +175,21 @@ class BatchApi:
             timeout=p.get("timeout") or definition.get("timeout"),
             tags=p.get("tags", {}),
             propagate=p.get("propagateTags", definition.get("propagateTags", False)),
+            depends_on=self._dependencies(p.get("dependsOn", [])),
         )
         self._jobs[job.id] = job
         self._scheduler.submit(job)
         return {"jobArn": job.arn, "jobName": name, "jobId": job.id}
+
+    def _dependencies(self, wanted: list[Json]) -> list[Job]:
+        if len(wanted) > MOST_DEPENDENCIES:
+            raise invalid(f"a job depends on at most {MOST_DEPENDENCIES} jobs.")
+        if any("type" in each for each in wanted):
+            raise left_out("a dependency with a type")
+        for each in wanted:
+            if each["jobId"] not in self._jobs:
+                raise BatchError(f"Job {each['jobId']} not found")
+        return [self._jobs[each["jobId"]] for each in wanted]
 
     def _take_token(self) -> None:
         now, rate = time.monotonic(), self._core.settings.submit_rate

@@ -214,6 +214,7 @@ class Job:
         size: The size of the array, or None for a plain job.
         summary: Children by status.
         tags: Tags of the job and of its children.
+        depends_on: Jobs that must have succeeded before its children become RUNNABLE.
     """
 
     arn: str
@@ -228,6 +229,7 @@ class Job:
     timeout: Json | None
     tags: dict[str, str]
     propagate: bool
+    depends_on: list[Job] = field(default_factory=list)
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     created: int = field(default_factory=now_ms)
     stopped: int | None = None
@@ -305,7 +307,7 @@ def describe(job: Job, child: Child | None) -> Json:
         "jobQueue": job.queue,
         "attempts": [each.describe(job.task) for each in child.attempts if each.stopped] if child else [],
         "retryStrategy": job.retry,
-        "dependsOn": [],
+        "dependsOn": [{"jobId": each.id} for each in job.depends_on],
         "parameters": {},
         "tags": job.tags,
         "propagateTags": job.propagate,

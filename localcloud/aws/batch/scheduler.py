@@ -23,6 +23,7 @@ from localcloud.aws.batch.logs import LogShipper
 from localcloud.aws.batch.machines import Machine
 
 POLL = 0.02
+DEPENDENCY_FAILED = "Dependent Job failed"
 TIMED_OUT = "Job attempt duration exceeded timeout"
 TOO_LARGE = (
     "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The CE(s) associated with the job queue cannot meet the job's "
@@ -179,11 +180,20 @@ class Scheduler:
         return self._waiting.setdefault(queue, Waiting())
 
     def _admit(self) -> None:
-        while self._submitted:
+        for _ in range(len(self._submitted)):
             job = self._submitted.popleft()
+            statuses = {other.status for other in job.depends_on}
             for child in job.children:
-                if child.status == "SUBMITTED":
+                if child.status not in ("SUBMITTED", "PENDING"):
+                    continue
+                if "FAILED" in statuses:
+                    child.to("FAILED", DEPENDENCY_FAILED)
+                elif statuses <= {"SUCCEEDED"}:
                     self._enqueue(child)
+                elif child.status == "SUBMITTED":
+                    child.to("PENDING")
+            if not statuses <= {"SUCCEEDED"} and "FAILED" not in statuses:
+                self._submitted.append(job)
 
     def _enqueue(self, child: Child, front: bool = False) -> None:
         child.to("RUNNABLE")

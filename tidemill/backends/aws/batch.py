@@ -2,8 +2,9 @@
 
 Facts used here, from the Batch API reference (https://docs.aws.amazon.com/batch/latest/APIReference/) and the service
 quotas (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html): 50 SubmitJob per second and account,
-no client token; arrays of 2 to 10,000; DescribeJobs 100 ids per call; a request of at most 30 KiB; a finished job is
-forgotten after a day or more; a JOB_NAME filter matches regardless of case and does not see children.
+no client token; arrays of 2 to 10,000; at most 20 dependencies of a job; DescribeJobs 100 ids per call; a request of at
+most 30 KiB; a finished job is forgotten after a day or more; a JOB_NAME filter matches regardless of case and does not
+see children.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class AwsBatch(Backend):
     """The queues of one stack on AWS Batch, used with the caller's login; without a session, the default profile."""
 
     whole_cpus = True
+    most_dependencies = 20
 
     def __init__(self, descriptor: Descriptor, session: boto3.Session | None = None) -> None:
         self._descriptor = descriptor
@@ -177,6 +179,8 @@ def submit_request(shape: Shape, array: Array) -> dict[str, Any]:
         "tags": shape.tags,
         "propagateTags": True,
     }
+    if shape.depends_on:
+        request["dependsOn"] = [{"jobId": id_} for id_ in shape.depends_on]
     if array.size > 1:
         request["arrayProperties"] = {"size": array.size}
     size = len(json.dumps(request).encode())

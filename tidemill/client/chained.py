@@ -1,0 +1,93 @@
+"""Jobs after jobs: what a submit refuses, and what a client does when the other job has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidemill.client.deliveries import known_arrays
+from tidemill.client.handover import enqueue
+from tidemill.client.journal import find_spec
+from tidemill.client.site import Site
+from tidemill.errors import CallerError, StoreDeniedError
+from tidemill.job import After, JobSpec
+from tidemill.ledger import Ledger
+from tidemill.ledger.gate import Gate, begin, begun_at, look
+from tidemill.ledger.rounds import round_of
+
+
+def resolve_after(site: Site, after: Sequence[str], success: Sequence[str], name: str | None) -> list[After]:
+    """The jobs that a new job waits for, by their full ids.
+
+    Args:
+        site: The pipeline.
+        after: Ids or names of jobs that must be complete.
+        success: Ids or names of jobs whose items must all have succeeded, too.
+        name: The new job's own name.
+
+    Raises:
+        CallerError: There is no such job, or the new job could never begin.
+    """
+    found: dict[str, After] = {}
+    for key, jobs in (("after", after), ("after_success", success)):
+        for job in jobs:
+            if job == name:
+                raise CallerError.about(key, job, "another job", "Give the id of an earlier job of this name.")
+            id_ = find_spec(site.store, job).job
+            found[id_] = After(job=id_, success=key == "after_success")
+            _check(site, key, job, found[id_])
+    return list(found.values())
+
+
+def _check(site: Site, key: str, given: str, after: After) -> None:
+    never = look(site.store, [after]).never
+    if never is None and after.success:
+        listing = Ledger(site.store, after.job).listing()
+        if listing.counts.failed and listing.again is None:
+            raise CallerError(
+                f"{key} is {given!r}, and {listing.counts.failed} items of {after.job} have failed already.",
+                f"`tidemill retry {after.job} --failed` runs them again; or give it as `after`.",
+                what=key,
+                value=given,
+            )
+    if never:
+        fix = f"`{never.fix}` first, or leave it out." if never.fix else "Leave it out."
+        raise CallerError(f"{key} is {given!r}, and {never.why}.", fix, what=key, value=given)
+
+
+def closed_gate(site: Site, ledger: Ledger, spec: JobSpec) -> Gate | None:
+    """What a job still waits for; None for one that may run, or has ended.
+
+    A client that finds the other jobs complete lets the job begin. One that finds that they never will be ends it.
+    """
+    if begun_at(site.store, spec) is not None:
+        return None
+    rounds = ledger.rounds()
+    if ledger.is_cancelled():
+        return None
+    gate = look(site.store, spec.after)
+    try:
+        if gate.never:
+            # Rounds that somebody adds meanwhile have seen the other job later.
+            covered = ledger.cancel("worker", gate.never.reason(spec.job), max(1, len(rounds)))
+            site.backend.cancel([a for a in known_arrays(site, spec) if round_of(a.name) < covered], gate.never.why)
+        elif gate.open and begin(site.store, spec.job, site.backend.user()) and rounds:
+            enqueue(site, spec, rounds[-1])
+    except StoreDeniedError:
+        # A login that may only look shows what it sees.
+        return gate
+    return gate if gate.waits else None
+
+
+def check_gate(site: Site, ledger: Ledger, spec: JobSpec) -> Gate | None:
+    """What a job that is to be resumed waits for, or None.
+
+    Raises:
+        CallerError: It could never begin.
+    """
+    if begun_at(site.store, spec) is not None:
+        return None
+    gate = look(site.store, spec.after)
+    if gate.never:
+        fix = f"`{gate.never.fix}` first." if gate.never.fix else "Submit it again without that."
+        raise CallerError(f"{spec.job} runs after {gate.never.job}, and {gate.never.why}.", fix, what="job")
+    return None if gate.open else gate

@@ -1,0 +1,130 @@
+"""What a job waits for: other jobs that must be complete before its first item runs.
+
+The first participant that finds them complete creates the object `begun`: a worker on AWS Batch, the reconciler on GCP,
+a client anywhere. From then on the job runs, whatever happens to the others. So a job of many containers looks at the
+others once, and a retry of another job does not stop it half-way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tidemill import layout
+from tidemill.errors import StoreMissingError, decoding
+from tidemill.job import After, JobSpec
+from tidemill.ledger.ledger import Ledger
+from tidemill.ledger.listing import Counts, Listing
+from tidemill.store import Store
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Another job that is not complete yet.
+
+    Attributes:
+        job: Its id.
+        ended: Its items with an outcome; those that run again do not count until they have a new one.
+        items: All of its items.
+    """
+
+    job: str
+    ended: int
+    items: int
+
+    def words(self) -> str:
+        """`tiles-0123abcd (3 of 8 items)`."""
+        return f"{self.job} ({self.ended} of {self.items} items)"
+
+
+@dataclass(frozen=True)
+class Never:
+    """Why a job can never begin.
+
+    Attributes:
+        job: The other job.
+        why: The reason, as a clause about it: `tiles-0123abcd is cancelled`.
+        fix: The command that mends the other job; empty where nothing does.
+    """
+
+    job: str
+    why: str
+    fix: str = ""
+
+    def reason(self, job: str) -> str:
+        """Why the waiting job has ended, and what to do, for its tombstone."""
+        then = f"`{self.fix}`, then `tidemill resume {job}`" if self.fix else "Submit it again without that."
+        return f"{self.why}, and this job runs after it. {then}{' continues it.' if self.fix else ''}"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a job waits for at one moment."""
+
+    waits: list[Waits]
+    never: Never | None = None
+
+    @property
+    def open(self) -> bool:
+        return not self.waits and self.never is None
+
+    def words(self) -> str:
+        """`waits for tiles-0123abcd (3 of 8 items)`."""
+        return f"waits for {' and '.join(each.words() for each in self.waits)}"
+
+
+def look(store: Store, after: Sequence[After]) -> Gate:
+    """Look at the jobs that another one waits for, by listings of their names."""
+    found = [_look_at(store, each) for each in after]
+    never = next((each for each in found if isinstance(each, Never)), None)
+    return Gate([each for each in found if isinstance(each, Waits)], never)
+
+
+def _look_at(store: Store, after: After) -> Waits | Never | None:
+    """What is missing of another job; None when it is complete."""
+    try:
+        listing = Ledger(store, after.job).listing()
+    except StoreMissingError:
+        return Never(after.job, f"{after.job} is not in the store any more")
+    counts = listing.counts
+    if counts.finished:
+        return _not_all_succeeded(after, counts) if after.success and counts.failed else None
+    if counts.cancelled:
+        return Never(after.job, f"{after.job} is cancelled", f"tidemill resume {after.job}")
+    return Waits(after.job, _ended(listing), counts.items)
+
+
+def _not_all_succeeded(after: After, counts: Counts) -> Never:
+    of = f"{counts.failed} of the {counts.items} items of {after.job}"
+    return Never(after.job, f"{of} failed", f"tidemill retry {after.job} --failed")
+
+
+def _ended(listing: Listing) -> int:
+    counts, again = listing.counts, listing.again
+    return counts.succeeded + counts.failed - (again.items - again.ended if again else 0)
+
+
+def begun_at(store: Store, spec: JobSpec) -> datetime | None:
+    """Since when a job may run: the time of its submit, where it waits for nothing. None while it waits."""
+    if not spec.after:
+        return spec.created_at
+    name = layout.begun(spec.job)
+    data = store.find(name)
+    if data is None:
+        return None
+    with decoding(store.uri_of(name)):
+        return datetime.fromisoformat(json.loads(data)["at"])
+
+
+def begin(store: Store, job: str, by: str) -> bool:
+    """Note that a job runs from now on. False when another participant had noted it before.
+
+    Args:
+        store: The job store.
+        job: The job's id.
+        by: Who found the others complete, for people.
+    """
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return store.create(layout.begun(job), json.dumps({"at": at, "by": by}).encode()).ours
