@@ -200,6 +200,21 @@ def test_results_are_a_table_or_json_lines(stack, capsys):
     assert row.endswith("exit: ValueError: no")
 
 
+def test_results_are_csv_on_stdout(stack, capfdbinary, tmp_path):
+    (tmp_path / "items.jsonl").write_text('{"uri": "s3://raw/0.jpg", "lr": "=1"}')
+    assert run(["submit", "--queue", "cpu", "--items", "items.jsonl", "--name", "m", "--", "x", "{uri}"]) == 0
+    job = capfdbinary.readouterr().out.split()[0].decode()
+    stack.run(pipeline(), job)
+    assert run(["results", job, "--csv"]) == 0
+    header, row, _ = capfdbinary.readouterr().out.decode().split("\n")
+    assert (header.split(",")[-1], row.split(",")[-1]) == ("meta.lr", "=1")
+    for form in ("csv", "jsonl"):
+        assert run(["results", job, "--file", "found", "--format", form]) == 0
+        assert b"1 cells begin with" in capfdbinary.readouterr().err or form == "jsonl"
+        assert "=1" in (tmp_path / "found").read_text()
+    assert run(["results", job, "--csv", "--json"]) == 2
+
+
 def test_cancel(stack, capsys):
     job = submitted(capsys)
     assert run(["cancel", job]) == 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from io import TextIOWrapper
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
 
 HEADER = ("item", "status", "attempts", "wall", "CPU", "memory", "uri", "output or error")
 ROWS_A_TABLE = 1000
+FORMULAS = (
+    "begin with =, +, - or @, and a spreadsheet may run those as formulas. If you open the list in one, import its "
+    "columns as text."
+)
 SHOWN = 120
 """Characters shown of the end of an error."""
 
@@ -27,26 +34,40 @@ SHOWN = 120
 @click.option(
     "--file",
     metavar="FILE",
-    help="Write the outcomes to a file: .jsonl, or .parquet (needs pip install 'tidemill[parquet]').",
+    help="Write the outcomes to a file: .jsonl, .csv, or .parquet (needs pip install 'tidemill[parquet]').",
 )
 @click.option(
-    "--format", "form", type=click.Choice(["jsonl", "parquet"]), help="The file's format. Default: its ending."
+    "--format", "form", type=click.Choice(["jsonl", "csv", "parquet"]), help="The file's format. Default: its ending."
 )
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, with a column per key of the items' metadata.")
 @common
-def command(*, job: str, failed: bool, file: str | None, form: str | None, pipeline: str | None, as_json: bool) -> int:
-    """Show the outcome of every finished item: as a table, as JSON lines with --json, or into a file."""
+def command(*, job: str, failed: bool, as_csv: bool, pipeline: str | None, as_json: bool, **to: str | None) -> int:
+    """Show the outcome of every finished item: as a table, as JSON lines with --json, as CSV, or into a file."""
+    file, form = to["file"], to["form"]
     if form and not file:
         raise click.UsageError(f"--format is {form!r} and --file is not given; give the file to write.")
-    outcomes = load_job(pipeline, job).results(failed_only=failed)
-    if file:
-        from tidemill.client.export import export
+    if as_csv + as_json + bool(file) > 1:
+        raise click.UsageError("give one of --csv, --json and --file.")
+    handle = load_job(pipeline, job)
+    if not (file or as_csv or as_json):
+        show(handle.results(failed_only=failed))
+        return 0
+    from tidemill.client.export import export, line_with_meta, write_csv
 
-        click.echo(f"{export(outcomes, file, form)} outcomes in {file}.", err=True)
-    elif as_json:
+    outcomes = handle.results(failed_only=failed, meta=True)
+    if as_json:
         for outcome in outcomes:
-            click.echo(outcome.line())
+            click.echo(line_with_meta(outcome))
+        return 0
+    if file:
+        written = export(outcomes, file, form, handle.meta_keys() if "csv" in (form, Path(file).suffix[1:]) else ())
+        click.echo(f"{written.count} outcomes in {file}.", err=True)
     else:
-        show(outcomes)
+        out = TextIOWrapper(sys.stdout.buffer, "utf-8", "backslashreplace", newline="")
+        written = write_csv(outcomes, out, handle.meta_keys())
+        out.detach()
+    if written.formulas:
+        click.echo(f"{written.formulas} cells {FORMULAS}", err=True)
     return 0
 
 

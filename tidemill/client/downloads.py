@@ -25,8 +25,8 @@ PARTS = ".tidemill-fetch-"
 """How the name of the folder begins that holds what is not complete."""
 _AHEAD = 4 * THREADS
 _LOOK_SECONDS = 0.2
-_SAME_SECONDS = 0.01
-"""Some file systems keep times this exactly only."""
+_SAME_SECONDS = 0.001
+"""Stores tell times this exactly."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 

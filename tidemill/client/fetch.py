@@ -18,7 +18,7 @@ from tidemill.client.site import Site
 from tidemill.errors import CallerError, StoreDeniedError, StoreMissingError
 from tidemill.job import Item, JobSpec
 from tidemill.ledger import Ledger, Outcome
-from tidemill.manifest import read_chunk, read_items
+from tidemill.ledger.paired import items_of, paired
 from tidemill.store import Entry, Store, Stores
 
 LISTED_TOGETHER = 100
@@ -96,8 +96,7 @@ def fetch(
     on_report: OnReport,
 ) -> FetchReport:
     """See `Job.fetch`."""
-    index = ledger.index()
-    names = ItemNames(name, lambda: read_items(ledger.store, spec.job, index))
+    names = ItemNames(name, lambda: items_of(ledger))
     wanted = None if items is None else _checked(items, spec.items_total)
     report = FetchReport(spec.job, str(folder), spec.items_total if wanted is None else len(wanted))
     outputs = _Outputs(site, ledger, spec, names, report)
@@ -146,7 +145,6 @@ class _Outputs:
     def __init__(self, site: Site, ledger: Ledger, spec: JobSpec, names: ItemNames, report: FetchReport) -> None:
         self._ledger, self._spec, self._names, self._report = ledger, spec, names, report
         self._stores = Stores(site.store, site.descriptor.region, user_login=True)
-        self._index = ledger.index()
 
     def find(self, wanted: set[int] | None) -> Iterator[_Found]:
         count = self._spec.items_total if wanted is None else len(wanted)
@@ -180,15 +178,10 @@ class _Outputs:
             report.unfinished.add(index)
 
     def _with_items(self, wanted: set[int] | None) -> Iterator[tuple[Outcome, Item]]:
-        store, job = self._ledger.store, self._spec.job
         if wanted is None:
-            yield from joined(self._ledger.outcomes(), read_items(store, job, self._index))
-            return
-        chunks = sorted({self._index.chunk_of(item) for item in wanted})
-        items = (item for chunk in chunks for item in read_chunk(store, job, chunk))
-        for outcome, item in joined(self._ledger.outcomes(chunks), items):
-            if outcome.index in wanted:
-                yield outcome, item
+            return paired(self._ledger)
+        chunks = {self._ledger.index().chunk_of(item) for item in wanted}
+        return (pair for pair in paired(self._ledger, chunks) if pair[0].index in wanted)
 
     # ---- where their files are ----------------------------------------------------------------------------------
 
@@ -244,14 +237,6 @@ class _Outputs:
             self._report.complete += 1
         else:
             self._report.gone.add(index)
-
-
-def joined(outcomes: Iterable[Outcome], items: Iterable[Item]) -> Iterator[tuple[Outcome, Item]]:
-    """Outcomes with their items; both come in the items' order, and every outcome has an item."""
-    source = iter(items)
-    for outcome in outcomes:
-        item = next(item for item in source if item.index == outcome.index)
-        yield outcome, item
 
 
 def _targets(found: _Found, of_files: bool) -> Iterator[tuple[Entry, str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemill.backends import LogLine
+from tidemill.client.export import meta_keys, with_meta
 from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
 from tidemill.client.lines import LineFilter, follow_lines, read_lines
@@ -23,6 +24,7 @@ from tidemill.code import pack, upload
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Counts, Ledger, Outcome
+from tidemill.ledger.paired import items_of, paired
 
 if TYPE_CHECKING:
     from tidemill.client.fetch import FetchReport, OnReport
@@ -122,14 +124,29 @@ class Job:
         reclaims = status.reclaims if status else self._ledger.counts().reclaims
         return summarise(self._ledger, self.spec, reclaims)
 
-    def results(self, failed_only: bool = False) -> Iterator[Outcome]:
+    def results(self, failed_only: bool = False, *, meta: bool = False) -> Iterator[Outcome]:
         """The outcome of every item that has one, in the items' order, as a stream.
+
+        Args:
+            failed_only: Only items that failed.
+            meta: Fill in each item's metadata, for which the list of items is read too.
 
         Example:
             >>> [outcome.output for outcome in job.results() if outcome.status == "succeeded"]
             ['s3://...', 's3://...']
         """
-        return (o for o in self._ledger.outcomes() if not failed_only or o.status == "failed")
+        outcomes = with_meta(paired(self._ledger)) if meta else self._ledger.outcomes()
+        return (o for o in outcomes if not failed_only or o.status == "failed")
+
+    def meta_keys(self) -> list[str] | None:
+        """Every key of the items' metadata, in the order in which they first appear; None when they are more than
+        1,000.
+
+        Example:
+            >>> job.meta_keys()  # the items are plain URIs
+            []
+        """
+        return meta_keys(items_of(self._ledger))
 
     def fetch(
         self,

@@ -44,6 +44,8 @@ class Outcome:
     """The end of what it wrote to stderr, or what we have to say."""
     value: JsonValue = None
     """What a function returned for the item, where it is JSON and not long."""
+    meta: dict[str, JsonValue] | None = None
+    """What the user attached to the item, where it was asked for: records do not repeat it."""
 
     def line(self) -> str:
         # Three times as fast as `dataclasses.asdict`, which copies every value.
@@ -57,7 +59,7 @@ class Outcome:
 
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_FIELDS = tuple(field.name for field in fields(Outcome))
+_FIELDS = tuple(field.name for field in fields(Outcome) if field.name != "meta")
 _values = attrgetter(*_FIELDS)
 
 
