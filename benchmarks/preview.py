@@ -1,9 +1,10 @@
 """A preview of a stack's program, compared with a flat program that declares the same resources without components.
 
 Both run in turn under the real engine with localcloud's provider, and the fastest run of each counts: on a machine that
-also does other work, that run was disturbed least. Seconds are those of the whole `pulumi preview`; memory and CPU
-seconds are those of the program's own process. The provider costs both the same, and in Python more than the real one
-in Go, so the table shows the program's share of the whole.
+also does other work, that run was disturbed least. Every process starts as it does for a user, without the forks that
+shorten tests. Seconds are those of the whole `pulumi preview`; memory and CPU seconds are those of the program's own
+process. The provider costs both the same, and in Python more than the real one in Go, so the table shows the program's
+share of the whole.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from localcloud.cloud import Cloud
 from ops.project import ROOT
 from tests.components.stacks import settings
 from tests.harness import Project
+from tests.warm import COLD
 
 QUEUES = (2, 10, 50)
 RUNS = 5
@@ -135,8 +137,9 @@ def programs(queues: int) -> Iterator[tuple[Program, Program]]:
     stack = config(queues)
     text = flat.write(flat.record(stack))
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as scratch, Cloud(Path(scratch, "cloud")) as cloud:
-        ours = Program(Path(scratch, "ours"), cloud.env, stack, (ROOT / "__main__.py").read_text())
-        yield ours, Program(Path(scratch, "flat"), cloud.env, stack, text)
+        env = {**cloud.env, COLD: "1"}
+        ours = Program(Path(scratch, "ours"), env, stack, (ROOT / "__main__.py").read_text())
+        yield ours, Program(Path(scratch, "flat"), env, stack, text)
 
 
 def check_same(ours: Program, other: Program) -> None:
