@@ -22,6 +22,7 @@ import zstandard
 
 from tidemill import layout
 from tidemill.errors import CallerError
+from tidemill.figures import counted
 from tidemill.store import Store
 
 if TYPE_CHECKING:
@@ -64,9 +65,8 @@ class Packed:
         self.close = weakref.finalize(self, shutil.rmtree, self.path.parent, ignore_errors=True)
 
     def words(self) -> str:
-        files = f"{self.files} file{'' if self.files == 1 else 's'}"
         packages = f"; {REQUIREMENTS} is installed once per machine" if self.requirements else ""
-        return f"code: {files}, {self.size / 1024:.0f} KiB{packages}."
+        return f"code: {counted(self.files, 'file')}, {self.size / 1024:.0f} KiB{packages}."
 
 
 def pack(folder: str | Path) -> Packed:

@@ -12,5 +12,10 @@ def duration(seconds: float) -> str:
     return f"{_short(seconds / 60)} min" if seconds < 7200 else f"{_short(seconds / 3600)} h"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 chunk`, `3 chunks`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def _short(number: float) -> str:
     return f"{number:.0f}" if number >= 10 else f"{number:.2g}"

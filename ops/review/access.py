@@ -13,6 +13,7 @@ from ops.review.document import Step
 from ops.review.grants import Grant, grants, widened
 from ops.review.models import Finding, Severity
 from ops.review.values import SECRET, UNKNOWN, clean, is_unknown, texts
+from tidemill.figures import counted
 
 _MOST_LINES = 40
 _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
@@ -174,9 +175,9 @@ def _aws_title(key: str, added: list[Grant]) -> str:
         marks.append("everybody")
     what = _CALLED.get(key, key)
     allowed = sum(grant.effect == "Allow" for grant in added)
-    parts = [f"{what} adds {_count(allowed, 'permission')}"] if allowed else []
+    parts = [f"{what} adds {counted(allowed, 'permission')}"] if allowed else []
     if len(added) > allowed:
-        parts.append(f"{what} takes away {_count(len(added) - allowed, 'denial')}")
+        parts.append(f"{what} takes away {counted(len(added) - allowed, 'denial')}")
     return "; ".join(parts) + (f" ({', '.join(marks)})" if marks else "")
 
 
@@ -189,13 +190,13 @@ def _gcp(step: Step, created: set[str]) -> Iterator[Finding]:
     added = sorted((binding for binding in new if replace(binding, condition="") not in wide), key=str)
     if added:
         severity = _gcp_severity(added, fresh, _is_on_new(step, created))
-        yield _finding(step, severity, f"adds {_count(len(added), 'binding')}", *map(str, added))
+        yield _finding(step, severity, f"adds {counted(len(added), 'binding')}", *map(str, added))
     if "permissions" in step.new:
         new, old = (set(texts(side.get("permissions"))) for side in (step.new, step.old))
         wider = sorted(new - old)
         if wider:
             severity: Severity = "low" if step.op == "create" else "high"
-            title = f"custom role adds {_count(len(wider), 'permission')}"
+            title = f"custom role adds {counted(len(wider), 'permission')}"
             yield _finding(step, severity, title, *wider)
 
 
@@ -263,7 +264,3 @@ def _finding(step: Step, severity: Severity, title: str, *details: str) -> Findi
     if len(details) > len(lines):
         lines = (*lines, f"and {len(details) - len(lines)} more")
     return Finding(severity, "access-widened", step.name, step.urn, title, lines)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -35,6 +35,7 @@ FORBIDDEN = {
     "tidemill.version": ["tidemill"],
     "tidemill.descriptor": ["tidemill"],
     "tidemill.errors": ["tidemill"],
+    "tidemill.figures": ["tidemill"],
     "tidemill.fleet": ["tidemill"],
     "tidemill.layout": ["tidemill"],
     "tidemill.prices": ["tidemill"],
@@ -76,7 +77,7 @@ ALLOWED = {
         "tidemill.layout",
         "tidemill.prices",
     ],
-    "ops": ["tidemill.capacity", "tidemill.errors", "tidemill.layout", "tidemill.prices"],
+    "ops": ["tidemill.capacity", "tidemill.errors", "tidemill.figures", "tidemill.layout", "tidemill.prices"],
     # It does the same on an account as the pipeline's users.
     "ops.first_account": ["tidemill"],
     "policy": ["tidemill.capacity", "tidemill.prices"],

@@ -6,6 +6,7 @@ import click
 
 from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import show_json
+from tidemill.figures import counted
 
 
 @click.command()
@@ -19,7 +20,7 @@ def command(job: str, pipeline: str | None, as_json: bool) -> int:
     if as_json:
         show_json({"job": job, "cancelled": cancelled, "arrays_ended": ended})
     elif cancelled:
-        click.echo(f"{job} is cancelled; {ended} array{'' if ended == 1 else 's'} ended.")
+        click.echo(f"{job} is cancelled; {counted(ended, 'array')} ended.")
     else:
         click.echo(f"{job} has already finished; there is nothing to cancel.")
     return 0

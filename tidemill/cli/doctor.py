@@ -9,6 +9,7 @@ import click
 
 from tidemill.cli.options import common, pipeline_uri
 from tidemill.cli.show import color, show_json
+from tidemill.figures import counted
 
 if TYPE_CHECKING:
     from tidemill.backends.findings import Finding
@@ -36,7 +37,7 @@ def command(output: str | None, pipeline: str | None, as_json: bool) -> int:
     if as_json:
         show_json({"ok": not faults, "checks": [asdict(finding) for finding in findings]})
     else:
-        click.echo(f"{faults} problem{'' if faults == 1 else 's'} found." if faults else "Everything is fine.")
+        click.echo(f"{counted(faults, 'problem')} found." if faults else "Everything is fine.")
     return PROBLEM_FOUND if faults else 0
 
 

@@ -9,6 +9,7 @@ import click
 
 from tidemill.cli.options import common, job_argument, load_job, max_usd
 from tidemill.cli.show import show_json
+from tidemill.figures import counted
 
 if TYPE_CHECKING:
     from tidemill.client.rounds import Sent
@@ -33,6 +34,5 @@ def sentence(sent: Sent) -> str:
     then = f"`{sent.run_command}` runs it." if sent.run_command else f"`tidemill wait {sent.job}` watches it."
     if sent.round is None:
         return f"{sent.job}: nothing to enqueue{note}." + (f" {then}" if sent.run_command and sent.note else "")
-    items = "1 item" if sent.items == 1 else f"{sent.items} items"
-    chunks = "1 chunk" if sent.chunks == 1 else f"{sent.chunks} chunks"
-    return f"{sent.job}: {items} in {chunks} enqueued as round {sent.round}{note}. {then}"
+    what = f"{counted(sent.items, 'item')} in {counted(sent.chunks, 'chunk')}"
+    return f"{sent.job}: {what} enqueued as round {sent.round}{note}. {then}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, pairwise, repeat
 
 from tidemill.errors import CallerError
-from tidemill.figures import duration
+from tidemill.figures import counted, duration
 from tidemill.job import MAX_CHUNKS
 from tidemill.ledger.rounds import RoundArray, array_name
 
@@ -63,8 +63,7 @@ class Plan:
     def words(self) -> str:
         """`23 chunks of 24, assuming 10 s per item (set --item-time); 4 small chunks go first to measure it`."""
         first = f"; {len(self.first)} small chunks go first to measure it" if self.first else ""
-        noun = "chunk" if self.chunks == 1 else "chunks"
-        return f"{self.chunks} {noun} of {self.chunk_size}{self.why and ', ' + self.why}{first}"
+        return f"{counted(self.chunks, 'chunk')} of {self.chunk_size}{self.why and ', ' + self.why}{first}"
 
 
 def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked: int | None) -> Plan:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tidemill.descriptor import Resources
-from tidemill.figures import duration
+from tidemill.figures import counted, duration
 from tidemill.ledger import Ledger, Listing, Outcome
 
 SAMPLED_CHUNKS = 8
@@ -69,7 +69,7 @@ class Consumption:
         return self.seconds.p50 >= SHORT_SECONDS
 
     def facts(self) -> dict[str, object]:
-        time, sampled = self.seconds, f"{self.items} item{'' if self.items == 1 else 's'} sampled"
+        time, sampled = self.seconds, f"{counted(self.items, 'item')} sampled"
         table: dict[str, object] = {
             "item time": f"p50 {duration(time.p50)}, p95 {duration(time.p95)}, max {duration(time.max)} ({sampled})",
             **({"CPUs": f"{_words(self.cpus)} of {self.asked_cpus:g}"} if self.long else {}),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidemill.figures import duration
+from tidemill.figures import counted, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -158,10 +158,6 @@ def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
     if status.note and status.state in ("waiting", "lost"):
         words.append((status.note, "yellow"))
     return words or [(status.verdict, "")]
-
-
-def counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def percent(share: float) -> str:

@@ -29,6 +29,7 @@ from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool, encodable
 from tidemill.code import Packed, in_code, pack, upload
 from tidemill.errors import CallerError, CloudError
+from tidemill.figures import counted
 from tidemill.job import SINCE, Item, JobSpec, build_spec, new_job_id, spec_version
 from tidemill.ledger import Ledger
 from tidemill.manifest import write_frames
@@ -129,7 +130,7 @@ def _read_through(site: Site, asked: Submission, draft: JobSpec, log: Log) -> Sp
     repeated, example = spool.duplicates()
     if repeated:
         are, copy = ("is a duplicate", "the copy") if repeated == 1 else ("are duplicates", "each copy")
-        log(f"{_plural(repeated, 'item')} {are} (e.g. {example}); {copy} runs.")
+        log(f"{counted(repeated, 'item')} {are} (e.g. {example}); {copy} runs.")
     return spool
 
 
@@ -157,7 +158,7 @@ def _send(
         # Of two submits at once the first spec counts: the job is the same, only who and when may differ.
         site.store.create(layout.spec(spec.job), spec.model_dump_json().encode())
         enter(site.store, spec)
-        log(f"{_plural(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
+        log(f"{counted(spec.items_total, 'item')} in {plan.words()}, queue {spec.queue}.")
         if spec.limit:
             price = f"{spec.limit.usd_per_item_hour:.3g} USD per item-hour"
             log(f"The job stops at about {spec.limit.max_usd:g} USD ({price}).")
@@ -189,7 +190,7 @@ def _send(
         log(f"{spec.job} is cancelled before all of it was sent: {note.get('reason', '')}.")
     if known is not None:
         done = f"{known.items_total - job.progress().remaining} of {known.items_total} items are done"
-        rest = f" {_plural(job.enqueued, 'missing array')} enqueued now." if job.enqueued else ""
+        rest = f" {counted(job.enqueued, 'missing array')} enqueued now." if job.enqueued else ""
         log(f"{spec.job} already exists: {done}.{rest}")
     return job
 
@@ -275,7 +276,3 @@ def _identity(draft: JobSpec, chunk_size: int | None, items: str, again: int) ->
     values |= {key: value for key, value in later.items() if value}
     values |= {"again": again} if again else {}
     return f"{draft.name}-{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]}"
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
