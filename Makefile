@@ -4,7 +4,7 @@
 # make preview       show what a stack would create, under the policy pack    (STACK=vision-dev)
 # make review        show what a change does to a stack, dangers first        (STACK=vision-dev BASE=main)
 # make worker        build the worker's image                      (PUSH=REGISTRY: push it)
-# make test          run lint and all tests
+# make test          run lint and all tests                        (ALL=1: with those that did not change, too)
 # make test-fast     run the tests of the inner loop
 # make test-images   test the worker in images with another C library or none (needs apt)
 # make lint          check style, types and workflows
@@ -22,6 +22,8 @@ BRIEFLY := 2>&1 | awk '!/^ [-+~] / { print; fflush() }'
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 JOBS ?= 3
+# CI runs everything.
+ALL ?= $(CI)
 QUICK := tests/unit tests/components tests/policy tests/plugin
 STACK ?= vision-dev
 CLOUD ?= aws
@@ -76,7 +78,7 @@ test: $(INSTALLED)
 	@out=$$(mktemp); trap 'kill $$lint 2>/dev/null || true; rm -f "$$out"' EXIT; \
 	$(AGAIN) lint >"$$out" 2>&1 & lint=$$!; \
 	$(AGAIN) -j2 engine servers; \
-	tests=0; $(PYTEST) --ignore tests/images tests || tests=$$?; \
+	tests=0; $(PYTEST) $(if $(ALL),,--leave-out-unchanged) --ignore tests/images tests || tests=$$?; \
 	linted=0; wait $$lint || linted=$$?; cat "$$out"; \
 	exit $$((tests | linted))
 
@@ -99,7 +101,7 @@ worker: .venv/.$(CLOUD)
 lint: $(INSTALLED) lines
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/pyright
+	@$(BIN)/python -m tests.unchanged $(if $(ALL),--all) $(BIN)/pyright
 	@$(BIN)/python -m ops workflows
 
 format: $(INSTALLED)

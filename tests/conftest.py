@@ -9,9 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.unchanged import Unchanged
+
 HERE = Path(__file__).parent
 LONGEST = ("e2e/test_gcp_", "e2e", "engine", "localcloud", "worker_image", "worker", "chaos")
 """Path prefixes below this folder, the slowest first; all others come after them."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare what the Makefile asks for."""
+    parser.addoption("--leave-out-unchanged", action="store_true", help="see tests/unchanged.py; not for a part of it")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave out what has not changed."""
+    if config.getoption("leave_out_unchanged"):
+        config.pluginmanager.register(Unchanged(config))
 
 
 @pytest.hookimpl(wrapper=True)
