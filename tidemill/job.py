@@ -104,6 +104,8 @@ class JobSpec(BaseModel):
     """Keys of the items' metadata that the command may name in braces, from version 4 on."""
     layout: Literal["sagemaker"] | None = None
     """Whose variables and folders the program finds besides ours, from version 4 on."""
+    metrics: dict[str, str] = Field(default_factory=dict)
+    """Regular expressions for the numbers that the program prints, by name, from version 4 on."""
     pip_index: str | None = Field(default=None, pattern=r"^https?://\S+$")
     wheelhouse: str | None = Field(default=None, pattern=r"^(s3|gs|file)://.+$")
     limit: CostLimit | None = None
@@ -147,6 +149,7 @@ SINCE = {
     "placeholders": 4,
     "layout": 4,
     "after": 4,
+    "metrics": 4,
 }
 """By field: the spec version from which on workers know it."""
 

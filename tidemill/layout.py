@@ -100,8 +100,8 @@ def chosen(job: str, number: int, sha256: str) -> str:
 
 
 def of_round(job: str, number: int, kind: str) -> str:
-    """A round's folder: ``done``, ``failed``, ``attempts``, ``drained``, ``progress``, ``spent`` or
-    ``start_failures``."""
+    """A round's folder: ``done``, ``failed``, ``attempts``, ``drained``, ``progress``, ``spent``,
+    ``metrics`` or ``start_failures``."""
     return f"{JOBS}/{job}/r{number}/{kind}"
 
 
@@ -173,6 +173,11 @@ def progress(job: str, number: int, chunk: int) -> str:
     return f"{of_round(job, number, 'progress')}/{chunk}"
 
 
+def metrics(key: ChunkKey, attempt: str) -> str:
+    """The metrics that an attempt on a chunk has found."""
+    return f"{of_round(key.job, key.round, 'metrics')}/{key.chunk}~{attempt}.jsonl"
+
+
 def spent(key: ChunkKey, attempt: str, milliseconds: int) -> str:
     """The marker that says how long an attempt on a chunk has held its slots. The last one of an attempt counts."""
     folder = of_round(key.job, key.round, "spent")
@@ -213,6 +218,6 @@ def chunk_of_done(name: str) -> int:
 
 
 def chunk_of_marker(name: str) -> tuple[int, str]:
-    """The chunk, and what follows it, of a name in `failed/` or `drained/`."""
+    """The chunk, and what follows it, of a name in `failed/`, `drained/` or `metrics/`."""
     chunk, _, rest = name.rsplit("/", 1)[1].partition("~")
     return int(chunk), rest

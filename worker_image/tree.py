@@ -24,7 +24,7 @@ from worker_image.tools import BuildError
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.txt"
-_IMPORTED = ("certifi", "obstore", "pydantic", "zstandard")
+_IMPORTED = ("certifi", "obstore", "pydantic", "regex", "zstandard")
 WHEELS = {"aws": _IMPORTED, "gcp": _IMPORTED}
 """A worker's imports by cloud, without their dependencies. Neither cloud's worker uses an SDK, so both trees are
 identical."""
@@ -38,7 +38,7 @@ NO_STDLIB = (
 )  # fmt: skip
 NO_WHEEL = (
     "__pycache__", "bin", "*.pyi", "py.typed", "RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json",
-    "fsspec.py", "_cffi.*", "backend_cffi.py", "mypy.py", ".lock",
+    "fsspec.py", "_cffi.*", "backend_cffi.py", "mypy.py", ".lock", "tests",
 )  # fmt: skip
 NAME_SERVICE = ("libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
 """Libraries that the C library loads by name to look up a host."""

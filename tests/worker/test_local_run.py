@@ -478,9 +478,11 @@ def test_a_sweep_is_rehearsed_here(here):
     (here.folder / "code" / "train.py").write_text(
         "import json, os, pathlib, sys\n"
         "found = [sys.argv[1:], json.loads(os.environ['SM_HPS'])]\n"
+        "print(f'step 1 loss: {float(sys.argv[2]) * 2}')\n"
         "pathlib.Path(os.environ['SM_MODEL_DIR'], 'model.json').write_text(json.dumps(found))\n"
     )
     typed = ["--here", "--code", "code", "--sweep", "lr=1e-3,3e-4", "--hp", "epochs=9", "--json"]
+    typed += ["--metric", r"loss=step (?P<step>\d+) loss: ([0-9.]+)"]
     program = ["--", "python3", "train.py", "--lr", "{lr}", "{other}"]
     first = here.type("train", *typed, *program)
     assert first.returncode == 0, first.stderr
@@ -491,6 +493,8 @@ def test_a_sweep_is_rehearsed_here(here):
         json.loads(Path((o.output or "").removeprefix("file://"), "model/model.json").read_text()) for o in outcomes
     ]
     assert models[1] == [["--lr", "3e-4", "{other}"], {"epochs": 9, "lr": 0.0003}]
+    best = here.type("metrics", "train", "--best", "loss")
+    assert best.stdout.splitlines()[1].split() == ["1", "lr=3e-4", "0.0006", "1", "0.0006"]
     again = here.type("train", *typed, *program)
     assert "2 of 2 items are done" in again.stderr
     assert json.loads(again.stdout)["job"] == json.loads(first.stdout)["job"]

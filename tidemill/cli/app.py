@@ -25,6 +25,7 @@ COMMANDS = {
     "jobs": "List the newest jobs of the pipeline.",
     "results": "Show the outcome of every finished item.",
     "fetch": "Bring a job's outputs to this machine.",
+    "metrics": "Show the metrics of a job's items, such as their losses.",
     "run": "Run a job on this machine, without a cloud.",
     "failures": "Group failed items by error message, largest group first.",
     "queues": "List the queues of the pipeline and their machines.",

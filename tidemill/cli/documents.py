@@ -20,6 +20,7 @@ from tidemill.client import Status, Summary
 from tidemill.client.estimate import JobEstimate
 from tidemill.client.failures import FailureGroup
 from tidemill.client.fetch import FetchReport
+from tidemill.client.metrics import ItemMetrics
 from tidemill.client.rounds import Sent
 from tidemill.client.status import JobRow
 from tidemill.descriptor import Queue
@@ -175,6 +176,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "jobs": ("The newest jobs.", within("jobs", of(JobRow), list_of=True)(EMPTY)),
         "results": ("Each line: the outcome of an item.", of(Outcome)),
         "fetch": ("What is in the folder now.", of(FetchReport, {"whole": TRUTH})),
+        "metrics": ("Each line: the metrics of an item.", of(ItemMetrics)),
         "failures": ("Failed items by error message, largest group first.", of(Failures)),
         "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, ("aws", "gcp")), list_of=True)(EMPTY)),
         "use": ("The contexts.", of(ContextList)),

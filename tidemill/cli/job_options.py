@@ -76,6 +76,13 @@ _HOW = [
     click.option("--output", metavar="URI", help="Prefix of the outputs. Default: out/JOB in the job store."),
     click.option("--env", "variables", multiple=True, metavar="KEY=VALUE", help="Variable of the program. Repeatable."),
     click.option("--code", metavar="DIR", help="Folder to send with the job; its requirements.txt is installed."),
+    click.option(
+        "--metric",
+        "metrics",
+        multiple=True,
+        metavar="NAME=REGEX",
+        help="Number to keep of what the program prints: 'loss=loss: ([0-9.]+)'. Repeatable.",
+    ),
     click.option("--pip-index", metavar="URL", help="Package index for requirements.txt. Default: the image's own."),
     click.option("--wheelhouse", metavar="URI", help="Prefix of a store that holds the wheels for requirements.txt."),
     click.option(
@@ -141,7 +148,12 @@ def with_program(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     asked = dict(given)
     shell, variables = asked.pop("shell"), asked.pop("variables")
     command, asked["function"] = _program(ctx.obj or (), shell, asked["function"])
-    return asked | {"command": command, "env": _environment(variables), "log": partial(click.echo, err=True)}
+    asked["metrics"] = _pairs("--metric", asked["metrics"], "NAME=REGEX")
+    return asked | {
+        "command": command,
+        "env": _pairs("--env", variables, "KEY=VALUE"),
+        "log": partial(click.echo, err=True),
+    }
 
 
 def _too_many(items: str, uris: Sequence[str], no_dashes: bool) -> str:
@@ -173,9 +185,9 @@ def _program(words: tuple[str, ...], shell: bool, function: str | None) -> tuple
     return ["/bin/sh", "-c", words[0]], None
 
 
-def _environment(variables: tuple[str, ...]) -> dict[str, str]:
-    pairs = [variable.partition("=") for variable in variables]
-    for variable, (key, equals, _) in zip(variables, pairs, strict=True):
+def _pairs(option: str, texts: Sequence[str], allowed: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for text, (key, equals, _) in zip(texts, pairs, strict=True):
         if not key or not equals:
-            raise click.UsageError(f"--env is {variable!r}; allowed: KEY=VALUE.")
+            raise click.UsageError(f"{option} is {text!r}; allowed: {allowed}.")
     return {key: value for key, _, value in pairs}

@@ -28,6 +28,7 @@ from tidemill.ledger.paired import items_of, paired
 
 if TYPE_CHECKING:
     from tidemill.client.fetch import FetchReport, OnReport
+    from tidemill.client.metrics import ItemMetrics
 
 
 def quiet(text: str) -> None:
@@ -147,6 +148,21 @@ class Job:
             []
         """
         return meta_keys(items_of(self._ledger))
+
+    def metrics(self) -> Iterator[ItemMetrics]:
+        """What items have printed, as the job's `metrics` look for it: every item with a value, in the items' order.
+
+        Raises:
+            CallerError: The job looks for no metrics.
+
+        Example:
+            >>> job = pipeline.train(["python3", "train.py"], queue="cpu", metrics={"loss": "loss: ([0-9.]+)"})
+            >>> [item.metrics["loss"].lowest for item in job.metrics()]  # nothing has run yet
+            []
+        """
+        from tidemill.client.metrics import read_metrics
+
+        return read_metrics(self._ledger, self.spec)
 
     def fetch(
         self,

@@ -118,6 +118,7 @@ class Pipeline:
         wheelhouse: str | None = None,
         max_usd: float | None = None,
         usd_per_item_hour: float | None = None,
+        metrics: Mapping[str, str] | None = None,
         layout: Literal["sagemaker"] | None = None,
         force: bool = False,
         after: Sequence[str] = (),
@@ -158,6 +159,8 @@ class Pipeline:
             max_usd: What the job may cost in USD: by an estimate from what it consumes, its workers end it there.
             usd_per_item_hour: The price to estimate by, for an hour of an item's share of a machine; None for that of
                 the queue's machines in the price table.
+            metrics: Regular expressions by name, each with a group around a number: what they find in the lines that
+                the program prints is kept (`Job.metrics`). A group named `step` is the step of the training.
             layout: "sagemaker" for programs written for SageMaker: variables such as SM_MODEL_DIR and SM_HPS.
             force: Whether to make another job, where one of this name and these settings exists.
             after: Ids or names of jobs that must be complete (every item has an outcome) before the first item runs.
@@ -206,6 +209,7 @@ class Pipeline:
             fields={
                 **fields_of(items),
                 "layout": layout,
+                "metrics": dict(metrics or {}),
                 "command": list(command or ()) or None,
                 "function": function,
                 "attempts": attempts,

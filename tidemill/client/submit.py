@@ -33,6 +33,7 @@ from tidemill.figures import counted
 from tidemill.job import SINCE, Item, JobSpec, build_spec, new_job_id, spec_version
 from tidemill.ledger import Ledger
 from tidemill.manifest import write_frames
+from tidemill.metrics import compile_metrics
 from tidemill.store import Stores
 
 ARGUMENT_BYTES = 128 * 1024
@@ -58,9 +59,10 @@ _OPTIONS = {
     "placeholders": "--sweep",
     "layout": "`train`",
     "after": "--after",
+    "metrics": "--metric",
 }
 """By field that older workers do not know: the option that asks for it."""
-_IDENTITY_IF_SET = {"placeholders", "layout", "after"}
+_IDENTITY_IF_SET = {"placeholders", "layout", "after", "metrics"}
 """Fields of later versions: a job without them keeps the id that it has always had."""
 
 
@@ -224,6 +226,7 @@ def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
             "tidemill submit ... -- python3 program.py {input} {output}",
             what="command",
         )
+    compile_metrics(asked.fields["metrics"])
     for key, text in [*((f"command[{n}]", w) for n, w in enumerate(command)), *_texts(asked.fields["env"])]:
         if isinstance(text, str) and not encodable(text):
             raise CallerError.about(key, text, "UTF-8 text", "Put other bytes into a file.")

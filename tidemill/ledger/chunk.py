@@ -80,6 +80,10 @@ class ChunkLedger:
         """Write what an attempt has finished since its last part."""
         self.store.put(f"{layout.progress(*self.key)}/{attempt}.{part}.jsonl", encode_lines(outcomes))
 
+    def write_metrics(self, attempt: str, data: bytes) -> None:
+        """Write the metrics that an attempt has found so far, in place of what it wrote before."""
+        self.store.put(layout.metrics(self.key, attempt), data)
+
     def commit(
         self,
         attempt: str,

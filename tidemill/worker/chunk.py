@@ -15,6 +15,7 @@ from tidemill.manifest import read_chunk
 from tidemill.version import __version__
 from tidemill.worker.jobs import LeasedJob
 from tidemill.worker.leases import Lease
+from tidemill.worker.metrics import MetricLog
 from tidemill.worker.observers import HEARTBEAT_SECONDS, ChunkObserver, Marker, Progress
 from tidemill.worker.run_item import Task
 from tidemill.worker.slots import Slot
@@ -90,7 +91,10 @@ class ChunkRun:
         pace = SAVE_SECONDS if ledger.store.is_object_store else SAVE_SECONDS_LOCAL
         writer = ledger.marker(lease.id, lease.delivery, lease.backend)
         progress = Progress(ledger, pace)
-        self.observers = [*observers, progress, Marker(writer, pace, heartbeat_seconds if many_jobs else None)]
+        self._metrics = MetricLog(ledger, lease, job.metrics, pace) if job.metrics else None
+        first = [self._metrics] if self._metrics else []
+        marker = Marker(writer, pace, heartbeat_seconds if many_jobs else None)
+        self.observers = [*first, *observers, progress, marker]
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -181,7 +185,10 @@ class ChunkRun:
 
     def task(self, item: Item) -> Task:
         job = self.job
-        return Task(job.id, self.number, self.lease.id, job.spec, item, job.output_prefix, job.env or {}, job.stop)
+        watch = self._metrics.watch(item.index, self.labels) if self._metrics else None
+        return Task(
+            job.id, self.number, self.lease.id, job.spec, item, job.output_prefix, job.env or {}, job.stop, watch
+        )
 
     def pause(self) -> None:
         """Its items pause while an item of another chunk has the machine to itself."""

@@ -257,7 +257,7 @@ class _Serving:
         for name, data in (("stdout", self._shim.written(1, out)), ("stderr", self._shim.written(2, err))):
             if data:
                 if self._output is None:
-                    self._output = ItemOutput(one.task.labels)
+                    self._output = ItemOutput(one.task.labels, one.task.watch)
                     self._output.begin(one.attempt)
                 self._output.feed(name, data)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from tidemill.errors import CallerError
 from tidemill.job import PLACEHOLDERS, JobSpec, fill
 from tidemill.ledger import Ledger, Round
 from tidemill.ledger.documents import TamperedError
 from tidemill.ledger.gate import Gate, begin, begun_at, look
 from tidemill.ledger.spent import limit_of
+from tidemill.metrics import MetricPattern, compile_metrics
 from tidemill.store import Store
 from tidemill.worker.leases import Lease
+from tidemill.worker.output import log
 from tidemill.worker.runners import Runners
 from tidemill.worker.stop import JobStop, Stop
 
@@ -38,6 +41,8 @@ class LeasedJob:
         """Whether every item runs the same program, so that one that does not start says something of the job."""
         self.limit = limit_of(self.spec, [self.round])
         """What it may cost."""
+        self.metrics = _metrics_of(self.spec)
+        """What to look for in what its items print."""
         self.item_seconds = 0.0
         """How long an item takes, of late; 0 while that is not known."""
         self.proven = False
@@ -53,6 +58,15 @@ class LeasedJob:
             begin(self.ledger.store, self.id, "worker")
         self._begun = True
         return None
+
+
+def _metrics_of(spec: JobSpec) -> list[MetricPattern]:
+    try:
+        return compile_metrics(spec.metrics)
+    except CallerError as error:
+        # The submit has checked them, with another version of the package perhaps.
+        log(f"metrics are not looked for: {error}", "warning", job=spec.job)
+        return []
 
 
 def key_of(lease: Lease) -> tuple[str, int, str | None, str | None]:

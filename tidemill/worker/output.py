@@ -7,9 +7,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 ITEM_BYTES = 64 * 1024
 """Bytes of an item's output that are passed on, half from its start and half from its end; logs are billed by size."""
@@ -61,11 +61,21 @@ def log(message: str, level: str = "info", **fields: Any) -> None:
     emit([{"level": level, **fields, "message": message}])
 
 
-class ItemOutput:
-    """The output of one item, over all its attempts. Every line carries its labels."""
+class LineWatch(Protocol):
+    """Looks at what an item prints."""
 
-    def __init__(self, labels: dict[str, Any]) -> None:
-        self._labels = labels
+    def look(self, lines: Sequence[str], attempt: int) -> None:
+        """Look at lines of an attempt; its output waits meanwhile."""
+
+    def end(self, attempt: int) -> None:
+        """The attempt has ended."""
+
+
+class ItemOutput:
+    """The output of one item, over all its attempts. Every line carries its labels, and `watch` looks at it."""
+
+    def __init__(self, labels: dict[str, Any], watch: LineWatch | None = None) -> None:
+        self._labels, self._watch = labels, watch
         self._limit = _item_bytes
         self._left = self._room = self._limit // 2
         self._dropped = 0
@@ -99,6 +109,8 @@ class ItemOutput:
             if rest:
                 self._pass_on(stream, [bytes(rest)])
                 self._partial[stream] = bytearray()
+        if self._watch:
+            self._watch.end(self._attempt)
 
     def close(self) -> None:
         """The item ended: say what was cut, and pass on what came last."""
@@ -115,9 +127,10 @@ class ItemOutput:
 
     def _pass_on(self, stream: str, lines: list[bytes]) -> None:
         passed = []
-        for line in lines:
+        texts = [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
+        for line, text in zip(lines, texts, strict=True):
             size = len(line) + 1
-            labelled = self._line(stream, line.decode("utf-8", "replace").rstrip("\r"))
+            labelled = self._line(stream, text)
             if size <= self._left and not self._last:
                 self._left -= size
                 passed.append(labelled)
@@ -130,6 +143,8 @@ class ItemOutput:
                 self._room += dropped
         if passed:
             emit(passed)
+        if self._watch:
+            self._watch.look(texts, self._attempt)
 
     def _line(self, stream: str, message: str, **fields: Any) -> dict[str, Any]:
         return {**self._labels, "attempt": self._attempt, "stream": stream, **fields, "message": message}

@@ -17,7 +17,7 @@ from tidemill.ledger import Outcome
 from tidemill.worker import sagemaker
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.gpus import GpuUse
-from tidemill.worker.output import ItemOutput
+from tidemill.worker.output import ItemOutput, LineWatch
 from tidemill.worker.process import Ended, Pipes, run_program
 from tidemill.worker.programs import Programs
 from tidemill.worker.scratch import Scratch, remove
@@ -47,6 +47,8 @@ class Task:
     """The program's environment without the item's own variables."""
     stop: Stop = field(default_factory=Stop)
     """Ends it."""
+    watch: LineWatch | None = None
+    """Looks at what it prints."""
 
     @property
     def folder(self) -> str:
@@ -105,7 +107,7 @@ class CommandRunner:
             pipes.close()
 
     def _run(self, task: Task, slot: Slot) -> Outcome | None:
-        output = ItemOutput(task.labels)
+        output = ItemOutput(task.labels, task.watch)
         try:
             return self._attempts(task, slot, output)
         finally:

@@ -1,0 +1,60 @@
+"""`tidemill metrics`: what a job's items have printed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.show import show_json, show_table
+
+if TYPE_CHECKING:
+    from tidemill.client.metrics import ItemMetrics
+
+
+@click.command()
+@job_argument
+@click.option("--best", metavar="NAME", help="Only items with this metric, the lowest value first.")
+@click.option("--max", "highest", is_flag=True, help="With --best: the highest value first.")
+@common
+def command(*, job: str, best: str | None, highest: bool, pipeline: str | None, as_json: bool) -> int:
+    """Show the metrics of a job's items: the last value of each, and with --best the best value of one."""
+    if highest and not best:
+        raise click.UsageError("--max goes with --best NAME.")
+    found = load_job(pipeline, job)
+    from tidemill.client.metrics import ranked
+    from tidemill.errors import CallerError
+
+    items = found.metrics()
+    if best is not None and best not in found.spec.metrics:
+        raise CallerError.unknown("metric", best, found.id, found.spec.metrics)
+    rows = list(items) if best is None else ranked(items, best, highest)
+    if as_json:
+        for row in rows:
+            show_json(asdict(row))
+    elif rows:
+        show(rows, list(found.spec.metrics), best, highest)
+    else:
+        click.echo("No item has printed a metric yet.", err=True)
+    return 0
+
+
+def show(rows: list[ItemMetrics], names: list[str], best: str | None, highest: bool) -> None:
+    others = [name for name in names if name != best]
+    chosen = [] if best is None else [f"{'highest' if highest else 'lowest'} {best}", "step", f"last {best}"]
+    table = []
+    for row in rows:
+        value, step = row.best(best, highest) if best else (None, None)
+        own = [figure(value), "-" if step is None else step, last(row, best)] if best else []
+        table.append([row.index, row.uri, *own, *(last(row, name) for name in others)])
+    show_table(["item", "hyperparameters", *chosen, *others], table)
+
+
+def last(row: ItemMetrics, name: str) -> str:
+    return figure(row.metrics[name].last) if name in row.metrics else "-"
+
+
+def figure(value: float | None) -> str:
+    return "nan" if value is None else f"{value:.6g}"
