@@ -50,6 +50,8 @@ def describe(
             "log_group": log_group,
             "queues": queues,
             "writable": config.data.write,
+            "readable": [*config.data.read, *config.data.write],
+            "expire_jobs_after_days": config.store.expire_jobs_after_days,
             "max_spec": SPEC_VERSION,
         }
     )

@@ -143,6 +143,14 @@ class Descriptor(_Model):
         description="URI prefixes beside the store's `out/` that jobs may write to; null where an older stack does not "
         "say.",
     )
+    readable: list[str] | None = Field(
+        default=None,
+        description="URI prefixes outside the store that jobs may read; null where an older stack does not say.",
+    )
+    expire_jobs_after_days: int | None = Field(
+        default=None,
+        description="Days after which jobs and uploads are deleted; null for never, and of an older stack.",
+    )
 
     @property
     def uri(self) -> str:

@@ -17,5 +17,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def file_size(count: float) -> str:
+    """Bytes as `512 B`, `3.4 MiB`, `20 GiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1000:
+            return f"{count:.0f} B" if unit == "B" else f"{_short(count)} {unit}"
+        count /= 1024
+    return f"{_short(count)} TiB"
+
+
 def _short(number: float) -> str:
     return f"{number:.0f}" if number >= 10 else f"{number:.2g}"

@@ -21,7 +21,7 @@ class AwsStoreArgs:
     """Arguments of `AwsStore`."""
 
     expire_jobs_after_days: int | None = None
-    """Days after which objects under ``jobs/`` are deleted; None keeps them."""
+    """Days after which objects under ``jobs/`` and ``uploads/`` are deleted; None keeps them."""
     kms_key: str | None = None
     """ARN of a KMS key, or `create` for a new one; None: S3's own encryption."""
     versioning: bool = False
@@ -134,7 +134,7 @@ class AwsStore(pulumi.ComponentResource):
     def _keep(self, name: str, args: AwsStoreArgs) -> None:
         rules = [_unfinished_uploads()]
         if args.expire_jobs_after_days is not None:
-            rules.append(_expire_jobs(args.expire_jobs_after_days))
+            rules += [_expire(folder, args.expire_jobs_after_days) for folder in (layout.JOBS, layout.UPLOADS)]
         if args.versioning:
             aws.s3.BucketVersioning(
                 f"{name}-versioning",
@@ -166,16 +166,20 @@ class AwsStore(pulumi.ComponentResource):
         return pulumi.Output.concat(self.uri, "/", written.key)
 
     def work_statements(self) -> list[Statement]:
-        """A job's permissions: read and write ``jobs/`` and ``out/``; no delete, no descriptor, no other prefix."""
+        """A job's permissions: read and write ``jobs/`` and ``out/``, read ``uploads/``; no delete, no descriptor, no
+        other prefix."""
         objects = [self._below(layout.JOBS), self._below(layout.OUT)]
-        return [allow(["s3:GetObject", *_PUT], objects), self._list(), *key.use_key(self.key_arn)]
+        read_only = allow(["s3:GetObject"], [self._below(layout.UPLOADS)])
+        return [allow(["s3:GetObject", *_PUT], objects), read_only, self._list(), *key.use_key(self.key_arn)]
 
     def submit_statements(self) -> list[Statement]:
-        """A submitter's permissions: read the descriptor, read and write ``jobs/``, read ``out/`` and ``fleet/``."""
-        readable = [self.objects(layout.DESCRIPTOR), *map(self._below, (layout.JOBS, layout.OUT, layout.FLEET))]
+        """A submitter's permissions: read the descriptor and ``out/``, read and write ``jobs/`` and ``uploads/``.
+
+        IAM limits the length of the submitters' policy, so no object is named twice.
+        """
         return [
-            allow(["s3:GetObject"], readable),
-            allow(_PUT, [self._below(layout.JOBS)]),
+            allow(["s3:GetObject"], [self.objects(layout.DESCRIPTOR), self._below(layout.OUT)]),
+            allow(["s3:GetObject", *_PUT], [self._below(layout.JOBS), self._below(layout.UPLOADS)]),
             self._list(),
             *key.use_key(self.key_arn),
         ]
@@ -222,9 +226,9 @@ def _unfinished_uploads() -> aws.s3.BucketLifecycleConfigurationRuleArgs:
     return _rule("unfinished-uploads", filter=_under(""), abort_incomplete_multipart_upload=abort)
 
 
-def _expire_jobs(days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgs:
+def _expire(folder: str, days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgs:
     expiration = aws.s3.BucketLifecycleConfigurationRuleExpirationArgs(days=days)
-    return _rule("expire-jobs", filter=_under(f"{layout.JOBS}/"), expiration=expiration)
+    return _rule(f"expire-{folder}", filter=_under(f"{folder}/"), expiration=expiration)
 
 
 def _expire_overwritten() -> aws.s3.BucketLifecycleConfigurationRuleArgs:

@@ -51,8 +51,8 @@ class Store(Model):
         default=None,
         ge=1,
         le=3650,
-        description="Delete objects under jobs/ this many days after they were written. Leave out to keep them; "
-        "results under out/ are never deleted.",
+        description="Delete objects under jobs/ and uploads/ this many days after they were written. Leave out to keep "
+        "them; results under out/ are never deleted.",
     )
     kms_key: KmsKey | None = Field(
         default=None,

@@ -15,7 +15,7 @@ from components.gcp.member import Member, grant
 from components.gcp.project import Project
 from tidemill import layout
 
-_JOBS, _OUT, _FLEET = f"{layout.JOBS}/", f"{layout.OUT}/", f"{layout.FLEET}/"
+_JOBS, _UPLOADS, _OUT, _FLEET = (f"{name}/" for name in (layout.JOBS, layout.UPLOADS, layout.OUT, layout.FLEET))
 _DAY = 24 * 3600
 _ERROR_DAYS = 7
 _READ = "roles/storage.objectViewer"
@@ -29,7 +29,7 @@ class GcpStoreArgs:
     """Arguments of `GcpStore`."""
 
     expire_jobs_after_days: int | None = None
-    """Days after which objects under ``jobs/`` are deleted; None keeps them."""
+    """Days after which objects under ``jobs/`` and ``uploads/`` are deleted; None keeps them."""
     kms_key: str | None = None
     """Full name of a Cloud KMS key, or `create` for a new one; None: Google's own encryption."""
     versioning: bool = False
@@ -126,14 +126,17 @@ class GcpStore(pulumi.ComponentResource):
         return pulumi.Output.concat(self.uri, "/", written.name)
 
     def grant_work(self, member: Member) -> None:
-        """Let a member work as machines do: read and write ``jobs/``, ``out/`` and ``fleet/``, but no descriptor."""
+        """Let a member work as machines do: read and write ``jobs/``, ``out/`` and ``fleet/``, read ``uploads/``, but
+        no descriptor."""
         self._list(member)
         self._grant("work", member, _WRITE, [_JOBS, _OUT, _FLEET])
+        self._grant("uploads", member, _READ, [_UPLOADS])
 
     def grant_submit(self, member: Member) -> None:
-        """Let a member submit: write ``jobs/``, read ``out/``, ``fleet/`` and the descriptor."""
+        """Let a member submit: write ``jobs/`` and ``uploads/``, read ``out/``, ``fleet/`` and the descriptor."""
         self._list(member)
         self._grant("submit", member, _WRITE, [_JOBS])
+        self._grant("upload", member, _WRITE, [_UPLOADS])
         self._grant("look", member, _READ, [_OUT, _FLEET], [layout.DESCRIPTOR])
 
     def grant_fleet(self, member: Member) -> None:
@@ -161,7 +164,8 @@ def _rules(args: GcpStoreArgs) -> list[gcp.storage.BucketLifecycleRuleArgs]:
     # Parts of abandoned uploads are billed but invisible in listings; objects are not affected.
     rules = [_rule("AbortIncompleteMultipartUpload", age=7)]
     if args.expire_jobs_after_days is not None:
-        rules.append(_rule("Delete", age=args.expire_jobs_after_days, matches_prefixes=[_JOBS], with_state="LIVE"))
+        days, folders = args.expire_jobs_after_days, [_JOBS, _UPLOADS]
+        rules.append(_rule("Delete", age=days, matches_prefixes=folders, with_state="LIVE"))
     # Reports of machines are useful for a day; a live worker repeats its report every few minutes.
     rules.append(_rule("Delete", age=_ERROR_DAYS, matches_prefixes=[f"{layout.FLEET_ERRORS}/"]))
     rules.append(_rule("Delete", age=1, matches_prefixes=[f"{layout.FLEET_ALIVE}/"]))

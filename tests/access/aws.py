@@ -127,6 +127,7 @@ REPOSITORY = {
     for stack in ("vision-dev", "audio-dev", "vision-prod")
 }
 WORKERS = _named("ecr", "the worker's repository", "repository/vision-dev/tidemill-worker")
+UPLOAD = _in_store("vision-dev", "uploads/0a/a.jpg")
 POINTER = _in_store("vision-dev", "machines/cpu/worker")
 LOGS = {
     stack: _named("logs", f"the log lines of {stack}", f"log-group:{stack}-logs-group-{SUFFIX}:log-stream:a")
@@ -165,7 +166,11 @@ PROBES = [
         no("s3:PutObject", _in_store("vision-dev", "pipeline.json"), "Every client believes it."),
         no("s3:PutObject", POINTER, "Machines run what lies there."),
         yes("s3:PutObject", _in_store("vision-dev", "jobs/a/job.json"), "A submit writes the job."),
+        yes("s3:PutObject", UPLOAD, "A submit brings local files."),
+        no("s3:DeleteObject", UPLOAD, "Another job may need it."),
+        no("s3:PutObject", _in_store("vision-dev", "out/a/0"), "Outputs are the workers'."),
         no("s3:PutObject", _in_store("audio-dev", "jobs/a/job.json"), "The store is another team's."),
+        no("s3:PutObject", _in_store("audio-dev", "uploads/0a/a.jpg"), "The store is another team's."),
         no("s3:GetObject", _in_store("vision-prod", "out/a"), "It is another environment's."),
         no("s3:DeleteObject", _in_store("vision-dev", "out/a"), "Nothing that finished is lost."),
         yes("logs:GetLogEvents", LOGS["vision-dev"], "`tidemill logs` shows them."),
@@ -177,6 +182,8 @@ PROBES = [
     *of(
         "job",
         yes("s3:GetObject", _in_store("vision-dev", "jobs/a/job.json"), "A worker reads its job."),
+        yes("s3:GetObject", UPLOAD, "Items may be files that a submitter brought."),
+        no("s3:PutObject", UPLOAD, "User code must not change what other jobs read."),
         yes("s3:PutObject", _in_store("vision-dev", "out/a/0"), "A worker writes outputs."),
         no("s3:PutObject", _in_store("vision-dev", "pipeline.json"), "User code must not steer clients."),
         no("s3:PutObject", POINTER, "User code must not choose what machines run."),

@@ -89,7 +89,10 @@ PROBES = [
         yes("storage.objects.get", _store("vision", "pipeline.json"), "Clients read it first."),
         no("storage.objects.create", _store("vision", "pipeline.json"), "Every client believes it."),
         yes("storage.objects.create", _store("vision", "jobs/a/job.json"), "A submit writes the job."),
+        yes("storage.objects.create", _store("vision", "uploads/0a/a.jpg"), "A submit brings local files."),
+        no("storage.objects.create", _store("vision", "out/a/0"), "Outputs are the workers'."),
         no("storage.objects.create", _store("audio", "jobs/a/job.json"), "It is another team's."),
+        no("storage.objects.create", _store("audio", "uploads/0a/a.jpg"), "It is another team's."),
         no("storage.objects.get", _store("audio", "out/a/0"), "The store is another team's."),
         no("storage.objects.delete", _store("vision", "out/a/0"), "Nothing that finished is lost."),
         yes("logging.views.access", _lines("vision"), "`tidemill logs` shows them."),
@@ -104,6 +107,14 @@ PROBES = [
         yes("pubsub.subscriptions.consume", _subscription("vision"), "A worker takes work."),
         no("pubsub.subscriptions.consume", _subscription("audio"), "The work is another team's."),
         no("pubsub.topics.publish", _topic("vision"), "User code starts no jobs."),
+        yes(
+            "storage.objects.get", _store("vision", "uploads/0a/a.jpg"), "Items may be files that a submitter brought."
+        ),
+        no(
+            "storage.objects.create",
+            _store("vision", "uploads/0a/a.jpg"),
+            "User code must not change other jobs' data.",
+        ),
         yes("storage.objects.create", _store("vision", "out/a/0"), "A worker writes outputs."),
         no("storage.objects.create", _store("vision", "pipeline.json"), "User code must not steer clients."),
         no("storage.objects.create", _store("vision", "reconciler/a.zip"), "User code must not become the reconciler."),

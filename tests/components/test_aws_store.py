@@ -78,11 +78,12 @@ def test_nothing_expires_unless_it_is_said():
     assert not [rule for rule in rules if "expiration" in rule]
 
 
-def test_only_jobs_expire():
+def test_only_jobs_and_uploads_expire():
     rules = store(expire_jobs_after_days=90).one("s3.BucketLifecycleConfiguration").inputs["rules"]
     expiring = [rule for rule in rules if "expiration" in rule]
     assert expiring == [
-        {"id": "expire-jobs", "status": "Enabled", "filter": {"prefix": "jobs/"}, "expiration": {"days": 90}}
+        {"id": f"expire-{name}", "status": "Enabled", "filter": {"prefix": f"{name}/"}, "expiration": {"days": 90}}
+        for name in ("jobs", "uploads")
     ]
 
 
@@ -108,6 +109,11 @@ def test_a_job_reads_and_writes_jobs_and_results_and_deletes_nothing():
             "Effect": "Allow",
             "Action": ["s3:GetObject", "s3:AbortMultipartUpload", "s3:PutObject"],
             "Resource": [f"{ARN}/jobs/*", f"{ARN}/out/*"],
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["s3:GetObject"],
+            "Resource": [f"{ARN}/uploads/*"],
         },
         {
             "Effect": "Allow",

@@ -64,7 +64,10 @@ def test_it_is_protected_and_retained_unless_everything_may_go(purge: bool):
 def test_jobs_expire():
     rules = store(expire_jobs_after_days=90).one("storage.Bucket").inputs["lifecycleRules"]
     assert rules[1:2] == [
-        {"action": {"type": "Delete"}, "condition": {"age": 90, "matchesPrefixes": ["jobs/"], "withState": "LIVE"}}
+        {
+            "action": {"type": "Delete"},
+            "condition": {"age": 90, "matchesPrefixes": ["jobs/", "uploads/"], "withState": "LIVE"},
+        }
     ]
 
 
@@ -112,12 +115,19 @@ def test_the_descriptor_is_an_object_of_its_own():
 @pytest.mark.parametrize(
     ("grant", "expected"),
     [
-        ("grant_work", {"s-work-worker": ("roles/storage.objectUser", below("jobs/", "out/", "fleet/"))}),
+        (
+            "grant_work",
+            {
+                "s-work-worker": ("roles/storage.objectUser", below("jobs/", "out/", "fleet/")),
+                "s-uploads-worker": ("roles/storage.objectViewer", below("uploads/")),
+            },
+        ),
         ("grant_fleet", {"s-fleet-worker": ("roles/storage.objectUser", below("fleet/"))}),
         (
             "grant_submit",
             {
                 "s-submit-worker": ("roles/storage.objectUser", below("jobs/")),
+                "s-upload-worker": ("roles/storage.objectUser", below("uploads/")),
                 "s-look-worker": ("roles/storage.objectViewer", below("out/", "fleet/", names=("pipeline.json",))),
             },
         ),

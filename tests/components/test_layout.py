@@ -61,18 +61,19 @@ def test_on_aws_a_job_may_write_its_names_and_jobs_expire():
     for name in of(layout.JOBS, layout.OUT):
         assert covered(name, granted), name
         assert covered(name, expiring) == (name in of(layout.JOBS)), name
+    for name in of(layout.UPLOADS):
+        assert covered(name, expiring), name
 
 
 def test_on_gcp_a_machine_may_write_its_names_and_what_piles_up_expires():
     machine = Member("machine", "serviceAccount:m@p.iam.gserviceaccount.com")
     made = run(lambda: GcpStore("s", GcpStoreArgs(expire_jobs_after_days=90)).grant_work(machine))
     conditions = [each.inputs.get("condition") for each in made.of("storage.BucketIAMMember")]
-    (condition,) = filter(None, conditions)
-    granted = re.findall(r'/objects/([^"]+)"', condition["expression"])
+    granted = [name for each in conditions if each for name in re.findall(r'/objects/([^"]+)"', each["expression"])]
     rules = made.one("storage.Bucket").inputs["lifecycleRules"]
     expiring = [prefix for rule in rules for prefix in rule["condition"].get("matchesPrefixes", [])]
     kept = (layout.OUT, layout.FLEET_WARM, layout.FLEET_REPORT, f"{layout.FLEET}/x")
-    for name in of(layout.JOBS, layout.OUT, layout.FLEET):
+    for name in of(layout.JOBS, layout.UPLOADS, layout.OUT, layout.FLEET):
         assert covered(name, granted), name
         assert covered(name, expiring) != name.startswith(kept), name
 

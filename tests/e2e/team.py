@@ -158,4 +158,5 @@ def team_up(cloud: Cloud, folder: Path, program: str | None = None, settings: Ma
             project.up().ok()
     outputs = project.outputs()
     person = {**assume(env, outputs["submitter_role_arn"]), "TIDEMILL_PIPELINE": outputs["pipeline_uri"]}
+    person["XDG_CACHE_HOME"] = str(folder / "cache")
     return Team(cloud, project, outputs, person)

@@ -168,9 +168,9 @@ def test_the_stores_own_out_is_always_allowed():
 
 CLOUD, SHARED, LOCAL = {"cloud": "aws"}, {"cloud": "aws", "files": True}, {"cloud": "local", "files": True}
 ITEMS = {
-    "a relative path on a cloud": ("photos/1.jpg", CLOUD, "a path of this machine.*aws s3 sync.*tidemill run"),
-    "an absolute path on a cloud": ("/data/1.jpg", CLOUD, "a path of this machine"),
-    "a file URI on a cloud": ("file:///data/1.jpg", CLOUD, "a path of this machine"),
+    "a relative path on a cloud": ("photos/1.jpg", CLOUD, "no file of this machine is there.*{uri} instead"),
+    "an absolute path on a cloud": ("/data/1.jpg", CLOUD, "no file of this machine is there"),
+    "a file URI on a cloud": ("file:///data/1.jpg", CLOUD, "no file of this machine is there"),
     "a relative path, shared files": ("photos/1.jpg", SHARED, "a relative path"),
     "an absolute path, shared files": ("/data/1.jpg", SHARED, None),
     "a relative path here": ("photos/1.jpg", LOCAL, None),

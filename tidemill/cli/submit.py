@@ -24,16 +24,20 @@ if TYPE_CHECKING:
 @what_runs
 @click.option("--slots", type=int, default=1, show_default=True, help="Items side by side in one container (AWS).")
 @how_it_runs
+@click.option("--yes", "-y", is_flag=True, help="Upload any amount without a question.")
 @common
 @click.pass_context
-def command(ctx: click.Context, /, *, pipeline: str | None, as_json: bool, **given: Any) -> int:
+def command(ctx: click.Context, /, *, pipeline: str | None, as_json: bool, yes: bool, **given: Any) -> int:
     """Send a job: PROGRAM runs once for every item.
 
     In the program's arguments, {input} becomes a local copy of the item and {output} a folder whose files are kept;
     {uri}, {output_uri} and {index} are for programs that stream by themselves. No shell is involved. With --code,
     {code} is the folder on the machine, and PROGRAM may name its files by their relative paths.
     """
-    return show_sent(load(pipeline).submit(**arguments_of(ctx, given)), as_json)
+    from tidemill.cli.transfers import asking, watching
+
+    job = load(pipeline).submit(**arguments_of(ctx, given), confirm=asking(yes), watch=watching)
+    return show_sent(job, as_json)
 
 
 def show_sent(job: Job, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 _PLAIN = re.compile(r"(?:s3|gs)://[A-Za-z0-9._-]+(?:/(?!\.{1,2}(?:/|$))[^/\x00-\x1f]+)+$")
 """What needs no closer look: most items of most jobs."""
 _CONTROL = re.compile(r"[\x00-\x1f]")
-_UPLOAD = {"aws": "aws s3 sync FOLDER s3://BUCKET/FOLDER", "gcp": "gcloud storage cp -r FOLDER gs://BUCKET"}
+_NAMES = "Correct it. If the item is not a file, or is on a mount of the machines, use {uri} instead of {input}."
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,8 @@ class Fetched:
 
     def _path_problem(self, path: str) -> str | None:
         if not self.files:
-            return (
-                f"a path of this machine, which the queue's machines do not have. Upload the files first "
-                f"({_UPLOAD.get(self.cloud, 'to a bucket')}), or run the job here: tidemill run. If the item is not a "
-                "file, or is on a mount of the machines, use {uri} instead of {input}."
-            )
+            # What is here is uploaded.
+            return None if os.path.lexists(path) else f"a path, and no file of this machine is there. {_NAMES}"
         if self.cloud != "local" and not path.startswith("/"):
             return "a relative path; give a URI or an absolute path. Use {uri} instead of {input} if it is not a file."
         return None

@@ -19,14 +19,14 @@ class ItemFolder:
     """Every file under a folder, as absolute paths in the order of their names. Links to folders are not followed."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder.absolute()
+        self.folder = folder.absolute()
         self.label = f"items folder {folder}"
 
     def __iter__(self) -> Iterator[Block]:
         return blocks(self._files())
 
     def _files(self) -> Iterator[str]:
-        for folder, folders, files in os.walk(self._folder, onerror=self._refuse):
+        for folder, folders, files in os.walk(self.folder, onerror=self._refuse):
             folders.sort()
             yield from (path for name in sorted(files) if self._wanted(path := os.path.join(folder, name)))
 

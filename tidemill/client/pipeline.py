@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,8 @@ from tidemill.client.site import Log, Site, read_site
 from tidemill.client.status import JobRow, job_row
 from tidemill.client.submit import Submission, submit
 from tidemill.client.sweep import Sweep, fields_of
+from tidemill.client.upload.items import Amount
+from tidemill.client.upload.meter import Watch, unwatched
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError
 from tidemill.job import Item
@@ -123,6 +125,8 @@ class Pipeline:
         force: bool = False,
         after: Sequence[str] = (),
         after_success: Sequence[str] = (),
+        confirm: Callable[[Amount], None] = lambda amount: None,
+        watch: Watch = unwatched,
         log: Log = quiet,
     ) -> Job:
         """Send a job: the command runs once for every item.
@@ -135,7 +139,8 @@ class Pipeline:
                 None with a `function`.
             items: URIs (or `Item`s with metadata); or the path of a list (text, JSON lines, CSV) or of a folder; `-`
                 for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`; or a `Sweep`,
-                whose names are placeholders too.
+                whose names are placeholders too. For a cloud, files of a folder, and paths where the command has
+                `{input}`, are uploaded into the job store.
             function: `module:function` of the image (or of the shipped code), imported once and called with each item.
             items_format: `text`, `jsonl` or `csv`, where the list's name does not say it.
             items_column: The column of a CSV list that is the item; its other columns are metadata.
@@ -165,6 +170,8 @@ class Pipeline:
             force: Whether to make another job, where one of this name and these settings exists.
             after: Ids or names of jobs that must be complete (every item has an outcome) before the first item runs.
             after_success: The same, of jobs whose items must all have succeeded.
+            confirm: Called before more than 1 GiB or 10,000 files are uploaded; it raises to prevent that.
+            watch: Makes the context in which files are uploaded, from the meter that counts them.
             log: Called with each remark, as a sentence.
 
         Returns:
@@ -206,6 +213,8 @@ class Pipeline:
             item_seconds=item_seconds,
             code=code,
             force=force,
+            confirm=confirm,
+            watch=watch,
             fields={
                 **fields_of(items),
                 "layout": layout,

@@ -91,7 +91,7 @@ def read_site(uri: str) -> Site:
     except StoreDeniedError as error:
         raise StoreDeniedError(
             f"pipeline: {uri} cannot be read: {denial(error)}.",
-            _login_advice(error),
+            login_advice(error),
             code=error.code,
             what="pipeline",
             command=access_command(uri),
@@ -166,7 +166,8 @@ def denial(error: StoreDeniedError) -> str:
 _BAD_LOGIN = re.compile(r"InvalidAccessKeyId|Expired|InvalidClientTokenId|InvalidToken|SignatureDoesNotMatch")
 
 
-def _login_advice(error: StoreDeniedError) -> str:
+def login_advice(error: StoreDeniedError) -> str:
+    """What somebody whom a store refused can do about it."""
     if error.code == NO_LOGIN:
         return error.fix or "Log in, e.g. `aws sso login`."
     if _BAD_LOGIN.match(error.code):

@@ -19,6 +19,7 @@ from typing import BinaryIO, cast
 from tidemill.client.fetched import Fetched
 from tidemill.client.item_source import LINE_BYTES, Block, ItemSource, wrong_items
 from tidemill.errors import shown
+from tidemill.job import Item
 
 _BITS = 1 << 27
 """Bits of the filter that finds duplicates: 16 MiB, and a small job touches almost none of it."""
@@ -50,6 +51,8 @@ class Spool:
         self._again: set[int] = set()
         self.count = 0
         self.first = ""
+        self.objects = True
+        """Whether every item was an object at first sight; where none is fetched nothing is known."""
 
     def fill(self, source: ItemSource) -> Spool:
         """Read a source to its end.
@@ -76,6 +79,7 @@ class Spool:
     def _add(self, source: ItemSource, block: Block) -> None:
         uris = block.uris
         if not self._fine(uris):
+            self.objects = False
             for uri, place in zip(uris, block.places, strict=True):
                 self._refuse(uri, source.where(place))
         lines = [encode_basestring(uri) for uri in uris] if block.metas is None else self._with_meta(source, block)
@@ -152,6 +156,13 @@ class Spool:
                 if counts[hash(line)] == 2 and example is None:
                     example = line
         return sum(count - 1 for count in counts.values()), example
+
+    def items(self) -> Iterator[Item]:
+        """The items in their order."""
+        self._file.seek(0)
+        for index, line in enumerate(self._file):
+            value = json.loads(line)
+            yield Item(index, value) if isinstance(value, str) else Item(index, value["uri"], value["meta"])
 
     # ---- what is sent -------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.fetched import Fetched
 from tidemill.client.fleet import fleet_errors, image_problems, machine_words
 from tidemill.client.handover import enqueue, write_first_round
+from tidemill.client.item_folders import ItemFolder
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
 from tidemill.client.journal import enter, known_spec, newest_specs
@@ -27,6 +28,8 @@ from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program, name_of
 from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool, encodable
+from tidemill.client.upload.items import Amount, LocalItems
+from tidemill.client.upload.meter import Watch, unwatched
 from tidemill.code import Packed, in_code, pack, upload
 from tidemill.errors import CallerError, CloudError
 from tidemill.figures import counted
@@ -66,9 +69,14 @@ _IDENTITY_IF_SET = {"placeholders", "layout", "after", "metrics"}
 """Fields of later versions: a job without them keeps the id that it has always had."""
 
 
+def _always(amount: Amount) -> None:
+    """Lets every upload begin."""
+
+
 @dataclass(frozen=True)
 class Submission:
-    """What a caller asked for. `fields` are fields of `JobSpec` as they were given."""
+    """What a caller asked for. `fields` are fields of `JobSpec` as they were given; `confirm` raises to keep a large
+    upload from beginning, and `watch` shows it."""
 
     place: Placement
     name: str | None
@@ -81,6 +89,8 @@ class Submission:
     fields: dict[str, Any]
     force: bool = False
     """Whether to make another job, where one of this name and these settings exists."""
+    confirm: Callable[[Amount], None] = _always
+    watch: Watch = unwatched
 
 
 def submit(site: Site, asked: Submission, log: Log) -> Job:
@@ -93,11 +103,13 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
     code = None if asked.code is None else Path(asked.code).resolve()
     for remark in check_program(Program(draft, code, site.local)):
         log(remark)
-    spool = _read_through(site, asked, draft, log)
+    spool, folder = _read_through(site, asked, draft, log)
     plan = plan_chunks(spool.count, asked.place.fleet_slots, asked.item_seconds, asked.chunk_size)
     _check_machines(site, asked.place, log)
     check_store(site.store)
     check_output(site, draft, log)
+    if folder is not None:
+        spool = _upload(site, asked, spool, folder, log)
     job, known = _find(site, asked, draft, spool.digest)
     spec = draft.model_copy(
         update={
@@ -122,18 +134,37 @@ def _check_version(site: Site, draft: JobSpec) -> None:
         )
 
 
-def _read_through(site: Site, asked: Submission, draft: JobSpec, log: Log) -> Spool:
+def _read_through(site: Site, asked: Submission, draft: JobSpec, log: Log) -> tuple[Spool, str | None]:
+    """The items as they were given, and where there are files of this machine to upload among them: the folder that
+    they were found in, which is empty when they were named one by one."""
     stores = Stores(site.store, site.descriptor.region, user_login=True)
     source = open_items(asked.items, form=asked.items_format, column=asked.items_column, stores=stores)
     cloud, files = site.descriptor.cloud, site.store.uri.startswith("file://")
     spool = Spool(Fetched(cloud, files) if draft.stages_input else None).fill(source)
-    if not files and "://" not in spool.first and os.path.exists(spool.first):
-        log(f"{spool.first} is a file of this machine; the queue's machines do not have it.")
     repeated, example = spool.duplicates()
     if repeated:
         are, copy = ("is a duplicate", "the copy") if repeated == 1 else ("are duplicates", "each copy")
         log(f"{counted(repeated, 'item')} {are} (e.g. {example}); {copy} runs.")
-    return spool
+    if not files and isinstance(source, ItemFolder):
+        return spool, str(source.folder)
+    if not files and draft.stages_input:
+        return spool, None if spool.objects else ""
+    if not files and "://" not in spool.first and os.path.exists(spool.first):
+        log(f"{spool.first} is a file of this machine, and stays here: only {{input}} or a folder as --items uploads.")
+    return spool, None
+
+
+def _upload(site: Site, asked: Submission, spool: Spool, folder: str, log: Log) -> Spool:
+    """The same items, with the objects of the files that were uploaded."""
+    items = LocalItems(site, spool, folder or None, asked.watch)
+    try:
+        if items.amount.files:
+            if items.amount.large:
+                asked.confirm(items.amount)
+            log(f"Uploading {items.amount.words()}.")
+        return Spool(None).fill(items)
+    finally:
+        items.close()
 
 
 def _send(

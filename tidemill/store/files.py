@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 STREAM_BYTES = 8 * 1024 * 1024
 BLOCK_BYTES = 1024 * 1024
@@ -33,6 +33,13 @@ def open_plain(path: Path | str) -> BinaryIO:
         os.close(descriptor)
         raise ValueError("not a plain file")
     return open(descriptor, "rb", buffering=0)
+
+
+def how_to_put(size: int) -> dict[str, Any]:
+    """Options of a write of so many bytes: at once, or in parts, four side by side."""
+    if size <= PART_BYTES:
+        return {"use_multipart": False}
+    return {"chunk_size": max(PART_BYTES, -(-size // MAX_PARTS)), "max_concurrency": 4}
 
 
 def blocks(file: BinaryIO, size: int, digest: hashlib._Hash | None = None) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -23,7 +24,7 @@ from obstore.store import LocalStore, MemoryStore
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
 from tidemill.store.clients import gcs_store, s3_store
 from tidemill.store.errors import as_exception, translated
-from tidemill.store.files import MAX_PARTS, PART_BYTES, STREAM_BYTES, blocks, no_room, open_plain
+from tidemill.store.files import PART_BYTES, STREAM_BYTES, blocks, how_to_put, no_room, open_plain
 
 T = TypeVar("T")
 PAGE = 1000
@@ -120,8 +121,10 @@ class Store:
             "GET", self.uri_of(name), lambda: bytes(obstore.get_range(self._backend, name, start=start, length=length))
         )
 
-    def put(self, name: str, data: bytes) -> None:
-        _bounded("PUT", self.uri_of(name), lambda: obstore.put(self._backend, name, data, use_multipart=False))
+    def put(self, name: str, data: bytes | Callable[[], Iterator[bytes]], size: int = 0) -> None:
+        """Write an object, or its `size` bytes from a function that gives blocks; an error of that leaves no object."""
+        put = partial(obstore.put, self._backend, name, **how_to_put(size))
+        _bounded("PUT", self.uri_of(name), lambda: put(data() if callable(data) else data))
 
     def exists(self, name: str) -> bool:
         return self.size(name) is not None
@@ -290,11 +293,8 @@ class Store:
                 digest = hashlib.sha256() if hashed else None
                 file.seek(0)
                 parts = blocks(file, before.st_size, digest)
-                if before.st_size <= PART_BYTES:
-                    obstore.put(self._backend, name, b"".join(parts), use_multipart=False)
-                else:
-                    part = max(PART_BYTES, -(-before.st_size // MAX_PARTS))
-                    obstore.put(self._backend, name, parts, chunk_size=part, max_concurrency=4)
+                data = b"".join(parts) if before.st_size <= PART_BYTES else parts
+                obstore.put(self._backend, name, data, **how_to_put(before.st_size))
                 return Uploaded(before.st_size, digest.hexdigest() if digest else None)
 
             uploaded = _bounded("PUT", self.uri_of(name), transfer)

@@ -1,0 +1,46 @@
+"""Files of a submitter's machine reach the machines with the rights that the stack gives."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+
+from tests.e2e.team import TIMEOUT_SECONDS, Team
+
+PROGRAM = 'printf "%s %s" "$(basename "$TIDEMILL_INPUT")" "$(cat "$TIDEMILL_INPUT")" > "$TIDEMILL_OUTPUT/said"'
+
+
+def test_a_folder_goes_up_once_and_its_files_are_items(team: Team, tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    for name in ("a.txt", "b.txt", "more/a.txt"):
+        (photos / name).parent.mkdir(parents=True, exist_ok=True)
+        (photos / name).write_text(f"I am {name}")
+    # A large one goes in parts.
+    (photos / "large.txt").write_bytes(b"x" * 11_000_000)
+    submit = ["submit", "--queue", "cpu", "--items", str(photos), "--shell", "--json"]
+    job = json.loads(team.tidemill(*submit, "--", PROGRAM))["job"]
+    team.tidemill("wait", job)
+    found = {result["uri"].rpartition("/")[2]: result for result in team.results(job)}
+    assert {name: result["status"] for name, result in found.items()} == dict.fromkeys(
+        ("a.txt", "b.txt", "large.txt"), "succeeded"
+    )
+    said = {
+        team.read(f"{result['output']}said").decode() for result in team.results(job) if "large" not in result["uri"]
+    }
+    assert said == {"a.txt I am a.txt", "a.txt I am more/a.txt", "b.txt I am b.txt"}
+    names = team.names("uploads/")
+    assert len(names) == 4
+    assert f"uploads/{hashlib.sha256(b'x' * 11_000_000).hexdigest()}/large.txt" in names
+    again = subprocess.run(
+        ["tidemill", *submit, "--", PROGRAM],
+        env=team.person,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=True,
+    )
+    assert "Uploading" not in again.stderr
+    assert team.names("uploads/") == names

@@ -1,0 +1,360 @@
+"""Local files on their way into the job store. What this cannot prove: what a cloud's store does with a login that
+expires; tests/e2e has the way from a folder to an outcome."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pytest
+from obstore.exceptions import PermissionDeniedError
+
+from tests.stored import read_items
+from tests.unit.client_fakes import pipeline
+from tidemill.client import Pipeline
+from tidemill.client.upload import files as files_module
+from tidemill.client.upload import items as items_module
+from tidemill.client.upload import sender as sender_module
+from tidemill.client.upload.files import LocalFile, look
+from tidemill.client.upload.hashes import Hashes
+from tidemill.client.upload.inventory import Inventory
+from tidemill.errors import CallerError, StoreDeniedError
+from tidemill.job import Item
+from tidemill.store import Store
+from tidemill.store import store as store_module
+
+STAGED = ["wc", "{input}", "{output}"]
+NAMES = ["wc", "{uri}", "{output}"]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(store_module, "_PAUSES", ())
+
+
+@pytest.fixture
+def puts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the uploads that were written."""
+    written: list[str] = []
+    real = obstore.put
+
+    def put(store: Any, name: str, data: Any, **options: Any) -> Any:
+        if name.startswith("uploads/"):
+            written.append(name)
+        return real(store, name, data, **options)
+
+    monkeypatch.setattr(obstore, "put", put)
+    return written
+
+
+def folder(tmp_path: Path, **contents: str) -> Path:
+    """A folder of files by their paths, with `__` for a slash, none of them new."""
+    for name, text in contents.items():
+        path = tmp_path / "data" / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        aged(path)
+    return tmp_path / "data"
+
+
+def aged(path: Path) -> None:
+    old = time.time() - 3600
+    os.utime(path, (old, old))
+
+
+def name_of(text: str, name: str) -> str:
+    return f"uploads/{hashlib.sha256(text.encode()).hexdigest()}/{name}"
+
+
+def submit(target: Pipeline, items: Any, command: list[str] = STAGED, **more: Any) -> list[Item]:
+    return read_items(target.store, target.submit(command, items, queue="cpu", **more).id)
+
+
+def test_a_folder_becomes_objects_named_by_content_and_name(tmp_path, puts):
+    target, _ = pipeline()
+    said: list[str] = []
+    items = submit(target, folder(tmp_path, a="one", b__a="two", b__c="one"), log=said.append)
+    expected = [(name_of("one", "a"), None), (name_of("two", "a"), "b/a"), (name_of("one", "c"), "b/c")]
+    assert [(item.uri, (item.meta or {}).get("path")) for item in items] == [
+        (target.store.uri_of(name), path) for name, path in expected
+    ]
+    assert sorted(puts) == sorted(name for name, _ in expected)
+    assert target.store.get(name_of("two", "a")) == b"two"
+    assert "Uploading 3 files (9 B)." in said
+
+
+def test_nothing_is_sent_or_read_twice(tmp_path, puts, monkeypatch):
+    target, _ = pipeline()
+    data = folder(tmp_path, a="one", same__a="one", b="two")
+    first = submit(target, data)
+    assert sorted(puts) == sorted([name_of("one", "a"), name_of("two", "b")])
+    monkeypatch.setattr(sender_module, "Reading", None)
+    assert submit(target, data) == first
+    assert len(puts) == 2
+
+
+def test_a_named_job_is_the_same_job_when_its_files_are_the_same(tmp_path):
+    target, _ = pipeline()
+    data = folder(tmp_path, a="one")
+    job = target.submit(STAGED, data, queue="cpu", name="n")
+    assert target.submit(STAGED, data, queue="cpu", name="n").id == job.id
+    (data / "a").write_text("two")
+    assert target.submit(STAGED, data, queue="cpu", name="n").id != job.id
+
+
+def test_lists_and_arguments_may_mix_paths_and_uris_and_keep_their_metadata(tmp_path, monkeypatch):
+    target, _ = pipeline()
+    folder(tmp_path, a="one", b="two", c="three")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "list.jsonl").write_text(
+        '{"uri": "data/a", "label": 1}\n"s3://raw/x"\n{"uri": "data/b", "path": "own"}\n'
+        f'"file://{tmp_path}/data/c"\n'
+    )
+    found = [(item.uri.rpartition("/")[2], item.meta) for item in submit(target, "list.jsonl")]
+    last = ("c", {"path": f"file://{tmp_path}/data/c"})
+    assert found == [("a", {"path": "data/a", "label": 1}), ("x", None), ("b", {"path": "own"}), last]
+
+
+def test_names_of_items_stay_names(tmp_path, monkeypatch, puts):
+    target, _ = pipeline()
+    folder(tmp_path, a="one")
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    assert [item.uri for item in submit(target, ["data/a"], NAMES, log=said.append)] == ["data/a"]
+    assert puts == []
+    assert any("stays here" in text for text in said)
+    assert submit(target, "data", NAMES)[0].uri.endswith(name_of("one", "a"))
+
+
+def test_large_files_are_sent_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(sender_module, "SMALL_BYTES", 10)
+    target, _ = pipeline()
+    text = "x" * 11_000_000
+    items = submit(target, folder(tmp_path, large=text))
+    assert target.store.get(name_of(text, "large")) == text.encode()
+    assert items[0].uri == target.store.uri_of(name_of(text, "large"))
+
+
+# ---- what cannot be sent -------------------------------------------------------------------------------------------
+
+
+def broken_link(data: Path) -> None:
+    (data / "x").symlink_to("nowhere")
+
+
+def link_out(data: Path) -> None:
+    (data.parent / "secret").write_text("s")
+    (data / "x").symlink_to(data.parent / "secret")
+
+
+def pipe(data: Path) -> None:
+    os.mkfifo(data / "x")
+
+
+def line_break(data: Path) -> None:
+    (data / "x\ny").write_text("")
+
+
+def control(data: Path) -> None:
+    (data / "x\ty").write_text("")
+
+
+def not_utf8(data: Path) -> None:
+    Path(os.fsdecode(os.fsencode(data) + b"/x\xff")).write_text("")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (broken_link, "is a link to nowhere, which does not exist"),
+        (link_out, "out of the folder"),
+        (pipe, "is not a plain file"),
+        (line_break, "line break"),
+        (control, "control character"),
+        (not_utf8, "not UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("command", [STAGED, NAMES])
+def test_what_cannot_be_sent_is_refused_before_anything_is(tmp_path, puts, spoil, message, command):
+    target, backend = pipeline()
+    data = folder(tmp_path, a="one")
+    spoil(data)
+    with pytest.raises(CallerError) as error:
+        submit(target, data, command)
+    assert message in str(error.value)
+    assert error.value.what == "items"
+    assert puts == []
+    assert backend.arrays == []
+
+
+def test_an_empty_folder_has_no_items(tmp_path):
+    (tmp_path / "data").mkdir()
+    with pytest.raises(CallerError, match="no items"):
+        submit(pipeline()[0], tmp_path / "data")
+
+
+def test_a_path_that_is_not_there_and_a_folder_as_an_item_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder(tmp_path, a="one")
+    for item, message in (("missing.jpg", "no file of this machine"), ("data", "--items takes a folder")):
+        with pytest.raises(CallerError, match=message):
+            submit(pipeline()[0], [item])
+
+
+def test_a_file_that_may_not_be_read_is_refused_before_anything_is_sent(tmp_path, puts, monkeypatch):
+    data = folder(tmp_path, a="one", b="two")
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("b"))
+    with pytest.raises(CallerError, match=r"'.*/data/b' cannot be read: Permission denied"):
+        submit(pipeline()[0], data)
+    assert puts == []
+
+
+@pytest.mark.parametrize("small", [4 * 1024 * 1024, 0])
+def test_a_file_that_changes_while_it_is_read_is_an_error_and_has_no_object(tmp_path, monkeypatch, small):
+    monkeypatch.setattr(sender_module, "SMALL_BYTES", small)
+    target, backend = pipeline()
+    data = folder(tmp_path, a="one")
+    real = files_module.Reading.blocks
+
+    def blocks(self, size):
+        yield from real(self, size) if (data / "a").stat().st_size != 3 else [b"one"]
+        (data / "a").write_text("four")
+        list(real(self, size))
+
+    monkeypatch.setattr(files_module.Reading, "blocks", blocks)
+    with pytest.raises(CallerError, match="changed while it was read"):
+        submit(target, data)
+    assert list(target.store.list("uploads")) == []
+    assert backend.arrays == []
+
+
+def test_names_that_differ_in_case_only_are_two_objects(tmp_path):
+    target, _ = pipeline()
+    items = submit(target, folder(tmp_path, A="one", a="two"))
+    assert [target.store.get(item.uri.partition("///")[2] or item.uri[10:]) for item in items] == [b"one", b"two"]
+
+
+def test_a_login_that_expires_half_way_leaves_what_is_sent_and_says_how_to_go_on(tmp_path, monkeypatch, puts):
+    target, backend = pipeline(readable=[])
+    data = folder(tmp_path, **{f"f{n}": str(n) for n in range(9)})
+    real, left = obstore.put, [5]
+
+    def expired(store, name, content, **options):
+        if name.startswith("uploads/"):
+            left[0] -= 1
+            if left[0] < 0:
+                raise PermissionDeniedError("<Code>ExpiredToken</Code><Message>The token has expired</Message>")
+        return real(store, name, content, **options)
+
+    monkeypatch.setattr(obstore, "put", expired)
+    with pytest.raises(StoreDeniedError) as error:
+        submit(target, data)
+    assert error.value.code == "ExpiredToken"
+    assert "log in again" in error.value.fix
+    assert "the same command sends the rest" in error.value.fix
+    assert backend.arrays == []
+    left[0] = 4
+    assert len(submit(target, data)) == 9
+    assert len(set(puts)) == 9
+
+
+# ---- how much ------------------------------------------------------------------------------------------------------
+
+
+def test_a_large_upload_is_confirmed_before_it_begins(tmp_path, monkeypatch, puts):
+    monkeypatch.setattr(items_module, "ASK_FILES", 1)
+    target, _ = pipeline()
+    data = folder(tmp_path, a="one", b="two")
+
+    def no(amount):
+        assert (amount.files, amount.bytes, amount.there) == (2, 6, 0)
+        raise CallerError("no")
+
+    with pytest.raises(CallerError, match="no"):
+        submit(target, data, confirm=no)
+    assert puts == []
+    submit(target, data)
+    # What is there already is not asked about.
+    submit(target, data, confirm=no)
+
+
+# ---- what the store has --------------------------------------------------------------------------------------------
+
+
+def test_an_upload_past_half_of_its_life_is_sent_again(tmp_path, puts, monkeypatch):
+    target, _ = pipeline(expire_jobs_after_days=30)
+    data = folder(tmp_path, a="one")
+    submit(target, data)
+    day = 86_400
+    monkeypatch.setattr("tidemill.client.upload.inventory.time.time", lambda: time.time_ns() / 1e9 + 14 * day)
+    submit(target, data)
+    assert len(puts) == 1
+    monkeypatch.setattr("tidemill.client.upload.inventory.time.time", lambda: time.time_ns() / 1e9 + 16 * day)
+    submit(target, data)
+    assert len(puts) == 2
+
+
+class Pages(Store):
+    """A store in memory whose listings are an object store's: in pages of three."""
+
+    @property
+    def is_object_store(self):
+        return True
+
+    def page(self, prefix, offset=None):
+        return sorted(self.entries(prefix, offset))[:3]
+
+
+@pytest.mark.parametrize(("files", "listed"), [(1, False), (40, True)])
+def test_the_cheaper_of_listing_and_asking_is_done(monkeypatch, files, listed):
+    monkeypatch.setattr("tidemill.client.upload.inventory.PAGE", 3)
+    monkeypatch.setattr("tidemill.client.upload.inventory._RANGES", 1)
+    plain = Store.open("memory://")
+    store = Pages(plain._backend, plain.uri)
+    names = [name_of(str(n), "x") for n in range(60)]
+    for name in names:
+        store.put(name, b"")
+    found = Inventory(store, None)
+    found.load(files)
+    assert found.listed is listed
+    assert all(found.has(name) for name in names)
+    assert not found.has(name_of("else", "x"))
+    assert found.claim(name_of("else", "x"))
+    assert not found.claim(name_of("else", "x"))
+
+
+# ---- what is known of this machine's files -------------------------------------------------------------------------
+
+
+def test_a_hash_is_known_until_the_file_changes(tmp_path):
+    path = folder(tmp_path, a="one") / "a"
+    known = Hashes(tmp_path / "db")
+    known.note(look(str(path)), "ab" * 32)
+    known.close()
+    known = Hashes(tmp_path / "db")
+    assert known.find(look(str(path))) == "ab" * 32
+    for changed in (look(str(path))._replace(size=4), look(str(path))._replace(inode=2**64 - 1)):
+        assert known.find(changed) is None
+    os.utime(path)
+    fresh = look(str(path))
+    assert known.find(fresh) is None
+    known.note(fresh, "cd" * 32)
+    known.save()
+    assert known.find(fresh) is None, "it may change again at the same time"
+
+
+def test_a_cache_that_cannot_be_used_is_done_without(tmp_path, monkeypatch):
+    (tmp_path / "db").write_bytes(b"x" * 5000)
+    file = LocalFile("/x", 1, 1, 1)
+    for path in (tmp_path / "db", tmp_path / "db", tmp_path / "db" / "below"):
+        known = Hashes(path)
+        known.note(file, "ab" * 32)
+        known.close()
+    with sqlite3.connect(tmp_path / "db") as db:
+        assert db.execute("SELECT count(*) FROM hashes").fetchone() == (1,)

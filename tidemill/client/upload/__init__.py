@@ -1,0 +1,1 @@
+"""Local data on its way into the job store: looked at, hashed, sent once, and named by its content."""

@@ -1,0 +1,167 @@
+"""Sends files of this machine into the job store, several side by side, each named by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from tidemill import layout
+from tidemill.client.upload.files import BLOCK_BYTES, LocalFile, Reading
+from tidemill.client.upload.hashes import Hashes
+from tidemill.client.upload.inventory import Inventory
+from tidemill.client.upload.meter import Meter
+from tidemill.store import Store
+from tidemill.store.files import PART_BYTES
+
+THREADS = 32
+SMALL_BYTES = PART_BYTES
+"""A file up to this size is read once: it is hashed and sent from memory."""
+_PARTS_BYTES = 32 * 1024 * 1024
+"""What a larger one takes while it is sent: four parts under way, and the next."""
+_MEMORY_BYTES = 64 * 1024 * 1024
+"""What all transfers take together at most."""
+_WINDOW = 1024
+"""Files that are looked at ahead of the oldest that is not sent yet."""
+
+
+class Brought(NamedTuple):
+    """A file that is in the store."""
+
+    file: LocalFile
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """Its object."""
+        return layout.uploaded(self.sha256, self.file.name)
+
+
+class Sender:
+    """Sends files; what the store has already is not sent, and what is known is not read.
+
+    Args:
+        store: The job store.
+        inventory: What the store has.
+        hashes: What is known of this machine's files.
+        meter: Counts what is done.
+    """
+
+    def __init__(self, store: Store, inventory: Inventory, hashes: Hashes, meter: Meter) -> None:
+        self._store, self._inventory, self._hashes, self._meter = store, inventory, hashes, meter
+        self._room = _Room(_MEMORY_BYTES)
+
+    def send(self, files: Iterable[LocalFile | None]) -> Iterator[Brought | None]:
+        """Files once they are in the store, in their order; None stays None.
+
+        Raises:
+            CallerError: A file cannot be read, or has changed since it was looked at.
+            CloudError: The store refused. What is in the store stays there.
+        """
+        underway: deque[Future[Brought] | Brought | None] = deque()
+        pool = ThreadPoolExecutor(THREADS, thread_name_prefix="upload")
+        try:
+            for file in files:
+                underway.append(None if file is None else self._begin(file, pool))
+                while underway and (len(underway) >= _WINDOW or not isinstance(underway[0], Future)):
+                    yield self._ended(underway.popleft())
+            while underway:
+                yield self._ended(underway.popleft())
+        finally:
+            self._room.close()
+            pool.shutdown(wait=True, cancel_futures=True)
+            self._hashes.save()
+
+    def _begin(self, file: LocalFile, pool: ThreadPoolExecutor) -> Future[Brought] | Brought:
+        known = self._hashes.find(file)
+        if known and self._inventory.listed:
+            sent = Brought(file, known)
+            if self._inventory.has(sent.name):
+                return sent
+        return pool.submit(self._bring, file, known)
+
+    def _ended(self, one: Future[Brought] | Brought | None) -> Brought | None:
+        if not isinstance(one, Future):
+            return one
+        sent = one.result()
+        self._hashes.note(*sent)
+        return sent
+
+    def _bring(self, file: LocalFile, known: str | None) -> Brought:
+        """In a thread of the pool."""
+        sent = self._bring_small(file, known) if file.size <= SMALL_BYTES else self._bring_large(file, known)
+        self._meter.add(1, 0)
+        return sent
+
+    def _bring_small(self, file: LocalFile, known: str | None) -> Brought:
+        if known and not self._inventory.claim(Brought(file, known).name):
+            return Brought(file, known)
+        with self._room.of(file.size):
+            with Reading(file) as reading:
+                data = reading.whole()
+            sent = Brought(file, hashlib.sha256(data).hexdigest())
+            if sent.sha256 == known or self._inventory.claim(sent.name):
+                self._store.put(sent.name, data)
+        self._meter.add(0, file.size)
+        return sent
+
+    def _bring_large(self, file: LocalFile, known: str | None) -> Brought:
+        with Reading(file, self._room.check) as reading:
+            if known is None:
+                with self._room.of(BLOCK_BYTES):
+                    known = reading.sha256()
+            sent = Brought(file, known)
+            if not self._inventory.claim(sent.name):
+                self._meter.add(0, file.size)
+                return sent
+            with self._room.of(_PARTS_BYTES):
+                self._store.put(sent.name, lambda: self._counted(reading), file.size)
+        return sent
+
+    def _counted(self, reading: Reading) -> Iterator[bytes]:
+        passed = 0
+        try:
+            for block in reading.blocks(BLOCK_BYTES):
+                passed += len(block)
+                self._meter.add(0, len(block))
+                yield block
+        except GeneratorExit:
+            # The store did not take it, and may be asked again.
+            self._meter.add(0, -passed)
+            raise
+
+
+class _Room:
+    """Bytes that transfers may hold together; closed, it ends them."""
+
+    def __init__(self, size: int) -> None:
+        self._size = self._left = size
+        self._changed = threading.Condition()
+        self._closed = False
+
+    @contextmanager
+    def of(self, size: int) -> Iterator[None]:
+        size = min(size, self._size)
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._left >= size)
+            self.check()
+            self._left -= size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._left += size
+                self._changed.notify_all()
+
+    def check(self) -> None:
+        if self._closed:
+            raise InterruptedError("the upload was stopped")
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
