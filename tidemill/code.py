@@ -69,14 +69,19 @@ class Packed:
         return f"code: {counted(self.files, 'file')}, {self.size / 1024:.0f} KiB{packages}."
 
 
-def pack(folder: str | Path) -> Packed:
+def pack(folder: str | Path, packages: bool = True) -> Packed:
     """Pack a folder's files, except what a .gitignore in it, or above it in the same repository, leaves out.
+
+    Args:
+        folder: The folder.
+        packages: Whether its requirements.txt goes along, so that what it names is installed.
 
     Raises:
         CallerError: It is not a folder, nothing is left in it, it is too large, or it holds what cannot be shipped.
     """
     root = _checked(folder)
     entries, left_out = _entries(root)
+    entries = [entry for entry in entries if packages or entry.name != REQUIREMENTS]
     if not entries:
         raise CallerError.about("code", str(folder), "a folder with files", ".gitignore may leave everything out.")
     path = Path(tempfile.mkdtemp(prefix="tidemill-code-"), "code.tar.zst")

@@ -107,6 +107,56 @@ class CloudError(TidemillError):
         self.code = code
 
 
+class ItemFailedError(TidemillError):
+    """An item of a job failed. The traceback of a function is its cause (`__cause__`).
+
+    Attributes:
+        job: The job's id.
+        index: The item's index.
+        item: The item: a URI, a path or any text.
+        reason: See `Outcome.reason`.
+        traceback: The end of what it wrote to stderr, which for a function is its traceback.
+    """
+
+    def __init__(self, job: str, index: int, item: str, reason: str, traceback: str) -> None:
+        lines = traceback.strip().splitlines()
+        said = f": {one_line(lines[-1])}" if lines else ""
+        super().__init__(
+            f"Item {index} of {job}, {shown(item)}, failed ({reason}){said}.",
+            command=f"tidemill logs {job} --item {index}",
+            what="item",
+            value=item,
+        )
+        self.job, self.index, self.item, self.reason, self.traceback = job, index, item, reason, traceback
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.job, self.index, self.item, self.reason, self.traceback)
+
+
+class RemoteTraceback(Exception):  # noqa: N818 - what it says is no error of its own
+    """A traceback of a function on a machine, as the cause of an `ItemFailedError`: people see both."""
+
+    def __str__(self) -> str:
+        return f"on the machine:\n{self.args[0]}"
+
+
+class JobEndedError(TidemillError):
+    """A job ended before each of its items had an outcome: it was cancelled, or the cloud lost what was left.
+
+    Attributes:
+        job: The job's id.
+        state: `cancelled` or `lost`.
+    """
+
+    def __init__(self, job: str, state: str, note: str, command: str) -> None:
+        said = f": {one_line(note)}" if note else ""
+        super().__init__(f"Not all items of {job} have an outcome, and it is {state}{said}.", command=command)
+        self.job, self.state, self.note = job, state, note
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.job, self.state, self.note, self.command)
+
+
 class StoreError(CloudError):
     """An object store refused or did not answer within its bounds."""
 

@@ -106,6 +106,8 @@ class JobSpec(BaseModel):
     """Whose variables and folders the program finds besides ours, from version 4 on."""
     metrics: dict[str, str] = Field(default_factory=dict)
     """Regular expressions for the numbers that the program prints, by name, from version 4 on."""
+    keep_values: bool = False
+    """Whether all that the function returns is kept, from version 4 on: in a file where it is not short JSON."""
     pip_index: str | None = Field(default=None, pattern=r"^https?://\S+$")
     wheelhouse: str | None = Field(default=None, pattern=r"^(s3|gs|file)://.+$")
     limit: CostLimit | None = None
@@ -150,6 +152,7 @@ SINCE = {
     "layout": 4,
     "after": 4,
     "metrics": 4,
+    "keep_values": 4,
 }
 """By field: the spec version from which on workers know it."""
 

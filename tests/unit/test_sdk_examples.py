@@ -3,6 +3,7 @@
 import doctest
 import inspect
 import json
+import os
 
 import pytest
 
@@ -22,7 +23,8 @@ def public(kind):
     """Methods and properties of a class that people call, by name."""
     return {
         f"{kind.__name__}.{name}": getattr(value, "fget", None) or getattr(value, "__func__", value)
-        for name, value in vars(kind).items()
+        for each in reversed(kind.__mro__[:-1])
+        for name, value in vars(each).items()
         if not name.startswith("_") and name not in INTERNAL
         if inspect.isfunction(value) or isinstance(value, (classmethod, staticmethod, property))
     }
@@ -58,7 +60,7 @@ def world(monkeypatch, tmp_path):
     monkeypatch.setattr("time.sleep", work)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "items.txt").write_text("\n".join(uris(3)))
-    return {"tidemill": tidemill, "Pipeline": Pipeline, "pipeline": made, "job": job}
+    return {"tidemill": tidemill, "Pipeline": Pipeline, "pipeline": made, "job": job, "os": os}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

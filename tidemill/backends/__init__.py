@@ -150,6 +150,8 @@ class Backend(ABC):
 
     whole_cpus = False
     """Whether items need whole CPUs."""
+    has_packages = False
+    """Whether programs run in the caller's own Python, with its packages."""
     array_chunks = 10_000
     """Chunks that an array may have."""
     most_dependencies = 0
@@ -168,6 +170,14 @@ class Backend(ABC):
     def hold(self, shape: Shape, arrays: Sequence[Array], after: Sequence[After]) -> None:  # noqa: B027
         """Note arrays that are to be enqueued once other jobs are complete, where something other than a client does
         that. By default a client does."""
+
+    def begin(self, job: str) -> bool:
+        """Begin to work on a job, where the caller's own machine does that. A cloud needs no telling."""
+        return False
+
+    def pause(self, job: str) -> bool:
+        """End the work that `begin` began: what is finished stays. Says whether there was any."""
+        return False
 
     @abstractmethod
     def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:

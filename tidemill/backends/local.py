@@ -170,7 +170,7 @@ class LocalBackend(Backend):
     def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
         """The arrays of a job's rounds: running while a run holds the job's lock, ended when none does."""
         desk = Desk(self._store, job)
-        alive, found = desk.alive, []
+        alive, found = self.works_on(job), []
         origin = desk.origin() if alive else None
         workers = origin.workers if origin else 1
         # Only the store knows what is enqueued here.
@@ -182,6 +182,10 @@ class LocalBackend(Backend):
                 states = {"running": min(workers, size)} if alive and not found else {}
                 found.append(ArrayState(array["name"], array["name"], size, states, not alive, path.stat().st_mtime))
         return found
+
+    def works_on(self, job: str) -> bool:
+        """Whether a run works on a job."""
+        return Desk(self._store, job).alive
 
     def failed_children(self, array: ArrayState) -> dict[int, str]:
         # Once a run has ended, every chunk without a record is unfinished; the ledger lists them.

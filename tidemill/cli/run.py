@@ -22,7 +22,6 @@ from tidemill.errors import CallerError
 if TYPE_CHECKING:
     from tidemill.backends.local import Desk, Origin
     from tidemill.client import Job, Pipeline, Status
-    from tidemill.machine import Capacity
     from tidemill.worker.local import KeeperHandle
 
 ITEM_SECONDS = 0.25
@@ -30,7 +29,7 @@ ITEM_SECONDS = 0.25
 LOCK_SECONDS = 20.0
 LOOK_SECONDS = 1.0
 INTERRUPTED = 130
-OF_A_RUN = ("workers", "store", "interpreter", "reclaim_every", "as_json")
+OF_A_RUN = ("workers", "store", "interpreter", "reclaim_every", "with_parent", "as_json")
 """Options about how a job runs here, not what it is."""
 TYPED = ParameterSource.COMMANDLINE
 
@@ -48,6 +47,7 @@ TYPED = ParameterSource.COMMANDLINE
 @click.option("--memory", "memory_mib", type=Size(), help="Memory limit of an item: 2G. Default: its share.")
 @how_it_runs
 @click.option("--reclaim-every", type=Duration(0.1), metavar="TIME", help="Simulate Spot: stop a worker this often.")
+@click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that has started it ends.")
 @as_json
 @click.pass_context
 def command(
@@ -59,6 +59,7 @@ def command(
     store: str | None,
     interpreter: str | None,
     reclaim_every: float | None,
+    with_parent: bool,
     as_json: bool,
     **given: Any,
 ) -> int:
@@ -74,7 +75,7 @@ def command(
     else:
         asked = asked_of(ctx, given, interpreter)
         send = lambda pipeline: pipeline.submit(**asked)  # noqa: E731
-    bench = Bench(store, workers, interpreter, reclaim_every)
+    bench = Bench(store, workers, interpreter, reclaim_every, with_parent)
     return work(send, bench, continues=bool(job), as_json=as_json)
 
 
@@ -85,6 +86,7 @@ class Bench(NamedTuple):
     workers: int | None
     interpreter: str | None
     reclaim_seconds: float | None
+    with_parent: bool = False
 
 
 def work(send: Callable[[Pipeline], Job], bench: Bench, *, continues: bool, as_json: bool) -> int:
@@ -93,10 +95,12 @@ def work(send: Callable[[Pipeline], Job], bench: Bench, *, continues: bool, as_j
     from tidemill.worker.local import KeeperHandle
 
     # Everything that workers need is imported here, once; the keeper is forked before a store is opened.
-    keeper = KeeperHandle()
+    keeper = KeeperHandle(os.getppid() if bench.with_parent else None)
     try:
         capacity = Capacity.read()
-        pipeline = local_pipeline(bench.store, capacity, bench.workers, is_there=continues)
+        if continues:
+            check_store(bench.store)
+        pipeline = local_pipeline(bench.store, bench.workers)
         found = send(pipeline)
         if continues and found.cancelled:
             raise CallerError(f"{found.id} is cancelled.", f"`tidemill resume {found.id}` enqueues what is left of it.")
@@ -204,7 +208,7 @@ def run(
     from tidemill.worker.local_worker import Run
 
     desk = Desk(pipeline.store.uri, job.id)
-    with locked(desk, job.id) as lock:
+    with locked(desk, job.id, keeper) as lock:
         ledger = Ledger(pipeline.store, job.id)
         rounds = (
             (r.round, [c for a in r.arrays for c in a.all()], ledger.done_chunks(r.round)) for r in ledger.rounds()
@@ -249,6 +253,8 @@ def watch(keeper: KeeperHandle, job: Job, on_status: Callable[[Status], None]) -
         while not keeper.wait(LOOK_SECONDS):
             tell(keeper)
             on_status(job.status(running=True))
+            if keeper.alone:
+                raise KeyboardInterrupt
         return False
     except KeyboardInterrupt:
         click.echo("stopping: finished items are kept, and the same command continues the job.", err=True)
@@ -268,12 +274,13 @@ def tell(keeper: KeeperHandle) -> None:
         keeper.error = ""
 
 
-def locked(desk: Desk, job: str) -> IO[bytes]:
-    lock = desk.lock(LOCK_SECONDS)
-    if lock is None:
-        raise CallerError(
-            f"{job} is worked on by another `tidemill run`.", "Wait for its end, or choose another --name."
-        )
+def locked(desk: Desk, job: str, keeper: KeeperHandle) -> IO[bytes]:
+    """The job's lock. A run that lives as long as another process waits for it as long, others only a little."""
+    while (lock := desk.lock(LOCK_SECONDS)) is None:
+        if keeper.parent is None or keeper.alone:
+            raise CallerError(
+                f"{job} is worked on by another `tidemill run`.", "Wait for its end, or choose another --name."
+            )
     return lock
 
 
@@ -304,33 +311,23 @@ def leads_to(uri: str) -> bool:
 # ---- this machine in place of a cloud ---------------------------------------------------------------------------
 
 
-def local_pipeline(store: str | None, capacity: Capacity, workers: int | None, is_there: bool) -> Pipeline:
+def local_pipeline(store: str | None, workers: int | None) -> Pipeline:
     """This machine as a pipeline, with its descriptor in the store: a folder, its URI, or None for the default."""
-    from tidemill.backends.local import DEFAULT_FOLDER, LocalBackend, describe_machine, folder_of, publish
+    from tidemill.backends.local import LocalBackend, publish
     from tidemill.client import Pipeline
+    from tidemill.client.here import describe_here
 
-    folder = (
-        Path(DEFAULT_FOLDER).absolute()
-        if store is None
-        else folder_of(store if "://" in store else f"file://{Path(store).absolute()}")
-    )
-    if is_there and not (folder / layout.JOBS).is_dir():
-        raise click.UsageError(f"{folder} is not a job store; give the one that holds the job: --store FOLDER.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unusable(folder, error.strerror) from None
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise unusable(folder, "it cannot be written to")
-    uri = folder.as_uri()
-    cpus = max(1, int(capacity.cpus + 0.01))
-    descriptor = describe_machine(uri, cpus, capacity.memory_mib, len(capacity.gpus), workers or cpus)
+    descriptor = describe_here(store, workers)
     return Pipeline(descriptor, publish(descriptor), LocalBackend(descriptor))
 
 
-def unusable(folder: Path, why: str | None) -> CallerError:
-    allowed = "a folder that you may write to"
-    return CallerError.about("--store", str(folder), allowed, f"{why}. Give another: --store FOLDER.")
+def check_store(store: str | None) -> None:
+    """Refuse a folder that cannot hold the job that is named."""
+    from tidemill.client.here import folder_here
+
+    folder = folder_here(store)
+    if not (folder / layout.JOBS).is_dir():
+        raise click.UsageError(f"{folder} is not a job store; give the one that holds the job: --store FOLDER.")
 
 
 def local_path(uri: str) -> str:

@@ -33,6 +33,7 @@ _COLUMNS = {
     "output": "string",
     "error": "string",
     "value": "string",
+    "value_file": "string",
     "meta": "string",
 }
 MOST_KEYS = 1000

@@ -44,6 +44,8 @@ def enqueue(site: Site, spec: JobSpec, round_: Round) -> int:
     """
     ledger, backend, queue = Ledger(site.store, spec.job), site.backend, queue_of(site, spec)
     known = {state.name for state in backend.describe(queue, spec.job, round_.round)}
+    if site.local and not ledger.counts().finished:
+        backend.begin(spec.job)
     missing = _missing(ledger, round_, known, forgets=backend.sees_children)
     if not missing:
         return 0

@@ -15,6 +15,7 @@ from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
 from tidemill.client.lines import LineFilter, follow_lines, read_lines
 from tidemill.client.looking import BY_ITS_USER
+from tidemill.client.reading import Readable
 from tidemill.client.rounds import Sent, resume, retry, retry_dead
 from tidemill.client.running import RunningItems
 from tidemill.client.site import Log, Site
@@ -35,7 +36,7 @@ def quiet(text: str) -> None:
     """Says nothing."""
 
 
-class Job:
+class Job(Readable):
     """A job of a pipeline. Made by `Pipeline.submit` and `Pipeline.job`.
 
     Example:
@@ -235,6 +236,18 @@ class Job:
         return status
 
     # ---- ending, and running on ---------------------------------------------------------------------------------
+
+    def pause(self) -> bool:
+        """End the work of this process on the job, in a pipeline of this machine: what is finished stays.
+
+        Returns:
+            Whether there was any. In a cloud there is none, and `cancel` ends a job.
+
+        Example:
+            >>> job.pause()
+            False
+        """
+        return self._site.backend.pause(self.id)
 
     def cancel(self, reason: str = BY_ITS_USER) -> int:
         """Stop the job: workers stop, what is queued does not run, what is finished stays.

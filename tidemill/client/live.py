@@ -8,6 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +19,7 @@ from tidemill.figures import counted, duration
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tidemill.client import Status
+    from tidemill.client.status import Status
 
 WINDOW_SECONDS = 120.0
 """The speed is that of the last two minutes: workers report progress once a minute, so a shorter window jumps."""
@@ -71,6 +73,51 @@ def following(job: str) -> Iterator[Callable[[Status], None]]:
     view = View(job)
     with Live(console=Console(stderr=True), get_renderable=view.render, refresh_per_second=4):
         yield view
+
+
+@contextmanager
+def showing(job: str, wanted: bool | None) -> Iterator[Callable[[Status], None]]:
+    """Like `following`, but only where a person watches: in a notebook or on a terminal. `wanted` overrules that."""
+    if wanted is False or (wanted is None and not in_notebook() and not sys.stderr.isatty()):
+        yield lambda status: None
+    elif in_notebook():
+        yield Cell(job)
+    else:
+        with following(job) as view:
+            yield view
+
+
+def in_notebook() -> bool:
+    """Whether the program is a notebook's kernel: what it prints goes to a page."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+class Cell:
+    """The view in a notebook: a bar with the count, and a line of figures under it."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._speed = Speed()
+        self._shown: Any = None
+        self._last = ""
+
+    def __call__(self, status: Status) -> None:
+        display: Any = import_module("IPython.display")
+        self._speed.look(status)
+        ended, items = status.progress
+        words = ", ".join(word for word, _ in figures_of(status, self._speed))
+        text = (
+            f"<code>{escape(self._job)}</code> <progress value={ended} max={max(items, 1)}></progress> "
+            f"{escape(count(status))}<br>{escape(words)}"
+        )
+        if text == self._last:
+            return
+        self._last = text
+        if self._shown is None:
+            self._shown = display.display(display.HTML(text), display_id=True)
+        else:
+            self._shown.update(display.HTML(text))
 
 
 class View:

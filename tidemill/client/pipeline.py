@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tidemill.backends import Backend
 from tidemill.client.chained import resolve_after
+from tidemill.client.estimating import Estimator
 from tidemill.client.job import Job, quiet
 from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
+from tidemill.client.mapping import Mapper
 from tidemill.client.place import find_place
 from tidemill.client.queues import QueueInfo, read_queues
 from tidemill.client.site import Log, Site, read_site
@@ -27,15 +29,12 @@ from tidemill.job import Item
 from tidemill.ledger import Ledger
 from tidemill.store import Store
 
-if TYPE_CHECKING:
-    from tidemill.client.estimate import Items, JobEstimate
-
 _PARALLEL = 8
 TRAIN_SECONDS = 86_400.0
 """Limit of an attempt of a training, unless the caller says otherwise."""
 
 
-class Pipeline:
+class Pipeline(Mapper, Estimator):
     """A team's pipeline. Made with `load`; the constructor is for tests and for other stores and backends.
 
     Example:
@@ -65,6 +64,34 @@ class Pipeline:
         """
         site = read_site(uri)
         return cls(site.descriptor, site.store)
+
+    @classmethod
+    def local(cls, folder: str | Path | None = None, *, workers: int | None = None) -> Pipeline:
+        """This machine as a pipeline, with a folder as its store. It works on what is sent until this process ends.
+
+        Every command works on its jobs too; `tidemill run --job JOB --store FOLDER` continues one.
+
+        Args:
+            folder: The job store; None for `.tidemill` in this folder.
+            workers: Items side by side; None for as many as there are CPUs.
+
+        Raises:
+            CallerError: The folder cannot be made, or not be written to.
+
+        Example:
+            >>> here = Pipeline.local("jobs", workers=2)
+            >>> list(here.map("os.path:basename", ["a/1.jpg", "a/2.jpg"]))
+            ['1.jpg', '2.jpg']
+        """
+        # Imported late: they need fcntl, which Windows does not have.
+        from tidemill.backends.here import HereBackend
+        from tidemill.backends.local import publish
+        from tidemill.client.here import describe_here
+
+        if workers is not None and workers < 1:
+            raise CallerError.about("workers", workers, "at least 1", "Leave it out for as many as there are CPUs.")
+        descriptor = describe_here(None if folder is None else str(folder), workers)
+        return cls(descriptor, publish(descriptor), HereBackend(descriptor, workers))
 
     def __repr__(self) -> str:
         return f"<Pipeline {self.descriptor.uri}: queues {', '.join(sorted(self.descriptor.queues))}>"
@@ -116,6 +143,7 @@ class Pipeline:
         output: str | None = None,
         env: Mapping[str, str] | None = None,
         code: str | Path | None = None,
+        keep_values: bool = False,
         pip_index: str | None = None,
         wheelhouse: str | None = None,
         max_usd: float | None = None,
@@ -159,6 +187,7 @@ class Pipeline:
             env: Variables of the program, stored in clear text.
             code: A folder that travels with the job: `{code}` in the command, `TIDEMILL_CODE` and first on PYTHONPATH.
                 The image's own pip installs its `requirements.txt` once per machine.
+            keep_values: Whether all that the function returns is kept, also where it is not short JSON (see `map`).
             pip_index: Address of the package index for it; None for the image's own.
             wheelhouse: URI of a prefix with wheels for it; without `pip_index` no index is asked.
             max_usd: What the job may cost in USD: by an estimate from what it consumes, its workers end it there.
@@ -199,7 +228,7 @@ class Pipeline:
         if callable(command) or callable(function):
             raise CallerError(
                 "A Python function is given by its name, because the machines import it: function='module:name', with "
-                "code='.' to send its folder."
+                "code='.' to send its folder. `pipeline.map` takes the function itself."
             )
         if slots > 1 and self.descriptor.cloud == "gcp":
             log("slots has no effect on GCP: a machine runs as many items side by side as fit.")
@@ -225,6 +254,7 @@ class Pipeline:
                 "timeout_seconds": timeout_seconds,
                 "output": output,
                 "env": dict(env or {}),
+                "keep_values": keep_values,
                 "pip_index": pip_index,
                 "wheelhouse": wheelhouse,
                 "limit": new_limit(self.site, place, max_usd, usd_per_item_hour, log),
@@ -262,49 +292,6 @@ class Pipeline:
         combinations = sweep if isinstance(sweep, Sweep) else Sweep(sweep)
         defaults = {"chunk_size": 1, "layout": "sagemaker"}
         return self.submit(command, combinations, timeout_seconds=timeout_seconds, **(defaults | options))
-
-    def estimate(
-        self,
-        items: Items | None = None,
-        *,
-        items_format: str | None = None,
-        items_column: str | None = None,
-        item_seconds: float | None = None,
-        like: str | None = None,
-        queue: str | None = None,
-        cpus: float | None = None,
-        memory_mib: int | None = None,
-        gpus: int | None = None,
-        slots: int | None = None,
-    ) -> JobEstimate:
-        """What a job would take and cost: core hours, wall time at the queue's capacity, USD on Spot and On-Demand.
-
-        Prices are those of the table in this package, of the date that it says. Nothing is written.
-
-        Args:
-            items: How many, or the items as `submit` takes them; None for as many as `like` has.
-            items_format: See `submit`, like `items_column`, `cpus`, `memory_mib` and `gpus`.
-            items_column: See `submit`.
-            item_seconds: How long an item takes in its slot; None to learn it from `like`.
-            like: Id or name of a job whose items took as long, on the same queue and size unless stated here.
-            queue: One of the pipeline's queues; may be left out when there is only one.
-            cpus: See `submit`.
-            memory_mib: See `submit`.
-            gpus: See `submit`.
-            slots: AWS: items that run side by side in one container.
-
-        Raises:
-            CallerError: Which argument, its value, what is allowed, what to do.
-
-        Example:
-            >>> pipeline.estimate(250_000, item_seconds=7.2 * 60, queue="cpu").core_hours
-            30000.0
-        """
-        from tidemill.client.estimate import Wanted, estimate
-
-        needs = {"cpus": cpus, "memory_mib": memory_mib, "gpus": gpus}
-        wanted = Wanted(items, items_format, items_column, item_seconds, like, queue, needs, slots)
-        return estimate(self.site, wanted)
 
     def job(self, job: str) -> Job:
         """A job by its id, or the newest of a name.

@@ -58,6 +58,11 @@ class Site:
         return run_command(self.store.uri, job)
 
     @property
+    def has_packages(self) -> bool:
+        """Whether programs run where the caller's own packages are, so that none is installed for them."""
+        return self.given is not None and self.given.has_packages
+
+    @property
     def whole_cpus(self) -> bool:
         """Whether items need whole CPUs. Known without the cloud's SDK, so that a mistake is reported before a login
         is needed."""

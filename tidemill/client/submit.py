@@ -54,6 +54,7 @@ _IDENTITY = {
     "slots",
     "env",
     "code",
+    "keep_values",
     "pip_index",
     "wheelhouse",
 }
@@ -63,6 +64,7 @@ _OPTIONS = {
     "layout": "`train`",
     "after": "--after",
     "metrics": "--metric",
+    "keep_values": "keep_values (pipeline.map)",
 }
 """By field that older workers do not know: the option that asks for it."""
 _IDENTITY_IF_SET = {"placeholders", "layout", "after", "metrics"}
@@ -96,7 +98,7 @@ class Submission:
 def submit(site: Site, asked: Submission, log: Log) -> Job:
     """Send a job, or finish sending it. See `Pipeline.submit`."""
     check_sizes(asked.item_seconds, asked.chunk_size)
-    packed = None if asked.code is None else pack(asked.code)
+    packed = None if asked.code is None else pack(asked.code, packages=not site.has_packages)
     draft = _draft(asked, packed)
     _check_version(site, draft)
     check_packages(site, draft, packed)

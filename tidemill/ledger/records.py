@@ -46,6 +46,8 @@ class Outcome:
     """What a function returned for the item, where it is JSON and not long."""
     meta: dict[str, JsonValue] | None = None
     """What the user attached to the item, where it was asked for: records do not repeat it."""
+    value_file: str | None = None
+    """Name below `output` of the file that holds what the function returned, where `value` does not."""
 
     def line(self) -> str:
         # Three times as fast as `dataclasses.asdict`, which copies every value.

@@ -27,6 +27,8 @@ from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop
 from tidemill.worker.supervisor import Verdict
 
+VALUES_AT_ONCE = 16
+"""Items of a message where whole values are kept: so many files of values may lie on the scratch volume."""
 COALESCE_SECONDS = 0.002
 """Answers of fast items are read together: a look at the pipe costs more than such an item."""
 Done = Callable[[Outcome], None]
@@ -97,11 +99,13 @@ class FunctionRunner:
         self._job = job
         shim = ShimProcess(self._programs, slot, limits_of(task.spec))
         env = {**task.base_env, **slot.env, "TIDEMILL_WORK": f"{slot.folder}/work"}
+        values = str(slot.folder / "values") if task.spec.keep_values else None
         # Shipped code takes precedence over the image's folder.
         path = [*filter(None, [env.get("TIDEMILL_CODE")]), *self._path]
+        told = {"function": task.spec.function, "path": path, "values": values}
         try:
             with item_step("start", f"{self._python} did not start"):
-                broken = shim.start(self._python, env, {"function": task.spec.function, "path": path}, self._stop)
+                broken = shim.start(self._python, env, told, self._stop)
         except ItemError:
             shim.end()
             raise
@@ -124,7 +128,8 @@ class _Serving:
     def serve(self, shim: ShimProcess, batch: list[_Try]) -> tuple[list[_Try], bool]:
         """Run them. Returns what was not reached, and whether the shim lives."""
         self._shim = shim
-        step = 1 if {"input", "output", "output_uri"} & set(shim.wants) else len(batch)
+        step = len(batch) if not batch[0].task.spec.keep_values else min(VALUES_AT_ONCE, len(batch))
+        step = 1 if {"input", "output", "output_uri"} & set(shim.wants) else step
         fetches: dict[int, Future[Path]] = {}
         for start in range(0, len(batch), step):
             part = batch[start : start + step]
@@ -144,6 +149,8 @@ class _Serving:
         """Run items of one message; returns those that were not reached, and whether the shim lives."""
         waiting: deque[_Try] = deque()
         messages: list[str] = []
+        if part[0].task.spec.keep_values:
+            remove(self._slot.folder / "values")
         for one in part:
             try:
                 messages.append(self._message(one, fetches))
@@ -230,27 +237,35 @@ class _Serving:
             cpu_seconds=round(answer.cpu, 3),
             peak_memory_mib=round(max(answer.peak_kib / 1024, self._shim.supervisor.meter.peak_mib()), 1),
             value=answer.value,
+            value_file=answer.file,
         )
         measure_gpus(outcome, gpu)
         # The next item of the message is already running.
         self._shim.supervisor.begin()
         if answer.error is not None:
             outcome.status, outcome.error = "failed", answer.error
-            outcome.reason = "exception" if answer.code == 1 else "exit"
-            self._retry_or_record(one, outcome)
+            outcome.reason = "exception" if answer.code in (0, 1) else "exit"
+            if answer.code == 0:
+                # The value cannot be kept: another attempt would return the same.
+                self._done(outcome)
+            else:
+                self._retry_or_record(one, outcome)
             return
-        if "output" in self._shim.wants or "output_uri" in self._shim.wants:
-            try:
-                prefix = one.task.prefix(one.attempt)
-                files = (
-                    self._staging.upload(self._slot.folder / "output", prefix) if "output" in self._shim.wants else 0
-                )
-                outcome.output = prefix if files or "output_uri" in self._shim.wants else None
-            except ItemError as error:
-                if not self._stop.raised:
-                    self.fail(one, _broken(error))
-                return
+        try:
+            outcome.output = self._uploaded(one, answer)
+        except ItemError as error:
+            if not self._stop.raised:
+                self.fail(one, _broken(error))
+            return
         self._done(outcome)
+
+    def _uploaded(self, one: _Try, answer: Answer) -> str | None:
+        """Upload the item's output folder and the file of its value; returns the prefix if there is anything."""
+        wants, folder, prefix = self._shim.wants, self._slot.folder, one.task.prefix(one.attempt)
+        files = self._staging.upload(folder / "output", prefix) if "output" in wants else 0
+        if answer.file is not None:
+            files += self._staging.upload(folder / "values" / str(answer.n), prefix)
+        return prefix if files or "output_uri" in wants else None
 
     def _hear(self, one: _Try, out: int, err: int) -> None:
         """Pass on what an item has written, up to these offsets of its stdout and stderr."""

@@ -28,9 +28,14 @@ from tidemill.worker.usage import adopt_orphans, own_children
 
 
 class KeeperHandle:
-    """The client's handle on the keeper. Make it before any store is opened."""
+    """The client's handle on the keeper. Make it before any store is opened.
 
-    def __init__(self) -> None:
+    Args:
+        parent: The client's own parent, where the run ends with it; else None.
+    """
+
+    def __init__(self, parent: int | None = None) -> None:
+        self.parent = parent
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.pid = os.fork()
         if self.pid == 0:
@@ -67,6 +72,11 @@ class KeeperHandle:
                     self.ended = True
             self.ended = self.ended or not data
         return self.ended
+
+    @property
+    def alone(self) -> bool:
+        """Whether the process with which the run ends is gone."""
+        return self.parent not in (None, os.getppid())
 
     def drain(self) -> None:
         with contextlib.suppress(OSError):

@@ -3,17 +3,21 @@
 It is handed to `python3 -c` as text, so it imports nothing of ours and leaves no folder of ours on the user's path.
 It reads JSON lines from one pipe and writes JSON lines to another; stdout and stderr are files of the slot.
 
-    first    {"function": "module:name", "path": [folders for sys.path]}
+    first    {"function": "module:name", "path": [folders for sys.path], "values": folder for values, or null}
     answer   ["ready", [names of the values that the function takes]] or ["failed", traceback]
     then     a list of items, each an object of values (uri, index, meta, input, output, output_uri)
     answers  an item a line, at once:
-             [n, error or null, exit code, wall s, CPU s, peak KiB, end of stdout, end of stderr, value or null]
+             [n, error or null, exit code, wall s, CPU s, peak KiB, end of stdout, end of stderr, value or null,
+             name of the file in the folder for values that holds the value, or null]
+             An error with exit code 0 says that the value cannot be kept.
 """
 
+import functools
 import importlib
 import inspect
 import json
 import os
+import pathlib
 import signal
 import sys
 import threading
@@ -23,6 +27,7 @@ import traceback
 VALUES = ("uri", "index", "meta", "input", "output", "output_uri")
 VALUE_BYTES = 4096
 VALUE_LEVELS = 100
+VALUE_FILE_BYTES = 64 << 20
 ERROR_BYTES = 8192
 LOOK_SECONDS = 0.01
 
@@ -43,18 +48,25 @@ def main(requests, answers):
         return
     wanted = ["uri"] if positional else names
     _answer(answers, ["ready", wanted])
+    call = (lambda values: function(values["uri"])) if positional else functools.partial(_by_name, function, names)
     peak = _Peak()
     while True:
         for n, values in enumerate(json.loads(lines.next())):
-            _answer(answers, [n, *_one(function, names, positional, values, peak)])
+            keep = told["values"] and _Keep(os.path.join(told["values"], str(n)), values)
+            _answer(answers, [n, *_one(call, values, peak, keep or _Short())])
 
 
-def _one(function, names, positional, values, peak):
+def _by_name(function, names, values):
+    return function(**{name: values[name] for name in names})
+
+
+def _one(call, values, peak, keep):
     wall, cpu = time.monotonic(), _cpu_seconds()
-    error, code, value = None, 0, None
+    error, code, value, file = None, 0, None, None
     try:
-        given = {name: values[name] for name in names}
-        value = function(values["uri"]) if positional else function(**given)
+        value, file = keep(call(values))
+    except _CannotKeepError as cannot:
+        error = str(cannot)
     except SystemExit as stop:
         if stop.code not in (None, 0):
             code = stop.code if isinstance(stop.code, int) else 1
@@ -65,7 +77,7 @@ def _one(function, names, positional, values, peak):
     sys.stderr.flush()
     took = time.monotonic() - wall
     used = _cpu_seconds() - cpu
-    return [error, code, round(took, 6), round(used, 6), peak.look(took), _end(1), _end(2), _kept(value)]
+    return [error, code, round(took, 6), round(used, 6), peak.look(took), _end(1), _end(2), value, file]
 
 
 def _find(text):
@@ -95,15 +107,96 @@ def _parameters(function):
     return [], True
 
 
-def _kept(value):
-    """What a function returned, where every reader of JSON can take it: few bytes, few levels, no NaN."""
-    if value is None:
-        return None
-    try:
-        text = json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return None
-    return value if len(text) <= VALUE_BYTES and not is_deep(value) else None
+class _CannotKeepError(Exception):
+    """What the function returned cannot be kept, however often it is called."""
+
+
+class _Short:
+    """Keeps of a value what every reader of JSON can take: few bytes, few levels, no NaN. Drops the rest."""
+
+    def __call__(self, value):
+        if value is None:
+            return None, None
+        try:
+            text = json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            return None, None
+        return (value if len(text) <= VALUE_BYTES and not is_deep(value) else None), None
+
+
+class _Keep:
+    """Keeps the whole value: short JSON in the record, all else in a file of a folder."""
+
+    def __init__(self, folder, values):
+        self._folder, self._values = folder, values
+
+    def __call__(self, value):
+        numpy = sys.modules.get("numpy")
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return None, self._write("value.bin", bytes(value), lambda file, data: file.write(data))
+        if numpy is not None and isinstance(value, numpy.ndarray) and value.shape != ():
+            if value.dtype.hasobject:
+                raise _CannotKeepError("the function returned a NumPy array of Python objects; give it another dtype")
+            save = numpy.save
+            return None, self._write("value.npy", value, lambda file, array: save(file, array, allow_pickle=False))
+        text = self._json(value)
+        if len(text) <= VALUE_BYTES and not is_deep(value):
+            try:
+                return json.loads(text, parse_constant=_refuse), None
+            except ValueError:  # NaN and the infinities are Python's, not JSON's
+                pass
+        return None, self._write("value.json", text.encode(), lambda file, data: file.write(data))
+
+    def _json(self, value):
+        try:
+            text = json.dumps(value, default=self._plain)
+            if _has_odd_key(value):
+                raise TypeError("it has a key that is not a text")
+            return text
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _CannotKeepError(
+                f"what the function returned ({type(value).__name__}) cannot be kept: {error}. Return JSON values with "
+                "texts as keys, bytes, a NumPy array, or the pathlib.Path of a file in the item's output folder."
+            ) from None
+
+    def _plain(self, value):
+        """A number of NumPy as one of Python, and the path of an output file as the URI that it will have."""
+        if hasattr(value, "item") and getattr(value, "shape", None) == ():
+            return value.item()
+        if isinstance(value, pathlib.PurePath):
+            return self._uri(pathlib.Path(os.path.normpath(str(value))))
+        raise TypeError(f"it holds a {type(value).__name__}")
+
+    def _uri(self, path):
+        folder = self._values.get("output")
+        if folder is None or pathlib.Path(folder) not in path.parents:
+            raise TypeError(f"{path} is not in the item's output folder, and is lost with its machine")
+        if not path.is_file():
+            raise TypeError(f"{path} is not a file")
+        return self._values["output_uri"] + path.relative_to(folder).as_posix()
+
+    def _write(self, name, value, write):
+        size = getattr(value, "nbytes", None) or len(value)
+        if size > VALUE_FILE_BYTES:
+            raise _CannotKeepError(
+                f"the function returned {size >> 20} MiB, and a value may have {VALUE_FILE_BYTES >> 20}. Write a file "
+                "into the item's output folder and return the file's pathlib.Path."
+            )
+        os.makedirs(self._folder, exist_ok=True)
+        with open(os.path.join(self._folder, "tidemill-" + name), "wb") as file:
+            write(file, value)
+        return "tidemill-" + name
+
+
+def _refuse(text):
+    raise ValueError(text[:9])
+
+
+def _has_odd_key(value):
+    """Whether a dict in it has a key that is not a text: JSON would silently turn 1 into "1"."""
+    if isinstance(value, dict):
+        return not all(isinstance(key, str) for key in value) or any(map(_has_odd_key, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(_has_odd_key, value))
 
 
 def is_deep(value):

@@ -21,6 +21,7 @@ from tidemill.worker.stop import Stop
 from tidemill.worker.supervisor import Limits, Supervisor, Verdict
 
 POLL_SECONDS = 0.2
+VALUE_FILES = ("tidemill-value.json", "tidemill-value.bin", "tidemill-value.npy")
 _READ_BYTES = 1 << 18
 _LATEST_BYTES = 2 << 20
 _LONG_FILE = 16 << 20
@@ -33,6 +34,7 @@ _END_SECONDS = 1.0
 class Answer(NamedTuple):
     """The shim's answer for an item; see `shim`."""
 
+    n: int
     error: str | None
     code: int
     wall: float
@@ -41,22 +43,25 @@ class Answer(NamedTuple):
     out: int
     err: int
     value: Any
+    file: str | None
 
     @classmethod
     def read(cls, answer: Any) -> Answer:
         """Check an answer, and raise `ValueError` if it is not the shim's: the function can write anything to the
         same pipe."""
-        if not isinstance(answer, list) or len(answer) != 9:
+        if not isinstance(answer, list) or len(answer) != 10:
             raise ValueError("it is no answer")
-        _, error, code, wall, cpu, peak_kib, out, err, value = answer
+        n, error, code, wall, cpu, peak_kib, out, err, value, file = answer
         if not (error is None or isinstance(error, str)) or not isinstance(code, int):
             raise ValueError("it has another error or exit code")
-        for figure in (wall, cpu, peak_kib, out, err):
+        if file is not None and file not in VALUE_FILES:
+            raise ValueError("it has another file")
+        for figure in (n, wall, cpu, peak_kib, out, err):
             if not isinstance(figure, (int, float)) or not 0 <= figure < _FIGURES_END:
                 raise ValueError("it has other figures")
         if value is not None and is_deep(value):
             raise ValueError("it has another value")
-        return cls(error, code, wall, cpu, int(peak_kib), int(out), int(err), value)
+        return cls(int(n), error, code, wall, cpu, int(peak_kib), int(out), int(err), value, file)
 
 
 @cache

@@ -1,0 +1,177 @@
+"""`pipeline.map` on this machine, with real processes. Not proved here: a cloud's machines (tests/e2e/test_map.py)."""
+
+import importlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+from tests.worker.containers import until
+from tests.worker.test_local_run import SECONDS, Here, here
+from tidemill import Pipeline
+from tidemill.errors import ItemFailedError
+from tidemill.worker import shim
+from tidemill.worker.shim import _CannotKeepError, _Keep, _Short
+
+__all__ = ["here"]
+
+MODULE = """
+import math, os, pathlib, time
+
+import numpy
+
+def every(uri, index, output):
+    mask = pathlib.Path(output) / "mask.png"
+    mask.write_text(uri)
+    return [
+        None,
+        {"text": "é", "numbers": [1, 2.5, True], "scalar": numpy.float32(1.5), "pair": (1, 2)},
+        bytes(range(256)),
+        numpy.arange(6, dtype="int16").reshape(2, 3),
+        "x" * 5000,
+        {"loss": math.nan},
+        mask,
+        {"masks": [mask]},
+    ][index]
+
+def fails(uri):
+    if uri == "b":
+        raise ValueError("no " + uri)
+    return uri.upper()
+
+def slow(uri):
+    time.sleep(0.02 if uri == "first" else 300)
+    return uri
+"""
+
+PROGRAM = """
+import sys
+import tidemill, work
+values = tidemill.Pipeline.local(workers=1).map(work.slow, ["first", "second"], name={name!r}, chunk_size=1)
+print(next(values), flush=True)
+next(values)
+"""
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """A module of functions in a folder of its own, which asks for a package that does not exist."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "work.py").write_text(MODULE)
+    (source / "requirements.txt").write_text("no-such-package==1\n")
+    monkeypatch.syspath_prepend(source)
+    monkeypatch.setenv("TIDEMILL_SCRATCH", str(tmp_path / "scratch"))
+    yield importlib.import_module("work")
+    sys.modules.pop("work")
+
+
+def test_every_kind_of_value_comes_back(work, tmp_path):
+    """What the folder's requirements.txt names is not installed: this Python has its own packages."""
+    pipeline = Pipeline.local(tmp_path / "store", workers=2)
+    mapped = pipeline.map(work.every, list("abcdefgh"), chunk_size=4)
+    none, plain, data, array, long, nan, mask, masks = mapped
+    assert (none, data, long) == (None, bytes(range(256)), "x" * 5000)
+    assert plain == {"text": "é", "numbers": [1, 2.5, True], "scalar": 1.5, "pair": [1, 2]}
+    assert (array.dtype, array.tolist()) == (numpy.dtype("int16"), [[0, 1, 2], [3, 4, 5]])
+    assert math.isnan(nan["loss"])
+    assert Path(mask.removeprefix("file://")).read_text() == "g"
+    assert Path(masks["masks"][0].removeprefix("file://")).read_text() == "h"
+    assert mapped.job.status().state == "finished"
+
+
+def test_a_failure_shows_the_functions_own_traceback_and_a_name_goes_on_from_it(work, tmp_path):
+    pipeline = Pipeline.local(tmp_path / "store", workers=1)
+    mapped = pipeline.map(work.fails, ["a", "b", "c"], name="go-on", attempts=1, chunk_size=1)
+    assert next(mapped) == "A"
+    with pytest.raises(ItemFailedError) as raised:
+        next(mapped)
+    assert 'raise ValueError("no " + uri)' in str(raised.value.__cause__)
+    assert "shim" not in str(raised.value.__cause__)
+    *found, last = pipeline.map(
+        work.fails, ["a", "b", "c"], name="go-on", attempts=1, chunk_size=1, return_exceptions=True
+    )
+    assert (found[0], found[1].index, last) == ("A", 1, "C")
+
+
+@pytest.mark.parametrize(("name", "how", "left"), [(None, signal.SIGINT, True), ("kept", signal.SIGKILL, False)])
+def test_the_work_ends_with_the_program_that_began_it(here: Here, name, how, left):
+    """After Ctrl-C a job without a name is cancelled. A kill leaves no process either, and what is finished stays."""
+    (here.folder / "source").mkdir()
+    (here.folder / "source" / "work.py").write_text(MODULE)
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(name=name)],
+        cwd=here.folder,
+        env=here.environment | {"PYTHONPATH": "source"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    here.started.append(program)
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"first\n"
+    os.kill(program.pid, how)
+    program.wait(SECONDS)
+    until(lambda: not here.processes(), "the end of every process")
+    assert here.ledger.is_cancelled() == left
+    assert [outcome.value for outcome in here.outcomes()] == ["first"]
+
+
+# ---- what is kept of a value --------------------------------------------------------------------------------------
+
+
+class Odd:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({1, 2}, "it holds a set"),
+        (Odd(), "it holds a Odd"),
+        ({"a": {1: "b"}}, "it has a key that is not a text"),
+        ([b"bytes in a list"], "it holds a bytes"),
+        ({"array": numpy.arange(3)}, "it holds a ndarray"),
+        (numpy.array([Odd()], dtype=object), "a NumPy array of Python objects"),
+        (Path("/etc/passwd"), "is not in the item's output folder"),
+    ],
+)
+def test_what_cannot_be_kept_is_said(tmp_path, value, said):
+    with pytest.raises(_CannotKeepError, match=said):
+        _Keep(str(tmp_path / "0"), {"output": str(tmp_path / "output")})(value)
+    assert not (tmp_path / "0").exists()
+
+
+def test_without_keeping_a_value_is_short_json_or_nothing():
+    for value in ({1, 2}, b"bytes", math.nan, "x" * 5000, numpy.arange(3)):
+        assert _Short()(value) == (None, None)
+    assert _Short()({"a": [1]}) == ({"a": [1]}, None)
+
+
+def test_a_path_is_that_of_a_file_in_the_output_folder(tmp_path):
+    output = tmp_path / "output"
+    (output / "deep").mkdir(parents=True)
+    (output / "deep" / "file").touch()
+    (tmp_path / "outside").touch()
+    keep = _Keep(str(tmp_path / "0"), {"output": str(output), "output_uri": "s3://b/out/0/"})
+    assert keep(output / "deep" / ".." / "deep" / "file") == ("s3://b/out/0/deep/file", None)
+    for wrong in (output / "none", output / ".." / "outside", output):
+        with pytest.raises(_CannotKeepError):
+            keep(wrong)
+
+
+def test_a_value_has_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(shim, "VALUE_FILE_BYTES", 1 << 20)
+    keep = _Keep(str(tmp_path / "0"), {})
+    for large in (bytes(2 << 20), numpy.zeros(1 << 18), "x" * (2 << 20)):
+        with pytest.raises(_CannotKeepError, match="the function returned 2 MiB, and a value may have 1"):
+            keep(large)
+    assert keep("x" * (1 << 19)) == (None, "tidemill-value.json")
+    assert json.loads((tmp_path / "0" / "tidemill-value.json").read_bytes()) == "x" * (1 << 19)
