@@ -132,7 +132,7 @@ def flat(folder: Path, env: Mapping[str, str]) -> None:
         costs[count], memory[count] = max(ran.seconds - start, 0.0) / count * 1e6, ran.megabytes
         print(f"{count:>9} {ran.seconds:>8.2f} {ran.megabytes:>6.0f} {costs[count]:>32.1f}")
     figure("items-microseconds-500k-over-20k", costs[SIZES[-1]] / costs[ITEMS], "x", 1.25)
-    figure("items-500k-memory", memory[SIZES[-1]], "MB", 120)
+    figure("items-500k-memory", memory[SIZES[-1]], "MB", 110)
     # A one-second run ends before its peak is measured.
     figure("items-memory-500k-over-100k", memory[SIZES[-1]] / memory[SIZES[-2]], "x", 1.25)
 

@@ -30,6 +30,7 @@ class RunningItems:
         """A status that counts them too: those of chunks that wait for a record of the newest round with them."""
         folder = layout.of_round(self._ledger.job, status.rounds - 1, "progress")
         open_ = [name for name in self._ledger.store.list(folder) if int(name.split("/")[-2]) in waiting]
+        self._read = {name: self._read[name] for name in open_ if name in self._read}
         new = [name for name in open_ if name not in self._read][:READS]
         with ThreadPoolExecutor(_PARALLEL if self._ledger.store.is_object_store else 1) as pool:
             self._read |= zip(new, pool.map(self._failed_of, new), strict=True)

@@ -12,6 +12,7 @@ survived that is ended by the next worker, which finds it by the scratch folder 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import select
@@ -37,6 +38,8 @@ class KeeperHandle:
     def __init__(self, parent: int | None = None) -> None:
         self.parent = parent
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        # Looking for garbage among what is already here would copy the pages that all processes share.
+        gc.freeze()
         self.pid = os.fork()
         if self.pid == 0:
             self._socket.close()
@@ -89,6 +92,7 @@ class KeeperHandle:
         self._socket.close()
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
+        gc.unfreeze()
         end_all(own_children)
 
 
