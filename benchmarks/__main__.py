@@ -19,6 +19,7 @@ NAMES = (
     "publish",
     "status",
     "items",
+    "staged",
     "cli",
     "first-hour",
     "image",

@@ -120,7 +120,7 @@ class Elsewhere:
 
 def test_an_output_elsewhere_is_looked_at(monkeypatch):
     target, backend = pipeline()
-    monkeypatch.setattr("tidemill.client.preflight.Stores", Elsewhere)
+    monkeypatch.setattr("tidemill.client.site.Stores", Elsewhere)
     said: list[str] = []
     monkeypatch.setattr(Elsewhere, "error", CloudError("NoSuchBucket"))
     with pytest.raises(CallerError, match=r"output is 's3://elsewhere/x'.*NoSuchBucket"):
@@ -139,7 +139,7 @@ WRITABLE = ["s3://features/vision", "s3://all"]
 )
 def test_an_output_that_jobs_may_write_is_taken(monkeypatch, output):
     target, _ = pipeline(writable=WRITABLE)
-    monkeypatch.setattr("tidemill.client.preflight.Stores", Elsewhere)
+    monkeypatch.setattr("tidemill.client.site.Stores", Elsewhere)
     said: list[str] = []
     monkeypatch.setattr(Elsewhere, "error", StoreDeniedError("no"))
     assert submit(target, output=output, log=said.append).enqueued == 1

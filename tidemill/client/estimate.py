@@ -19,7 +19,6 @@ from tidemill.errors import CallerError
 from tidemill.job import Item
 from tidemill.ledger import Ledger
 from tidemill.money import MarketCost, job_cost
-from tidemill.store import Stores
 
 Items = int | str | Path | Iterable[str | Item]
 
@@ -162,7 +161,7 @@ def _count(site: Site, wanted: Wanted, like: Job | None) -> int:
             raise CallerError("items is not given.", "Give a number of items, or the items themselves.", what="items")
         return like.spec.items_total
     if not isinstance(items, int):
-        stores = Stores(site.store, site.descriptor.region, user_login=True)
+        stores = site.stores()
         source = open_items(items, form=wanted.items_format, column=wanted.items_column, stores=stores)
         items = sum(len(block.uris) for block in source)
     if items < 1:

@@ -19,7 +19,7 @@ from tidemill.errors import CallerError, StoreDeniedError, StoreMissingError
 from tidemill.job import Item, JobSpec
 from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.paired import items_of, paired
-from tidemill.store import Entry, Store, Stores
+from tidemill.store import Entry, Store
 
 LISTED_TOGETHER = 100
 """A share of the items: from a hundredth of them on, one listing of all outputs is shorter than one per item."""
@@ -144,7 +144,7 @@ class _Outputs:
 
     def __init__(self, site: Site, ledger: Ledger, spec: JobSpec, names: ItemNames, report: FetchReport) -> None:
         self._ledger, self._spec, self._names, self._report = ledger, spec, names, report
-        self._stores = Stores(site.store, site.descriptor.region, user_login=True)
+        self._stores = site.stores()
 
     def find(self, wanted: set[int] | None) -> Iterator[_Found]:
         count = self._spec.items_total if wanted is None else len(wanted)

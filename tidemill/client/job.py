@@ -141,8 +141,7 @@ class Job(Readable):
         return (o for o in outcomes if not failed_only or o.status == "failed")
 
     def meta_keys(self) -> list[str] | None:
-        """Every key of the items' metadata, in the order in which they first appear; None when they are more than
-        1,000.
+        """Every key of the items' metadata, in the order of their first use; None when there are more than 1,000.
 
         Example:
             >>> job.meta_keys()  # the items are plain URIs
@@ -173,8 +172,8 @@ class Job(Readable):
         name: str = DEFAULT_NAME,
         on_report: OnReport = lambda report: None,
     ) -> FetchReport:
-        """Bring the items' outputs down. Repeated, it brings what is missing: a file that has the size and the time of
-        its object stays.
+        """Bring the items' outputs down and say what is there and what is missing. Repeated, it brings what is
+        missing: a file that has the size and the time of its object stays.
 
         Args:
             folder: Where they go; it is created.
@@ -182,9 +181,6 @@ class Job(Readable):
             name: What names an item in the folder: text with `{stem}`, `{name}`, `{path}`, `{index}` or a key of the
                 metadata. With `{ext}` at its end, an item with a single output file is that file, not a folder.
             on_report: Called a few times a second with what has come so far.
-
-        Returns:
-            What is in the folder now, and which items have no outputs.
 
         Raises:
             CallerError: A wrong argument, a full disk, a folder that cannot be written.

@@ -13,7 +13,7 @@ from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError, CloudError, StoreDeniedError, StoreError
 from tidemill.job import JobSpec
 from tidemill.layout import CREATE_PROBE
-from tidemill.store import Store, Stores
+from tidemill.store import Store
 
 SHOWN = 6
 """Prefixes that an error names."""
@@ -31,7 +31,7 @@ def check_packages(site: Site, spec: JobSpec, packed: Packed | None) -> None:
                 f"{key} is {value!r}, but no code with a {REQUIREMENTS} is given.", "Give both, or neither."
             )
     if spec.wheelhouse:
-        store, prefix = Stores(site.store, site.descriptor.region, user_login=True).locate(spec.wheelhouse)
+        store, prefix = site.stores().locate(spec.wheelhouse)
         try:
             empty = not any(entry.name.endswith(PACKAGE_FILES) for entry in store.entries(prefix))
         except StoreError:
@@ -82,7 +82,7 @@ def check_output(site: Site, spec: JobSpec, log: Log) -> None:
         if site.store.uri.startswith("file://") and not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
             raise CallerError.about("output", spec.output, f"{allowed} ({there} cannot be)", advice)
         return
-    store, name = Stores(site.store, site.descriptor.region, user_login=True).locate(spec.output)
+    store, name = site.stores().locate(spec.output)
     try:
         next(iter(store.list(name)), None)
     except StoreDeniedError:

@@ -17,7 +17,7 @@ from tidemill.backends.clouds import open_backend
 from tidemill.backends.findings import UP, access_command
 from tidemill.descriptor import SCHEMA_VERSION, Descriptor
 from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
-from tidemill.store import Store
+from tidemill.store import Store, Stores
 from tidemill.store.errors import NO_LOGIN, OTHER_REGION
 from tidemill.version import __version__
 
@@ -47,6 +47,11 @@ class Site:
     def local(self) -> bool:
         """Whether jobs run on this machine, and only while `tidemill run` does."""
         return self.descriptor.cloud == "local"
+
+    def stores(self) -> Stores:
+        """The stores of items and outputs, with the caller's own login. A pipeline of this machine is in no region:
+        theirs is what the environment says."""
+        return Stores(self.store, None if self.local else self.descriptor.region, user_login=True)
 
     def run_command(self, job: str) -> str | None:
         """The command that continues a job where no cloud runs it; None where one does."""

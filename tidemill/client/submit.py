@@ -37,7 +37,6 @@ from tidemill.job import SINCE, Item, JobSpec, build_spec, new_job_id, spec_vers
 from tidemill.ledger import Ledger
 from tidemill.manifest import write_frames
 from tidemill.metrics import compile_metrics
-from tidemill.store import Stores
 
 ARGUMENT_BYTES = 128 * 1024
 """Linux refuses a longer argument: MAX_ARG_STRLEN, https://man7.org/linux/man-pages/man2/execve.2.html."""
@@ -139,7 +138,7 @@ def _check_version(site: Site, draft: JobSpec) -> None:
 def _read_through(site: Site, asked: Submission, draft: JobSpec, log: Log) -> tuple[Spool, str | None]:
     """The items as they were given, and where there are files of this machine to upload among them: the folder that
     they were found in, which is empty when they were named one by one."""
-    stores = Stores(site.store, site.descriptor.region, user_login=True)
+    stores = site.stores()
     source = open_items(asked.items, form=asked.items_format, column=asked.items_column, stores=stores)
     cloud, files = site.descriptor.cloud, site.store.uri.startswith("file://")
     spool = Spool(Fetched(cloud, files) if draft.stages_input else None).fill(source)

@@ -13,7 +13,6 @@ from tidemill.client.status import Status
 from tidemill.client.waiting import Watched, watch
 from tidemill.errors import CallerError, ItemFailedError, JobEndedError, RemoteTraceback, decoding
 from tidemill.ledger import Listing, Outcome
-from tidemill.store import Stores
 
 _RECORDS_AHEAD = 8
 _FILES_AHEAD = 4
@@ -63,7 +62,7 @@ class _Reader:
 
     def __init__(self, job: Watched) -> None:
         self._job = job
-        self._stores = Stores(job.site.store, job.site.descriptor.region, user_login=True)
+        self._stores = job.site.stores()
 
     def read(
         self, chunks: Iterable[int], snapshot: Listing, pool: ThreadPoolExecutor
