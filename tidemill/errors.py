@@ -169,6 +169,10 @@ class StoreDeniedError(StoreError):
     """The credentials in use may not do this."""
 
 
+class FileChangedError(StoreError):
+    """A file changed while it was sent: something still writes to it."""
+
+
 class DamagedError(StoreError):
     """An object of a job does not hold what Tidemill writes there. Trying again is useless. It ends that job, never the
     worker."""

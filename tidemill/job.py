@@ -24,6 +24,10 @@ MAX_AFTER = 20
 """Jobs that a job may wait for. AWS Batch takes as many dependencies:
 https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitJob.html."""
 
+LONGEST_STATELESS_SECONDS = 7 * 86_400
+"""Time limit of an attempt that begins with nothing after each reclaim."""
+LONGEST_SECONDS = 28 * 86_400
+"""Time limit of an attempt on an item with state."""
 MAX_USD = 1e9
 """More than any real limit."""
 NAME_PATTERN = r"^[a-z][a-z0-9-]{0,40}$"
@@ -75,6 +79,19 @@ class After(BaseModel):
     """Whether all of its items must have succeeded, too."""
 
 
+class StateSettings(BaseModel):
+    """What a job says of the state of its items."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    snapshot_seconds: float = Field(default=60, ge=1, le=86_400)
+    """Least seconds between two snapshots, except at a notice and at the end."""
+    notice_signal: Literal["TERM", "USR1", "none"] = "TERM"
+    """What tells the program that its machine goes; it is killed when only saving is left to do."""
+    max_gib: float = Field(default=50, gt=0, le=4096)
+    """What a state folder may hold, in GiB."""
+
+
 class JobSpec(BaseModel):
     """What a job is: `jobs/<job>/job.json`, written once and never changed.
 
@@ -94,7 +111,7 @@ class JobSpec(BaseModel):
     resources: Resources = Field(default_factory=lambda: Resources.model_validate({}))
     output: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9+.-]*://.+$")
     attempts: int = Field(default=3, ge=1, le=10)
-    timeout_seconds: float = Field(default=3600, ge=1, le=7 * 86_400)
+    timeout_seconds: float = Field(default=3600, ge=1, le=LONGEST_SECONDS)
     slots: int = Field(default=1, ge=1, le=1024)
     stage_input: bool | None = None
     env: dict[str, str] = Field(default_factory=dict)
@@ -114,6 +131,8 @@ class JobSpec(BaseModel):
     """What it may cost, from version 2 on; a later round may raise it."""
     after: list[After] = Field(default_factory=list, max_length=MAX_AFTER)
     """Jobs that must be complete before its first item runs, from version 4 on."""
+    state: StateSettings | None = None
+    """Whether its items have state, from version 4 on."""
     chunk_size: int = Field(ge=1, le=1_000_000)
     items_total: int = Field(ge=1)
     chunks_total: int = Field(ge=1, le=MAX_CHUNKS)
@@ -127,6 +146,12 @@ class JobSpec(BaseModel):
     def _what_to_run(self) -> JobSpec:
         if (self.command is None) == (self.function is None):
             raise ValueError("exactly one of command and function")
+        return self
+
+    @model_validator(mode="after")
+    def _how_long(self) -> JobSpec:
+        if self.timeout_seconds > LONGEST_STATELESS_SECONDS and self.state is None:
+            raise ValueError("timeout_seconds without state")
         return self
 
     def output_prefix(self, store_uri: str) -> str:
@@ -153,6 +178,7 @@ SINCE = {
     "after": 4,
     "metrics": 4,
     "keep_values": 4,
+    "state": 4,
 }
 """By field: the spec version from which on workers know it."""
 
@@ -182,7 +208,14 @@ _HELP: dict[str, tuple[str, str]] = {
     "resources.gpus": ("a whole number, at least 0", "0 means none."),
     "output": ("a URI such as s3://bucket/prefix", "Give a URI, or leave it out for <store>/out/<job>."),
     "attempts": ("a whole number from 1 to 10", "It is how often an item is tried; 1 means once."),
-    "timeout_seconds": ("from 1 to 604800 seconds", "It limits one attempt of an item; it cannot be unlimited."),
+    "timeout_seconds": (
+        "from 1 to 604800 seconds, with state to 2419200",
+        "It limits one attempt of an item; it cannot be unlimited.",
+    ),
+    "state": ("settings: snapshot_seconds, notice_signal, max_gib", "Leave it out for items without state."),
+    "state.snapshot_seconds": ("from 1 to 86400 seconds", "It is the least time between two snapshots."),
+    "state.notice_signal": ("TERM, USR1 or none", "It tells the program that its machine goes."),
+    "state.max_gib": ("a number of GiB above 0, at most 4096", "It limits what a state folder holds."),
     "slots": ("a whole number from 1 to 1024", "It is how many items run side by side in one container."),
     "stage_input": ("true, false or nothing", "Leave it out: it follows from the command."),
     "env": ("names made of letters, digits and '_', with text values", "Give NAME=VALUE."),
@@ -280,7 +313,7 @@ def _check_index(address: Any) -> None:
 # ---- placeholders -----------------------------------------------------------------------------------------------
 
 
-PLACEHOLDERS = ("input", "output", "uri", "output_uri", "index")
+PLACEHOLDERS = ("input", "output", "uri", "output_uri", "index", "state")
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _BRACED_WORD = re.compile(r"\{([A-Za-z_][\w-]*)\}")
 

@@ -256,13 +256,21 @@ def sweep_parts(folder: Path) -> None:
 # ---- into the store --------------------------------------------------------------------------------------------
 
 
-def store_file(store: Store, source: Path | str, path: str, name: str) -> TreeFile:
+def store_file(store: Store, source: Path | str, path: str, name: str, *, settled: bool = True) -> TreeFile:
     """Upload a file as an object, and return what a tree says of it. Its SHA-256 is computed on the way.
+
+    Args:
+        store: Where to.
+        source: The file.
+        path: Its path in the tree.
+        name: The object.
+        settled: Whether the file must not change meanwhile.
 
     Raises:
         OSError: The file cannot be opened.
         ValueError: It is not a plain file.
-        StoreError: The store did not take it, or the file changed meanwhile.
+        FileChangedError: It changed meanwhile.
+        StoreError: The store did not take it.
     """
-    size, sha256 = store.upload(source, name, hashed=True)
+    size, sha256 = store.upload(source, name, hashed=True, settled=settled)
     return TreeFile(path, size, sha256, name)

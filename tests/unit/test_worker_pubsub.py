@@ -120,9 +120,9 @@ class TestHolder:
 
 
 class TestLease:
-    def settled(self) -> tuple[PubSubLease, list[tuple[str, bool]]]:
-        said: list[tuple[str, bool]] = []
-        return PubSubLease(RECEIVED, lambda ack_id, done: said.append((ack_id, done))), said
+    def settled(self) -> tuple[PubSubLease, list[tuple[str, str]]]:
+        said: list[tuple[str, str]] = []
+        return PubSubLease(RECEIVED, lambda ack_id, what: said.append((ack_id, what))), said
 
     def test_a_message_is_a_chunk(self):
         lease, said = self.settled()
@@ -132,7 +132,8 @@ class TestLease:
         assert lease.chunk(Round(round=1, arrays=[RoundArray(name="x", chunks=[3, 7])])) == 7
         lease.ack()
         lease.release()
-        assert said == [("A", True), ("A", False)]
+        lease.abandon()
+        assert said == [("A", "ack"), ("A", "release"), ("A", "forget")]
 
     def test_no_two_attempts_have_one_name(self):
         assert self.settled()[0].id != self.settled()[0].id

@@ -101,10 +101,27 @@ _HOW = [
 ]
 
 
+_STATE = [
+    click.option(
+        "--state", is_flag=True, help="Items keep a folder, {state}, that survives the loss of their machine."
+    ),
+    click.option(
+        "--snapshot-every", type=Duration(1), metavar="TIME", help="--state: how often it is saved. Default: 1m."
+    ),
+    click.option("--state-gib", type=float, metavar="GIB", help="--state: limit of the folder. Default: 50."),
+    click.option(
+        "--notice-signal",
+        type=click.Choice(["TERM", "USR1", "none"]),
+        help="--state: what tells the program that its machine goes. Default: TERM.",
+    ),
+]
+_OF_STATE = {"snapshot_every": "snapshot_seconds", "state_gib": "max_gib", "notice_signal": "notice_signal"}
+"""By option of `--state`: the field."""
+
+
 def _timeout(default: str) -> Callable[..., Any]:
-    help_ = "Limit of an attempt: 90s, 2h."
-    option = {"type": Duration(), "default": default, "show_default": True, "metavar": "TIME", "help": help_}
-    return click.option("--timeout", "timeout_seconds", **option)
+    help_ = f"Limit of an attempt: 90s, 2h. Default: {default}; with --state 7d."
+    return click.option("--timeout", "timeout_seconds", type=Duration(), metavar="TIME", help=help_)
 
 
 def _all(options: list[Callable[..., Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -118,9 +135,9 @@ what_runs = _all([*_ITEMS, *_PROGRAM])
 """Adds the items and the program. The options of one command come after it, then `how_it_runs`."""
 program = _all([*_NAME, *_PROGRAM])
 """Adds the program alone."""
-how_it_runs = _all([*_CHUNKS, _timeout("1h"), *_HOW])
+how_it_runs = _all([*_CHUNKS, _timeout("1h"), *_HOW, *_STATE])
 """Adds chunks, limits, outputs and code."""
-how_it_trains = _all([_timeout("1d"), *_HOW])
+how_it_trains = _all([_timeout("1d"), *_HOW, *_STATE])
 """The same without chunks, for long items."""
 
 
@@ -149,11 +166,21 @@ def with_program(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     shell, variables = asked.pop("shell"), asked.pop("variables")
     command, asked["function"] = _program(ctx.obj or (), shell, asked["function"])
     asked["metrics"] = _pairs("--metric", asked["metrics"], "NAME=REGEX")
+    asked["state"] = _state(asked)
     return asked | {
         "command": command,
         "env": _pairs("--env", variables, "KEY=VALUE"),
         "log": partial(click.echo, err=True),
     }
+
+
+def _state(asked: dict[str, Any]) -> dict[str, Any] | None:
+    """What the options say of state; they leave `asked`."""
+    wanted = asked.pop("state")
+    given = {option: value for option in _OF_STATE if (value := asked.pop(option)) is not None}
+    if given and not wanted:
+        raise click.UsageError(f"--{min(given).replace('_', '-')} goes with --state.")
+    return {_OF_STATE[option]: value for option, value in given.items()} if wanted else None
 
 
 def _too_many(items: str, uris: Sequence[str], no_dashes: bool) -> str:

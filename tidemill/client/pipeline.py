@@ -18,6 +18,7 @@ from tidemill.client.mapping import Mapper
 from tidemill.client.place import find_place
 from tidemill.client.queues import QueueInfo, read_queues
 from tidemill.client.site import Log, Site, read_site
+from tidemill.client.state import settings_of, timeout_of
 from tidemill.client.status import JobRow, job_row
 from tidemill.client.submit import Submission, submit
 from tidemill.client.sweep import Sweep, fields_of
@@ -139,13 +140,14 @@ class Pipeline(Mapper, Estimator):
         chunk_size: int | None = None,
         item_seconds: float | None = None,
         attempts: int = 3,
-        timeout_seconds: float = 3600,
+        timeout_seconds: float | None = None,
         output: str | None = None,
         env: Mapping[str, str] | None = None,
         code: str | Path | None = None,
         keep_values: bool = False,
         pip_index: str | None = None,
         wheelhouse: str | None = None,
+        state: bool | Mapping[str, Any] | None = None,
         max_usd: float | None = None,
         usd_per_item_hour: float | None = None,
         metrics: Mapping[str, str] | None = None,
@@ -182,7 +184,7 @@ class Pipeline(Mapper, Estimator):
             chunk_size: Items that travel together; None to have it chosen.
             item_seconds: Expected seconds of an item, to choose the chunk size by.
             attempts: Attempts of an item, 1 to 10. Reclaims do not count.
-            timeout_seconds: Limit of one attempt.
+            timeout_seconds: Limit of one attempt; None for an hour, and with `state` for seven days.
             output: URI prefix of the outputs; None for `<store>/out/<job>`.
             env: Variables of the program, stored in clear text.
             code: A folder that travels with the job: `{code}` in the command, `TIDEMILL_CODE` and first on PYTHONPATH.
@@ -190,6 +192,9 @@ class Pipeline(Mapper, Estimator):
             keep_values: Whether all that the function returns is kept, also where it is not short JSON (see `map`).
             pip_index: Address of the package index for it; None for the image's own.
             wheelhouse: URI of a prefix with wheels for it; without `pip_index` no index is asked.
+            state: True for items with state: each keeps a folder (`{state}`, `TIDEMILL_STATE`) that survives its
+                machine. Or settings: `snapshot_seconds` (60), `notice_signal` (`TERM`, `USR1` or `none`) and
+                `max_gib` (50).
             max_usd: What the job may cost in USD: by an estimate from what it consumes, its workers end it there.
             usd_per_item_hour: The price to estimate by, for an hour of an item's share of a machine; None for that of
                 the queue's machines in the price table.
@@ -232,6 +237,7 @@ class Pipeline(Mapper, Estimator):
             )
         if slots > 1 and self.descriptor.cloud == "gcp":
             log("slots has no effect on GCP: a machine runs as many items side by side as fit.")
+        kept = settings_of(state)
         submission = Submission(
             place=place,
             name=name,
@@ -251,7 +257,8 @@ class Pipeline(Mapper, Estimator):
                 "command": list(command or ()) or None,
                 "function": function,
                 "attempts": attempts,
-                "timeout_seconds": timeout_seconds,
+                "timeout_seconds": timeout_of(timeout_seconds, kept),
+                "state": kept,
                 "output": output,
                 "env": dict(env or {}),
                 "keep_values": keep_values,
@@ -268,7 +275,7 @@ class Pipeline(Mapper, Estimator):
         command: Sequence[str] | None,
         sweep: Sweep | Mapping[str, Sequence[Any]] | None = None,
         *,
-        timeout_seconds: float = TRAIN_SECONDS,
+        timeout_seconds: float | None = None,
         **options: Any,
     ) -> Job:
         """Send a job that has hyperparameters in place of items: the command runs once for every combination.
@@ -278,7 +285,7 @@ class Pipeline(Mapper, Estimator):
         Args:
             command: Program and arguments; `{lr}` is the hyperparameter `lr`.
             sweep: A `Sweep`, or lists of values by name; None for a single run.
-            timeout_seconds: Limit of one attempt.
+            timeout_seconds: Limit of one attempt; None for a day, and with `state` for seven days.
             options: Other arguments of `submit`, such as `queue`, `name` and `code`.
 
         Raises:
@@ -291,6 +298,8 @@ class Pipeline(Mapper, Estimator):
         """
         combinations = sweep if isinstance(sweep, Sweep) else Sweep(sweep)
         defaults = {"chunk_size": 1, "layout": "sagemaker"}
+        if timeout_seconds is None and settings_of(options.get("state")) is None:
+            timeout_seconds = TRAIN_SECONDS
         return self.submit(command, combinations, timeout_seconds=timeout_seconds, **(defaults | options))
 
     def job(self, job: str) -> Job:

@@ -28,6 +28,7 @@ from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program, name_of
 from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool, encodable
+from tidemill.client.state import CHUNK_SECONDS, check_state, check_timeout
 from tidemill.client.upload.items import Amount, LocalItems
 from tidemill.client.upload.meter import Watch, unwatched
 from tidemill.code import Packed, in_code, pack, upload
@@ -64,9 +65,10 @@ _OPTIONS = {
     "after": "--after",
     "metrics": "--metric",
     "keep_values": "keep_values (pipeline.map)",
+    "state": "--state",
 }
 """By field that older workers do not know: the option that asks for it."""
-_IDENTITY_IF_SET = {"placeholders", "layout", "after", "metrics"}
+_IDENTITY_IF_SET = {"placeholders", "layout", "after", "metrics", "state"}
 """Fields of later versions: a job without them keeps the id that it has always had."""
 
 
@@ -100,12 +102,14 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
     packed = None if asked.code is None else pack(asked.code, packages=not site.has_packages)
     draft = _draft(asked, packed)
     _check_version(site, draft)
+    check_state(draft)
     check_packages(site, draft, packed)
     code = None if asked.code is None else Path(asked.code).resolve()
     for remark in check_program(Program(draft, code, site.local)):
         log(remark)
     spool, folder = _read_through(site, asked, draft, log)
-    plan = plan_chunks(spool.count, asked.place.fleet_slots, asked.item_seconds, asked.chunk_size)
+    seconds = asked.item_seconds or (CHUNK_SECONDS if draft.state else None)
+    plan = plan_chunks(spool.count, asked.place.fleet_slots, seconds, asked.chunk_size)
     _check_machines(site, asked.place, log)
     check_store(site.store)
     check_output(site, draft, log)
@@ -262,6 +266,7 @@ def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
     for key, text in [*((f"command[{n}]", w) for n, w in enumerate(command)), *_texts(asked.fields["env"])]:
         if isinstance(text, str) and not encodable(text):
             raise CallerError.about(key, text, "UTF-8 text", "Put other bytes into a file.")
+    check_timeout(asked.fields["timeout_seconds"], asked.fields["state"])
     fields = dict(asked.fields)
     if packed is not None and asked.code is not None:
         fields["code"] = packed.sha256

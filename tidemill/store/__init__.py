@@ -1,8 +1,9 @@
 """Object stores: the job store, and the buckets of items and outputs."""
 
+from tidemill.store.answers import Created, Entry, Uploaded
 from tidemill.store.files import BLOCK_BYTES, STREAM_BYTES, no_room, open_plain
 from tidemill.store.names import refusal
-from tidemill.store.store import PAGE, Created, Entry, Store
+from tidemill.store.store import PAGE, Store
 from tidemill.store.stores import Stores
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Entry",
     "Store",
     "Stores",
+    "Uploaded",
     "no_room",
     "open_plain",
     "refusal",

@@ -14,14 +14,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore, MemoryStore
 
-from tidemill.errors import CallerError, StoreDeniedError, StoreError, StoreMissingError
+from tidemill.errors import CallerError, FileChangedError, StoreDeniedError, StoreError, StoreMissingError
+from tidemill.store.answers import Created, Entry, Uploaded
 from tidemill.store.clients import gcs_store, s3_store
 from tidemill.store.errors import as_exception, translated
 from tidemill.store.files import PART_BYTES, STREAM_BYTES, blocks, how_to_put, no_room, open_plain
@@ -31,34 +32,6 @@ PAGE = 1000
 """Names per page of a listing: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html."""
 _PAUSES = (0.2, 1.0, 3.0)
 """Seconds before a call that failed as a whole is made again, jittered."""
-
-
-class Created(NamedTuple):
-    """What a conditional create left in the store."""
-
-    ours: bool
-    """True when the object holds what we wrote, even if the reply was lost."""
-    content: bytes
-    """What the object holds."""
-
-
-class Entry(NamedTuple):
-    """An object in a listing."""
-
-    name: str
-    size: int
-    """Bytes."""
-    modified: float
-    """Seconds since the epoch."""
-
-
-class Uploaded(NamedTuple):
-    """A file that is an object now."""
-
-    size: int
-    """Bytes."""
-    sha256: str | None
-    """In hex, where it was wanted."""
 
 
 class Store:
@@ -273,18 +246,20 @@ class Store:
                     raise failure from error
                 time.sleep(_PAUSES[failures - 1] * random.uniform(0.5, 1.5))
 
-    def upload(self, path: Path | str, name: str, *, hashed: bool = False) -> Uploaded:
+    def upload(self, path: Path | str, name: str, *, hashed: bool = False, settled: bool = True) -> Uploaded:
         """Stream a file into an object, in parts when it is large: the bytes that it has when the upload begins.
 
         Args:
             path: The file.
             name: The object.
             hashed: Whether its SHA-256 is wanted, which is computed on the way.
+            settled: Whether the file must not change meanwhile.
 
         Raises:
             OSError: The file cannot be opened.
             ValueError: It is not a plain file.
-            StoreError: The store did not take it, or the file changed meanwhile.
+            FileChangedError: It changed meanwhile.
+            StoreError: The store did not take it.
         """
         with open_plain(path) as file:
             before = os.fstat(file.fileno())
@@ -299,8 +274,10 @@ class Store:
 
             uploaded = _bounded("PUT", self.uri_of(name), transfer)
             after = os.fstat(file.fileno())
-        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-            raise StoreError(f"{os.path.basename(path)!r} changed during its upload: something still writes to it.")
+        if settled and (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise FileChangedError(
+                f"{os.path.basename(path)!r} changed during its upload: something still writes to it."
+            )
         return uploaded
 
 

@@ -18,6 +18,12 @@ class Stores:
         self._home, self._region, self._user_login = home, region, user_login
         self._open: dict[str, Store] = {}
 
+    @property
+    def home(self) -> Store:
+        """The job store, where there is one."""
+        assert self._home is not None
+        return self._home
+
     def locate(self, uri: str) -> tuple[Store, str]:
         """The store and the name in it for a URI; `CallerError` if the scheme is unknown."""
         if self._home and uri.startswith(self._home.uri + "/"):

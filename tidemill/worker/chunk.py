@@ -50,6 +50,10 @@ class HeldLeases:
         for lease in self._leases:
             lease.release()
 
+    def abandon(self) -> None:
+        for lease in self._leases:
+            lease.abandon()
+
 
 class ChunkRun:
     """A chunk under this worker's lease.
@@ -85,6 +89,8 @@ class ChunkRun:
         """Whether a record stands in the store."""
         self.broken: dict[int, str] = {}
         """By item: how the worker failed on it."""
+        self.superseded = False
+        """Whether another worker has begun with an item of it."""
         self.history = History()
         self._outcomes: dict[int, Outcome] = {}
         self._ledger = ledger = job.ledger.chunk(job.round.round, self.number)
@@ -121,7 +127,8 @@ class ChunkRun:
         self._outcomes = self._ledger.carried_over()
         if self.history.attempts:
             self._outcomes |= self._ledger.progress()
-        poisoned = list(_poisoned(self.history, (item for item in items if item.index not in self._outcomes)))
+        left = (item for item in items if item.index not in self._outcomes)
+        poisoned = list(_poisoned(self.history, left, self.job.spec.state is not None))
         self._outcomes |= {outcome.index: outcome for outcome in poisoned}
         self.pending.extend(item for item in items if item.index not in self._outcomes)
         for observer in self.observers:
@@ -144,8 +151,10 @@ class ChunkRun:
     def ready(self) -> bool:
         """Whether another item may start. A suspect runs without others of its chunk: if it kills the worker, no
         neighbour becomes suspected with it."""
-        if self.broken or not self.pending or not self.in_flight:
-            return bool(self.pending) and not self.broken
+        if self.broken or self.superseded:
+            return False
+        if not self.pending or not self.in_flight:
+            return bool(self.pending)
         suspects = self.history.suspected.keys()
         return self.pending[0].index not in suspects and self.in_flight.isdisjoint(suspects)
 
@@ -186,9 +195,9 @@ class ChunkRun:
     def task(self, item: Item) -> Task:
         job = self.job
         watch = self._metrics.watch(item.index, self.labels) if self._metrics else None
-        return Task(
-            job.id, self.number, self.lease.id, job.spec, item, job.output_prefix, job.env or {}, job.stop, watch
-        )
+        where = (job.output_prefix, job.env or {}, job.stop, watch)
+        run = str(self.lease.backend.get("run", ""))
+        return Task(job.id, self.number, self.lease.id, job.spec, item, *where, round=job.round.round, run=run)
 
     def pause(self) -> None:
         """Its items pause while an item of another chunk has the machine to itself."""
@@ -244,8 +253,10 @@ class ChunkRun:
         return commit
 
 
-def _poisoned(history: History, items: Iterable[Item]) -> Iterator[Outcome]:
-    poison = history.poison
+def _poisoned(history: History, items: Iterable[Item], with_state: bool) -> Iterator[Outcome]:
+    # A machine that vanishes takes days of work with it only if the item has no state; if it has, another rule ends
+    # items that get nowhere.
+    poison = history.poison & history.errors.keys() if with_state else history.poison
     for item in items:
         if item.index in poison:
             deaths, text = history.deaths[item.index], history.errors.get(item.index)

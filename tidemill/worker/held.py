@@ -34,6 +34,8 @@ class HeldChunks:
         """Whether a chunk has a record, ours or another's."""
         self.any_broken = False
         """Whether a chunk was given up because the worker failed on one of its items."""
+        self.any_superseded = False
+        """Whether a chunk was left to another worker."""
         self._cancel_at = 0.0
 
     def __iter__(self) -> Iterator[ChunkRun]:
@@ -133,6 +135,10 @@ class HeldChunks:
         if chunk.job.stop.cancelled:
             chunk.end("cancelled")
             chunk.leases.ack()
+        elif chunk.superseded:
+            self.any_superseded = True
+            chunk.end("superseded")
+            chunk.leases.abandon()
         elif chunk.broken:
             self.any_broken = True
             self.give_back(chunk, "broke")

@@ -14,6 +14,7 @@ from tidemill.capacity import WORKER_MIB
 from tidemill.descriptor import Resources
 from tidemill.ledger import Outcome
 from tidemill.machine import Capacity
+from tidemill.state import SupersededError
 from tidemill.store.errors import as_exception
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.held import HeldChunks
@@ -168,6 +169,10 @@ class Items:
             assert self.slots is not None
             self.slots.give(batch.slot)
             batch.chunk.holds(batch.chunk.batches - 1)
+            if isinstance(batch.error, SupersededError):
+                log(f"left to another worker: {batch.error}", "warning", **batch.chunk.labels)
+                batch.chunk.superseded = True
+                continue
             if batch.error is not None:
                 self._broke(batch, batch.error)
                 continue

@@ -104,7 +104,9 @@ class Worker:
             self._source.close()
         if done:
             # An array's child has one chunk, and only its exit code reports on it.
-            return WorkerExit.BROKEN if held.any_broken and not held.any_settled else WorkerExit.DONE
+            if not held.any_settled and (held.any_broken or held.any_superseded):
+                return WorkerExit.BROKEN if held.any_broken else WorkerExit.RECLAIMED
+            return WorkerExit.DONE
         return WorkerExit.STOPPED if self._cancelled else WorkerExit.RECLAIMED
 
     def _work(self) -> None:
@@ -131,6 +133,8 @@ class Worker:
         self._cancelled = self._is_cancelled()
         self._held.for_all(self._interrupt)
         deadline = time.monotonic() + _END_SECONDS
+        if any(chunk.job.spec.state for chunk in self._held):
+            deadline = max(deadline, self._stop.ends_at)
         while self._items.busy and time.monotonic() < deadline:
             self._items.handle(min(TICK_SECONDS, deadline - time.monotonic()))
         self._held.for_all(self._held.give_back)

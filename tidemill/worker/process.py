@@ -132,7 +132,7 @@ def _follow(supervisor: Supervisor, output: ItemOutput, pipes: Pipes, stop: Stop
         for descriptor in ready:
             if descriptor != exit_:
                 _read(descriptor, supervisor, output, pipes)
-        if exit_ in ready or (exit_ is None and supervisor.exited()):
+        if (exit_ in ready or (exit_ is None and supervisor.exited())) and not supervisor.left_alone(stop):
             return
 
 

@@ -47,7 +47,7 @@ class ReclaimWatch:
             try:
                 self.notice = self._metadata.notice()
                 if self.notice:
-                    self._stop.set(StopReason.NOTICE)
+                    self._stop.set(StopReason.NOTICE, self.notice.seconds_left)
                     return
                 failures = 0
             except urllib.error.HTTPError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill.capacity import WORKER_MIB
 from tidemill.job import Item, JobSpec, child_variables, fill, meta_values
@@ -26,7 +26,12 @@ from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop
 from tidemill.worker.supervisor import Limits
 
+if TYPE_CHECKING:
+    from tidemill.worker.item_state import ItemState
+
 _LAST_PAUSE = 10.0
+KILLED = 128
+"""From here on, exit codes of shells say which signal ended a program."""
 _NOT_AGAIN = ("start", "input")
 """Reasons that another attempt cannot change."""
 
@@ -49,6 +54,9 @@ class Task:
     """Ends it."""
     watch: LineWatch | None = None
     """Looks at what it prints."""
+    round: int = 0
+    run: str = ""
+    """Who handed its chunk out, where that is not the cloud."""
 
     @property
     def folder(self) -> str:
@@ -108,20 +116,39 @@ class CommandRunner:
 
     def _run(self, task: Task, slot: Slot) -> Outcome | None:
         output = ItemOutput(task.labels, task.watch)
+        state = self._state_of(task, slot)
         try:
-            return self._attempts(task, slot, output)
+            return self._attempts(task, slot, output, state)
         finally:
+            if state is not None:
+                state.close()
+                remove(state.folder)
             if task.spec.stages_input:
                 self._fetches.pop(task.folder, None)
                 remove(self._scratch.folder / task.folder)
             output.close()
 
-    def _attempts(self, task: Task, slot: Slot, output: ItemOutput) -> Outcome | None:
+    def _state_of(self, task: Task, slot: Slot) -> ItemState | None:
+        if task.spec.state is None:
+            return None
+        from tidemill.worker.item_state import ItemState
+
+        return ItemState(
+            self._staging.stores.home,
+            task.spec.state,
+            (task.job, task.item.index, task.lease_id, task.round, task.run),
+            slot.folder / "state",
+            room=self._staging.room,
+            stop=task.stop,
+            labels=task.labels,
+        )
+
+    def _attempts(self, task: Task, slot: Slot, output: ItemOutput, state: ItemState | None) -> Outcome | None:
         outcome: Outcome | None = None
         for attempt in range(1, task.spec.attempts + 1):
             output.begin(attempt)
             blank = Outcome(index=task.item.index, uri=task.item.uri, status="failed", attempts=attempt)
-            tried = None if task.stop.raised else self._attempt(task, slot, output, blank)
+            tried = None if task.stop.raised else self._attempt(task, slot, output, blank, state)
             if tried is None or (task.stop.raised and tried.outcome.status == "failed"):
                 return None
             outcome = tried.outcome
@@ -131,11 +158,15 @@ class CommandRunner:
                 task.stop.wait(pause_before(attempt + 1))
         return outcome
 
-    def _attempt(self, task: Task, slot: Slot, output: ItemOutput, blank: Outcome) -> _Tried | None:
+    def _attempt(
+        self, task: Task, slot: Slot, output: ItemOutput, blank: Outcome, state: ItemState | None
+    ) -> _Tried | None:
         """One attempt, or None when the worker stopped in it."""
         outcome = blank
         try:
-            ended = self._run_program(task, slot, output, blank.attempts)
+            ended = self._run_program(task, slot, output, blank.attempts, state)
+            if state is not None and ended.reason is not None:
+                state.end(by_itself=0 <= (ended.exit_code or 0) < KILLED, succeeded=False)
             if ended.reason == "stopped":
                 return None
             _measure(outcome, ended)
@@ -143,17 +174,23 @@ class CommandRunner:
                 return _Tried(_failed(outcome, ended.reason, _error(ended, output)), ended.reason in _NOT_AGAIN)
             prefix = task.prefix(blank.attempts)
             files = self._staging.upload(slot.folder / "output", prefix)
+            if state is not None:
+                # After the outputs: state that says "done" must not stand without them.
+                state.end(by_itself=True, succeeded=True)
         except ItemError as error:
             return None if task.stop.raised else _Tried(_failed(outcome, error.reason, str(error)), error.final)
         outcome.status = "succeeded"
         outcome.output = prefix if files > 0 or task.spec.names_output_uri else None
         return _Tried(outcome, True)
 
-    def _run_program(self, task: Task, slot: Slot, output: ItemOutput, attempt: int) -> Ended:
+    def _run_program(self, task: Task, slot: Slot, output: ItemOutput, attempt: int, state: ItemState | None) -> Ended:
         with item_step("scratch", "the item's folders cannot be made"):
             results, work = slot.empty("output"), slot.empty("work")
+        limits, stop = limits_of(task.spec), task.stop
         with item_step("input", "the item's values cannot be handed to a program"):
             values = self._values(task, results, task.prefix(attempt))
+            if state is not None:
+                values["state"] = str(state.folder)
             own = meta_values(task.spec, task.item)
             command = fill(task.spec.command or [], {**own, **values}, own)
             env = {**task.base_env, **slot.env, **child_variables(values), **_meta(task.item)}
@@ -162,21 +199,27 @@ class CommandRunner:
                 env = {**env, **self._of_sagemaker(task, slot, results, values), **task.spec.env}
         left_something = True
         try:
+            if state is not None:
+                state.prepare()
+                state.begin()
+                limits, stop = state.limits(limits), state.stop
             with item_step("exit", f"{command[0]} cannot be followed"):
                 ended = run_program(
                     self._programs,
                     command,
                     cwd=work,
                     env=env,
-                    limits=limits_of(task.spec),
+                    limits=limits,
                     output=output,
                     pipes=self._pipes_of(slot),
-                    stop=task.stop,
+                    stop=stop,
                     home=slot.folder,
                 )
             left_something = ended.left_something
             return ended
         finally:
+            if state is not None:
+                state.pause()
             if left_something:
                 # It may still hold the slot's pipes.
                 self.close(slot)

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from tidemill.errors import shown
-from tidemill.store import STREAM_BYTES, Store, Stores, no_room, open_plain, refusal
+from tidemill.store import STREAM_BYTES, Store, Stores, Uploaded, no_room, open_plain, refusal
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.outputs import output_files
 from tidemill.worker.scratch import Scratch
@@ -55,7 +55,7 @@ class Staging:
         store, name = self.stores.locate(uri)
         if not name:
             raise ValueError("it names a bucket, not an object")
-        store.download(name, target, lambda: stop.raised, self._scratch.free_bytes() - SPARE_BYTES)
+        store.download(name, target, lambda: stop.raised, self.room())
 
     def _copy(self, source: Path, target: Path, stop: Stop) -> None:
         with open_plain(source) as read:
@@ -68,8 +68,12 @@ class Staging:
                     self._room_for(len(block))
                     write.write(block)
 
+    def room(self) -> int:
+        """Bytes that may still be put on the scratch volume."""
+        return self._scratch.free_bytes() - SPARE_BYTES
+
     def _room_for(self, size: int) -> None:
-        room = self._scratch.free_bytes() - SPARE_BYTES
+        room = self.room()
         if size > room:
             raise no_room(size, room)
 
@@ -81,7 +85,7 @@ class Staging:
             with item_step("output", "the output folder cannot be read"):
                 # Every file is checked before any is uploaded. The list is not kept: there may be 100,000 files.
                 files = sum(_takes(store, base, name) for _, name in output_files(folder))
-            transfers: deque[Future[None]] = deque()
+            transfers: deque[Future[Uploaded]] = deque()
             try:
                 for path, name in output_files(folder) if files else ():
                     if len(transfers) >= _WAITING:

@@ -21,6 +21,16 @@ class StopReason(Enum):
     """The job's tombstone is there."""
     BROKEN = "broken"
     """The worker cannot continue: its store does not answer."""
+    SUPERSEDED = "superseded"
+    """A later attempt on the item has begun."""
+    AGE = "age"
+    """The machine reaches its greatest age."""
+
+
+ASSUMED_SECONDS = {StopReason.NOTICE: 120.0}
+"""How long a machine lives after it said that it goes, where it does not say how long."""
+SIGNAL_SECONDS = 30.0
+"""How long a container lives after SIGTERM, on AWS Batch and in Docker as machines on GCP start it."""
 
 
 class Stop:
@@ -32,11 +42,18 @@ class Stop:
         self.reason: StopReason | None = None
         self.at = 0.0
         """`time.monotonic` when it was raised."""
+        self._left: float | None = None
 
-    def set(self, reason: StopReason) -> None:
-        """Raise the flag; the first reason stays."""
+    @property
+    def ends_at(self) -> float:
+        """`time.monotonic` when all of this is gone, as far as it is known, once the flag is raised."""
+        assumed = ASSUMED_SECONDS.get(self.reason or StopReason.SIGNAL, SIGNAL_SECONDS)
+        return self.at + (assumed if self._left is None else self._left)
+
+    def set(self, reason: StopReason, left: float | None = None) -> None:
+        """Raise the flag; the first reason stays. `left` is how many seconds there are until the end, if known."""
         if not self._event.is_set():
-            self.reason, self.at = reason, time.monotonic()
+            self.reason, self.at, self._left = reason, time.monotonic(), left
             self._event.set()
             for callback in self._callbacks:
                 callback()
@@ -63,6 +80,10 @@ class JobStop(Stop):
     @property
     def raised(self) -> bool:
         return self._event.is_set() or self._worker.raised
+
+    @property
+    def ends_at(self) -> float:
+        return super().ends_at if self._event.is_set() else self._worker.ends_at
 
     @property
     def cancelled(self) -> bool:

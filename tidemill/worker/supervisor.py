@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,6 +37,10 @@ class Limits:
     grace_seconds: float = GRACE_SECONDS
     gpus: int = 0
     """How many it was given to itself."""
+    stop_signal: signal.Signals | None = signal.SIGTERM
+    """What it is told with that it must stop; None for nothing before its end."""
+    left: Callable[[], float] | None = None
+    """Seconds that it has left after it was told so, asked again and again; None for `grace_seconds`."""
 
 
 class Verdict(NamedTuple):
@@ -92,16 +96,26 @@ class Supervisor:
         if now >= self._samples[0]:
             self._sample(now)
         if self._reason is not None:
+            if self._reason == "stopped" and self.limits.left is not None:
+                self._kill_at = now + self.limits.left()
             if now >= self._kill_at:
                 signal_group(self._child.pid, signal.SIGKILL)
         elif stop.raised:
-            self._give_up("stopped", signal.SIGTERM)
+            self._give_up("stopped", self.limits.stop_signal)
         elif now - self._since > self.limits.seconds:
             self._give_up("timeout", signal.SIGTERM)
         return self._reason
 
     def exited(self) -> bool:
         return exited(self._child.pid)
+
+    def left_alone(self, stop: Stop) -> bool:
+        """Whether what the process has started may still be saving, although it has ended itself: only after it was
+        told to stop with time left. A shell ends at once, and its command after it."""
+        if self.check(stop) != "stopped" or self.limits.left is None or time.monotonic() >= self._kill_at:
+            return False
+        # One that has ended and was not reaped holds no memory.
+        return any(one.pid != self._child.pid and one.rss_bytes for one in self.meter.sample(fresh=True))
 
     def end(self) -> Reaped:
         """End the process, after its grace period when a check has begun that, and reap it."""
@@ -146,10 +160,13 @@ class Supervisor:
             self._error = f"killed: it held {used:.0f} MiB, its limit is {limit:.0f} MiB"
             self._give_up("memory", signal.SIGKILL)
 
-    def _give_up(self, reason: str, first: signal.Signals) -> None:
+    def _give_up(self, reason: str, first: signal.Signals | None) -> None:
         self._reason = reason
-        self._kill_at = time.monotonic() + (self.limits.grace_seconds if first is signal.SIGTERM else 0.0)
-        signal_group(self._child.pid, first)
+        self._kill_at = time.monotonic() + (0.0 if first is signal.SIGKILL else self.limits.grace_seconds)
+        if reason == "stopped" and self.limits.left is not None:
+            self._kill_at = time.monotonic() + self.limits.left()
+        if first is not None:
+            signal_group(self._child.pid, first)
 
 
 def timed_out(limits: Limits, peak_mib: float) -> str:

@@ -45,6 +45,10 @@ class Lease(Protocol):
         """It is not done: another worker may have it at once."""
         ...
 
+    def abandon(self) -> None:
+        """Another worker has it already: it is held no longer, and nobody is told."""
+        ...
+
 
 class LeaseSource(Protocol):
     """Where leases come from."""

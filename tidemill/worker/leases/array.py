@@ -57,6 +57,9 @@ class ArrayLease:
     def release(self) -> None:
         """Nothing to do: the exit code states it."""
 
+    def abandon(self) -> None:
+        """Nothing to do: Batch has forgotten this container."""
+
 
 class ArrayLeases:
     """The one lease of a container on AWS Batch."""

@@ -73,6 +73,12 @@ class Holder:
     def release(self, ack_id: str) -> None:
         self._tell(ack_id, "release")
 
+    def forget(self, ack_id: str) -> None:
+        """Hold a message no longer, and tell nobody."""
+        with self._changed:
+            self._messages.pop(ack_id, None)
+            self._changed.notify_all()
+
     def close(self, seconds: float) -> None:
         """Return what is still held, and wait at most this long until everything is sent."""
         with self._changed:

@@ -52,6 +52,9 @@ class LocalLease:
     def release(self) -> None:
         self._tell("release")
 
+    def abandon(self) -> None:
+        """Nothing to do: the keeper has given it to another worker."""
+
     def _tell(self, what: str) -> None:
         self._said_at = time.monotonic()
         send(self._keeper, {"say": what, "round": self.round, "chunk": self._chunk})

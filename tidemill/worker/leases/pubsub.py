@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from tidemill.errors import CallerError
 from tidemill.ledger import Round
@@ -32,12 +32,13 @@ EMPTY_SECONDS = 1.0
 LONGEST_PAUSE = 30.0
 CLOSE_SECONDS = 10.0
 """Seconds for returning everything at the end."""
+Finish = Literal["ack", "release", "forget"]
 
 
 class PubSubLease:
-    """The chunk that a pulled message stands for. `finish` is called with its ackId, and with whether it is done."""
+    """The chunk that a pulled message stands for. `finish` is called with its ackId, and with what becomes of it."""
 
-    def __init__(self, received: Mapping[str, Any], finish: Callable[[str, bool], None]) -> None:
+    def __init__(self, received: Mapping[str, Any], finish: Callable[[str, Finish], None]) -> None:
         message = received.get("message") or {}
         attributes: Mapping[str, str] = message.get("attributes") or {}
         self._finish, self._ack_id = finish, str(received["ackId"])
@@ -63,10 +64,14 @@ class PubSubLease:
         """Nothing to do: Pub/Sub counts every delivery."""
 
     def ack(self) -> None:
-        self._finish(self._ack_id, True)
+        self._finish(self._ack_id, "ack")
 
     def release(self) -> None:
-        self._finish(self._ack_id, False)
+        self._finish(self._ack_id, "release")
+
+    def abandon(self) -> None:
+        # To give it back could take it from the worker that has it now.
+        self._finish(self._ack_id, "forget")
 
 
 class PubSubLeases:
@@ -146,14 +151,12 @@ class PubSubLeases:
         except ValueError as error:
             # Otherwise it would be delivered again and again.
             log(f"acknowledged a message that is not a chunk: {error}", "error", received=received.get("message"))
-            self._finish(received["ackId"], True)
+            self._finish(received["ackId"], "ack")
             return None
 
-    def _finish(self, ack_id: str, done: bool) -> None:
-        if done:
-            self._holder.ack(ack_id)
-        else:
-            self._holder.release(ack_id)
+    def _finish(self, ack_id: str, what: Finish) -> None:
+        finish = {"ack": self._holder.ack, "release": self._holder.release, "forget": self._holder.forget}
+        finish[what](ack_id)
         self._idle.busy()
 
     def _failed(self, error: PubSubError) -> None:

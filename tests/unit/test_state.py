@@ -1,0 +1,245 @@
+"""State: scans, snapshots, the fence, names that are used again, and which snapshot is chosen. The store is memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+from pathlib import Path
+
+import obstore
+import pytest
+
+from tidemill import layout
+from tidemill.errors import DamagedError, StoreError
+from tidemill.state import (
+    Saver,
+    Snapshot,
+    Snapshots,
+    StateError,
+    SupersededError,
+    choose,
+    open_files,
+    restore,
+    scan,
+    without_progress,
+)
+from tidemill.state.save import ChangedError
+from tidemill.store import Store
+from tidemill.tree import Tree, TreeFile
+
+JOB = "t-00000000"
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store.open("memory://")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "state").mkdir()
+    return tmp_path / "state"
+
+
+class Attempt:
+    """An attempt on item 0, with its folder."""
+
+    def __init__(self, store: Store, folder: Path, name: str, round_: int = 0) -> None:
+        self.snapshots, self.folder = Snapshots(store, JOB, 0), folder
+        self.recent = self.snapshots.recent()
+        self.claim = self.snapshots.claim(name, round_, "", self.recent[0] if self.recent else None)
+        self.saver = Saver(self.snapshots, folder)
+
+    def restore(self) -> Snapshot | None:
+        found = restore(
+            self.snapshots.store,
+            choose([self.claim, *self.recent]),
+            self.folder,
+            kept=self.saver.kept,
+            stop=lambda: False,
+            room=None,
+            note=lambda text: None,
+        )
+        self.saver.restored(found)
+        return found
+
+    def save(self, **files: bytes) -> Snapshot:
+        for name, data in files.items():
+            (self.folder / name).write_bytes(data)
+        return self.saver.save(scan(self.folder), lambda: False)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path: (folder / path).read_bytes() for path in scan(folder)}
+
+
+def objects(store: Store) -> set[str]:
+    return {name for name in store.list(layout.state(JOB, 0)) if "/snapshots/" not in name}
+
+
+class TestSnapshots:
+    def test_the_next_attempt_has_what_the_last_snapshot_held(self, store, folder, tmp_path):
+        first = Attempt(store, folder, "a")
+        assert first.restore() is None
+        first.save(x=b"1", y=b"2")
+        (folder / "y").unlink()
+        assert first.save(x=b"11").bytes == 2
+        second = Attempt(store, tmp_path / "other", "b")
+        assert second.claim.origin == 3
+        second.restore()
+        assert content(second.folder) == {"x": b"11"}
+
+    def test_what_did_not_change_is_not_sent_again(self, store, folder, tmp_path):
+        Attempt(store, folder, "a").save(x=b"1", y=b"2")
+        second = Attempt(store, tmp_path / "other", "b")
+        second.restore()
+        assert not second.saver.differs(scan(second.folder))
+        assert second.save(y=b"22").bytes == 2
+        assert len(objects(store)) == 3
+
+    def test_a_later_attempt_ends_an_earlier_one(self, store, folder):
+        first = Attempt(store, folder, "a")
+        first.save(x=b"1")
+        first.snapshots.check()
+        second = Attempt(store, folder, "b")
+        with pytest.raises(SupersededError):
+            first.snapshots.check()
+        with pytest.raises(SupersededError):
+            first.save(x=b"2")
+        assert second.snapshots.newest() == second.claim
+
+    def test_of_two_attempts_that_begin_at_once_the_later_sees_all(self, store, folder):
+        """The first one saves between the look and the claim of the second."""
+        first, second = Attempt(store, folder, "a"), Snapshots(store, JOB, 0)
+        known = second.newest()
+        saved = first.save(x=b"1")
+        claim = second.claim("b", 0, "", known)
+        assert (claim.seq, claim.origin, claim.tree) == (saved.seq + 1, saved.seq, saved.tree)
+
+    def test_a_commit_whose_answer_was_lost_is_not_another_attempt(self, store, folder, monkeypatch):
+        attempt = Attempt(store, folder, "a")
+        create = Store.create
+
+        def lost(self: Store, name: str, data: bytes) -> object:
+            create(self, name, data)
+            raise StoreError("no answer")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, "create", lost)
+            with pytest.raises(StoreError):
+                attempt.save(x=b"1")
+        assert attempt.save(x=b"1").seq == 3
+
+    def test_names_are_used_again_and_two_snapshots_stay_whole(self, store, folder):
+        attempt = Attempt(store, folder, "a")
+        attempt.save(b=b"same")
+        for n in range(20):
+            attempt.save(a=b"%d" % n, c=b"x%d" % n)
+            for snapshot in attempt.snapshots.recent()[:2]:
+                for file in snapshot.tree.files if snapshot.origin else ():
+                    assert len(store.get(file.object)) == file.size
+        assert len(objects(store)) <= 1 + 3 * 2
+
+    def test_a_file_that_changes_while_it_is_saved_commits_nothing(self, store, folder, monkeypatch):
+        attempt = Attempt(store, folder, "a")
+        (folder / "x").write_bytes(b"1")
+        seen = scan(folder)
+        (folder / "x").write_bytes(b"22")
+        with pytest.raises(ChangedError):
+            attempt.saver.save(seen, lambda: False)
+        assert attempt.snapshots.newest() == attempt.claim
+
+    def test_a_damaged_object_costs_one_snapshot(self, store, folder, tmp_path):
+        attempt = Attempt(store, folder, "a")
+        attempt.save(x=b"1")
+        last = attempt.save(x=b"2")
+        store.put(last.tree.files[0].object, b"3")
+        second = Attempt(store, tmp_path / "other", "b")
+        second.restore()
+        assert content(second.folder) == {"x": b"1"}
+
+    def test_without_a_whole_snapshot_nothing_begins_from_zero(self, store, folder, tmp_path):
+        saved = Attempt(store, folder, "a").save(x=b"1")
+        obstore.delete(store._backend, saved.tree.files[0].object)
+        with pytest.raises(DamagedError, match="None of the snapshots"):
+            Attempt(store, tmp_path / "other", "b").restore()
+
+    def test_a_snapshot_that_cannot_be_read_is_passed_over(self, store, folder):
+        attempt = Attempt(store, folder, "a")
+        attempt.save(x=b"1")
+        last = attempt.save(x=b"2")
+        store.put(layout.snapshot(JOB, 0, last.seq), b"{}")
+        assert [one.seq for one in Snapshots(store, JOB, 0).recent()] == [2, 1]
+
+
+def snapshot(seq: int, kind: str = "snapshot", origin: int | None = None, round_: int = 0) -> Snapshot:
+    origin = seq if origin is None else origin
+    tree = Tree((TreeFile("x", origin, None, "o"),))
+    return Snapshot(seq, kind, origin, f"a{seq}", round_, "2026-01-01T00:00:00+00:00", tree)  # type: ignore[arg-type]
+
+
+class TestChoice:
+    def test_the_newest_comes_first(self):
+        found = [snapshot(4, "claim", 3), snapshot(3), snapshot(2)]
+        assert [one.origin for one in choose(found)] == [3, 2]
+
+    @pytest.mark.parametrize(("failures", "first"), [(0, 3), (1, 3), (2, 2), (3, 2)])
+    def test_two_quick_failures_choose_the_one_before(self, failures, first):
+        newer = [snapshot(4 + n, "failure", 3) for n in range(failures)]
+        assert choose([*newer[::-1], snapshot(3), snapshot(2)])[0].origin == first
+
+    def test_the_only_snapshot_is_never_given_up(self):
+        assert [one.origin for one in choose([snapshot(3, "failure", 1), snapshot(2, "failure", 1), snapshot(1)])] == [
+            1
+        ]
+
+    def test_claims_without_a_snapshot_between_are_no_progress(self):
+        claims = [snapshot(n, "claim", 1) for n in (5, 4, 3, 2)]
+        assert [one.seq for one in without_progress([*claims, snapshot(1)], 0, "")] == [2, 3, 4, 5]
+        assert len(without_progress([claims[0], snapshot(9, "failure", 1), claims[1]], 0, "")) == 1
+        assert without_progress(claims, 1, "") == []
+
+
+class TestScan:
+    def test_files_links_and_folders(self, folder):
+        (folder / "sub").mkdir()
+        (folder / "sub/x").write_bytes(b"123")
+        (folder / "last").symlink_to("sub/x")
+        (folder / ".commit").touch()
+        assert {path: seen.size for path, seen in scan(folder).items()} == {"sub/x": 3, "last": 3}
+
+    def test_names_of_any_kind_come_back(self, store, folder, tmp_path):
+        for name in (b"new\nline", b"\xff", "ü".encode()):
+            (folder / os.fsdecode(name)).write_bytes(name)
+        Attempt(store, folder, "a").save()
+        second = Attempt(store, tmp_path / "other", "b")
+        second.restore()
+        assert content(second.folder) == content(folder)
+        assert len(content(folder)) == 3
+
+    @pytest.mark.parametrize("kind", ["a FIFO", "a socket", "outside", "nowhere", "to a folder", "is gone"])
+    def test_what_cannot_be_kept_is_named(self, folder, kind, tmp_path):
+        odd = folder / "odd"
+        if kind == "a FIFO":
+            os.mkfifo(odd)
+        elif kind == "a socket":
+            with socket.socket(socket.AF_UNIX) as bound:
+                bound.bind(os.path.relpath(odd))
+        elif kind == "is gone":
+            folder.rmdir()
+        else:
+            (folder / "sub").mkdir()
+            odd.symlink_to({"outside": tmp_path, "nowhere": "/nowhere", "to a folder": "sub"}[kind])
+        with pytest.raises(StateError, match="outside" if kind == "nowhere" else kind):
+            scan(folder)
+
+    def test_open_files_are_those_that_somebody_writes(self, folder):
+        for name in ("read", "write", "mapped", "closed"):
+            (folder / name).write_bytes(b"1")
+        with (folder / "read").open("rb"), (folder / "write").open("ab"):
+            with (folder / "mapped").open("r+b") as opened:
+                mapped = mmap.mmap(opened.fileno(), 1)
+            assert open_files(folder) == {"write", "mapped"}
+            mapped.close()
+        assert open_files(folder) == set()

@@ -1,0 +1,61 @@
+"""What a caller says of the state of items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidemill.errors import CallerError
+from tidemill.job import LONGEST_STATELESS_SECONDS, JobSpec, StateSettings
+
+ITEM_SECONDS = 3600.0
+"""Limit of an attempt, unless the caller says otherwise."""
+STATE_SECONDS = 7 * 86_400.0
+"""The same of an item with state."""
+CHUNK_SECONDS = 3600.0
+"""How long an item with state takes, where the caller does not say: each is a chunk of its own."""
+
+
+def settings_of(state: bool | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Settings with their defaults, not yet checked; None for items without state."""
+    if state is None or state is False:
+        return None
+    if state is not True and not isinstance(state, Mapping):
+        allowed = f"True, or settings: {', '.join(StateSettings.model_fields)}"
+        raise CallerError.about("state", state, allowed, "Leave it out for items without state.")
+    given = {} if state is True else dict(state)
+    for key in given:
+        if key not in StateSettings.model_fields:
+            raise CallerError.unknown("setting", key, "state", StateSettings.model_fields)
+    return StateSettings().model_dump() | given
+
+
+def timeout_of(seconds: float | None, state: Mapping[str, Any] | None) -> float:
+    if seconds is None:
+        return ITEM_SECONDS if state is None else STATE_SECONDS
+    return seconds
+
+
+def check_state(spec: JobSpec) -> None:
+    """Refuse what state cannot be for.
+
+    Raises:
+        CallerError: The job runs a function, or its items may take longer than without state is sensible.
+    """
+    if spec.state is not None and spec.function is not None:
+        raise CallerError(
+            f"state is asked for, and the job runs the function {spec.function!r}.",
+            "Give a program instead: `python3 train.py`. Functions are for short items.",
+            what="state",
+        )
+
+
+def check_timeout(seconds: Any, state: Mapping[str, Any] | None) -> None:
+    """Refuse a limit that only items with state may have."""
+    if state is None and isinstance(seconds, (int, float)) and seconds > LONGEST_STATELESS_SECONDS:
+        raise CallerError.about(
+            "timeout_seconds",
+            seconds,
+            f"at most {LONGEST_STATELESS_SECONDS} seconds without state",
+            "Keep the state of the items, for up to 28 days: --state.",
+        )

@@ -1,0 +1,26 @@
+"""State: the folder of an item that survives its machine, and its snapshots in the job store.
+
+Nothing here knows of workers or clients: a folder, a store, and which snapshot counts.
+"""
+
+from tidemill.state.choose import NO_PROGRESS, choose, without_progress
+from tidemill.state.restore import restore
+from tidemill.state.save import Saver
+from tidemill.state.scan import COMMIT, Scan, StateError, open_files, scan
+from tidemill.state.snapshots import Snapshot, Snapshots, SupersededError
+
+__all__ = [
+    "COMMIT",
+    "NO_PROGRESS",
+    "Saver",
+    "Scan",
+    "Snapshot",
+    "Snapshots",
+    "StateError",
+    "SupersededError",
+    "choose",
+    "open_files",
+    "restore",
+    "scan",
+    "without_progress",
+]

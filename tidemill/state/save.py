@@ -1,0 +1,141 @@
+"""Save a state folder: send the files that changed, then commit the list of all of them.
+
+Names of objects are used again, so that garbage is bounded without a delete: an attempt overwrites its own objects that
+neither of the last two snapshots lists. Files that lie in the store for a week are sent again, because objects expire
+by their age.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+from tidemill import layout
+from tidemill.errors import FileChangedError
+from tidemill.state.scan import Scan, Seen, scan
+from tidemill.state.snapshots import Snapshot, Snapshots
+from tidemill.tree import Tree, TreeFile, in_order, store_file
+
+SIDE_BY_SIDE = 2
+"""Files that are sent at the same time."""
+FRESH_SECONDS = 7 * 86_400.0
+"""Age from which an unchanged file is sent again."""
+ASSUMED_RATE = 20 * 2**20
+"""Bytes per second that are assumed until an upload was measured."""
+_MEASURABLE = 2**20
+
+
+class ChangedError(Exception):
+    """A file changed while it was saved. Nothing was committed."""
+
+
+class Saver:
+    """Saves the state of one item for one attempt."""
+
+    def __init__(self, snapshots: Snapshots, folder: Path) -> None:
+        self._snapshots, self._folder = snapshots, folder
+        self._known: dict[str, tuple[Seen, TreeFile]] = {}
+        """By path: the file as it was when it was sent or restored, and its object."""
+        self._sent_at: dict[str, float] = {}
+        """By object: when we sent it, on the clock of `time.monotonic`."""
+        self._recent: list[Tree] = []
+        """Files of our last two snapshots."""
+        self._bytes, self._seconds = 0, 0.0
+        self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="state")
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second of the uploads so far."""
+        return self._bytes / self._seconds if self._bytes >= _MEASURABLE and self._seconds else ASSUMED_RATE
+
+    def restored(self, snapshot: Snapshot | None) -> None:
+        """Note that the folder holds the files of a snapshot, as it is now."""
+        there = scan(self._folder)
+        files = snapshot.tree.files if snapshot else ()
+        self._known = {file.path: (there[file.path], file) for file in files if file.path in there}
+        self._sent_at = dict.fromkeys((file.object for file in files), time.monotonic())
+
+    def kept(self, snapshot: Snapshot, there: Scan) -> set[str]:
+        """Files of a folder that are those of a snapshot already, by what we know of them."""
+        files = {file.path: file for file in snapshot.tree.files}
+        known = self._known.items()
+        return {path for path, (seen, file) in known if there.get(path) == seen and files.get(path) == file}
+
+    def changed(self, there: Scan) -> set[str]:
+        """Paths that have to be sent."""
+        old = time.monotonic() - FRESH_SECONDS
+        return {
+            path
+            for path, seen in there.items()
+            if (known := self._known.get(path)) is None or known[0] != seen or self._sent_at[known[1].object] < old
+        }
+
+    def differs(self, there: Scan) -> bool:
+        """Whether a folder is not what the last snapshot holds."""
+        return there.keys() != self._known.keys() or bool(self.changed(there))
+
+    def changed_bytes(self, there: Scan) -> int:
+        return sum(there[path].size for path in self.changed(there))
+
+    def save(self, there: Scan, stop: Callable[[], bool], loose: Collection[str] = ()) -> Snapshot:
+        """Send what changed and commit the folder as it was scanned.
+
+        Args:
+            there: The folder, when it was consistent.
+            stop: True ends it between two files with `InterruptedError`.
+            loose: Files that somebody writes all the time: they are taken as they are.
+
+        Raises:
+            ChangedError: The folder is not as it was scanned any more.
+            SupersededError: A later attempt has begun.
+            StoreError: The store did not take it.
+        """
+        began = time.monotonic()
+        paths = sorted(self.changed(there))
+        taken = {file.object for tree in self._recent for file in tree.files}
+        names = (name for k in count() if (name := self._name(k)) not in taken)
+
+        def send(pair: tuple[str, str]) -> TreeFile:
+            if stop():
+                raise InterruptedError("stopped")
+            path, name = pair
+            try:
+                return store_file(self._snapshots.store, self._folder / path, path, name, settled=path not in loose)
+            except (FileNotFoundError, FileChangedError) as error:
+                raise ChangedError(str(error)) from None
+
+        sent = list(in_order(self._pool, send, zip(paths, names, strict=False)))
+        seconds = time.monotonic() - began
+        self._measure(sent, seconds)
+        if _firm(scan(self._folder), loose) != _firm(there, loose):
+            raise ChangedError("the state changed while it was saved")
+        files = {path: known[1] for path, known in self._known.items() if path in there} | {f.path: f for f in sent}
+        snapshot = self._snapshots.commit(
+            Tree(tuple(files.values())),
+            open=tuple(sorted(loose)),
+            bytes=sum(file.size for file in sent),
+            seconds=round(seconds, 3),
+        )
+        self._known = {path: (there[path], file) for path, file in files.items()}
+        self._sent_at = {o: self._sent_at.get(o, began) for o in (file.object for file in files.values())}
+        self._sent_at |= {file.object: began for file in sent}
+        self._recent = [*self._recent, snapshot.tree][-2:]
+        return snapshot
+
+    def _name(self, k: int) -> str:
+        return layout.state_file(self._snapshots.job, self._snapshots.item, self._snapshots.attempt, k)
+
+    def _measure(self, sent: Iterable[TreeFile], seconds: float) -> None:
+        self._bytes += sum(file.size for file in sent)
+        self._seconds += seconds
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _firm(there: Scan, loose: Collection[str]) -> Scan:
+    """A scan without the files that change all the time."""
+    return {path: seen for path, seen in there.items() if path not in loose}

@@ -1,0 +1,136 @@
+"""What is in a state folder at one moment, and which of its files somebody is writing.
+
+A program can leave anything there. Nothing here opens a file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tidemill.errors import shown
+from tidemill.tree import PART
+
+COMMIT = ".commit"
+"""The file by which a program says that its state is consistent now. It is removed when a snapshot holds that state."""
+MAX_FILES = 100_000
+"""Files of a state: a snapshot lists all of them."""
+_KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+class StateError(Exception):
+    """The folder holds what no snapshot can keep. It will not become better by itself."""
+
+
+class Seen(NamedTuple):
+    """A file as a scan saw it. A file with the same three values was not changed."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+Scan = dict[str, Seen]
+"""By path in the folder: its files."""
+
+
+def scan(folder: Path) -> Scan:
+    """Every file of a state folder. A link is followed to a file of the same folder, so that a copy of it is kept.
+
+    Raises:
+        StateError: The folder is gone, or something in it cannot be kept.
+    """
+    top = os.fspath(folder)
+    root = os.path.realpath(top)
+    found: Scan = {}
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        try:
+            with os.scandir(f"{top}/{prefix}") as entries:
+                for entry in entries:
+                    _look(entry, prefix, root, found, waiting)
+        except (FileNotFoundError, NotADirectoryError):
+            if not prefix:
+                raise StateError("the state folder is gone: the program removed or moved it") from None
+        except PermissionError as error:
+            raise StateError(f"{shown(prefix)} in the state folder cannot be read: {error.strerror}") from None
+    return found
+
+
+def _look(entry: os.DirEntry[str], prefix: str, root: str, found: Scan, waiting: list[str]) -> None:
+    name = f"{prefix}{entry.name}"
+    if name == COMMIT or entry.name.startswith(PART):
+        return
+    if entry.is_dir(follow_symlinks=False):
+        waiting.append(f"{name}/")
+        return
+    try:
+        if entry.is_symlink():
+            _check_link(entry, name, root)
+        seen = entry.stat()
+    except FileNotFoundError:
+        # It went while we looked: the next scan differs.
+        return
+    if not stat.S_ISREG(seen.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(seen.st_mode), "something else")
+        raise StateError(f"{shown(name)} in the state folder is {kind}, neither a file nor a folder")
+    found[name] = Seen(seen.st_size, seen.st_mtime_ns, seen.st_ino)
+    if len(found) > MAX_FILES:
+        raise StateError(f"the state folder holds more than {MAX_FILES} files; pack them, for example with tar")
+
+
+def _check_link(entry: os.DirEntry[str], name: str, root: str) -> None:
+    target = os.path.realpath(entry.path)
+    if not target.startswith(f"{root}/"):
+        raise StateError(f"{shown(name)} in the state folder is a link that leads outside it")
+    if os.path.isdir(target):
+        raise StateError(f"{shown(name)} in the state folder is a link to a folder")
+
+
+def open_files(folder: Path) -> set[str]:
+    """Paths in a folder that some process on this machine has open for writing, as far as we may see.
+
+    Descriptors (``/proc/<pid>/fd``, ``fdinfo``) and shared writable mappings (``/proc/<pid>/maps``) count:
+    https://man7.org/linux/man-pages/man5/proc.5.html. Processes of other users stay unseen unless we are root, and so
+    does everything where there is no ``/proc``: then two equal scans have to suffice.
+    """
+    root = f"{os.path.realpath(folder)}/"
+    found: set[str] = set()
+    for pid in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if pid.isdigit():
+            found.update(path[len(root) :] for path in _written_by(f"/proc/{pid}") if path.startswith(root))
+    return found
+
+
+def _written_by(process: str) -> Iterator[str]:
+    try:
+        descriptors = os.listdir(f"{process}/fd")
+    except OSError:
+        return
+    for descriptor in descriptors:
+        try:
+            path = os.readlink(f"{process}/fd/{descriptor}")
+            if path.startswith("/") and _writes(f"{process}/fdinfo/{descriptor}"):
+                yield path
+        except OSError:
+            continue
+    try:
+        with open(f"{process}/maps", "rb") as maps:
+            for line in maps:
+                fields = line.split(maxsplit=5)
+                if len(fields) == 6 and fields[1][1:4:2] == b"ws":
+                    yield os.fsdecode(fields[5].rstrip(b"\n"))
+    except OSError:
+        return
+
+
+def _writes(info: str) -> bool:
+    with open(info, "rb") as file:
+        for line in file:
+            if line.startswith(b"flags:"):
+                return int(line.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
+    return False
