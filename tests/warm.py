@@ -56,7 +56,7 @@ def _launchers(original: str) -> Path:
     folder = _server()
     for name in LAUNCHERS:
         text = Path(original, name).read_text()
-        (folder / name).write_text(text.replace(f'exec "{sys.executable}"', f'exec "{folder}/python"'))
+        (folder / name).write_text(text.replace(f'exec "{sys.executable}"', f'exec "{folder}/forked-python"'))
         (folder / name).chmod(0o755)
     return folder
 
@@ -66,8 +66,8 @@ def _server() -> Path:
     """The folder of this session's server."""
     folder = Path(tempfile.mkdtemp(prefix="tidemill-warm-"))
     client = f'exec "{sys.executable}" -IS "{ROOT}/tests/warm_client.py" "{folder}/socket" "$@"'
-    (folder / "python").write_text(f"#!/bin/sh\n{client}\n")
-    (folder / "python").chmod(0o755)
+    (folder / "forked-python").write_text(f"#!/bin/sh\n{client}\n")
+    (folder / "forked-python").chmod(0o755)
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(f"{folder}/socket")
     listening.listen(64)
@@ -89,7 +89,7 @@ class Server:
     """Forks on request until its stdin is closed."""
 
     def __init__(self, folder: Path, listening: socket.socket) -> None:
-        self._python, self._listening = str(folder / "python"), listening
+        self._python, self._listening = str(folder / "forked-python"), listening
         self._running: dict[int, socket.socket] = {}
         self._imported: set[str] = set()
 

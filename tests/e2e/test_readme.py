@@ -20,6 +20,7 @@ from ops.project import ROOT, copy_project
 from tests.e2e.gcp import TIME_FACTOR, Objects
 from tests.engine.google import Google
 from tests.engine.inventory import client, inventory
+from tests.warm import warmed
 
 README = (ROOT / "README.md").read_text()
 ON_GCP = (ROOT / "docs" / "gcp.md").read_text()
@@ -83,7 +84,7 @@ def checkout(folder: Path, stack: str) -> None:
 
 def shell(cloud: Cloud | GcpCloud, home: Path) -> dict[str, str]:
     """A person's environment: its own home, no backend chosen yet, and "yes" to pulumi's questions."""
-    env = {key: value for key, value in cloud.env.items() if key != "PULUMI_BACKEND_URL"}
+    env = {key: value for key, value in warmed(cloud.env).items() if key != "PULUMI_BACKEND_URL"}
     return env | {"HOME": str(home), "PULUMI_SKIP_CONFIRMATIONS": "true", "NO_COLOR": "1"}
 
 
