@@ -83,7 +83,7 @@ WRONG = {
     "JSON lines: half a character": (b'"a\\ud800"\n', "l.jsonl", "which is not UTF-8"),
     "JSON lines: nested too deep": (b"[" * 50_000 + b"\n", "l.jsonl", "line 1 is not JSON"),
     "JSON lines: an empty uri": (b'{"uri": " "}\n', "l.jsonl", "line 1 is empty"),
-    "CSV: no such column": (b"uri,label\na,b\n", "l.csv", "has no column 'url' Its columns: uri, label."),
+    "CSV: no such column": (b"uri,label\na,b\n", "l.csv", "has no column 'url'. Its columns: uri, label."),
     "CSV: a row that is too long": (b"url,label\na,b,c\n", "l.csv", "line 2 has 3 fields; the header has 2"),
     "CSV: an open quote": (b'url,label\n"a,b\n', "l.csv", "is not CSV"),
     "CSV: not UTF-8": (b"url\na\nb\xff\n", "l.csv", "is not UTF-8"),
@@ -260,7 +260,7 @@ def test_a_local_pattern_without_a_folder_or_a_file_is_refused(tmp_path, monkeyp
 
 
 class Frame:
-    """What tells a DataFrame of pandas, which yields the names of its columns."""
+    """A table of another library, which yields the names of its columns."""
 
     columns = ("uri", "label")
 
@@ -271,7 +271,7 @@ class Frame:
 @pytest.mark.parametrize(
     ("items", "words"),
     [
-        (Frame(), "items is a Frame. Give the column that holds the items"),
+        (Frame(), "items is a Frame. Give a DataFrame of pandas or polars"),
         ({"uri": "a"}, "items is a dict. Give a list"),
         (b"items.txt", "items is a bytes. Give a list"),
         (7, "items is a int. Give a list"),

@@ -113,6 +113,15 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
+def item_column(label: str, names: list[str], column: str | None) -> int:
+    """Which of a table's columns is the item: the one that is asked for, `uri`, or the only one."""
+    column = column or ("uri" if "uri" in names else names[0] if len(names) == 1 else None)
+    if column is None or column not in names:
+        problem = f"{label} has no column {column!r}." if column else f"{label}: which column is the item?"
+        raise wrong_items(f"{problem} Its columns: {', '.join(names) or 'none'}.", "Name one with --items-column.")
+    return names.index(column)
+
+
 class CsvTable(_List):
     """A CSV list with a header (RFC 4180): one column is the item, the others are its metadata, as texts."""
 
@@ -130,7 +139,7 @@ class CsvTable(_List):
             delimiter = next((mark for mark in ",;\t" if mark in first), ",")
             rows = csv.reader(chain([first] if first else (), text), strict=True, delimiter=delimiter)
             header = next(rows, [])
-            at = self._position(header)
+            at = item_column(self.label, header, self._column)
             while batch := list(islice(self._rows(rows, header), BLOCK_ITEMS)):
                 yield self._block(batch, header, at)
         except UnicodeDecodeError as error:
@@ -149,14 +158,6 @@ class CsvTable(_List):
                     "Correct the list.",
                 )
             yield rows.line_num, row
-
-    def _position(self, header: list[str]) -> int:
-        names = ", ".join(header)
-        column = self._column or ("uri" if "uri" in header else header[0] if len(header) == 1 else None)
-        if column is None or column not in header:
-            problem = f"{self.label} has no column {column!r}" if column else f"{self.label}: which column is the item?"
-            raise wrong_items(f"{problem} Its columns: {names or 'none'}.", "Name one with --items-column.")
-        return header.index(column)
 
     def _block(self, batch: list[tuple[int, list[str]]], header: list[str], at: int) -> Block:
         others = [n for n in range(len(header)) if n != at]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from tidemill.client.frames import DataFrameLike, FrameItems, is_frame
 from tidemill.client.item_folders import WILD, ItemFolder, ItemPattern, StorePrefix
 from tidemill.client.item_lists import CsvTable, JsonLines, TextLines
 from tidemill.client.item_source import Block, ItemSource, blocks, wrong_items
@@ -26,7 +27,11 @@ _SOURCES = "--items takes a list with one URI or path per line, a folder, a pref
 
 
 def open_items(
-    items: str | Path | Iterable[str | Item], *, form: str | None = None, column: str | None = None, stores: Stores
+    items: str | Path | Iterable[str | Item] | DataFrameLike,
+    *,
+    form: str | None = None,
+    column: str | None = None,
+    stores: Stores,
 ) -> ItemSource:
     """A source from what a caller gave; see `Pipeline.submit` for `items`, `items_format` and `items_column`.
 
@@ -36,7 +41,7 @@ def open_items(
     if form is not None and form not in FORMATS:
         raise CallerError.about("items_format", form, " or ".join(FORMATS), "Leave it out: it follows from the name.")
     if not isinstance(items, (str, Path)):
-        return ItemList(_checked(items))
+        return FrameItems(items, column) if is_frame(items) else ItemList(_checked(items))
     name = str(items)
     if name == "-":
         return _lines(cast(BinaryIO, sys.stdin.buffer), "standard input", name, form, column)
@@ -54,7 +59,7 @@ def _checked(items: Any) -> Iterable[str | Item]:
     """Refuse what would yield something other than items."""
     kind = type(items).__name__
     if hasattr(items, "columns"):
-        raise wrong_items(f"items is a {kind}.", "Give the column that holds the items, or a list of tidemill.Item.")
+        raise wrong_items(f"items is a {kind}.", "Give a DataFrame of pandas or polars, or a list of tidemill.Item.")
     if isinstance(items, (Mapping, bytes)) or not isinstance(items, Iterable):
         advice = "Give a list of URIs or tidemill.Item, or the path of a list or folder."
         raise wrong_items(f"items is a {kind}.", advice)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemill.backends import LogLine
-from tidemill.client.export import meta_keys, with_meta
 from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
 from tidemill.client.lines import LineFilter, follow_lines, read_lines
@@ -24,12 +23,10 @@ from tidemill.client.waiting import Watched, watch
 from tidemill.code import pack, upload
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
-from tidemill.ledger import Counts, Ledger, Outcome
-from tidemill.ledger.paired import items_of, paired
+from tidemill.ledger import Counts, Ledger
 
 if TYPE_CHECKING:
     from tidemill.client.fetch import FetchReport, OnReport
-    from tidemill.client.metrics import ItemMetrics
 
 
 def quiet(text: str) -> None:
@@ -125,44 +122,6 @@ class Job(Readable):
         """
         reclaims = status.reclaims if status else self._ledger.counts().reclaims
         return summarise(self._ledger, self.spec, reclaims)
-
-    def results(self, failed_only: bool = False, *, meta: bool = False) -> Iterator[Outcome]:
-        """The outcome of every item that has one, in the items' order, as a stream.
-
-        Args:
-            failed_only: Only items that failed.
-            meta: Fill in each item's metadata, for which the list of items is read too.
-
-        Example:
-            >>> [outcome.output for outcome in job.results() if outcome.status == "succeeded"]
-            ['s3://...', 's3://...']
-        """
-        outcomes = with_meta(paired(self._ledger)) if meta else self._ledger.outcomes()
-        return (o for o in outcomes if not failed_only or o.status == "failed")
-
-    def meta_keys(self) -> list[str] | None:
-        """Every key of the items' metadata, in the order of their first use; None when there are more than 1,000.
-
-        Example:
-            >>> job.meta_keys()  # the items are plain URIs
-            []
-        """
-        return meta_keys(items_of(self._ledger))
-
-    def metrics(self) -> Iterator[ItemMetrics]:
-        """What items have printed, as the job's `metrics` look for it: every item with a value, in the items' order.
-
-        Raises:
-            CallerError: The job looks for no metrics.
-
-        Example:
-            >>> job = pipeline.train(["python3", "train.py"], queue="cpu", metrics={"loss": "loss: ([0-9.]+)"})
-            >>> [item.metrics["loss"].lowest for item in job.metrics()]  # nothing has run yet
-            []
-        """
-        from tidemill.client.metrics import read_metrics
-
-        return read_metrics(self._ledger, self.spec)
 
     def fetch(
         self,

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from tidemill.client.frames import DataFrameLike
 from tidemill.client.job import Job
 from tidemill.client.shipped import shipped
 from tidemill.errors import CloudError, JobEndedError
@@ -23,7 +24,7 @@ class Mapper:
     def map(
         self,
         function: Callable[..., Any] | str,
-        items: str | Path | Iterable[str | Item],
+        items: str | Path | Iterable[str | Item] | DataFrameLike,
         *,
         queue: str | None = None,
         name: str | None = None,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from tidemill.backends import Backend
 from tidemill.client.chained import resolve_after
 from tidemill.client.estimating import Estimator
+from tidemill.client.frames import DataFrameLike
 from tidemill.client.job import Job, quiet
 from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
@@ -125,7 +126,7 @@ class Pipeline(Mapper, Estimator):
     def submit(
         self,
         command: Sequence[str] | None,
-        items: str | Path | Iterable[str | Item] | Sweep,
+        items: str | Path | Iterable[str | Item] | DataFrameLike | Sweep,
         *,
         function: str | None = None,
         items_format: str | None = None,
@@ -168,12 +169,12 @@ class Pipeline(Mapper, Estimator):
             command: Program and arguments; `{input}`, `{output}`, `{uri}`, `{output_uri}`, `{index}` are filled in;
                 None with a `function`.
             items: URIs (or `Item`s with metadata); or the path of a list (text, JSON lines, CSV) or of a folder; `-`
-                for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`; or a `Sweep`,
-                whose names are placeholders too. For a cloud, files of a folder, and paths where the command has
-                `{input}`, are uploaded into the job store.
+                for standard input; a prefix or a pattern of a store, such as `s3://bucket/prefix/**.jpg`; a DataFrame
+                of pandas or polars; or a `Sweep`, whose names are placeholders too. For a cloud, files of a folder, and
+                paths where the command has `{input}`, are uploaded into the job store.
             function: `module:function` of the image (or of the shipped code), imported once and called with each item.
             items_format: `text`, `jsonl` or `csv`, where the list's name does not say it.
-            items_column: The column of a CSV list that is the item; its other columns are metadata.
+            items_column: The column of a CSV list or DataFrame that is the item; its other columns are metadata.
             queue: One of the pipeline's queues; may be left out when there is only one.
             image: One of the queue's images.
             name: Lower-case letters, digits and dashes.

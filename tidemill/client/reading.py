@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tidemill.client.export import meta_keys, with_meta
 from tidemill.client.live import showing
 from tidemill.client.values import stream_values
 from tidemill.client.waiting import Watched
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger, Outcome
+from tidemill.ledger.paired import items_of, paired
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from tidemill.client.metrics import ItemMetrics
 
 
 class Readable:
@@ -15,6 +24,76 @@ class Readable:
 
     id: str
     _watched: Watched
+    _ledger: Ledger
+    spec: JobSpec
+
+    def results(self, failed_only: bool = False, *, meta: bool = False) -> Iterator[Outcome]:
+        """The outcome of every item that has one, in the items' order, as a stream.
+
+        Args:
+            failed_only: Only items that failed.
+            meta: Fill in each item's metadata, for which the list of items is read too.
+
+        Example:
+            >>> [outcome.output for outcome in job.results() if outcome.status == "succeeded"]
+            ['s3://...', 's3://...']
+        """
+        outcomes = with_meta(paired(self._ledger)) if meta else self._ledger.outcomes()
+        return (o for o in outcomes if not failed_only or o.status == "failed")
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """The outcome of every item that has one, with the item's metadata, in the items' order, as a stream.
+
+        Example:
+            >>> [outcome.meta for outcome in job.outcomes()]  # the items are plain URIs
+            [None, None, None]
+        """
+        return self.results(meta=True)
+
+    def to_pandas(self, failed_only: bool = False) -> DataFrame:
+        """The outcomes as a DataFrame: a row per item that has one, a column per field of `Outcome`.
+
+        The index, `item`, is the item's. `meta.KEY` are the columns of metadata (one column `meta` of dicts where there
+        are more than 1,000 keys). `value` holds what a function returned where that is short JSON; `values` reads all.
+
+        Args:
+            failed_only: Only items that failed.
+
+        Raises:
+            CallerError: pandas is not installed.
+
+        Example:
+            >>> job.to_pandas().groupby("status").wall_seconds.mean().to_dict()
+            {'failed': 0.5, 'succeeded': 0.5}
+        """
+        from tidemill.client.frames import frame_of
+
+        return frame_of(self.results(failed_only, meta=True), self.meta_keys())
+
+    def meta_keys(self) -> list[str] | None:
+        """Every key of the items' metadata, in the order in which they first appear; None when they are more than
+        1,000.
+
+        Example:
+            >>> job.meta_keys()  # the items are plain URIs
+            []
+        """
+        return meta_keys(items_of(self._ledger))
+
+    def metrics(self) -> Iterator[ItemMetrics]:
+        """What items have printed, as the job's `metrics` look for it: every item with a value, in the items' order.
+
+        Raises:
+            CallerError: The job looks for no metrics.
+
+        Example:
+            >>> job = pipeline.train(["python3", "train.py"], queue="cpu", metrics={"loss": "loss: ([0-9.]+)"})
+            >>> [item.metrics["loss"].lowest for item in job.metrics()]  # nothing has run yet
+            []
+        """
+        from tidemill.client.metrics import read_metrics
+
+        return read_metrics(self._ledger, self.spec)
 
     def values(self, *, return_exceptions: bool = False, progress: bool | None = None) -> Iterator[Any]:
         """What the job's function returned for each item, in the items' order, as soon as it is known.

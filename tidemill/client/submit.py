@@ -18,6 +18,7 @@ from tidemill import layout
 from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.fetched import Fetched
 from tidemill.client.fleet import fleet_errors, image_problems, machine_words
+from tidemill.client.frames import DataFrameLike
 from tidemill.client.handover import enqueue, write_first_round
 from tidemill.client.item_folders import ItemFolder
 from tidemill.client.items import open_items
@@ -83,7 +84,7 @@ class Submission:
 
     place: Placement
     name: str | None
-    items: str | Path | Iterable[str | Item]
+    items: str | Path | Iterable[str | Item] | DataFrameLike
     items_format: str | None
     items_column: str | None
     chunk_size: int | None

@@ -1,0 +1,108 @@
+"""DataFrames: as the items of a job, and as the table of its outcomes. Items need no library to be imported."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+
+from tidemill.client.item_lists import item_column
+from tidemill.client.item_source import BLOCK_ITEMS, Block, wrong_items
+from tidemill.errors import CallerError
+from tidemill.ledger import Outcome
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_KINDS = {
+    "uri": "string",
+    "status": "string",
+    "reason": "string",
+    "exit_code": "Int64",
+    "attempts": "int64",
+    "reclaims": "int64",
+    "wall_seconds": "float64",
+    "cpu_seconds": "float64",
+    "peak_memory_mib": "float64",
+    "peak_gpu_memory_mib": "float64",
+    "gpu_percent": "float64",
+    "output": "string",
+    "error": "string",
+    "value": "object",
+    "value_file": "string",
+}
+"""Column: its dtype in pandas."""
+
+
+class DataFrameLike(Protocol):
+    """A DataFrame of pandas or polars."""
+
+    @property
+    def columns(self) -> Any: ...
+
+
+def is_frame(items: object) -> TypeGuard[DataFrameLike]:
+    """Whether items are a DataFrame of pandas or polars."""
+    return hasattr(items, "columns") and (hasattr(items, "itertuples") or hasattr(items, "iter_rows"))
+
+
+class FrameItems:
+    """Items from a DataFrame: one column is the item, the others are its metadata."""
+
+    def __init__(self, frame: Any, column: str | None) -> None:
+        self.label = f"the {type(frame).__name__}"
+        self._frame = frame
+        self._names = [str(name) for name in frame.columns]
+        if repeated := next((name for name in self._names if self._names.count(name) > 1), None):
+            raise wrong_items(f"{self.label} has the column {repeated!r} twice.", "Rename one of them.")
+        self._at = item_column(self.label, self._names, column)
+
+    def __iter__(self) -> Iterator[Block]:
+        frame, at = self._frame, self._at
+        rows = frame.itertuples(index=False, name=None) if hasattr(frame, "itertuples") else frame.iter_rows()
+        others = [n for n in range(len(self._names)) if n != at]
+        start = 0
+        while batch := list(islice(rows, BLOCK_ITEMS)):
+            metas = [{self._names[n]: _plain(row[n]) for n in others} for row in batch] if others else None
+            yield Block([row[at] for row in batch], range(start, start + len(batch)), metas)
+            start += len(batch)
+
+    def where(self, place: int) -> str:
+        return f"{self.label}, row {place}"
+
+
+def _plain(value: Any) -> Any:
+    """A cell as JSON has it: missing values as null, times in ISO 8601, NumPy's scalars as Python's."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(value)
+    if value is None or isinstance(value, str) or type(value).__name__ in ("NAType", "NaTType"):
+        return value if isinstance(value, str) else None
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+
+
+def frame_of(outcomes: Iterable[Outcome], keys: Sequence[str] | None) -> DataFrame:
+    """Outcomes with their metadata as a DataFrame; see `Job.to_pandas`. `keys` are those of the metadata.
+
+    Raises:
+        CallerError: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise CallerError("pandas is not installed.", "pip install 'tidemill[pandas]'", what="pandas") from None
+    columns: dict[str, list[Any]] = {name: [] for name in ("index", *_KINDS)}
+    metas: dict[str, list[Any]] = {"meta": []} if keys is None else {f"meta.{key}": [] for key in keys}
+    for outcome in outcomes:
+        for name, cells in columns.items():
+            cells.append(getattr(outcome, name))
+        meta = outcome.meta or {}
+        if keys is None:
+            metas["meta"].append(meta)
+        for key in keys or ():
+            metas[f"meta.{key}"].append(meta.get(key))
+    index = pandas.Index(columns.pop("index"), name="item", dtype="int64")
+    typed = {name: pandas.Series(cells, index, dtype=_KINDS[name]) for name, cells in columns.items()}
+    return pandas.DataFrame(typed | {name: pandas.Series(cells, index) for name, cells in metas.items()}, index)
