@@ -6,7 +6,8 @@ import hashlib
 import json
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -83,19 +84,29 @@ class Member:
     def look(self, job: str, *, fleet: bool = False) -> Status:
         """The status and the problems of the fleet, from the SDK in this process: starting the CLI takes as
         long as many items do."""
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in self.person.items():
-                patch.setenv(name, value)
+        with self._login():
             return self._pipeline.job(job).status(consumption=fleet)
+
+    def lines(self, job: str, item: int) -> list[str]:
+        """What an item printed, from the SDK in this process as well."""
+        with self._login():
+            return [line.said for line in self._pipeline.job(job).logs(item=item)]
 
     def done(self, job: str) -> int:
         """How many items have an outcome."""
         status = self.look(job)
         return status.succeeded + status.failed
 
+    @contextmanager
+    def _login(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self.person.items():
+                patch.setenv(name, value)
+            yield
+
     @cached_property
     def _pipeline(self) -> Pipeline:
-        """The pipeline with this login, which `look` puts into the environment."""
+        """The pipeline with this login, which `_login` puts into the environment."""
         return Pipeline.load(self.person["TIDEMILL_PIPELINE"])
 
 
