@@ -1,4 +1,4 @@
-// An item of the tests: it needs nothing of its root. It writes what it sees of its environment, and its input.
+// A test item that needs nothing of its root. It writes its environment and its input.
 package main
 
 import (

@@ -1,10 +1,10 @@
-// The only program of the worker's image that a kernel can start by itself: static, without a C library.
+// The only program of the worker's image that a kernel can start without help: static, without a C library.
 //
-//	tidemill-worker copy FOLDER    put the tree that it lies in into FOLDER
+//	tidemill-worker copy FOLDER    copy the tree that contains it to FOLDER
 //	tidemill-worker start          become the worker
 //	tidemill-worker start IMAGE    become the worker of an image, once the machine has its tree (components/aws/host.py)
 //
-// It must do nothing that the worker can do: there is no Python before it, and no shell anywhere.
+// It leaves to the worker all that the worker can do. Neither Python nor a shell is available here.
 package main
 
 import (
@@ -24,15 +24,15 @@ const (
 	loader = "lib/loader"
 	python = "py/bin/python3"
 	bundle = "certificates.pem"
-	// Prefix of what a variable was in the container, for what is changed for the worker alone; the worker gives its
-	// programs the container's own environment back (tidemill/worker/settings.py).
+	// Prefix of the container's own value of a variable that is changed for the worker alone. The worker restores the
+	// container's environment for its programs (tidemill/worker/settings.py).
 	was = "TIDEMILL_WAS_"
-	// Names, separated by spaces, of what the container had not set.
+	// Names of variables that the container had not set, separated by spaces.
 	added = "TIDEMILL_ADDED"
 )
 
-// How long a container waits for its tree, and what it exits with then: the code of a worker whose store does not
-// answer, with which Batch tries again (tidemill/descriptor.py, WorkerExit).
+// How long a container waits for its tree, and its exit code after that: the code of a worker whose store does not
+// answer, after which Batch tries again (tidemill/descriptor.py, WorkerExit).
 const (
 	patience = 5 * time.Minute
 	retry    = 71
@@ -40,7 +40,7 @@ const (
 
 var errNoTree = errors.New("the machine did not bring the worker")
 
-// Where systems keep the certificates that they trust.
+// Where distributions keep the certificates that they trust.
 var bundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem",
 	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -72,7 +72,7 @@ func run(args []string) error {
 	return errors.New("usage: tidemill-worker copy FOLDER | start [IMAGE]")
 }
 
-// home is the folder that this program lies in. A root may have no /proc, so a path that was typed comes first.
+// home is the folder of this program. A root may lack /proc, so the path in the command comes first.
 func home(typed string) (string, error) {
 	if filepath.IsAbs(typed) {
 		return filepath.Dir(typed), nil
@@ -81,8 +81,8 @@ func home(typed string) (string, error) {
 	return filepath.Dir(path), err
 }
 
-// start becomes the worker, started through the tree's own loader, so that nothing of the image is loaded and nothing
-// that is set for it reaches the programs that it runs.
+// start becomes the worker, through the tree's own loader: it loads no library of the image, and its variables do not
+// reach the programs that it runs.
 func start(tree string) error {
 	path := filepath.Join(tree, loader)
 	interpreter := []string{filepath.Join(tree, python), "-E", "-s", filepath.Join(tree, "site")}
@@ -90,8 +90,8 @@ func start(tree string) error {
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, argv, environment(tree, os.Environ())))
 }
 
-// startOther becomes the worker of an image, a line that ends with its digest. Its tree lies beside this program in a
-// folder named by the digest; where it does not, the machine is asked to bring it.
+// startOther becomes the worker of an image, a line that ends with its digest. Its tree is in a folder next to this
+// program, named after the digest. If it is missing, the machine is asked to bring it.
 func startOther(folder, image string) error {
 	digest := image[strings.LastIndex(image, ":")+1:]
 	if len(digest) != 64 {
@@ -112,7 +112,7 @@ func startOther(folder, image string) error {
 	}
 }
 
-// ask sends a line to a socket; every answer but "ok" is an error.
+// ask sends a line to a socket; every answer except "ok" is an error.
 func ask(path, line string) error {
 	socket, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -140,9 +140,9 @@ func ask(path, line string) error {
 	return nil
 }
 
-// environment is the container's, with what would change the worker put aside and what it needs put in.
+// environment is the container's, without the variables that would change the worker, and with those that it needs.
 func environment(tree string, container []string) []string {
-	mine := map[string]string{"LC_ALL": "C.UTF-8"} // else Python sets LC_CTYPE where it finds no UTF-8 locale
+	mine := map[string]string{"LC_ALL": "C.UTF-8"} // otherwise Python sets LC_CTYPE where it finds no UTF-8 locale
 	if !trusts(container) {
 		mine["SSL_CERT_FILE"] = filepath.Join(tree, bundle)
 	}
@@ -168,7 +168,7 @@ func environment(tree string, container []string) []string {
 	return append(env, added+"="+strings.Join(missing, " "))
 }
 
-// trusts says whether the container brings certificates of its own: a proxy's may be among them.
+// trusts says whether the container has certificates of its own, which may include a proxy's.
 func trusts(container []string) bool {
 	for _, each := range container {
 		if strings.HasPrefix(each, "SSL_CERT_FILE=") || strings.HasPrefix(each, "SSL_CERT_DIR=") {
@@ -181,8 +181,8 @@ func trusts(container []string) bool {
 	})
 }
 
-// install copies the tree to a folder that several containers of a machine may share. It appears whole or not at all:
-// whoever finds the entry in it finds everything, and a copy that was cut off is never taken for a tree.
+// install copies the tree to a folder that several containers of a machine may share. The entry is renamed into place
+// last: where it exists the tree is complete, and an interrupted copy is never mistaken for a tree.
 func install(tree, folder string) error {
 	entry := filepath.Join(folder, "tidemill-worker")
 	if _, err := os.Stat(entry); err == nil {
@@ -215,7 +215,7 @@ func install(tree, folder string) error {
 		if item.IsDir() {
 			return os.MkdirAll(target, 0o755)
 		}
-		if target == entry { // the last one, and by its name at once
+		if target == entry { // the last one, renamed into place
 			target += ".part"
 			partial = target
 		}

@@ -20,16 +20,16 @@ import (
 
 const (
 	maxMessages = 1000              // in a publish: https://cloud.google.com/pubsub/quotas#resource_limits
-	maxPublish  = 10 << 20          // bytes in a publish: the same page
+	maxPublish  = 10 << 20          // bytes per publish: the same page
 	maxPause    = 600 * time.Second // discovery: RetryPolicy
 	again       = ":again"          // marks the ack id of a duplicate delivery
 )
 
-var given = regexp.MustCompile(`^m\d+:\d+(` + again + `)?$`) // every ack id that was ever given out
+var given = regexp.MustCompile(`^m\d+:\d+(` + again + `)?$`) // every ack id that was given out
 
-// Front is Google's fake with what it lacks. pstest drops what was not delivered for ten minutes, takes at most seven
-// days of retention, does not count what is unacknowledged, and leaves a dead letter where it was; the front does
-// these four. Leases, deadlines and redelivery are pstest's.
+// Front adds to Google's fake what that lacks. pstest drops messages that were not delivered for ten minutes, accepts at
+// most seven days of retention, does not count unacknowledged messages, and leaves dead letters where they are. The
+// front corrects these four. Leases, deadlines and redelivery are pstest's.
 type Front struct {
 	*pstest.GServer
 	now  func() time.Time
@@ -56,11 +56,11 @@ type message struct {
 	pausedTo  time.Time // by the subscription's retry policy
 }
 
-// Mishaps are what goes wrong on request.
+// Mishaps are failures on request.
 type Mishaps struct {
-	Duplicates float64        `json:"duplicates"` // share of deliveries that come a second time
-	Fail       map[string]int `json:"fail"`       // by method: so many REST calls are refused with 503
-	FailAfter  map[string]int `json:"fail_after"` // by method: so many are done and then answered with 503
+	Duplicates float64        `json:"duplicates"` // share of deliveries that are repeated
+	Fail       map[string]int `json:"fail"`       // by method: how many REST calls are refused with 503
+	FailAfter  map[string]int `json:"fail_after"` // by method: how many are done and then answered with 503
 }
 
 // Counters count since the start.
@@ -77,8 +77,8 @@ type Counters struct {
 
 // NewFront starts a fake on this clock.
 func NewFront(now func() time.Time, wait time.Duration) *Front {
-	// pstest reads its clock once for each message of a publish, under its lock. There the clock says a time so late
-	// that pstest never drops the message; when it goes is decided here, for each subscription.
+	// pstest reads its clock once per message of a publish, under its lock. The clock then returns a time so late that
+	// pstest never drops the message; each subscription decides here when the message expires.
 	stamps, forever := 0, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	stamping := pstest.ServerReactorOption{FuncName: "Publish", Reactor: reactor(func(request any) {
 		stamps = len(request.(*pb.PublishRequest).Messages)
@@ -99,7 +99,7 @@ type reactor func(request any)
 
 func (r reactor) React(request any) (bool, any, error) { r(request); return false, nil, nil }
 
-// Publish refuses what is over the service's limits.
+// Publish refuses what exceeds the service's limits.
 func (f *Front) Publish(ctx context.Context, request *pb.PublishRequest) (*pb.PublishResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,8 +142,8 @@ func (f *Front) wake() {
 	f.arrived = make(chan struct{})
 }
 
-type keepDeadLetters struct{} // in a context: these stay where they are
-type pullWait struct{}        // in a context: another time to wait than the front's
+type keepDeadLetters struct{} // in a context: dead letters stay where they are
+type pullWait struct{}        // in a context: a time to wait other than the front's
 
 // Pull waits for at least one message, for as long as the front was told.
 func (f *Front) Pull(ctx context.Context, request *pb.PullRequest) (*pb.PullResponse, error) {
@@ -246,7 +246,7 @@ func (f *Front) deliver(ctx context.Context, sub *subscription, received *pb.Rec
 	return copied
 }
 
-// pause ends a lease and keeps the message back for as long as the retry policy says, where there is one.
+// pause ends a lease and holds the message back for as long as the retry policy, if any, says.
 func (f *Front) pause(sub *subscription, held *message) {
 	held.ackID = ""
 	policy := sub.declared.RetryPolicy
@@ -322,7 +322,7 @@ func (f *Front) acknowledged(sub *subscription, ackIDs []string) []string {
 	return ids
 }
 
-// known refuses a whole request for one ack id that never was, as Google's own emulator does.
+// known refuses a whole request for one ack id that was never given out, as Google's own emulator does.
 func known(ids []string) error {
 	for _, id := range ids {
 		if !given.MatchString(id) {

@@ -1,7 +1,7 @@
-// Program pubsub is a Pub/Sub on loopback: Google's own fake with declared retention, dead letters, limits and
-// misfortunes in front of it, over REST and gRPC.
+// Program pubsub is a Pub/Sub on loopback, over REST and gRPC: Google's own fake behind a front with declared
+// retention, dead letters, limits and failures.
 //
-// It prints one line, {"rest": port, "grpc": port}, and ends when its standard input does: never later than its parent.
+// It prints one line, {"rest": port, "grpc": port}, and ends when its standard input closes, never later than its parent.
 package main
 
 import (

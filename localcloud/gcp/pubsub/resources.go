@@ -17,7 +17,7 @@ const (
 	defaultRetention = 7 * 24 * time.Hour
 	minRetention     = 10 * time.Minute
 	maxRetention     = 31 * 24 * time.Hour
-	fakeRetention    = 7 * 24 * time.Hour // what pstest takes at most
+	fakeRetention    = 7 * 24 * time.Hour // the most that pstest accepts
 )
 
 // CreateTopic makes a topic.
@@ -44,7 +44,7 @@ func (f *Front) DeleteTopic(ctx context.Context, request *pb.DeleteTopicRequest)
 	return f.GServer.DeleteTopic(ctx, request)
 }
 
-// CreateSubscription keeps what is declared and hands pstest what it can take.
+// CreateSubscription keeps what is declared and passes on to pstest what it accepts.
 func (f *Front) CreateSubscription(ctx context.Context, declared *pb.Subscription) (*pb.Subscription, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +104,7 @@ func forFake(declared *pb.Subscription) *pb.Subscription {
 
 func clone[M proto.Message](value M) M { return proto.Clone(value).(M) }
 
-// GetSubscription answers what was declared.
+// GetSubscription returns what was declared.
 func (f *Front) GetSubscription(_ context.Context, request *pb.GetSubscriptionRequest) (*pb.Subscription, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,7 +150,7 @@ func (f *Front) UpdateSubscription(ctx context.Context, request *pb.UpdateSubscr
 	return clone(declared), nil
 }
 
-// ListSubscriptions answers all of a project, in one page.
+// ListSubscriptions returns all of a project, in one page.
 func (f *Front) ListSubscriptions(_ context.Context, request *pb.ListSubscriptionsRequest) (*pb.ListSubscriptionsResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +171,7 @@ func (f *Front) DeleteSubscription(ctx context.Context, request *pb.DeleteSubscr
 	return f.GServer.DeleteSubscription(ctx, request)
 }
 
-// Seek is not to be had: pstest's loses the messages' content.
+// Seek is not supported: pstest's loses the messages' content.
 func (f *Front) Seek(context.Context, *pb.SeekRequest) (*pb.SeekResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "localcloud has no seek")
 }

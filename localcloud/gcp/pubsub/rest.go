@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// Headers of a pull: the service may not forward what was tried too often; how long it waits, on the real clock.
+// Headers of a pull: the service may not forward what was delivered too often; how long it waits, on the real clock.
 const (
 	KeepDeadLetters = "X-Keep-Dead-Letters"
 	PullWait        = "X-Pull-Wait"
@@ -169,7 +169,7 @@ func refuse(writer http.ResponseWriter, err error) {
 		"error": map[string]any{"code": number, "message": reason.Message(), "status": name}})
 }
 
-// control sets mishaps when there are any in the body, and tells the counters and each subscription's backlog.
+// control sets the mishaps in the body, if any, and returns the counters and each subscription's backlog.
 func (f *Front) control(body []byte) (any, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -194,7 +194,7 @@ func (f *Front) control(body []byte) (any, error) {
 	return map[string]any{"subscriptions": backlog, "mishaps": f.mishaps, "counters": f.counters}, nil
 }
 
-// fails tells whether this call is one that a test wants to fail, before or after it was done.
+// fails reports whether a test wants this call to fail, before or after it is done.
 func (f *Front) fails(method string, after bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

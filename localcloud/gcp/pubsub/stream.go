@@ -4,7 +4,7 @@ import (
 	pb "cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 )
 
-// StreamingPull is pstest's, with the front's bookkeeping around what goes in and out.
+// StreamingPull is pstest's, with the front's bookkeeping of requests and answers.
 func (f *Front) StreamingPull(server pb.Subscriber_StreamingPullServer) error {
 	return f.GServer.StreamingPull(&stream{Subscriber_StreamingPullServer: server, front: f})
 }
@@ -12,7 +12,7 @@ func (f *Front) StreamingPull(server pb.Subscriber_StreamingPullServer) error {
 type stream struct {
 	pb.Subscriber_StreamingPullServer
 	front *Front
-	name  string // of the subscription: the first request says it
+	name  string // of the subscription, from the first request
 }
 
 func (s *stream) Recv() (*pb.StreamingPullRequest, error) {
