@@ -12,9 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from tidemill.errors import CallerError
-
-_LONGEST_VALUE = 80
+from tidemill.errors import VALUE_SHOWN, CallerError
 
 _TYPES = {
     "int_type": "a whole number",
@@ -68,7 +66,7 @@ def shown(value: Any) -> str:
     text = json.dumps(value, default=str, ensure_ascii=False)
     # JSON leaves some line separators as they are, such as U+0085.
     text = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+    return text if len(text) <= VALUE_SHOWN else f"{text[: VALUE_SHOWN - 3]}..."
 
 
 def key_path(path: Sequence[str | int]) -> str:
@@ -83,8 +81,7 @@ def _plain(part: str) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant, or None."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return found[0] if found else None
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
 
 
 def from_pydantic(error: ValidationError, model: type[BaseModel], at: Sequence[str | int] = ()) -> ConfigError:

@@ -71,10 +71,8 @@ def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked:
     size = choose_chunk_size(items, fleet_slots, item_seconds, asked)
     if asked is not None:
         return Plan(items, size)
-    seconds = (
-        f"{duration(item_seconds)} per item" if item_seconds else f"{duration(ITEM_SECONDS)} per item (set --item-time)"
-    )
-    plan = Plan(items, size, (), f"assuming {seconds}")
+    how = "" if item_seconds else " (set --item-time)"
+    plan = Plan(items, size, (), f"assuming {duration(item_seconds or ITEM_SECONDS)} per item{how}")
     learning = Plan(items, size, (max(1, size // SMALLER),) * LEARNING_CHUNKS, plan.why)
     worth_it = item_seconds is None and size >= SMALLER and plan.chunks >= 2 * LEARNING_CHUNKS
     return learning if worth_it and learning.chunks <= MAX_CHUNKS else plan

@@ -49,8 +49,7 @@ def _checking(configure: Callable[[Any, Any], Any], known: Mapping[str, Sequence
 
 
 def _nearest(word: str, known: Mapping[str, Any] | Sequence[str]) -> str:
-    found = get_close_matches(word, known, n=1, cutoff=0.5)
-    return f" Did you mean {found[0]}?" if found else ""
+    return "".join(f" Did you mean {found}?" for found in get_close_matches(word, known, n=1, cutoff=0.5))
 
 
 def _hearing(configure: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
