@@ -8,6 +8,7 @@ this module, so it is a leaf of the standard library alone. Its schema is docs/j
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -142,3 +143,45 @@ class MachineError:
 
     error: str
     at: str = ""
+
+
+@dataclass(frozen=True)
+class HeldJob:
+    """A round that waits for other jobs, in `fleet/held`: what to publish once they are complete.
+
+    Attributes:
+        job: The job's id.
+        round: The round's number.
+        job_sha256: Of its spec.
+        round_sha256: Of the round's object.
+        topic: Full name of the topic of its queue.
+        after: By id of the other job: whether all of its items must have succeeded.
+        arrays: By number, as text: the chunks of each array that is not published yet.
+    """
+
+    job: str
+    round: int
+    job_sha256: str
+    round_sha256: str
+    topic: str
+    after: dict[str, bool]
+    arrays: dict[str, list[int]]
+
+    @classmethod
+    def parse(cls, data: bytes) -> HeldJob:
+        """A round from JSON.
+
+        Raises:
+            TypeError: A field is missing or unknown.
+        """
+        return cls(**json.loads(data))
+
+    def messages(self, array: str) -> list[dict[str, Any]]:
+        """The messages of an array."""
+        return messages(self.job, self.round, self.job_sha256, self.round_sha256, self.arrays[array])
+
+
+def messages(job: str, number: int, job_sha256: str, round_sha256: str, chunks: Iterable[int]) -> list[dict[str, Any]]:
+    """A message per chunk, as workers on GCP read them."""
+    labels = {"job": job, "round": str(number), "job_sha256": job_sha256, "round_sha256": round_sha256}
+    return [{"attributes": labels | {"chunk": str(chunk)}} for chunk in chunks]

@@ -40,6 +40,8 @@ FLEET_ALIVE = f"{FLEET}/alive"
 """An object per machine, overwritten every few minutes while its worker runs."""
 FLEET_WARM = f"{FLEET}/warm"
 """An object per queue: the machines that stay without work, one name per line."""
+FLEET_HELD = f"{FLEET}/held"
+"""An object per job on GCP that waits for others: what the reconciler publishes once they are complete."""
 FLEET_REPORT = f"{FLEET}/reconciler.json"
 """What the reconciler saw and did in its last run."""
 
@@ -79,6 +81,10 @@ def cancelled(job: str) -> str:
 def cancelled_round(job: str, number: int) -> str:
     """The tombstone of a round that began after the job had been cancelled once."""
     return of_round(job, number, "cancelled")
+
+
+def held(job: str) -> str:
+    return f"{FLEET_HELD}/{job}.json"
 
 
 def begun(job: str) -> str:

@@ -11,11 +11,11 @@ import pulumi_gcp as gcp
 from components.base import as_args, token
 from components.gcp.member import Member, account_id, role_id
 from components.gcp.project import Project
-from tidemill import fleet, layout
+from tidemill import completion, fleet, layout
 from tidemill.fleet import FleetQueue, FleetSettings
 
 SOURCE = Path(__file__).parent / "reconciler_function"
-_SHARED = [Path(fleet.__file__), Path(layout.__file__)]
+_SHARED = [Path(module.__file__ or "") for module in (completion, fleet, layout)]
 ENTRY = "reconcile"
 PERMISSIONS = (
     "compute.autoscalers.get",
@@ -57,10 +57,12 @@ class GcpReconcilerArgs:
 
 class GcpReconciler(pulumi.ComponentResource):
     """The only component that lowers a group's target size. It removes machines that are off, failed to start, are not
-    needed, or whose worker has been silent for half an hour. It also opens and closes the On-Demand rung.
+    needed, or whose worker has been silent for half an hour. It also opens and closes the On-Demand rung, and publishes
+    jobs that have waited for others.
 
-    While it does not run, nothing is lost and nothing is stopped; machines that are off keep their place and disks, and
-    a stockout opens no rung. `tidemill status` and `tidemill doctor` report that.
+    While it does not run, nothing is lost and nothing is stopped; machines that are off keep their place and disks, a
+    stockout opens no rung, and a job that waits for another begins only when somebody watches it. `tidemill status` and
+    `tidemill doctor` report that.
 
     Type token: ``tidemill:index:GcpReconciler``.
 

@@ -19,6 +19,7 @@ _JOBS, _UPLOADS, _OUT, _FLEET = (f"{name}/" for name in (layout.JOBS, layout.UPL
 _DAY = 24 * 3600
 _ERROR_DAYS = 7
 _READ = "roles/storage.objectViewer"
+_CREATE = "roles/storage.objectCreator"
 _WRITE = "roles/storage.objectUser"
 """Create, read, list and overwrite: the ledger overwrites its marks, which needs the permission to delete.
 Source: https://cloud.google.com/storage/docs/access-control/iam-roles"""
@@ -133,15 +134,20 @@ class GcpStore(pulumi.ComponentResource):
         self._grant("uploads", member, _READ, [_UPLOADS])
 
     def grant_submit(self, member: Member) -> None:
-        """Let a member submit: write ``jobs/`` and ``uploads/``, read ``out/``, ``fleet/`` and the descriptor."""
+        """Let a member submit: write ``jobs/``, ``uploads/`` and ``fleet/held/``, read ``out/``, ``fleet/`` and the
+        descriptor."""
         self._list(member)
         self._grant("submit", member, _WRITE, [_JOBS])
         self._grant("upload", member, _WRITE, [_UPLOADS])
         self._grant("look", member, _READ, [_OUT, _FLEET], [layout.DESCRIPTOR])
+        self._grant("hold", member, _WRITE, [f"{layout.FLEET_HELD}/"])
 
     def grant_fleet(self, member: Member) -> None:
-        """Let a member write reports on the fleet, under ``fleet/``."""
+        """Let a member write reports on the fleet, under ``fleet/``, and let jobs begin that wait for others: read
+        ``jobs/``, and create objects there, but overwrite none."""
         self._grant("fleet", member, _WRITE, [_FLEET])
+        self._grant("jobs", member, _READ, [_JOBS])
+        self._grant("begin", member, _CREATE, [_JOBS])
 
     def grant_read(self, member: Member) -> None:
         """Let a member read and list everything in the store."""

@@ -175,6 +175,10 @@ class GcpWorkerPool(pulumi.ComponentResource):
         """Let a worker's account pull, extend and acknowledge only this queue's messages."""
         on_subscription(self, "work", self._messages.subscription, member, "subscriber")
 
+    def grant_release(self, member: Member) -> None:
+        """Let the reconciler publish chunks of jobs that have waited for others."""
+        on_topic(self, "release", self._messages.topic, member, "publisher")
+
     def grant_submit(self, member: Member) -> None:
         """Let a member publish chunks, see how many wait, and take dead letters to publish them again."""
         made = self._messages

@@ -124,6 +124,7 @@ def test_a_submitter_publishes_looks_and_writes_jobs_and_nothing_else():
         ("storage.BucketIAMMember", "storage.legacyBucketReader"),
         ("storage.BucketIAMMember", "storage.objectUser"),
         ("storage.BucketIAMMember", "storage.objectUser"),
+        ("storage.BucketIAMMember", "storage.objectUser"),
         ("storage.BucketIAMMember", "storage.objectViewer"),
     ]
     (logs,) = [made for made in held if made.inputs["role"] == "roles/logging.viewAccessor"]

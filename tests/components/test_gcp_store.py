@@ -122,13 +122,21 @@ def test_the_descriptor_is_an_object_of_its_own():
                 "s-uploads-worker": ("roles/storage.objectViewer", below("uploads/")),
             },
         ),
-        ("grant_fleet", {"s-fleet-worker": ("roles/storage.objectUser", below("fleet/"))}),
+        (
+            "grant_fleet",
+            {
+                "s-fleet-worker": ("roles/storage.objectUser", below("fleet/")),
+                "s-jobs-worker": ("roles/storage.objectViewer", below("jobs/")),
+                "s-begin-worker": ("roles/storage.objectCreator", below("jobs/")),
+            },
+        ),
         (
             "grant_submit",
             {
                 "s-submit-worker": ("roles/storage.objectUser", below("jobs/")),
                 "s-upload-worker": ("roles/storage.objectUser", below("uploads/")),
                 "s-look-worker": ("roles/storage.objectViewer", below("out/", "fleet/", names=("pipeline.json",))),
+                "s-hold-worker": ("roles/storage.objectUser", below("fleet/held/")),
             },
         ),
     ],

@@ -38,6 +38,7 @@ FORBIDDEN = {
     "tidemill.figures": ["tidemill"],
     "tidemill.fleet": ["tidemill"],
     "tidemill.layout": ["tidemill"],
+    "tidemill.completion": ["tidemill"],
     "tidemill.prices": ["tidemill"],
     "tidemill.capacity": ["tidemill"],
     "tidemill.store": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
@@ -71,6 +72,7 @@ FORBIDDEN = {
 ALLOWED = {
     "components": [
         "tidemill.capacity",
+        "tidemill.completion",
         "tidemill.descriptor",
         "tidemill.errors",
         "tidemill.fleet",

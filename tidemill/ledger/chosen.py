@@ -1,8 +1,6 @@
 """The chunks and items of a large retry or resume, in an object next to its round: `r<r>/chosen/<sha256>`.
 
-A container reads exactly its own: a row, and the items that the row leads to. Layout, little endian: a header (magic
-``TMC1``, rows u32), a row per child in the order of the round's arrays (chunk u32, failed before u32, items u32, offset
-u64), then item indexes (u64). Rows are sorted by chunk. A row with 0 items stands for the whole chunk.
+A container reads exactly its own: a row, and the items that the row leads to. `tidemill.completion` has the layout.
 """
 
 from __future__ import annotations
@@ -11,35 +9,22 @@ import hashlib
 import struct
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from tidemill.completion import HEADER, MAGIC, ROW, Row
 from tidemill.errors import DamagedError
 from tidemill.store import Store
-
-_MAGIC = b"TMC1"
-_HEADER = struct.Struct("<4sI")
-_ROW = struct.Struct("<IIIQ")
-
-
-class Row(NamedTuple):
-    """A child of the round."""
-
-    chunk: int
-    failed_before: int
-    items: list[int] | None
-    """None for the whole chunk."""
 
 
 def encode(chunks: Sequence[int], items: Mapping[int, list[int]], failed_before: Mapping[int, int]) -> bytes:
     """The object's bytes: chunks in order, the items that run (by chunk, where not all do) and how many of them had
     failed."""
     rows, lists = bytearray(), bytearray()
-    start = _HEADER.size + len(chunks) * _ROW.size
+    start = HEADER.size + len(chunks) * ROW.size
     for chunk in chunks:
         some = items.get(chunk, ())
-        rows += _ROW.pack(chunk, failed_before.get(chunk, 0), len(some), start + len(lists))
+        rows += ROW.pack(chunk, failed_before.get(chunk, 0), len(some), start + len(lists))
         lists += struct.pack(f"<{len(some)}Q", *some)
-    return _HEADER.pack(_MAGIC, len(chunks)) + rows + lists
+    return HEADER.pack(MAGIC, len(chunks)) + rows + lists
 
 
 class Chosen:
@@ -74,13 +59,13 @@ class Chosen:
         if self._data is not None:
             return
         data = self._store.get(self._name)
-        if hashlib.sha256(data).hexdigest() != self._name.rpartition("/")[2] or data[:4] != _MAGIC:
+        if hashlib.sha256(data).hexdigest() != self._name.rpartition("/")[2] or data[:4] != MAGIC:
             raise DamagedError(f"{self._store.uri_of(self._name)} is not what was enqueued: its SHA-256 differs.")
-        rows = memoryview(data)[_HEADER.size : _HEADER.size + _HEADER.unpack_from(data)[1] * _ROW.size]
-        self._data, self._chunks = data, [row[0] for row in _ROW.iter_unpack(rows)]
+        rows = memoryview(data)[HEADER.size : HEADER.size + HEADER.unpack_from(data)[1] * ROW.size]
+        self._data, self._chunks = data, [row[0] for row in ROW.iter_unpack(rows)]
 
     def _read(self, child: int) -> Row:
-        chunk, before, count, offset = _ROW.unpack(self._bytes(_HEADER.size + child * _ROW.size, _ROW.size))
+        chunk, before, count, offset = ROW.unpack(self._bytes(HEADER.size + child * ROW.size, ROW.size))
         items = list(struct.unpack(f"<{count}Q", self._bytes(offset, 8 * count))) if count else None
         return Row(chunk, before, items)
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tidemill import layout
+from tidemill.completion import Never, gone, hindrance
 from tidemill.errors import StoreMissingError, decoding
 from tidemill.job import After, JobSpec
 from tidemill.ledger.ledger import Ledger
-from tidemill.ledger.listing import Counts, Listing
+from tidemill.ledger.listing import Listing
 from tidemill.store import Store
 
 
@@ -37,26 +38,6 @@ class Waits:
     def words(self) -> str:
         """`tiles-0123abcd (3 of 8 items)`."""
         return f"{self.job} ({self.ended} of {self.items} items)"
-
-
-@dataclass(frozen=True)
-class Never:
-    """Why a job can never begin.
-
-    Attributes:
-        job: The other job.
-        why: The reason, as a clause about it: `tiles-0123abcd is cancelled`.
-        fix: The command that mends the other job; empty where nothing does.
-    """
-
-    job: str
-    why: str
-    fix: str = ""
-
-    def reason(self, job: str) -> str:
-        """Why the waiting job has ended, and what to do, for its tombstone."""
-        then = f"`{self.fix}`, then `tidemill resume {job}`" if self.fix else "Submit it again without that."
-        return f"{self.why}, and this job runs after it. {then}{' continues it.' if self.fix else ''}"
 
 
 @dataclass(frozen=True)
@@ -87,18 +68,19 @@ def _look_at(store: Store, after: After) -> Waits | Never | None:
     try:
         listing = Ledger(store, after.job).listing()
     except StoreMissingError:
-        return Never(after.job, f"{after.job} is not in the store any more")
+        return gone(after.job)
     counts = listing.counts
-    if counts.finished:
-        return _not_all_succeeded(after, counts) if after.success and counts.failed else None
-    if counts.cancelled:
-        return Never(after.job, f"{after.job} is cancelled", f"tidemill resume {after.job}")
+    never = hindrance(
+        after.job,
+        counts.items,
+        counts.failed,
+        finished=counts.finished,
+        cancelled=counts.cancelled,
+        success=after.success,
+    )
+    if never or counts.finished:
+        return never
     return Waits(after.job, _ended(listing), counts.items)
-
-
-def _not_all_succeeded(after: After, counts: Counts) -> Never:
-    of = f"{counts.failed} of the {counts.items} items of {after.job}"
-    return Never(after.job, f"{of} failed", f"tidemill retry {after.job} --failed")
 
 
 def _ended(listing: Listing) -> int:

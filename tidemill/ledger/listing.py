@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tidemill import layout
+from tidemill.completion import settle
 from tidemill.ledger.records import Record
 from tidemill.ledger.rounds import Round
 from tidemill.store import PAGE, Entry, Store
@@ -171,28 +172,11 @@ def combine(
     rounds: Sequence[Round], read: Sequence[RoundNames], index: ManifestIndex, cancellation: dict[str, Any] | None
 ) -> Listing:
     """The listing that the names of all rounds add up to."""
-    failed: dict[int, int] = {}
+    waiting, failed = settle(index.chunks, rounds, [seen.done for seen in read], [seen.failed for seen in read])
     with_outcome: dict[int, int] = {}
-    waiting: set[int] = set(range(index.chunks))
-    last: dict[int, tuple[list[int] | None, int]] = {}
     for round_, seen in zip(rounds, read, strict=True):
-        for array in round_.arrays:
-            waiting.update(array.all())
-        waiting -= seen.done.keys()
         for chunk in seen.done:
-            ran = round_.runs(chunk)
-            if ran is None:
-                # A round that runs a whole chunk replaces the outcomes of earlier ones.
-                others = 0
-            elif chunk in last and last[chunk][0] == ran:
-                # The round before seemed lost, but was committed after all.
-                others = last[chunk][1]
-            else:
-                others = max(0, failed.get(chunk, 0) - round_.had_failed(chunk))
-            last[chunk] = ran, others
-            failed[chunk] = others + seen.failed.get(chunk, 0)
-            size = index.size(chunk) if ran is None else len(ran)
-            with_outcome[chunk] = max(with_outcome.get(chunk, 0), size)
+            with_outcome[chunk] = max(with_outcome.get(chunk, 0), round_.size(chunk, index))
     failures = sum(failed.values())
     counts = Counts(
         items=index.items,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,10 @@ class Round(BaseModel):
     @property
     def chunks_total(self) -> int:
         return sum(array.size for array in self.arrays)
+
+    def enqueued(self) -> Iterator[int]:
+        """Its chunks."""
+        return (chunk for array in self.arrays for chunk in array.all())
 
     def has(self, chunk: int) -> bool:
         if self._chosen:

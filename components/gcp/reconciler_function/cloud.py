@@ -42,6 +42,7 @@ STAMP = re.compile(r"^\d{8}T\d{6}Z-")
 _BASES = {
     "COMPUTE": "https://compute.googleapis.com/",
     "MONITORING": "https://monitoring.googleapis.com/",
+    "PUBSUB": "https://pubsub.googleapis.com/",
     "STORAGE": "https://storage.googleapis.com/",
 }
 _TRIES = 3
@@ -60,7 +61,11 @@ class Session(Protocol):
 
 
 class CallError(Exception):
-    """A call that Google refused or that failed."""
+    """A call that Google refused or that failed, with the status code of a refusal."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def session() -> Session:
@@ -128,7 +133,7 @@ class Cloud:
         """
         path = f"{self._groups}/{manager}/listErrors"
         found: list[dict[str, Any]] = []
-        for page in islice(self._pages("GET", path, {"maxResults": "500"}), ERROR_PAGES):
+        for page in islice(self.pages("GET", path, {"maxResults": "500"}), ERROR_PAGES):
             found += page.get("items", [])
             if self._clock() - self._began > ERROR_SECONDS:
                 break
@@ -144,7 +149,7 @@ class Cloud:
         manager = self._compute("GET", f"instanceGroupManagers/{name}")
         autoscaler = self._compute("GET", f"autoscalers/{wanted.autoscaler}")
         at = self.now()
-        pages = self._pages("POST", f"{self._groups}/{name}/listManagedInstances", {"maxResults": "500"})
+        pages = self.pages("POST", f"{self._groups}/{name}/listManagedInstances", {"maxResults": "500"})
         listed = [each for page in pages for each in page.get("managedInstances", [])]
         stockouts = [_at(each) for each in errors if is_stockout(each.get("error", {}).get("code", ""))]
         failing = _failing(errors)
@@ -168,7 +173,7 @@ class Cloud:
         now = self.now()
         found = self._call(
             "GET",
-            f"{_base('MONITORING')}v3/projects/{self._project}/timeSeries",
+            f"{base('MONITORING')}v3/projects/{self._project}/timeSeries",
             params={
                 "filter": f'metric.type = "{BACKLOG}" AND resource.type = "pubsub_subscription" '
                 f'AND resource.labels.subscription_id = "{subscription}"',
@@ -197,17 +202,14 @@ class Cloud:
 
     def _written(self, prefix: str, more: Mapping[str, str]) -> dict[str, float]:
         query = {"prefix": prefix, "fields": "items(name,timeCreated),nextPageToken", **more}
-        pages = self._pages("GET", f"{_base('STORAGE')}storage/v1/b/{self._bucket}/o", query)
+        pages = self.pages("GET", f"{base('STORAGE')}storage/v1/b/{self._bucket}/o", query)
         found = (each for page in islice(pages, NOTE_PAGES) for each in page.get("items", []))
         return {each["name"].removeprefix(prefix): _epoch(each["timeCreated"]) for each in found}
 
     # ---- changing ---------------------------------------------------------------------------------------------------
 
     def remove(self, manager: str, instances: Sequence[str]) -> None:
-        """Delete machines, which lowers the group's target size by as many.
-
-        Machines that are already deleted or being deleted are skipped.
-        """
+        """Delete machines, which lowers the group's target size by as many; those that are gone are skipped."""
         for start in range(0, len(instances), MOST_REMOVED):
             body = {"instances": list(instances[start : start + MOST_REMOVED]), "skipInstancesOnValidationError": True}
             self._compute("POST", f"instanceGroupManagers/{manager}/deleteInstances", json=body)
@@ -221,7 +223,7 @@ class Cloud:
         """Write an object of the job store."""
         self._call(
             "POST",
-            f"{_base('STORAGE')}upload/storage/v1/b/{self._bucket}/o",
+            f"{base('STORAGE')}upload/storage/v1/b/{self._bucket}/o",
             params={"uploadType": "media", "name": name},
             data=content.encode(),
             headers={"Content-Type": kind},
@@ -232,12 +234,13 @@ class Cloud:
 
     @property
     def _groups(self) -> str:
-        return f"{_base('COMPUTE')}compute/v1/{self._place}/instanceGroupManagers"
+        return f"{base('COMPUTE')}compute/v1/{self._place}/instanceGroupManagers"
 
     def _compute(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        return self._call(method, f"{_base('COMPUTE')}compute/v1/{self._place}/{path}", **more)
+        return self._call(method, f"{base('COMPUTE')}compute/v1/{self._place}/{path}", **more)
 
-    def _pages(self, method: str, url: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    def pages(self, method: str, url: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        """All pages of a listing."""
         page: dict[str, Any] = {}
         while True:
             more = {"pageToken": page["nextPageToken"]} if page else {}
@@ -246,9 +249,12 @@ class Cloud:
                 return
 
     def _call(self, method: str, url: str, until: float = RUN_SECONDS, **more: Any) -> dict[str, Any]:
-        """Make a call, with retries: every call here is idempotent."""
+        return _document(self.answer(method, url, until, **more), method, url)
+
+    def answer(self, method: str, url: str, until: float = RUN_SECONDS, **more: Any) -> Any:
+        """Make a call, with retries: every call here may be made twice. Returns its successful response."""
         for left in reversed(range(_TRIES)):
-            problem, seconds = "", self._began + until - self._clock()
+            code, problem, seconds = 0, "", self._began + until - self._clock()
             if seconds <= 0:
                 raise CallError(f"{method} {url.partition('?')[0]}: not called, the run is out of time")
             try:
@@ -258,11 +264,12 @@ class Cloud:
             else:
                 self._look_at_clock(answer.headers)
                 if answer.status_code < 300:
-                    return _document(answer, method, url)
+                    return answer
+                code = answer.status_code
                 problem = f"{answer.status_code} {answer.text[:300]}"
                 passing = answer.status_code in (408, 429) or answer.status_code >= 500
             if not left or not passing:
-                raise CallError(f"{method} {url.partition('?')[0]}: {problem}")
+                raise CallError(f"{method} {url.partition('?')[0]}: {problem}", code)
             self._pause(1.0)
         raise AssertionError("unreachable")
 
@@ -282,7 +289,8 @@ def _document(answer: Any, method: str, url: str) -> dict[str, Any]:
     return document
 
 
-def _base(api: str) -> str:
+def base(api: str) -> str:
+    """The address of an API."""
     return os.environ.get(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}") or _BASES[api]
 
 

@@ -16,6 +16,7 @@ from tidemill import layout
 from tidemill.fleet import FleetGroup, FleetQueue, FleetReport, FleetSettings, GroupReport, QueueReport
 
 from . import cloud as google
+from .chains import release
 from .cloud import CallError, Cloud, Notes, Reading, iso
 from .decide import FRESH_READ_SECONDS, Decision, QueueState, Sample, backlog, decide, warm
 
@@ -49,6 +50,11 @@ def run(settings: FleetSettings, cloud: Cloud) -> list[str]:
     for each in wanted:
         queues[each.name], failed = _queue(each, cloud, errors[each.name], notes)
         failures += failed
+    # Last: a job that has waited for hours may wait for another run, a machine that is off may not.
+    released, failed = release(cloud, settings.bucket)
+    failures += [_failed("a job that waits", error) for error in failed]
+    for text in released:
+        _say("NOTICE", "release", text)
     report = FleetReport(iso(cloud.now()), settings.period_seconds, queues)
     try:
         cloud.write(layout.FLEET_REPORT, json.dumps(asdict(report)), "application/json")
@@ -167,8 +173,9 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _failed(what: str, error: Exception) -> str:
-    text = f"{what}: {error if isinstance(error, CallError) else f'{type(error).__name__} {error}'}"
+def _failed(what: str, error: Exception | str) -> str:
+    said = error if isinstance(error, (CallError, str)) else f"{type(error).__name__} {error}"
+    text = f"{what}: {said}"
     _say("ERROR", "failure", text)
     return text
 

@@ -14,9 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any, TypeVar
 
-from tidemill import layout
+from tidemill import fleet, layout
 from tidemill.backends import Array, ArrayState, Backend, DeadLetter, LogLine, QueueState, Shape
 from tidemill.backends.gcp import dead_letters as dead
 from tidemill.backends.gcp.backlog import Empty, backlog, empty_since
@@ -24,6 +25,7 @@ from tidemill.backends.gcp.logs import entries, query
 from tidemill.backends.gcp.session import DeniedError, GoogleSession, MissingError
 from tidemill.descriptor import Descriptor, GcpQueue, Queue
 from tidemill.errors import CallerError, CloudError
+from tidemill.job import After
 from tidemill.store import Store
 
 T = TypeVar("T")
@@ -82,6 +84,21 @@ class GcpPubSub(Backend):
                     pass
             finally:
                 over.set()
+
+    def hold(self, shape: Shape, arrays: Sequence[Array], after: Sequence[After]) -> None:
+        """Leave arrays for the reconciler, which publishes them once other jobs are complete. A message that is
+        published earlier would start machines: the autoscaler counts it."""
+        at = arrays[0].address
+        held = fleet.HeldJob(
+            job=at.job,
+            round=at.round,
+            job_sha256=at.spec_sha256,
+            round_sha256=at.round_sha256,
+            topic=_of(shape.queue).topic,
+            after={each.job: each.success for each in after},
+            arrays={str(array.address.array): list(array.chunks) for array in arrays},
+        )
+        self._store.put(layout.held(at.job), json.dumps(asdict(held)).encode())
 
     def _publish(self, topic: str, array: Array) -> None:
         body = publish_request(array)
@@ -195,14 +212,8 @@ def publish_request(array: Array) -> dict[str, Any]:
     Raises:
         CallerError: The request is larger than Pub/Sub accepts.
     """
-    address = array.address
-    labels = {
-        "job": address.job,
-        "round": str(address.round),
-        "job_sha256": address.spec_sha256,
-        "round_sha256": address.round_sha256,
-    }
-    messages = [{"attributes": labels | {"chunk": str(chunk)}} for chunk in array.chunks]
+    at = array.address
+    messages = fleet.messages(at.job, at.round, at.spec_sha256, at.round_sha256, array.chunks)
     size = len(messages) * len(json.dumps(messages[-1])) + len(messages)
     if len(messages) > REQUEST_MESSAGES or size > REQUEST_BYTES:
         raise CallerError(

@@ -1,0 +1,137 @@
+"""Whether a job is complete, by the names of its objects, and what that means for the jobs after it.
+
+The reconciler's function ships this module, so it is a leaf of the standard library alone.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+MAGIC = b"TMC1"
+HEADER = struct.Struct("<4sI")
+"""Of the object with the lists of a large round, all little endian: the magic, and how many rows follow, one per child
+in the order of the round's arrays. Then come the indexes of items (u64)."""
+ROW = struct.Struct("<IIIQ")
+"""Chunk, how many of its items had failed before, how many of them run (0: all), and where their indexes begin. Rows
+are sorted by chunk."""
+
+
+class Row(NamedTuple):
+    """A child of a large round."""
+
+    chunk: int
+    failed_before: int
+    items: list[int] | None
+    """None for the whole chunk."""
+
+
+def rows_of(data: bytes) -> list[Row]:
+    """The rows of such an object.
+
+    Raises:
+        ValueError: It is another object, or cut.
+    """
+    try:
+        magic, count = HEADER.unpack_from(data)
+        found = [ROW.unpack_from(data, HEADER.size + number * ROW.size) for number in range(count)]
+        lists = [list(struct.unpack_from(f"<{items}Q", data, at)) if items else None for _, _, items, at in found]
+    except struct.error as error:
+        raise ValueError(f"the lists of a round are cut: {error}") from None
+    if magic != MAGIC:
+        raise ValueError("not the lists of a round")
+    return [Row(chunk, before, items) for (chunk, before, *_), items in zip(found, lists, strict=True)]
+
+
+class RoundLike(Protocol):
+    """What is needed of a round."""
+
+    def enqueued(self) -> Iterable[int]:
+        """Its chunks."""
+        ...
+
+    def runs(self, chunk: int) -> list[int] | None:
+        """The items of a chunk that it runs; None for all of them."""
+        ...
+
+    def had_failed(self, chunk: int) -> int:
+        """How many of these items had failed before."""
+        ...
+
+
+def settle(
+    chunks: int,
+    rounds: Sequence[RoundLike],
+    done: Sequence[Collection[int]],
+    failed: Sequence[Mapping[int, int]],
+) -> tuple[set[int], dict[int, int]]:
+    """Chunks that the newest round which enqueued them has not done, and by chunk how many of its items have failed.
+
+    Args:
+        chunks: All of the job's.
+        rounds: Oldest first.
+        done: By round: the chunks that are committed in it.
+        failed: By round: how many items of a committed chunk failed, where any did.
+    """
+    waiting = set(range(chunks))
+    failures: dict[int, int] = {}
+    last: dict[int, tuple[list[int] | None, int]] = {}
+    for round_, committed, marked in zip(rounds, done, failed, strict=True):
+        waiting.update(round_.enqueued())
+        waiting.difference_update(committed)
+        for chunk in committed:
+            ran = round_.runs(chunk)
+            if ran is None:
+                # A round that runs a whole chunk replaces the outcomes of earlier ones.
+                others = 0
+            elif chunk in last and last[chunk][0] == ran:
+                # The round before seemed lost, but was committed after all.
+                others = last[chunk][1]
+            else:
+                others = max(0, failures.get(chunk, 0) - round_.had_failed(chunk))
+            last[chunk] = ran, others
+            failures[chunk] = others + marked.get(chunk, 0)
+    return waiting, failures
+
+
+@dataclass(frozen=True)
+class Never:
+    """Why a job can never begin.
+
+    Attributes:
+        job: The other job.
+        why: The reason, as a clause about it: `tiles-0123abcd is cancelled`.
+        fix: The command that mends the other job; empty where nothing does.
+    """
+
+    job: str
+    why: str
+    fix: str = ""
+
+    def reason(self, job: str) -> str:
+        """Why the waiting job has ended, and what to do, for its tombstone."""
+        then = f"`{self.fix}`, then `tidemill resume {job}` continues it." if self.fix else "Submit it again."
+        return f"{self.why}, and this job runs after it. {then}"
+
+
+def gone(job: str) -> Never:
+    return Never(job, f"{job} is not in the store any more")
+
+
+def hindrance(job: str, items: int, failed: int, *, finished: bool, cancelled: bool, success: bool) -> Never | None:
+    """Why a job after this one can never begin as things are, or None.
+
+    Args:
+        job: The job's id.
+        items: How many it has.
+        failed: How many of them have failed.
+        finished: Whether it is complete.
+        cancelled: Whether its newest round is cancelled.
+        success: Whether all of its items must have succeeded.
+    """
+    if finished:
+        said = f"{failed} of the {items} items of {job} failed"
+        return Never(job, said, f"tidemill retry {job} --failed") if success and failed else None
+    return Never(job, f"{job} is cancelled", f"tidemill resume {job}") if cancelled else None
