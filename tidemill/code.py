@@ -64,26 +64,29 @@ class Packed:
     def __post_init__(self) -> None:
         self.close = weakref.finalize(self, shutil.rmtree, self.path.parent, ignore_errors=True)
 
-    def words(self) -> str:
+    def words(self, origin: str | None = None) -> str:
+        """What is sent, for people; `origin` is the repository that it is from."""
         packages = f"; {REQUIREMENTS} is installed once per machine" if self.requirements else ""
-        return f"code: {counted(self.files, 'file')}, {self.size / 1024:.0f} KiB{packages}."
+        repository = f"{origin}, " if origin else ""
+        return f"code: {repository}{counted(self.files, 'file')}, {self.size / 1024:.0f} KiB{packages}."
 
 
-def pack(folder: str | Path, packages: bool = True) -> Packed:
+def pack(folder: str | Path, libs: Sequence[str | Path] = (), *, packages: bool = True) -> Packed:
     """Pack a folder's files, except what a .gitignore in it, or above it in the same repository, leaves out.
 
     Args:
         folder: The folder.
+        libs: Other folders, which become folders in it, each under its own name.
         packages: Whether its requirements.txt goes along, so that what it names is installed.
 
     Raises:
-        CallerError: It is not a folder, nothing is left in it, it is too large, or it holds what cannot be shipped.
+        CallerError: It is not a folder, nothing is left in it, it is too large, it holds what cannot be shipped, or
+            there is something of a lib's name in it.
     """
-    root = _checked(folder)
-    entries, left_out = _entries(root)
-    entries = [entry for entry in entries if packages or entry.name != REQUIREMENTS]
-    if not entries:
-        raise CallerError.about("code", str(folder), "a folder with files", ".gitignore may leave everything out.")
+    entries, left_out = _found("code", folder, () if packages else (REQUIREMENTS,))
+    for lib in libs:
+        found, more = _found("lib", lib)
+        entries, left_out = _joined(entries, Path(os.path.realpath(lib)).name, found), left_out + more
     path = Path(tempfile.mkdtemp(prefix="tidemill-code-"), "code.tar.zst")
     try:
         _write(path, entries)
@@ -138,15 +141,32 @@ class _Entry(NamedTuple):
     link: str | None
 
 
-def _checked(folder: str | Path) -> Path:
-    fix = "Name the folder that holds your program."
+def _found(what: str, folder: str | Path, without: Sequence[str] = ()) -> tuple[list[_Entry], int]:
+    """A folder's entries, and how many were left out; `what` is the argument that names it."""
+    fix = "Name a folder that holds your program, or modules of it."
     if not str(folder) or "\0" in str(folder):
-        raise CallerError.about("code", str(folder), "a folder", fix)
+        raise CallerError.about(what, str(folder), "a folder", fix)
     root = Path(os.path.realpath(folder))
     if not root.is_dir():
-        what = "is a file" if root.exists() else "does not exist"
-        raise CallerError(f"code: {folder} {what}.", fix, what="code")
-    return root
+        how = "is a file" if root.exists() else "does not exist"
+        raise CallerError(f"{what}: {folder} {how}.", fix, what=what)
+    entries, left_out = _entries(root)
+    entries = [entry for entry in entries if entry.name not in without]
+    if not entries:
+        raise CallerError.about(what, str(folder), "a folder with files", ".gitignore may leave everything out.")
+    return entries, left_out
+
+
+def _joined(entries: list[_Entry], name: str, lib: list[_Entry]) -> list[_Entry]:
+    """Entries of the code with those of a lib in a folder of its name."""
+    if any(entry.name.partition("/")[0] == name for entry in entries):
+        allowed = "a folder whose name nothing else at the top of the code has"
+        raise CallerError.about("lib", name, allowed, "Rename one of the two.")
+    joined = entries + [entry._replace(name=f"{name}/{entry.name}") for entry in lib]
+    if len(joined) > MAX_FILES or sum(entry.size for entry in joined) > MAX_BYTES:
+        limits = f"{MAX_FILES} files and {MAX_BYTES >> 20} MiB"
+        raise CallerError(f"code: with {name} it has more than {limits}.", _LIMIT_FIX, what="lib")
+    return sorted(joined, key=lambda entry: os.fsencode(entry.name))
 
 
 def _entries(root: Path) -> tuple[list[_Entry], int]:

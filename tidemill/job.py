@@ -1,11 +1,10 @@
-"""A job: its spec, its items and the placeholders of its command. Everything else in the package may import this."""
+"""A job: its spec and its items. Everything else in the package may import this."""
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -125,6 +124,10 @@ class JobSpec(BaseModel):
     """Regular expressions for the numbers that the program prints, by name, from version 4 on."""
     keep_values: bool = False
     """Whether all that the function returns is kept, from version 4 on: in a file where it is not short JSON."""
+    code_origin: str | None = None
+    """The commit of a repository that the code is, for people."""
+    tags: dict[str, str] = Field(default_factory=dict)
+    """For the cloud's cost reports."""
     pip_index: str | None = Field(default=None, pattern=r"^https?://\S+$")
     wheelhouse: str | None = Field(default=None, pattern=r"^(s3|gs|file)://.+$")
     limit: CostLimit | None = None
@@ -308,43 +311,3 @@ def _check_index(address: Any) -> None:
             "pip_index holds a login, and a job's settings are stored in clear text.",
             "Use an index that needs none, or a wheelhouse in the store.",
         )
-
-
-# ---- placeholders -----------------------------------------------------------------------------------------------
-
-
-PLACEHOLDERS = ("input", "output", "uri", "output_uri", "index", "state")
-_PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
-_BRACED_WORD = re.compile(r"\{([A-Za-z_][\w-]*)\}")
-
-
-def fill(command: Iterable[str], values: Mapping[str, str], more: Iterable[str] = ()) -> list[str]:
-    """The command with each placeholder replaced once: braces within a value stay, and so does one without a value.
-
-    `more` are names that are placeholders of this job only.
-    """
-    extra = [re.escape(name) for name in more]
-    pattern = re.compile(rf"\{{({'|'.join([*PLACEHOLDERS, *extra])})\}}") if extra else _PLACEHOLDER
-    return [pattern.sub(lambda m: values.get(m[1], m[0]), word) for word in command]
-
-
-def meta_values(spec: JobSpec, item: Item) -> dict[str, str]:
-    """What the job's own placeholders stand for in an item."""
-    meta = item.meta or {}
-    return {name: value_text(meta[name]) for name in spec.placeholders if name in meta}
-
-
-def value_text(value: Any) -> str:
-    """A value of an item's metadata as a program gets it: text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def child_variables(values: Mapping[str, str]) -> dict[str, str]:
-    """The same placeholders as environment variables: ``TIDEMILL_INPUT`` and so on."""
-    return {f"TIDEMILL_{name.upper()}": values[name] for name in PLACEHOLDERS if name in values}
-
-
-def unknown_placeholders(command: Iterable[str]) -> list[str]:
-    """Braced words that are not placeholders: they reach the program as they stand (warn, never refuse)."""
-    found = [word for text in command for word in _BRACED_WORD.findall(text)]
-    return [word for word in dict.fromkeys(found) if word not in PLACEHOLDERS]

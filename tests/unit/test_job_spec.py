@@ -4,7 +4,8 @@ import pytest
 
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError
-from tidemill.job import JobSpec, build_spec, child_variables, fill, new_job_id, unknown_placeholders
+from tidemill.job import JobSpec, build_spec, new_job_id
+from tidemill.placeholders import child_variables, fill, unknown_placeholders
 
 GOOD = {
     "name": "tiles",

@@ -168,10 +168,10 @@ def test_what_is_stored_is_json_even_of_a_loss_that_diverges():
         list(parse_values(b'{"at": 1}\n', "it"))
 
 
-def job_with_values():
+def job_with_values(state=False):
     """A job of three items: one was tried twice, one diverges, one has printed nothing."""
     target, _ = pipeline(max_spec=SPEC_VERSION)
-    job = target.train(["p"], {"lr": [1, 2, 3]}, queue="cpu", metrics={"loss": "(x)"})
+    job = target.train(["p"], {"lr": [1, 2, 3]}, queue="cpu", metrics={"loss": "(x)"}, state=state)
     rows = {
         "a1": [(0, 1, 0.1), (1, 1, 5.0)],
         "a2": [(0, 1, 0.2), (0, 2, 0.9), (0, 2, 0.4), (0, 2, 0.6)],
@@ -190,6 +190,11 @@ def test_metrics_of_the_newest_attempt_are_summed_up_per_item():
     loss = one.metrics["loss"]
     assert (loss.last, loss.lowest, loss.highest, loss.values, loss.lowest_step) == (0.6, 0.4, 0.9, 3, 7)
     assert (two.metrics["loss"].last, two.metrics["loss"].lowest) == (None, 3.0)
+
+
+def test_with_state_an_attempt_continues_the_one_before():
+    loss = next(job_with_values(state=True).metrics()).metrics["loss"]
+    assert (loss.last, loss.lowest, loss.highest, loss.values) == (0.6, 0.1, 0.9, 5)
 
 
 def test_the_best_item_comes_first():

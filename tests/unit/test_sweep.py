@@ -10,8 +10,9 @@ from tidemill.client import site as site_module
 from tidemill.client.sweep import Sweep, parse_hyperparameters, parse_sweep, read_rows
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError
-from tidemill.job import Item, JobSpec, fill, meta_values
+from tidemill.job import Item, JobSpec
 from tidemill.manifest import read_chunk
+from tidemill.placeholders import fill, meta_values
 from tidemill.worker import sagemaker
 
 PROGRAM = ["python3", "train.py", "--lr", "{lr}", "{print $1}", "{output}"]
@@ -84,6 +85,9 @@ BAD = {
     "rows of other names": (["--sweep-file", "mixed.jsonl"], "sweep"),
     "a nested value": (["--sweep-file", "nested.jsonl"], "sweep.lr"),
     "a list in Latin-1": (["--sweep-file", "latin.csv"], "sweep"),
+    "a tag without a value": (["--tag", "project"], ""),
+    "a metric without an expression": (["--metric", "loss"], ""),
+    "snapshots of nothing": (["--no-state", "--snapshot-every", "5m"], ""),
     "a queue here": (["--here", "--queue", "cpu"], ""),
     "reclaims in a cloud": (["--reclaim-every", "9s"], ""),
 }
@@ -133,7 +137,22 @@ def test_train_is_a_job_with_an_item_per_combination(stack, capsys):
     assert (made["items"], made["chunks"], made["chunk_size"]) == (2, 2, 1)
     spec = JobSpec.model_validate_json((stack / "jobs" / made["job"] / "job.json").read_text())
     assert (spec.spec_version, spec.placeholders, spec.layout) == (4, ["lr"], "sagemaker")
-    assert (spec.timeout_seconds, spec.stages_input) == (86_400, False)
+    assert (spec.timeout_seconds, spec.stages_input) == (7 * 86_400, False)
+    assert spec.state is not None
+
+
+def test_train_without_state_and_of_a_function(stack, capsys):
+    def sent(*options):
+        assert run(["train", "--queue", "cpu", "--json", *options]) == 0
+        job = json.loads(capsys.readouterr().out)["job"]
+        return JobSpec.model_validate_json((stack / "jobs" / job / "job.json").read_text())
+
+    for options in (["--no-state", "--", *PROGRAM], ["--", "json:loads"]):
+        spec = sent(*options)
+        assert (spec.state, spec.timeout_seconds) == (None, 86_400)
+    kept = sent("--snapshot-every", "5m", "--", *PROGRAM).state
+    assert kept is not None
+    assert kept.snapshot_seconds == 300
 
 
 def test_the_same_name_and_settings_are_the_same_job_and_force_makes_another():

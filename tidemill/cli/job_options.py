@@ -75,7 +75,13 @@ _HOW = [
     click.option("--attempts", type=int, default=3, show_default=True, help="Attempts of an item, 1 to 10."),
     click.option("--output", metavar="URI", help="Prefix of the outputs. Default: out/JOB in the job store."),
     click.option("--env", "variables", multiple=True, metavar="KEY=VALUE", help="Variable of the program. Repeatable."),
-    click.option("--code", metavar="DIR", help="Folder to send with the job; its requirements.txt is installed."),
+    click.option(
+        "--code",
+        metavar="DIR|GIT",
+        help="Folder to send with the job; its requirements.txt is installed. Or git+https://HOST/REPOSITORY@BRANCH.",
+    ),
+    click.option("--lib", "libs", multiple=True, metavar="DIR", help="Folder to add to the code, under its own name."),
+    click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Tag for AWS's cost reports. Repeatable."),
     click.option(
         "--metric",
         "metrics",
@@ -115,6 +121,11 @@ _STATE = [
         help="--state: what tells the program that its machine goes. Default: TERM.",
     ),
 ]
+_NO_STATE = click.option(
+    "--no-state",
+    is_flag=True,
+    help="Keep nothing: an item whose machine goes begins anew.",
+)
 _OF_STATE = {"snapshot_every": "snapshot_seconds", "state_gib": "max_gib", "notice_signal": "notice_signal"}
 """By option of `--state`: the field."""
 
@@ -137,8 +148,8 @@ program = _all([*_NAME, *_PROGRAM])
 """Adds the program alone."""
 how_it_runs = _all([*_CHUNKS, _timeout("1h"), *_HOW, *_STATE])
 """Adds chunks, limits, outputs and code."""
-how_it_trains = _all([_timeout("1d"), *_HOW, *_STATE])
-"""The same without chunks, for long items."""
+how_it_trains = _all([_timeout("1d"), *_HOW, _NO_STATE, *_STATE[1:]])
+"""The same without chunks, for items with state."""
 
 
 def arguments_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -165,6 +176,7 @@ def with_program(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     asked = dict(given)
     shell, variables = asked.pop("shell"), asked.pop("variables")
     command, asked["function"] = _program(ctx.obj or (), shell, asked["function"])
+    asked["tags"] = _pairs("--tag", asked["tags"], "KEY=VALUE")
     asked["metrics"] = _pairs("--metric", asked["metrics"], "NAME=REGEX")
     asked["state"] = _state(asked)
     return asked | {
@@ -174,13 +186,13 @@ def with_program(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _state(asked: dict[str, Any]) -> dict[str, Any] | None:
+def _state(asked: dict[str, Any]) -> dict[str, Any] | bool:
     """What the options say of state; they leave `asked`."""
-    wanted = asked.pop("state")
+    wanted = asked.pop("state") if "state" in asked else not asked.pop("no_state") and asked["function"] is None
     given = {option: value for option in _OF_STATE if (value := asked.pop(option)) is not None}
     if given and not wanted:
-        raise click.UsageError(f"--{min(given).replace('_', '-')} goes with --state.")
-    return {_OF_STATE[option]: value for option, value in given.items()} if wanted else None
+        raise click.UsageError(f"--{min(given).replace('_', '-')} goes with items that have state.")
+    return {_OF_STATE[option]: value for option, value in given.items()} if wanted else False
 
 
 def _too_many(items: str, uris: Sequence[str], no_dashes: bool) -> str:

@@ -151,17 +151,19 @@ def typed_here(asked: dict[str, Any], interpreter: str | None = None) -> dict[st
     Raises:
         UsageError: No program, or a program and a function.
     """
+    from tidemill.client.git_code import Checkout, opened
     from tidemill.client.program import is_here, name_of
     from tidemill.code import in_code
 
-    program, function, code = asked["command"] or [], asked["function"], asked["code"]
+    program, function, code = asked["command"] or [], asked["function"], opened(asked["code"])
     if bool(program) == bool(function):
         raise click.UsageError("give either a PROGRAM after --, or --function MODULE:FUNCTION.")
     if interpreter is not None and not function and not code:
         raise click.UsageError("--python goes with --function or --code.")
-    words = program if code is None else in_code(program, code)
+    folder = code.folder if isinstance(code, Checkout) else code
+    words = program if folder is None else in_code(program, folder)
     command = [str(Path(word).absolute()) if is_here(word) else word for word in words] or None
-    return asked | {"command": command, "name": asked["name"] or name_of(program, function)}
+    return asked | {"code": code, "command": command, "name": asked["name"] or name_of(program, function)}
 
 
 def check_alone(ctx: click.Context) -> None:

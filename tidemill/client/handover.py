@@ -151,6 +151,7 @@ def _shape(site: Site, spec: JobSpec, queue: Queue, round_: Round) -> Shape:
         slots=spec.slots,
         user=spec.user,
         tags={
+            **spec.tags,
             "tidemill:team": site.descriptor.team,
             "tidemill:environment": site.descriptor.environment,
             "tidemill:job": spec.job,

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from tidemill import layout
@@ -88,7 +90,8 @@ def read_metrics(ledger: Ledger, spec: JobSpec) -> Iterator[ItemMetrics]:
         for name in ledger.store.list(layout.of_round(spec.job, round_.round, "metrics")):
             names[layout.chunk_of_marker(name)[0]].append(name)
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        for found in pool.map(lambda chunk: _of_chunk(ledger, chunk, names[chunk]), sorted(names)):
+        read = partial(_of_chunk, ledger, continues=spec.state is not None)
+        for found in pool.map(lambda chunk: read(chunk, names[chunk]), sorted(names)):
             yield from found
 
 
@@ -99,21 +102,25 @@ def ranked(items: Iterator[ItemMetrics], name: str, highest: bool) -> list[ItemM
     return [item for _, item in sorted(known, key=lambda pair: pair[0], reverse=highest)]
 
 
-def _of_chunk(ledger: Ledger, chunk: int, names: Sequence[str]) -> list[ItemMetrics]:
-    store, by_item = ledger.store, defaultdict(list)
+def _of_chunk(ledger: Ledger, chunk: int, names: Sequence[str], continues: bool) -> list[ItemMetrics]:
+    store = ledger.store
+    by_item: dict[int, list[list[MetricValue]]] = defaultdict(list)
     for name in names:
+        attempts: dict[tuple[int, int], list[MetricValue]] = defaultdict(list)
         for value in parse_values(store.get(name), store.uri_of(name)):
-            by_item[value.item].append((name, value))
+            attempts[value.item, value.attempt].append(value)
+        for (item, _), values in attempts.items():
+            by_item[item].append(values)
     items = [item for item in read_chunk(store, ledger.job, chunk) if item.index in by_item]
-    return [_summed_up(item, by_item[item.index]) for item in items]
+    return [_summed_up(item, by_item[item.index], continues) for item in items]
 
 
-def _summed_up(item: Item, found: Sequence[tuple[str, MetricValue]]) -> ItemMetrics:
-    """The figures of the newest attempt: what an earlier one has printed says nothing of what this one made."""
-    name, newest = max(found, key=lambda pair: pair[1].at)
+def _summed_up(item: Item, attempts: list[list[MetricValue]], continues: bool) -> ItemMetrics:
+    """The figures of an item. With state, an attempt continues the one before; otherwise only the newest one counts,
+    because what an earlier one has printed says nothing of what this one made."""
+    attempts.sort(key=lambda values: max(value.at for value in values))
     values: dict[str, list[MetricValue]] = defaultdict(list)
-    for where, value in found:
-        if (where, value.attempt) == (name, newest.attempt):
-            values[value.name].append(value)
+    for value in chain.from_iterable(attempts if continues else attempts[-1:]):
+        values[value.name].append(value)
     figures = {metric: MetricFigures.of(some) for metric, some in sorted(values.items())}
     return ItemMetrics(item.index, item.uri, item.meta, figures)

@@ -12,6 +12,7 @@ from tidemill.backends import Backend
 from tidemill.client.chained import resolve_after
 from tidemill.client.estimating import Estimator
 from tidemill.client.frames import DataFrameLike
+from tidemill.client.git_code import Checkout, opened
 from tidemill.client.job import Job, quiet
 from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
@@ -23,6 +24,8 @@ from tidemill.client.state import settings_of, timeout_of
 from tidemill.client.status import JobRow, job_row
 from tidemill.client.submit import Submission, submit
 from tidemill.client.sweep import Sweep, fields_of
+from tidemill.client.tags import checked_tags
+from tidemill.client.training import Trainer
 from tidemill.client.upload.items import Amount
 from tidemill.client.upload.meter import Watch, unwatched
 from tidemill.descriptor import Descriptor
@@ -32,11 +35,9 @@ from tidemill.ledger import Ledger
 from tidemill.store import Store
 
 _PARALLEL = 8
-TRAIN_SECONDS = 86_400.0
-"""Limit of an attempt of a training, unless the caller says otherwise."""
 
 
-class Pipeline(Mapper, Estimator):
+class Pipeline(Mapper, Estimator, Trainer):
     """A team's pipeline. Made with `load`; the constructor is for tests and for other stores and backends.
 
     Example:
@@ -144,7 +145,8 @@ class Pipeline(Mapper, Estimator):
         timeout_seconds: float | None = None,
         output: str | None = None,
         env: Mapping[str, str] | None = None,
-        code: str | Path | None = None,
+        code: str | Path | Checkout | None = None,
+        libs: Sequence[str | Path] = (),
         keep_values: bool = False,
         pip_index: str | None = None,
         wheelhouse: str | None = None,
@@ -152,6 +154,7 @@ class Pipeline(Mapper, Estimator):
         max_usd: float | None = None,
         usd_per_item_hour: float | None = None,
         metrics: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
         layout: Literal["sagemaker"] | None = None,
         force: bool = False,
         after: Sequence[str] = (),
@@ -190,6 +193,8 @@ class Pipeline(Mapper, Estimator):
             env: Variables of the program, stored in clear text.
             code: A folder that travels with the job: `{code}` in the command, `TIDEMILL_CODE` and first on PYTHONPATH.
                 The image's own pip installs its `requirements.txt` once per machine.
+                Or a repository, such as `git+https://github.com/team/vision@main#subdirectory=training`.
+            libs: Folders that travel with it, each under its own name.
             keep_values: Whether all that the function returns is kept, also where it is not short JSON (see `map`).
             pip_index: Address of the package index for it; None for the image's own.
             wheelhouse: URI of a prefix with wheels for it; without `pip_index` no index is asked.
@@ -201,6 +206,7 @@ class Pipeline(Mapper, Estimator):
                 the queue's machines in the price table.
             metrics: Regular expressions by name, each with a group around a number: what they find in the lines that
                 the program prints is kept (`Job.metrics`). A group named `step` is the step of the training.
+            tags: Tags for the cost reports of AWS.
             layout: "sagemaker" for programs written for SageMaker: variables such as SM_MODEL_DIR and SM_HPS.
             force: Whether to make another job, where one of this name and these settings exists.
             after: Ids or names of jobs that must be complete (every item has an outcome) before the first item runs.
@@ -239,6 +245,9 @@ class Pipeline(Mapper, Estimator):
         if slots > 1 and self.descriptor.cloud == "gcp":
             log("slots has no effect on GCP: a machine runs as many items side by side as fit.")
         kept = settings_of(state)
+        if libs and code is None:
+            raise CallerError("libs are given without code.", "Give the folder of the program: --code DIR.", what="lib")
+        checkout = opened(code)
         submission = Submission(
             place=place,
             name=name,
@@ -247,7 +256,8 @@ class Pipeline(Mapper, Estimator):
             items_column=items_column,
             chunk_size=chunk_size,
             item_seconds=item_seconds,
-            code=code,
+            code=checkout.folder if isinstance(checkout, Checkout) else checkout,
+            libs=libs,
             force=force,
             confirm=confirm,
             watch=watch,
@@ -255,6 +265,8 @@ class Pipeline(Mapper, Estimator):
                 **fields_of(items),
                 "layout": layout,
                 "metrics": dict(metrics or {}),
+                "tags": checked_tags(tags or {}, self.descriptor.cloud, log),
+                "code_origin": checkout.origin if isinstance(checkout, Checkout) else None,
                 "command": list(command or ()) or None,
                 "function": function,
                 "attempts": attempts,
@@ -270,38 +282,6 @@ class Pipeline(Mapper, Estimator):
             },
         )
         return submit(self.site, submission, log)
-
-    def train(
-        self,
-        command: Sequence[str] | None,
-        sweep: Sweep | Mapping[str, Sequence[Any]] | None = None,
-        *,
-        timeout_seconds: float | None = None,
-        **options: Any,
-    ) -> Job:
-        """Send a job that has hyperparameters in place of items: the command runs once for every combination.
-
-        It is `submit` with other defaults: one item per chunk, a day per attempt, and the variables of SageMaker.
-
-        Args:
-            command: Program and arguments; `{lr}` is the hyperparameter `lr`.
-            sweep: A `Sweep`, or lists of values by name; None for a single run.
-            timeout_seconds: Limit of one attempt; None for a day, and with `state` for seven days.
-            options: Other arguments of `submit`, such as `queue`, `name` and `code`.
-
-        Raises:
-            CallerError: See `submit`.
-
-        Example:
-            >>> job = pipeline.train(["python3", "train.py", "--lr", "{lr}"], {"lr": [1e-3, 3e-4]}, queue="cpu")
-            >>> job.spec.items_total
-            2
-        """
-        combinations = sweep if isinstance(sweep, Sweep) else Sweep(sweep)
-        defaults = {"chunk_size": 1, "layout": "sagemaker"}
-        if timeout_seconds is None and settings_of(options.get("state")) is None:
-            timeout_seconds = TRAIN_SECONDS
-        return self.submit(command, combinations, timeout_seconds=timeout_seconds, **(defaults | options))
 
     def job(self, job: str) -> Job:
         """A job by its id, or the newest of a name.

@@ -13,7 +13,8 @@ from tidemill.client.function import function_remarks
 from tidemill.client.interpreters import code_words, script_of
 from tidemill.code import PLACEHOLDER as CODE
 from tidemill.errors import CallerError, nearest
-from tidemill.job import PLACEHOLDERS, JobSpec, unknown_placeholders
+from tidemill.job import JobSpec
+from tidemill.placeholders import PLACEHOLDERS, unknown_placeholders
 
 _wrong = partial(CallerError, what="command")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,6 @@ _IDENTITY = {
     "slots",
     "env",
     "code",
-    "keep_values",
     "pip_index",
     "wheelhouse",
 }
@@ -69,7 +68,7 @@ _OPTIONS = {
     "state": "--state",
 }
 """By field that older workers do not know: the option that asks for it."""
-_IDENTITY_IF_SET = {"placeholders", "layout", "after", "metrics", "state"}
+_IDENTITY_IF_SET = {"placeholders", "layout", "after", "metrics", "state", "keep_values"}
 """Fields of later versions: a job without them keeps the id that it has always had."""
 
 
@@ -90,6 +89,7 @@ class Submission:
     chunk_size: int | None
     item_seconds: float | None
     code: str | Path | None
+    libs: Sequence[str | Path]
     fields: dict[str, Any]
     force: bool = False
     """Whether to make another job, where one of this name and these settings exists."""
@@ -100,7 +100,7 @@ class Submission:
 def submit(site: Site, asked: Submission, log: Log) -> Job:
     """Send a job, or finish sending it. See `Pipeline.submit`."""
     check_sizes(asked.item_seconds, asked.chunk_size)
-    packed = None if asked.code is None else pack(asked.code, packages=not site.has_packages)
+    packed = None if asked.code is None else pack(asked.code, asked.libs, packages=not site.has_packages)
     draft = _draft(asked, packed)
     _check_version(site, draft)
     check_state(draft)
@@ -189,7 +189,7 @@ def _send(
     if known is None:
         if packed is not None:
             upload(site.store, spec.job, packed)
-            log(packed.words())
+            log(packed.words(spec.code_origin))
         made = write_frames(site.store, spec.job, spool.frames(plan.sizes()))
         # Of two submits at once the first manifest counts: the items are the same, the chunks may differ.
         size = spec.chunk_size if made.chunks == spec.chunks_total else made.largest

@@ -14,7 +14,8 @@ from typing import Any
 
 from tidemill.client.item_source import LINE_BYTES
 from tidemill.errors import CallerError
-from tidemill.job import MAX_CHUNKS, PLACEHOLDERS, Item, value_text
+from tidemill.job import MAX_CHUNKS, Item
+from tidemill.placeholders import PLACEHOLDERS, value_text
 
 MAX_COMBINATIONS = MAX_CHUNKS
 """Combinations of a sweep: each may be a chunk of its own."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from tidemill.errors import CallerError
-from tidemill.job import PLACEHOLDERS, JobSpec, fill
+from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Round
 from tidemill.ledger.documents import TamperedError
 from tidemill.ledger.gate import Gate, begin, begun_at, look
 from tidemill.ledger.spent import limit_of
 from tidemill.metrics import MetricPattern, compile_metrics
+from tidemill.placeholders import PLACEHOLDERS, fill
 from tidemill.store import Store
 from tidemill.worker.leases import Lease
 from tidemill.worker.output import log

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill.capacity import WORKER_MIB
-from tidemill.job import Item, JobSpec, child_variables, fill, meta_values
+from tidemill.job import Item, JobSpec
 from tidemill.ledger import Outcome
+from tidemill.placeholders import child_variables, fill, meta_values
 from tidemill.worker import sagemaker
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.gpus import GpuUse

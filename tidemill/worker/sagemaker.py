@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidemill.job import Item, JobSpec, value_text
+from tidemill.job import Item, JobSpec
+from tidemill.placeholders import value_text
 
 HOST = "algo-1"
 _FIXED = {
