@@ -1,7 +1,9 @@
 """The live view and the lines of `wait`. What this cannot prove: what a real terminal shows of it."""
 
 import io
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -124,3 +126,43 @@ def test_without_a_terminal_there_are_lines(monkeypatch, capsys):
     with live.following("tiles") as show:
         show(status(note="no machine", state="waiting"))
     assert capsys.readouterr().err == "tiles: 0/500 items, no machine\n"
+
+
+# ---- from Python --------------------------------------------------------------------------------------------------
+
+
+class Notebook:
+    """Stands in for IPython in a notebook's kernel: what it displays, in order. Not proved: what a browser shows."""
+
+    def __init__(self, monkeypatch, kernel=True):
+        self.pages = []
+        self.get_ipython = lambda: SimpleNamespace(kernel=self) if kernel else SimpleNamespace()
+        self.HTML = str
+        monkeypatch.setitem(sys.modules, "IPython", self)
+        monkeypatch.setitem(sys.modules, "IPython.display", self)
+
+    def display(self, text, display_id):
+        assert display_id
+        self.pages.append(text)
+        return SimpleNamespace(update=self.pages.append)
+
+
+def test_a_notebook_has_one_view_that_changes(monkeypatch, capsys):
+    notebook = Notebook(monkeypatch)
+    with live.showing("a<b-0a1b2c3d", None) as on_status:
+        for seen in (status(10), status(10), status(495, failed=5, state="finished")):
+            on_status(seen)
+    first, last = notebook.pages
+    assert first.startswith("<code>a&lt;b-0a1b2c3d</code> <progress value=10 max=500></progress> 10/500 items<br>")
+    assert "value=500 max=500" in last
+    assert "5 failed" in last
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("wanted", "lines"), [(None, 0), (False, 0), (True, 1)])
+def test_a_program_whose_output_no_person_watches_shows_what_it_asks_for(monkeypatch, capsys, wanted, lines):
+    """IPython on a terminal is no notebook."""
+    Notebook(monkeypatch, kernel=False)
+    with live.showing("tiles-0a1b2c3d", wanted) as on_status:
+        on_status(status(10))
+    assert len(capsys.readouterr().err.splitlines()) == lines

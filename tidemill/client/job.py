@@ -13,6 +13,7 @@ from tidemill.backends import LogLine
 from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
 from tidemill.client.lines import LineFilter, follow_lines, read_lines
+from tidemill.client.live import showing
 from tidemill.client.looking import BY_ITS_USER
 from tidemill.client.reading import Readable
 from tidemill.client.rounds import Sent, resume, retry, retry_dead
@@ -161,6 +162,7 @@ class Job(Readable):
         repair: bool = True,
         poll_seconds: float | None = None,
         on_status: Callable[[Status], None] = lambda status: None,
+        progress: bool | None = False,
         log: Log = quiet,
     ) -> Status:
         """Watch until the job ends. It always does: what the cloud has lost is enqueued again, within bounds. In a
@@ -171,6 +173,7 @@ class Job(Readable):
             poll_seconds: Seconds between looks at first, up to 15 while nothing changes. By default 2, and more for a
                 job of many chunks, because each look is a listing that costs money.
             on_status: Called with every status, which counts items of running chunks.
+            progress: Show how the job goes, in a notebook, on a terminal or as lines; None for the first two only.
             log: Called with each repair and outage, as a sentence.
 
         Returns:
@@ -184,11 +187,13 @@ class Job(Readable):
             'finished'
         """
         looks = watch(self._watched, repair=repair, poll_seconds=poll_seconds, log=log)
-        status, _ = next(looks)
-        on_status(status)
-        for status, _ in looks:
-            on_status(status)
-        return status
+        last: Status | None = None
+        with showing(self.id, progress) as show:
+            for last, _ in looks:
+                on_status(last)
+                show(last)
+        assert last is not None, "a watch begins with a look"
+        return last
 
     # ---- ending, and running on ---------------------------------------------------------------------------------
 

@@ -1,0 +1,94 @@
+"""The examples of real work as their READMEs say to run them, on small data. Not proved here: their run on a cloud."""
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+from PIL import Image
+
+from tests.worker.containers import until
+from tests.worker.test_local_run import SECONDS, Here, here
+
+__all__ = ["here"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def example(here: Here):
+    """Runs a command of an example's README in an empty folder, on a copy of the example."""
+
+    def run(name: str, *arguments: str) -> str:
+        folder = here.folder / "examples" / name
+        shutil.copytree(ROOT / "examples" / name, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        command = next(re.finditer(r"^python (\S+)", (folder / "README.md").read_text(), re.MULTILINE))[1]
+        done = subprocess.run(
+            [sys.executable, command, *arguments],
+            cwd=here.folder,
+            env=here.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        until(lambda: not here.processes(), "the end of every process")
+        return done.stdout
+
+    return run
+
+
+def test_batch_inference_labels_pictures_with_a_model_that_each_process_loads_once(example):
+    said = example("batch_inference")
+    assert re.findall(r"^(\w+) +8$", said, re.MULTILINE) == ["circle", "cross", "square"]
+    ((least, loaded),) = re.findall(r"certain: (\S+)\nmodels loaded: (\d+)", said)
+    assert float(least) > 0.5
+    assert int(loaded) <= (os.cpu_count() or 1)
+
+
+def test_the_model_of_batch_inference_is_what_its_training_script_writes(tmp_path):
+    folder = tmp_path / "batch_inference"
+    shutil.copytree(ROOT / "examples" / "batch_inference", folder)
+    subprocess.run([sys.executable, "train.py"], cwd=folder, timeout=SECONDS, check=True, stdin=subprocess.DEVNULL)
+    kept, written = (
+        json.loads((place / "model.json").read_text()) for place in (ROOT / "examples" / "batch_inference", folder)
+    )
+    # The last digit may depend on the processor's way to add.
+    assert numpy.allclose(kept.pop("weights"), written.pop("weights"), atol=0.01)
+    assert kept == written
+
+
+def test_preprocessing_makes_arrays_and_the_figures_of_the_whole_data_set(example, here):
+    random = numpy.random.default_rng(3)
+    (here.folder / "photographs").mkdir()
+    for number in range(6):
+        pixels = random.integers(0, 256, (80, 100 + number, 3), dtype="uint8")
+        Image.fromarray(pixels).save(here.folder / "photographs" / f"{number}.png")
+    (here.folder / "photographs" / "broken.png").write_bytes(b"no picture")
+    assert example("preprocess", "photographs").startswith("6 arrays, 1 photographs that cannot be read")
+    found = json.loads((here.folder / "statistics.json").read_text())
+    assert [Path(name).name for name in found["unreadable"]] == ["broken.png"]
+    arrays = [numpy.load(io.BytesIO(Path(uri.removeprefix("file://")).read_bytes())) for uri in found["arrays"]]
+    assert {array.shape for array in arrays} == {(64, 64, 3)}
+    assert numpy.allclose(found["mean"], numpy.mean(arrays, axis=(0, 1, 2)), atol=1e-4)
+    assert numpy.allclose(found["deviation"], numpy.std(arrays, axis=(0, 1, 2)), atol=1e-4)
+
+
+def test_rendering_makes_a_picture_for_each_view(example):
+    lines = example("render", "--size", "24").splitlines()
+    assert len(lines) == 2 * 3 * 2
+    assert lines[0].startswith("molecule from 0 at noon: file://")
+    pictures = [numpy.asarray(Image.open(line.partition(": file://")[2])) for line in lines]
+    assert {picture.shape for picture in pictures} == {(24, 24)}
+    # Each light differs, and a model that is turned about its own axis of symmetry does not.
+    assert not numpy.array_equal(pictures[0], pictures[1])
+    assert not numpy.array_equal(pictures[0], pictures[2])
+    assert numpy.array_equal(pictures[6], pictures[8])
