@@ -22,6 +22,8 @@ class AwsStoreArgs:
 
     expire_jobs_after_days: int | None = None
     """Days after which objects under ``jobs/`` and ``uploads/`` are deleted; None keeps them."""
+    expire_state_after_days: int = 30
+    """Days after which objects under ``state/`` are deleted."""
     kms_key: str | None = None
     """ARN of a KMS key, or `create` for a new one; None: S3's own encryption."""
     versioning: bool = False
@@ -64,7 +66,7 @@ class AwsStore(pulumi.ComponentResource):
     def __init__(self, name: str, args: AwsStoreArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsStoreArgs, args)
         super().__init__(token(AwsStore), name, None, opts)
-        wanted = ("expire_jobs_after_days", "kms_key", "versioning")
+        wanted = ("expire_jobs_after_days", "expire_state_after_days", "kms_key", "versioning")
         check_store(part(Store, {key: getattr(args, key) for key in wanted}, "store"))
         self._child = pulumi.ResourceOptions(parent=self)
         self._tags = args.tags
@@ -143,6 +145,7 @@ class AwsStore(pulumi.ComponentResource):
                 opts=self._child,
             )
             rules.append(_expire_overwritten())
+        rules.append(_expire(layout.STATE, args.expire_state_after_days))
         aws.s3.BucketLifecycleConfiguration(f"{name}-lifecycle", bucket=self.bucket, rules=rules, opts=self._child)
 
     def objects(self, pattern: str) -> pulumi.Output[str]:
@@ -166,19 +169,20 @@ class AwsStore(pulumi.ComponentResource):
         return pulumi.Output.concat(self.uri, "/", written.key)
 
     def work_statements(self) -> list[Statement]:
-        """A job's permissions: read and write ``jobs/`` and ``out/``, read ``uploads/``; no delete, no descriptor, no
-        other prefix."""
-        objects = [self._below(layout.JOBS), self._below(layout.OUT)]
+        """A job's permissions: read and write ``jobs/``, ``out/`` and ``state/``, read ``uploads/``; no delete, no
+        descriptor, no other prefix."""
+        objects = [self._below(folder) for folder in (layout.JOBS, layout.OUT, layout.STATE)]
         read_only = allow(["s3:GetObject"], [self._below(layout.UPLOADS)])
         return [allow(["s3:GetObject", *_PUT], objects), read_only, self._list(), *key.use_key(self.key_arn)]
 
     def submit_statements(self) -> list[Statement]:
-        """A submitter's permissions: read the descriptor and ``out/``, read and write ``jobs/`` and ``uploads/``.
+        """A submitter's permissions: read the descriptor, ``out/`` and ``state/``, read and write ``jobs/`` and
+        ``uploads/``.
 
         IAM limits the length of the submitters' policy, so no object is named twice.
         """
         return [
-            allow(["s3:GetObject"], [self.objects(layout.DESCRIPTOR), self._below(layout.OUT)]),
+            allow(["s3:GetObject"], [self.objects(layout.DESCRIPTOR), *map(self._below, (layout.OUT, layout.STATE))]),
             allow(["s3:GetObject", *_PUT], [self._below(layout.JOBS), self._below(layout.UPLOADS)]),
             self._list(),
             *key.use_key(self.key_arn),

@@ -54,6 +54,13 @@ class Store(Model):
         description="Delete objects under jobs/ and uploads/ this many days after they were written. Leave out to keep "
         "them; results under out/ are never deleted.",
     )
+    expire_state_after_days: int = Field(
+        default=30,
+        ge=14,
+        le=3650,
+        description="Delete the state of items (state/) this many days after it was last written. Workers write the "
+        "state of an item that still runs again after a week.",
+    )
     kms_key: KmsKey | None = Field(
         default=None,
         description="Encrypt with a KMS key instead of the cloud's own. `create` makes one, about $1 per month idle "

@@ -16,6 +16,7 @@ from components.gcp.project import Project
 from tidemill import layout
 
 _JOBS, _UPLOADS, _OUT, _FLEET = (f"{name}/" for name in (layout.JOBS, layout.UPLOADS, layout.OUT, layout.FLEET))
+_STATE = f"{layout.STATE}/"
 _DAY = 24 * 3600
 _ERROR_DAYS = 7
 _READ = "roles/storage.objectViewer"
@@ -31,6 +32,8 @@ class GcpStoreArgs:
 
     expire_jobs_after_days: int | None = None
     """Days after which objects under ``jobs/`` and ``uploads/`` are deleted; None keeps them."""
+    expire_state_after_days: int = 30
+    """Days after which objects under ``state/`` are deleted."""
     kms_key: str | None = None
     """Full name of a Cloud KMS key, or `create` for a new one; None: Google's own encryption."""
     versioning: bool = False
@@ -74,7 +77,7 @@ class GcpStore(pulumi.ComponentResource):
     def __init__(self, name: str, args: GcpStoreArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(GcpStoreArgs, args)
         super().__init__(token(GcpStore), name, None, opts)
-        wanted = ("expire_jobs_after_days", "kms_key", "versioning", "soft_delete_days")
+        wanted = ("expire_jobs_after_days", "expire_state_after_days", "kms_key", "versioning", "soft_delete_days")
         check_store(part(Store, {key: getattr(args, key) for key in wanted}, "store"))
         self._child = pulumi.ResourceOptions(parent=self)
         project = Project(self)
@@ -127,18 +130,20 @@ class GcpStore(pulumi.ComponentResource):
         return pulumi.Output.concat(self.uri, "/", written.name)
 
     def grant_work(self, member: Member) -> None:
-        """Let a member work as machines do: read and write ``jobs/``, ``out/`` and ``fleet/``, read ``uploads/``, but
-        no descriptor."""
+        """Let a member work as machines do: read and write ``jobs/``, ``out/``, ``state/`` and ``fleet/``, read
+        ``uploads/``, but no descriptor."""
         self._list(member)
         self._grant("work", member, _WRITE, [_JOBS, _OUT, _FLEET])
+        self._grant("state", member, _WRITE, [_STATE])
         self._grant("uploads", member, _READ, [_UPLOADS])
 
     def grant_submit(self, member: Member) -> None:
-        """Let a member submit: write ``jobs/``, ``uploads/`` and ``fleet/held/``, read ``out/``, ``fleet/`` and the
-        descriptor."""
+        """Let a member submit: write ``jobs/``, ``uploads/`` and ``fleet/held/``, read ``out/``, ``state/``, ``fleet/``
+        and the descriptor."""
         self._list(member)
         self._grant("submit", member, _WRITE, [_JOBS])
         self._grant("upload", member, _WRITE, [_UPLOADS])
+        self._grant("look-state", member, _READ, [_STATE])
         self._grant("look", member, _READ, [_OUT, _FLEET], [layout.DESCRIPTOR])
         self._grant("hold", member, _WRITE, [f"{layout.FLEET_HELD}/"])
 
@@ -177,6 +182,7 @@ def _rules(args: GcpStoreArgs) -> list[gcp.storage.BucketLifecycleRuleArgs]:
     rules.append(_rule("Delete", age=1, matches_prefixes=[f"{layout.FLEET_ALIVE}/"]))
     if args.versioning:
         rules.append(_rule("Delete", days_since_noncurrent_time=30, with_state="ARCHIVED"))
+    rules.append(_rule("Delete", age=args.expire_state_after_days, matches_prefixes=[_STATE], with_state="LIVE"))
     return rules
 
 

@@ -128,6 +128,7 @@ REPOSITORY = {
 }
 WORKERS = _named("ecr", "the worker's repository", "repository/vision-dev/tidemill-worker")
 UPLOAD = _in_store("vision-dev", "uploads/0a/a.jpg")
+SNAPSHOT = _in_store("vision-dev", "state/a/0/snapshots/1.json")
 POINTER = _in_store("vision-dev", "machines/cpu/worker")
 LOGS = {
     stack: _named("logs", f"the log lines of {stack}", f"log-group:{stack}-logs-group-{SUFFIX}:log-stream:a")
@@ -168,6 +169,8 @@ PROBES = [
         yes("s3:PutObject", _in_store("vision-dev", "jobs/a/job.json"), "A submit writes the job."),
         yes("s3:PutObject", UPLOAD, "A submit brings local files."),
         no("s3:DeleteObject", UPLOAD, "Another job may need it."),
+        yes("s3:GetObject", SNAPSHOT, "`status` shows how much of it is saved, `fetch` brings it."),
+        no("s3:PutObject", SNAPSHOT, "A snapshot is the word of a worker."),
         no("s3:PutObject", _in_store("vision-dev", "out/a/0"), "Outputs are the workers'."),
         no("s3:PutObject", _in_store("audio-dev", "jobs/a/job.json"), "The store is another team's."),
         no("s3:PutObject", _in_store("audio-dev", "uploads/0a/a.jpg"), "The store is another team's."),
@@ -184,6 +187,10 @@ PROBES = [
         yes("s3:GetObject", _in_store("vision-dev", "jobs/a/job.json"), "A worker reads its job."),
         yes("s3:GetObject", UPLOAD, "Items may be files that a submitter brought."),
         no("s3:PutObject", UPLOAD, "User code must not change what other jobs read."),
+        yes("s3:PutObject", SNAPSHOT, "A worker saves the state of an item."),
+        yes("s3:GetObject", SNAPSHOT, "The next worker restores it."),
+        no("s3:DeleteObject", SNAPSHOT, "A snapshot must outlive whatever comes after it."),
+        no("s3:GetObject", _in_store("audio-dev", "state/a/0/snapshots/1.json"), "The state is another team's."),
         yes("s3:PutObject", _in_store("vision-dev", "out/a/0"), "A worker writes outputs."),
         no("s3:PutObject", _in_store("vision-dev", "pipeline.json"), "User code must not steer clients."),
         no("s3:PutObject", POINTER, "User code must not choose what machines run."),

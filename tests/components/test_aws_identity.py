@@ -69,7 +69,7 @@ def test_a_job_may_use_the_stores_jobs_and_results_and_nothing_else():
         {
             "Effect": "Allow",
             "Action": ["s3:GetObject", "s3:AbortMultipartUpload", "s3:PutObject"],
-            "Resource": [f"{STORE}/jobs/*", f"{STORE}/out/*"],
+            "Resource": [f"{STORE}/jobs/*", f"{STORE}/out/*", f"{STORE}/state/*"],
         },
         {
             "Effect": "Allow",
@@ -167,7 +167,7 @@ def test_what_a_submitter_may_do():
             ["*"],
         ),
         _allow(["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents"], [group, f"{group}:*"]),
-        _allow(["s3:GetObject"], [f"{STORE}/{key}" for key in ("pipeline.json", "out/*")]),
+        _allow(["s3:GetObject"], [f"{STORE}/{key}" for key in ("pipeline.json", "out/*", "state/*")]),
         _allow(["s3:GetObject", "s3:AbortMultipartUpload", "s3:PutObject"], [f"{STORE}/jobs/*", f"{STORE}/uploads/*"]),
         _allow(["s3:ListBucket"], [STORE]),
     ]

@@ -72,18 +72,19 @@ def test_a_key_of_its_own_rotates_and_is_the_accounts():
     assert rules[0]["applyServerSideEncryptionByDefault"]["kmsMasterKeyId"] == "arn:mock:Key:s-key"
 
 
-def test_nothing_expires_unless_it_is_said():
+def test_only_state_expires_unless_it_is_said():
     rules = store().one("s3.BucketLifecycleConfiguration").inputs["rules"]
-    assert [rule["id"] for rule in rules] == ["unfinished-uploads"]
-    assert not [rule for rule in rules if "expiration" in rule]
+    assert [rule["id"] for rule in rules] == ["unfinished-uploads", "expire-state"]
+    assert [rule["expiration"] for rule in rules if "expiration" in rule] == [{"days": 30}]
 
 
-def test_only_jobs_and_uploads_expire():
-    rules = store(expire_jobs_after_days=90).one("s3.BucketLifecycleConfiguration").inputs["rules"]
+def test_only_jobs_uploads_and_state_expire():
+    made = store(expire_jobs_after_days=90, expire_state_after_days=14)
+    rules = made.one("s3.BucketLifecycleConfiguration").inputs["rules"]
     expiring = [rule for rule in rules if "expiration" in rule]
     assert expiring == [
-        {"id": f"expire-{name}", "status": "Enabled", "filter": {"prefix": f"{name}/"}, "expiration": {"days": 90}}
-        for name in ("jobs", "uploads")
+        {"id": f"expire-{name}", "status": "Enabled", "filter": {"prefix": f"{name}/"}, "expiration": {"days": days}}
+        for name, days in (("jobs", 90), ("uploads", 90), ("state", 14))
     ]
 
 
@@ -108,7 +109,7 @@ def test_a_job_reads_and_writes_jobs_and_results_and_deletes_nothing():
         {
             "Effect": "Allow",
             "Action": ["s3:GetObject", "s3:AbortMultipartUpload", "s3:PutObject"],
-            "Resource": [f"{ARN}/jobs/*", f"{ARN}/out/*"],
+            "Resource": [f"{ARN}/jobs/*", f"{ARN}/out/*", f"{ARN}/state/*"],
         },
         {
             "Effect": "Allow",

@@ -129,7 +129,9 @@ def _methods_without(module: str, kind: type) -> list[str]:
 def test_arguments_may_be_a_mapping_and_unknown_ones_are_named():
     kind = inspect.signature(NAMESPACE["AwsStore"].__init__).parameters["args"].annotation
     assert as_args(kind, {"versioning": True}).versioning is True
-    with pytest.raises(TypeError, match="AwsStoreArgs has no versions; it has expire_jobs_after_days, kms_key"):
+    with pytest.raises(
+        TypeError, match="AwsStoreArgs has no versions; it has expire_jobs_after_days, expire_state_after_days, kms_key"
+    ):
         as_args(kind, {"versions": True})
     with pytest.raises(TypeError, match="AwsStoreArgs or a mapping, not list"):
         as_args(kind, [])

@@ -126,6 +126,7 @@ def test_a_submitter_publishes_looks_and_writes_jobs_and_nothing_else():
         ("storage.BucketIAMMember", "storage.objectUser"),
         ("storage.BucketIAMMember", "storage.objectUser"),
         ("storage.BucketIAMMember", "storage.objectViewer"),
+        ("storage.BucketIAMMember", "storage.objectViewer"),
     ]
     (logs,) = [made for made in held if made.inputs["role"] == "roles/logging.viewAccessor"]
     assert "demo-local-logs" in logs.inputs["condition"]["expression"]

@@ -44,6 +44,10 @@ def test_a_store_is_one_closed_bucket():
             {"action": {"type": "AbortIncompleteMultipartUpload"}, "condition": {"age": 7}},
             {"action": {"type": "Delete"}, "condition": {"age": 7, "matchesPrefixes": ["fleet/errors/"]}},
             {"action": {"type": "Delete"}, "condition": {"age": 1, "matchesPrefixes": ["fleet/alive/"]}},
+            {
+                "action": {"type": "Delete"},
+                "condition": {"age": 30, "matchesPrefixes": ["state/"], "withState": "LIVE"},
+            },
         ],
         "location": "us-central1",
         "publicAccessPrevention": "enforced",
@@ -74,7 +78,7 @@ def test_jobs_expire():
 def test_versions_are_kept_for_30_days():
     bucket = store(versioning=True).one("storage.Bucket").inputs
     assert bucket["versioning"] == {"enabled": True}
-    assert bucket["lifecycleRules"][3:] == [
+    assert bucket["lifecycleRules"][3:4] == [
         {"action": {"type": "Delete"}, "condition": {"daysSinceNoncurrentTime": 30, "withState": "ARCHIVED"}}
     ]
 
@@ -119,6 +123,7 @@ def test_the_descriptor_is_an_object_of_its_own():
             "grant_work",
             {
                 "s-work-worker": ("roles/storage.objectUser", below("jobs/", "out/", "fleet/")),
+                "s-state-worker": ("roles/storage.objectUser", below("state/")),
                 "s-uploads-worker": ("roles/storage.objectViewer", below("uploads/")),
             },
         ),
@@ -135,6 +140,7 @@ def test_the_descriptor_is_an_object_of_its_own():
             {
                 "s-submit-worker": ("roles/storage.objectUser", below("jobs/")),
                 "s-upload-worker": ("roles/storage.objectUser", below("uploads/")),
+                "s-look-state-worker": ("roles/storage.objectViewer", below("state/")),
                 "s-look-worker": ("roles/storage.objectViewer", below("out/", "fleet/", names=("pipeline.json",))),
                 "s-hold-worker": ("roles/storage.objectUser", below("fleet/held/")),
             },

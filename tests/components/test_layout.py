@@ -58,9 +58,9 @@ def test_on_aws_a_job_may_write_its_names_and_jobs_expire():
     granted = [each.partition("/")[2].removesuffix("*") for each in made.document_of("s-work-job")[0]["Resource"]]
     rules = made.one("s3.BucketLifecycleConfiguration").inputs["rules"]
     expiring = [rule["filter"]["prefix"] for rule in rules if "expiration" in rule]
-    for name in of(layout.JOBS, layout.OUT):
+    for name in of(layout.JOBS, layout.OUT, layout.STATE):
         assert covered(name, granted), name
-        assert covered(name, expiring) == (name in of(layout.JOBS)), name
+        assert covered(name, expiring) != (name in of(layout.OUT)), name
     for name in of(layout.UPLOADS):
         assert covered(name, expiring), name
 
@@ -74,7 +74,7 @@ def test_on_gcp_a_machine_may_write_its_names_and_what_piles_up_expires():
     expiring = [prefix for rule in rules for prefix in rule["condition"].get("matchesPrefixes", [])]
     # The reconciler removes what is held.
     kept = (layout.OUT, layout.FLEET_HELD, layout.FLEET_WARM, layout.FLEET_REPORT, f"{layout.FLEET}/x")
-    for name in of(layout.JOBS, layout.UPLOADS, layout.OUT, layout.FLEET):
+    for name in of(layout.JOBS, layout.UPLOADS, layout.OUT, layout.STATE, layout.FLEET):
         assert covered(name, granted), name
         assert covered(name, expiring) != name.startswith(kept), name
 
