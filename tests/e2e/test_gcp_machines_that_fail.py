@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 from localcloud.cloud import GcpCloud, descendants
 from tests.e2e.gcp import LONG, TIME_FACTOR, GcpTeam, change, gcp_team_up
 from tests.e2e.team import await_that
+from worker_image.oci import Layout
+from worker_image.tools import architecture, crane
 
 AUTOSCALERS = "compute/v1/projects/{project}/regions/us-central1/autoscalers"
 RUNGS = [{"market": "spot", "max_cpus": 8}, {"market": "on_demand", "max_cpus": 8}]
@@ -45,19 +48,35 @@ def test_a_frozen_machine_is_removed_and_its_work_runs_elsewhere(team: GcpTeam, 
 
 
 def test_a_machine_whose_image_cannot_be_pulled_says_so_and_goes(team: GcpTeam, tmp_path: Path) -> None:
+    """A submit refuses an image that is not there, so this one is deleted after the submit."""
     await_that(team.at_rest, "no machine is there or wanted", LONG)
     good = team.project.descriptor()["queues"]["cpu"]["images"]["default"]["ref"]
-    registry = team.project.outputs()["registry_url"]
-    change(team.project, {"images": {"default": f"{registry}/nothing@sha256:{64 * 'e'}"}})
+    host, _, repository = team.project.outputs()["registry_url"].partition("/")
+    pushed = push_an_image(team, tmp_path, f"{repository}/short-lived")
+    change(team.project, {"images": {"default": pushed.replace(pushed.partition("/")[0], host)}})
     try:
-        items, _ = team.put_items("unpullable", 2, tmp_path)
-        job = team.submit("unpullable", items, "true")
-        # The CLI rereads the descriptor, which now has another image.
-        await_that(lambda: "pull" in team.tidemill("status", job, ok=(0, 1)), "the status tells of the image", LONG)
+        team.cloud.control("compute/stockout", limit=0)
+        items, _ = team.put_items("deleted", 2, tmp_path)
+        job = team.submit("deleted", items, "true")
+        subprocess.run([str(crane()), "delete", "--insecure", pushed], check=True, timeout=60, capture_output=True)
+        team.cloud.control("compute/stockout", limit=None)
+        errors = await_that(lambda: team.look(job, fleet=True).fleet_errors, "a machine tells what went wrong", LONG)
+        assert "manifest unknown" in str(errors)
         team.tidemill("cancel", job)
         await_that(team.at_rest, "the machines are gone", LONG)
     finally:
         change(team.project, {"images": {"default": good}})
+
+
+def push_an_image(team: GcpTeam, folder: Path, repository: str) -> str:
+    """Push an image without content to localcloud's registry, and return its reference there, by digest."""
+    layout = Layout(folder / "layout")
+    (folder / "empty").touch()
+    digest = layout.write({"empty": folder / "empty"}, architecture(), {})
+    reference = f"{team.cloud.control('compute/registry')['address']}/{repository}"
+    push = [str(crane()), "push", "--insecure", str(layout.folder), f"{reference}:v1"]
+    subprocess.run(push, check=True, timeout=60, capture_output=True)
+    return f"{reference}@{digest}"
 
 
 def test_a_dry_spot_market_opens_the_second_rung_and_up_leaves_it_alone(team: GcpTeam, tmp_path: Path) -> None:
