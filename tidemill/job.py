@@ -30,6 +30,8 @@ LONGEST_SECONDS = 28 * 86_400
 MAX_USD = 1e9
 """More than any real limit."""
 NAME_PATTERN = r"^[a-z][a-z0-9-]{0,40}$"
+INPUT_PATTERN = r"^[a-z][a-z0-9_]{0,40}$"
+_STAGED = re.compile(r"\{input\}|TIDEMILL_INPUT(?![A-Z0-9_])")
 JOB_PATTERN = r"^[a-z][a-z0-9-]{0,40}-[0-9a-f]{8}$"
 
 
@@ -132,6 +134,8 @@ class JobSpec(BaseModel):
     wheelhouse: str | None = Field(default=None, pattern=r"^(s3|gs|file)://.+$")
     limit: CostLimit | None = None
     """What it may cost, from version 2 on; a later round may raise it."""
+    inputs: dict[Annotated[str, StringConstraints(pattern=INPUT_PATTERN)], str] = Field(default_factory=dict)
+    """Named inputs, which each machine fetches once, by URI (see `tidemill.inputs`), from version 4 on."""
     after: list[After] = Field(default_factory=list, max_length=MAX_AFTER)
     """Jobs that must be complete before its first item runs, from version 4 on."""
     state: StateSettings | None = None
@@ -171,12 +175,13 @@ class JobSpec(BaseModel):
         """Whether items are fetched: as the spec says, or because the command names the local copy."""
         if self.stage_input is not None:
             return self.stage_input
-        return any("{input}" in word or "TIDEMILL_INPUT" in word for word in self.command or [])
+        return any(_STAGED.search(word) for word in self.command or [])
 
 
 SINCE = {
     "limit": 2,
     "placeholders": 4,
+    "inputs": 4,
     "layout": 4,
     "after": 4,
     "metrics": 4,
@@ -224,6 +229,7 @@ _HELP: dict[str, tuple[str, str]] = {
     "env": ("names made of letters, digits and '_', with text values", "Give NAME=VALUE."),
     "pip_index": ("an address such as https://packages.example.com/simple", "Give the address of a package index."),
     "wheelhouse": ("a URI such as s3://bucket/wheels", "Give the URI of a prefix that holds wheels."),
+    "inputs": ("names of a letter a-z, then up to 40 of a-z, 0-9 and '_', with URIs", "Give NAME=URI."),
     "after": (f"at most {MAX_AFTER} jobs", "Let a job in between wait for some of them."),
     "chunk_size": ("a whole number from 1 to 1000000", "It is how many items make a chunk."),
     "items_total": ("at least 1", "Give the job an item."),

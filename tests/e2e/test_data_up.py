@@ -9,17 +9,23 @@ from pathlib import Path
 
 from tests.e2e.team import TIMEOUT_SECONDS, Team
 
-PROGRAM = 'printf "%s %s" "$(basename "$TIDEMILL_INPUT")" "$(cat "$TIDEMILL_INPUT")" > "$TIDEMILL_OUTPUT/said"'
+PROGRAM = (
+    'printf "%s %s %s" "$(basename "$TIDEMILL_INPUT")" "$(cat "$TIDEMILL_INPUT")" "$(cat "$TIDEMILL_INPUT_REF/deep/x")"'
+    ' > "$TIDEMILL_OUTPUT/said"'
+)
 
 
-def test_a_folder_goes_up_once_and_its_files_are_items(team: Team, tmp_path: Path) -> None:
+def test_folders_go_up_once_as_items_and_as_a_named_input(team: Team, tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     for name in ("a.txt", "b.txt", "more/a.txt"):
         (photos / name).parent.mkdir(parents=True, exist_ok=True)
         (photos / name).write_text(f"I am {name}")
     # A large one goes in parts.
     (photos / "large.txt").write_bytes(b"x" * 11_000_000)
-    submit = ["submit", "--queue", "cpu", "--items", str(photos), "--shell", "--json"]
+    (tmp_path / "reference/deep").mkdir(parents=True)
+    (tmp_path / "reference/deep/x").write_text("with all")
+    submit = ["submit", "--queue", "cpu", "--items", str(photos), "--input", f"ref={tmp_path}/reference"]
+    submit += ["--shell", "--json"]
     job = json.loads(team.tidemill(*submit, "--", PROGRAM))["job"]
     team.tidemill("wait", job)
     found = {result["uri"].rpartition("/")[2]: result for result in team.results(job)}
@@ -29,9 +35,13 @@ def test_a_folder_goes_up_once_and_its_files_are_items(team: Team, tmp_path: Pat
     said = {
         team.read(f"{result['output']}said").decode() for result in team.results(job) if "large" not in result["uri"]
     }
-    assert said == {"a.txt I am a.txt", "a.txt I am more/a.txt", "b.txt I am b.txt"}
+    assert said == {
+        "a.txt I am a.txt with all",
+        "a.txt I am more/a.txt with all",
+        "b.txt I am b.txt with all",
+    }
     names = team.names("uploads/")
-    assert len(names) == 4
+    assert len(names) == 6
     assert f"uploads/{hashlib.sha256(b'x' * 11_000_000).hexdigest()}/large.txt" in names
     again = subprocess.run(
         ["tidemill", *submit, "--", PROGRAM],

@@ -18,8 +18,8 @@ from tests.stored import read_items
 from tests.unit.client_fakes import pipeline
 from tidemill.client import Pipeline
 from tidemill.client.upload import files as files_module
-from tidemill.client.upload import items as items_module
 from tidemill.client.upload import sender as sender_module
+from tidemill.client.upload import session as session_module
 from tidemill.client.upload.files import LocalFile, look
 from tidemill.client.upload.hashes import Hashes
 from tidemill.client.upload.inventory import Inventory
@@ -268,7 +268,7 @@ def test_a_login_that_expires_half_way_leaves_what_is_sent_and_says_how_to_go_on
 
 
 def test_a_large_upload_is_confirmed_before_it_begins(tmp_path, monkeypatch, puts):
-    monkeypatch.setattr(items_module, "ASK_FILES", 1)
+    monkeypatch.setattr(session_module, "ASK_FILES", 1)
     target, _ = pipeline()
     data = folder(tmp_path, a="one", b="two")
 

@@ -76,6 +76,13 @@ _HOW = [
     click.option("--output", metavar="URI", help="Prefix of the outputs. Default: out/JOB in the job store."),
     click.option("--env", "variables", multiple=True, metavar="KEY=VALUE", help="Variable of the program. Repeatable."),
     click.option(
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="NAME=SOURCE",
+        help="Data that all items read: an object, a prefix, a file or a folder; {NAME} in PROGRAM. Repeatable.",
+    ),
+    click.option(
         "--code",
         metavar="DIR|GIT",
         help="Folder to send with the job; its requirements.txt is installed. Or git+https://HOST/REPOSITORY@BRANCH.",
@@ -177,6 +184,7 @@ def with_program(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     shell, variables = asked.pop("shell"), asked.pop("variables")
     command, asked["function"] = _program(ctx.obj or (), shell, asked["function"])
     asked["tags"] = _pairs("--tag", asked["tags"], "KEY=VALUE")
+    asked["inputs"] = _pairs("--input", asked["inputs"], "NAME=SOURCE")
     asked["metrics"] = _pairs("--metric", asked["metrics"], "NAME=REGEX")
     asked["state"] = _state(asked)
     return asked | {

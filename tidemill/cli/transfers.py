@@ -17,8 +17,8 @@ from tidemill.figures import duration, file_size
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tidemill.client.upload.items import Amount
     from tidemill.client.upload.meter import Meter
+    from tidemill.client.upload.session import Amount
 
 
 @contextmanager

@@ -26,8 +26,8 @@ from tidemill.client.submit import Submission, submit
 from tidemill.client.sweep import Sweep, fields_of
 from tidemill.client.tags import checked_tags
 from tidemill.client.training import Trainer
-from tidemill.client.upload.items import Amount
 from tidemill.client.upload.meter import Watch, unwatched
+from tidemill.client.upload.session import Amount
 from tidemill.descriptor import Descriptor
 from tidemill.errors import CallerError
 from tidemill.job import Item
@@ -151,6 +151,7 @@ class Pipeline(Mapper, Estimator, Trainer):
         pip_index: str | None = None,
         wheelhouse: str | None = None,
         state: bool | Mapping[str, Any] | None = None,
+        inputs: Mapping[str, str | Path] | None = None,
         max_usd: float | None = None,
         usd_per_item_hour: float | None = None,
         metrics: Mapping[str, str] | None = None,
@@ -201,6 +202,8 @@ class Pipeline(Mapper, Estimator, Trainer):
             state: True for items with state: each keeps a folder (`{state}`, `TIDEMILL_STATE`) that survives its
                 machine. Or settings: `snapshot_seconds` (60), `notice_signal` (`TERM`, `USR1` or `none`) and
                 `max_gib` (50).
+            inputs: Data that all items read, by name: an object, a prefix, a file or a folder. Each machine fetches it
+                once; it is `{name}` in the command and `TIDEMILL_INPUT_<NAME>`.
             max_usd: What the job may cost in USD: by an estimate from what it consumes, its workers end it there.
             usd_per_item_hour: The price to estimate by, for an hour of an item's share of a machine; None for that of
                 the queue's machines in the price table.
@@ -273,6 +276,7 @@ class Pipeline(Mapper, Estimator, Trainer):
                 "timeout_seconds": timeout_of(timeout_seconds, kept),
                 "state": kept,
                 "output": output,
+                "inputs": {name: str(value) for name, value in (inputs or {}).items()},
                 "env": dict(env or {}),
                 "keep_values": keep_values,
                 "pip_index": pip_index,

@@ -43,7 +43,13 @@ class Program:
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        return (*PLACEHOLDERS, *self.spec.placeholders)
+        return (*PLACEHOLDERS, *self.spec.placeholders, *self.spec.inputs)
+
+    def variable(self, placeholder: str) -> str:
+        """The variable that has the value of a placeholder, too."""
+        if placeholder in self.spec.inputs:
+            return f"TIDEMILL_INPUT_{placeholder.upper()}"
+        return f"TIDEMILL_{placeholder.upper()}" if placeholder in PLACEHOLDERS else "TIDEMILL_META"
 
     def placeholder_in(self, word: str) -> str | None:
         """The first placeholder of a word."""
@@ -104,10 +110,15 @@ def _check_code_words(program: Program) -> None:
     """Names of items never become code."""
     for position, interpreter in code_words(program.command):
         if name := program.placeholder_in(program.command[position]):
-            variable = f"TIDEMILL_{name.upper()}" if name in PLACEHOLDERS else "TIDEMILL_META"
+            variable = program.variable(name)
             said = (
                 f"command[{position}] is code for {interpreter}: {{{name}}} in it would let an item's name run as code."
             )
+            if name in program.spec.inputs:
+                raise _wrong(
+                    f"command[{position}] is code for {interpreter}; {{{name}}} in it would let a path run as code.",
+                    f"Use {variable}, which is a variable of the program.",
+                )
             if interpreter in _SHELLS:
                 raise _wrong(
                     f'{said} Quote the variable instead: --shell -- \'sha256sum "$TIDEMILL_INPUT" > '
@@ -133,7 +144,7 @@ def _unknown(program: Program) -> Iterator[str]:
         if word == CODE.strip("{}"):
             if program.code is None:
                 raise _wrong(f"The command holds {CODE}, and no code is sent.", "Give the folder: --code DIR.")
-        elif word in program.spec.placeholders:
+        elif word in program.placeholders:
             continue
         elif near := nearest(word, program.placeholders):
             named = " ".join(f"{{{name}}}" for name in program.placeholders)
@@ -151,7 +162,7 @@ def _remarks(program: Program) -> Iterator[str]:
     def named(*names: str) -> bool:
         return any(f"{{{name}}}" in text or f"TIDEMILL_{name.upper()}" in text for name in names)
 
-    names_item = named(*program.placeholders) or "TIDEMILL_META" in text
+    names_item = named(*PLACEHOLDERS, *program.spec.placeholders) or "TIDEMILL_META" in text
     # Items of a sweep differ in their hyperparameters, which the program also finds in its environment.
     if not names_item and program.spec.stage_input is not False:
         yield (

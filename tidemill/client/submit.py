@@ -30,8 +30,10 @@ from tidemill.client.program import Program, check_program, name_of
 from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool, encodable
 from tidemill.client.state import CHUNK_SECONDS, check_state, check_timeout
-from tidemill.client.upload.items import Amount, LocalItems
+from tidemill.client.upload.inputs import check_names, open_input
+from tidemill.client.upload.items import LocalItems
 from tidemill.client.upload.meter import Watch, unwatched
+from tidemill.client.upload.session import Amount, UploadSession
 from tidemill.code import Packed, in_code, pack, upload
 from tidemill.errors import CallerError, CloudError
 from tidemill.figures import counted
@@ -61,6 +63,7 @@ _IDENTITY = {
 _OPTIONS = {
     "limit": "--max-usd",
     "placeholders": "--sweep",
+    "inputs": "--input",
     "layout": "`train`",
     "after": "--after",
     "metrics": "--metric",
@@ -68,7 +71,7 @@ _OPTIONS = {
     "state": "--state",
 }
 """By field that older workers do not know: the option that asks for it."""
-_IDENTITY_IF_SET = {"placeholders", "layout", "after", "metrics", "state", "keep_values"}
+_IDENTITY_IF_SET = {"placeholders", "inputs", "layout", "after", "metrics", "state", "keep_values"}
 """Fields of later versions: a job without them keeps the id that it has always had."""
 
 
@@ -105,6 +108,7 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
     _check_version(site, draft)
     check_state(draft)
     check_packages(site, draft, packed)
+    check_names(draft.inputs, draft.placeholders)
     code = None if asked.code is None else Path(asked.code).resolve()
     for remark in check_program(Program(draft, code, site.local)):
         log(remark)
@@ -114,8 +118,8 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
     _check_machines(site, asked.place, log)
     check_store(site.store)
     check_output(site, draft, log)
-    if folder is not None:
-        spool = _upload(site, asked, spool, folder, log)
+    spool, inputs = _upload(site, asked, spool, folder, log)
+    draft = draft.model_copy(update={"inputs": inputs})
     job, known = _find(site, asked, draft, spool.digest)
     spec = draft.model_copy(
         update={
@@ -160,17 +164,24 @@ def _read_through(site: Site, asked: Submission, draft: JobSpec, log: Log) -> tu
     return spool, None
 
 
-def _upload(site: Site, asked: Submission, spool: Spool, folder: str, log: Log) -> Spool:
-    """The same items, with the objects of the files that were uploaded."""
-    items = LocalItems(site, spool, folder or None, asked.watch)
+def _upload(site: Site, asked: Submission, spool: Spool, folder: str | None, log: Log) -> tuple[Spool, dict[str, str]]:
+    """The items and the named inputs, with the objects of the files that were uploaded."""
+    inputs = asked.fields["inputs"]
+    if folder is None and not inputs:
+        return spool, {}
+    session = UploadSession(site)
     try:
-        if items.amount.files:
-            if items.amount.large:
-                asked.confirm(items.amount)
-            log(f"Uploading {items.amount.words()}.")
-        return Spool(None).fill(items)
+        items = None if folder is None else LocalItems(session, spool, folder or None)
+        opened = {name: open_input(session, name, value) for name, value in inputs.items()}
+        if session.amount.files:
+            if session.amount.large:
+                asked.confirm(session.amount)
+            log(f"Uploading {session.amount.words()}.")
+        with session.watched(asked.watch):
+            sent = {name: one if isinstance(one, str) else one.send() for name, one in opened.items()}
+            return spool if items is None else Spool(None).fill(items), sent
     finally:
-        items.close()
+        session.close()
 
 
 def _send(

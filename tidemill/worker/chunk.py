@@ -195,7 +195,7 @@ class ChunkRun:
     def task(self, item: Item) -> Task:
         job = self.job
         watch = self._metrics.watch(item.index, self.labels) if self._metrics else None
-        where = (job.output_prefix, job.env or {}, job.stop, watch)
+        where = (job.output_prefix, job.env or {}, job.stop, job.inputs, watch)
         run = str(self.lease.backend.get("run", ""))
         return Task(job.id, self.number, self.lease.id, job.spec, item, *where, round=job.round.round, run=run)
 

@@ -7,16 +7,13 @@ kernel drops when it dies, in a folder of another name, which is renamed when it
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import zstandard
 
@@ -26,15 +23,14 @@ from tidemill.errors import StoreError, StoreMissingError
 from tidemill.job import JobSpec
 from tidemill.ledger.documents import TamperedError
 from tidemill.store import Store, Stores
+from tidemill.worker.machine_folder import MachineFolder, NotReadyError, StoppedError
 from tidemill.worker.output import ItemOutput, log
 from tidemill.worker.process import Pipes, run_program
 from tidemill.worker.programs import Programs
-from tidemill.worker.scratch import remove
 from tidemill.worker.stop import Stop
 from tidemill.worker.supervisor import Limits
 
 INSTALL_SECONDS = 1800.0
-LOCK_LOOK_SECONDS = 0.1
 WHEELHOUSE_BYTES = 8 * 1024**3
 _ENTRY_BYTES = 4096
 """Bytes that a tarball adds per entry: header, long names, padding."""
@@ -42,12 +38,8 @@ _ENTRY_BYTES = 4096
 _IDENTITY = "import sys, sysconfig; print(sys.executable, sys.version, sysconfig.get_config_var('SOABI'))"
 
 
-class InstallError(Exception):
+class InstallError(NotReadyError):
     """The packages of the code could not be installed; the text is pip's own."""
-
-
-class StoppedError(Exception):
-    """The worker was stopped meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +71,8 @@ class CodeCache:
     def __init__(
         self, cache: Path, store: Store, stores: Stores, *, programs: Programs, stop: Stop, python: str = "python3"
     ) -> None:
-        self._root = cache / f"code-{os.getuid()}"
+        self._folder = MachineFolder(cache, "code", stop)
+        self._root = self._folder.root
         self._store, self._stores, self._programs, self._stop, self._python = store, stores, programs, stop, python
 
     def ready(self, job: str, sha256: str, spec: JobSpec, env: Mapping[str, str]) -> Code:
@@ -97,56 +90,20 @@ class CodeCache:
             StoppedError: The worker was stopped.
             StoreError: The store did not answer, or the disk is full.
         """
-        self._root.mkdir(mode=0o755, parents=True, exist_ok=True)
-        _own(self._root)
+        self._folder.open()
         home = self._root / sha256
         try:
-            self._once(home, lambda part: self._unpack(job, sha256, part))
+            self._folder.once(home, lambda part: self._unpack(job, sha256, part))
             code = Code(home / "code")
             if not (code.folder / REQUIREMENTS).is_file():
                 return code
             packages = home / f"packages-{self._packages_key(spec, env)}"
-            self._once(packages, lambda part: self._install(job, code, part, spec, env))
+            self._folder.once(packages, lambda part: self._install(job, code, part, spec, env))
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StoreError(f"{self._root}: the disk is full; the job's code does not fit.") from error
             raise
         return Code(code.folder, packages / "site")
-
-    def _once(self, folder: Path, make: Callable[[Path], None]) -> None:
-        """Let one worker of the machine make a folder."""
-        if folder.is_dir():
-            return
-        with self._locked(folder.with_name(f"{folder.name}.lock")):
-            if folder.is_dir():
-                return
-            part = folder.with_name(f"{folder.name}.part")
-            if part.exists():
-                # Left by a worker that died.
-                remove(part)
-            part.mkdir()
-            try:
-                make(part)
-                part.rename(folder)
-            except BaseException:
-                remove(part)
-                raise
-
-    @contextmanager
-    def _locked(self, path: Path) -> Iterator[IO[bytes]]:
-        with path.open("ab") as file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    self._stop.wait(LOCK_LOOK_SECONDS)
-                    self._check_stop()
-            yield file
-
-    def _check_stop(self) -> None:
-        if self._stop.raised:
-            raise StoppedError
 
     # ---- code ---------------------------------------------------------------------------------------------------
 
@@ -189,7 +146,7 @@ class CodeCache:
             )
         finally:
             pipes.close()
-        self._check_stop()
+        self._folder.check_stop()
         if ended.reason is not None:
             raise InstallError(
                 f"{REQUIREMENTS}: the image has no Python to install it with: {heard.tail() or ended.error}"
@@ -222,7 +179,7 @@ class CodeCache:
         finally:
             pipes.close()
             output.close()
-        self._check_stop()
+        self._folder.check_stop()
         if ended.reason is not None:
             said = "\n".join(line for line in output.tail().splitlines() if line.strip())
             raise InstallError(f"pip could not install {REQUIREMENTS}: {said or ended.error}")
@@ -294,10 +251,3 @@ class _Heard(ItemOutput):
             self.said += data
         else:
             super().feed(stream, data)
-
-
-def _own(folder: Path) -> None:
-    """Programs run what is in here: only we may write to it."""
-    status = folder.stat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise StoreError(f"{folder} can be written by others; the job's code is not unpacked there.", "Remove it.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection, Iterator, Mapping
 
 from tidemill.errors import CallerError
@@ -13,7 +14,9 @@ from tidemill.ledger.spent import limit_of
 from tidemill.metrics import MetricPattern, compile_metrics
 from tidemill.placeholders import PLACEHOLDERS, fill
 from tidemill.store import Store
+from tidemill.worker.inputs import Held, release
 from tidemill.worker.leases import Lease
+from tidemill.worker.machine_folder import NotReadyError, StoppedError
 from tidemill.worker.output import log
 from tidemill.worker.runners import Runners
 from tidemill.worker.stop import JobStop, Stop
@@ -31,7 +34,9 @@ class LeasedJob:
         self.stop = JobStop(Stop() if stop is None else stop)
         """Raised when this job's items are to end."""
         self.env: Mapping[str, str] | None = None
-        """What its programs see, once its code is on this machine."""
+        """What its programs see, once what they need is on this machine."""
+        self.inputs: Mapping[str, str] = {}
+        """Where its named inputs are."""
         self.ledger = Ledger(store, lease.job)
         self.spec: JobSpec = self.ledger.spec(lease.job_sha256)
         self.round: Round = self.ledger.round(lease.round, lease.round_sha256)
@@ -49,6 +54,12 @@ class LeasedJob:
         self.proven = False
         """Whether an item of it has succeeded here."""
         self._begun = False
+
+    def hold(self, inputs: Mapping[str, Held]) -> None:
+        """Keep named inputs on this machine as long as anything here knows the job."""
+        self.inputs = {name: str(held.path) for name, held in inputs.items()}
+        for held in inputs.values():
+            weakref.finalize(self, release, held)
 
     def gate(self) -> Gate | None:
         """What the job still waits for; None from the moment on in which it may run."""
@@ -107,29 +118,29 @@ class JobCache:
         self._known.pop(job.key, None)
 
     def prepare(self, job: LeasedJob) -> bool:
-        """Have the shipped code of a job on this machine; false when the worker was stopped meanwhile.
+        """Have the named inputs and the shipped code of a job on this machine; false when the worker was stopped
+        meanwhile.
 
         Raises:
-            InstallError: Its packages cannot be installed; the job has been told.
+            NotReadyError: An input cannot be fetched, or packages not be installed; the job has been told.
             TamperedError: Its code is not what was submitted; the job is cancelled.
             StoreError: The store did not answer, or the disk is full.
         """
-        from tidemill.worker.code import InstallError, StoppedError
-
         number, env = job.round.round, {**self._base_env, **job.spec.env}
-        if not job.round.code:
-            job.env = env
-            return True
         try:
-            code = self._runners.codes(self._store).ready(job.id, job.round.code, job.spec, env)
+            inputs = self._runners.inputs(self._store).ready(job.id, job.spec.inputs) if job.spec.inputs else {}
+            job.hold(inputs)
+            env |= {f"TIDEMILL_INPUT_{name.upper()}": path for name, path in job.inputs.items()}
+            if job.round.code:
+                code = self._runners.codes(self._store).ready(job.id, job.round.code, job.spec, env)
+                job.spec, env = code.spec(job.spec), code.environment(env)
         except StoppedError:
             return False
         except TamperedError as error:
             job.ledger.cancel("worker", str(error), number + 1)
             raise
-        except InstallError as error:
+        except NotReadyError as error:
             job.ledger.start_failed(number, str(error))
             raise
-        job.spec = code.spec(job.spec)
-        job.env = code.environment(env)
+        job.env = env
         return True

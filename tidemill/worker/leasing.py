@@ -19,6 +19,7 @@ from tidemill.worker.held import HeldChunks
 from tidemill.worker.items import Items
 from tidemill.worker.jobs import JobCache, LeasedJob
 from tidemill.worker.leases import Lease, LeaseSource
+from tidemill.worker.machine_folder import NotReadyError
 from tidemill.worker.output import log
 from tidemill.worker.spending import Spending
 from tidemill.worker.stop import Stop
@@ -194,9 +195,7 @@ class Leasing:
         )
 
     def _prepare(self, job: LeasedJob, lease: Lease) -> bool:
-        """Prepare a job's shipped code on this machine; returns whether it is there. Errors are recorded in the job."""
-        from tidemill.worker.code import InstallError
-
+        """Prepare what a job needs on this machine; returns whether it is there. Errors are recorded in the job."""
         try:
             prepared = self._items.threads.submit(self._jobs.prepare, job)
             prepared.add_done_callback(self._items.wake)
@@ -206,7 +205,7 @@ class Leasing:
                 self._items.start()
                 self._wait()
             return prepared.result()
-        except InstallError as error:
+        except NotReadyError as error:
             cancelled = job.ledger.is_cancelled(job.round.round)
             if not cancelled and not self._source.many_jobs:
                 raise StoreError(str(error)) from None

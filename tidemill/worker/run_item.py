@@ -53,6 +53,8 @@ class Task:
     """The program's environment without the item's own variables."""
     stop: Stop = field(default_factory=Stop)
     """Ends it."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Where the job's named inputs are."""
     watch: LineWatch | None = None
     """Looks at what it prints."""
     round: int = 0
@@ -192,7 +194,7 @@ class CommandRunner:
             values = self._values(task, results, task.prefix(attempt))
             if state is not None:
                 values["state"] = str(state.folder)
-            own = meta_values(task.spec, task.item)
+            own = {**meta_values(task.spec, task.item), **task.inputs}
             command = fill(task.spec.command or [], {**own, **values}, own)
             env = {**task.base_env, **slot.env, **child_variables(values), **_meta(task.item)}
             if task.spec.layout:
@@ -228,7 +230,7 @@ class CommandRunner:
     def _of_sagemaker(self, task: Task, slot: Slot, results: Path, values: Mapping[str, str]) -> dict[str, str]:
         config = slot.empty("sagemaker")
         return sagemaker.prepare(
-            task.spec, task.item, sagemaker.Folders(results, config, state=values.get("state"), inputs={})
+            task.spec, task.item, sagemaker.Folders(results, config, state=values.get("state"), inputs=task.inputs)
         )
 
     def _pipes_of(self, slot: Slot) -> Pipes:

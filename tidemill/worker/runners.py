@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tidemill.ledger import Outcome
 from tidemill.store import Store
 from tidemill.worker.function import FunctionRunner
+from tidemill.worker.inputs import InputCache
 from tidemill.worker.programs import Programs
 from tidemill.worker.run_item import CommandRunner, Task
 from tidemill.worker.scratch import Scratch
@@ -37,11 +38,18 @@ class Runners:
     def codes(self, store: Store) -> CodeCache:
         from tidemill.worker.code import CodeCache
 
-        cache = Path(self._scratch.cache) if self._scratch.cache else None
-        folder = cache if cache and os.access(cache, os.W_OK) else self._scratch.folder.parent.parent
         return CodeCache(
-            folder, store, self._staging.stores, programs=self._programs, stop=self._stop, python=self._python
+            self._shared, store, self._staging.stores, programs=self._programs, stop=self._stop, python=self._python
         )
+
+    def inputs(self, store: Store) -> InputCache:
+        return InputCache(self._shared, store, self._staging.stores, self._stop)
+
+    @property
+    def _shared(self) -> Path:
+        """The folder that the workers of this machine share."""
+        cache = Path(self._scratch.cache) if self._scratch.cache else None
+        return cache if cache and os.access(cache, os.W_OK) else self._scratch.folder.parent.parent
 
     def prefetch(self, task: Task) -> None:
         self._commands.prefetch(task)
