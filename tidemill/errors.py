@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 VALUE_SHOWN = 80
@@ -118,19 +119,20 @@ class ItemFailedError(TidemillError):
         traceback: The end of what it wrote to stderr, which for a function is its traceback.
     """
 
-    def __init__(self, job: str, index: int, item: str, reason: str, traceback: str) -> None:
+    def __init__(self, job: str, index: int, item: str, *, reason: str, traceback: str, command: str) -> None:
         lines = traceback.strip().splitlines()
         said = f": {one_line(lines[-1])}" if lines else ""
         super().__init__(
             f"Item {index} of {job}, {shown(item)}, failed ({reason}){said}.",
-            command=f"tidemill logs {job} --item {index}",
+            command=command,
             what="item",
             value=item,
         )
         self.job, self.index, self.item, self.reason, self.traceback = job, index, item, reason, traceback
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.job, self.index, self.item, self.reason, self.traceback)
+        said = {"reason": self.reason, "traceback": self.traceback, "command": self.command}
+        return partial(type(self), self.job, self.index, self.item, **said), ()
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - what it says is no error of its own

@@ -225,7 +225,16 @@ def wrapped():
     return inner
 
 
-IN_MAIN: Any = SimpleNamespace(__module__="__main__", __qualname__="measure")
+def named(module, name):
+    """A function that says that it is another."""
+
+    def function(uri): ...
+
+    function.__module__, function.__qualname__ = module, name
+    return function
+
+
+IN_MAIN = named("__main__", "measure")
 
 
 @pytest.mark.parametrize(
@@ -235,9 +244,10 @@ IN_MAIN: Any = SimpleNamespace(__module__="__main__", __qualname__="measure")
         (wrapped(), "is inner, which is made inside wrapped"),
         (partial(shipped, len), "is a partial"),
         (Kind().method, "is a method, Kind.method"),
+        ("work", "it must be a function"),
         (IN_MAIN, "the program that starts the job"),
-        (SimpleNamespace(__module__="tests.unit.test_values", __qualname__="wrapped"), "is something else"),
-        (SimpleNamespace(__module__="no.such", __qualname__="f"), "is something else"),
+        (named("tests.unit.test_values", "wrapped"), "is something else"),
+        (named("no.such", "f"), "is something else"),
     ],
 )
 def test_functions_that_machines_cannot_import(function: Any, said):

@@ -86,6 +86,18 @@ def test_every_kind_of_value_comes_back(work, tmp_path):
     assert mapped.job.status().state == "finished"
 
 
+def test_what_failed_runs_again_with_corrected_code(work, tmp_path):
+    pipeline = Pipeline.local(tmp_path / "store", workers=1)
+    settings = {"attempts": 1, "name": "again", "return_exceptions": True, "progress": False}
+    mapped = pipeline.map(work.fails, ["a", "b"], **settings)
+    assert next(mapped) == "A"
+    assert isinstance(next(mapped), ItemFailedError)
+    source = tmp_path / "source"
+    (source / "work.py").write_text(MODULE.replace('raise ValueError("no " + uri)', 'return "corrected"'))
+    mapped.job.retry(code=source)
+    assert list(mapped.job.values()) == ["A", "corrected"]
+
+
 def test_a_failure_shows_the_functions_own_traceback_and_a_name_goes_on_from_it(work, tmp_path):
     pipeline = Pipeline.local(tmp_path / "store", workers=1)
     mapped = pipeline.map(work.fails, ["a", "b", "c"], name="go-on", attempts=1, chunk_size=1)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tidemill.client import Job, Pipeline, Status
     from tidemill.worker.local import KeeperHandle
 
-ITEM_SECONDS = 0.25
-"""Expected time of an item: short, so that the number of CPUs decides the size of chunks."""
 LOCK_SECONDS = 20.0
 LOOK_SECONDS = 1.0
 INTERRUPTED = 130
@@ -141,7 +139,6 @@ def asked_of(ctx: click.Context, given: dict[str, Any], interpreter: str | None)
     asked = arguments_of(ctx, given)
     if isinstance(asked["items"], list):
         asked["items"] = [local_path(uri) for uri in asked["items"]]
-    asked["item_seconds"] = asked["item_seconds"] or ITEM_SECONDS
     return typed_here(asked, interpreter)
 
 

@@ -17,6 +17,8 @@ LEARNING_CHUNKS = 4
 SMALLER = 8
 """How many times smaller the first chunks are."""
 ITEM_SECONDS = 10
+ITEM_SECONDS_HERE = 0.25
+"""On this machine: short, so that the number of CPUs decides the size of chunks."""
 """How long an item takes, when the caller does not say."""
 
 

@@ -251,7 +251,7 @@ class Job(Readable):
             >>> job.retry().items
             1
         """
-        packed = None if code is None else pack(code)
+        packed = None if code is None else pack(code, packages=not self._site.has_packages)
         if packed is not None:
             upload(self._site.store, self.id, packed)
         sent = retry(self._site, self.spec, items, packed and packed.sha256, max_usd)

@@ -23,6 +23,8 @@ def shipped(function: Callable[..., Any]) -> tuple[str, Path | None]:
     Raises:
         CallerError: Machines cannot import it: it belongs to the program itself, or to another function.
     """
+    if not callable(function):
+        raise CallerError.about("function", function, "a function, or 'module:function'", _MOVE)
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not module or not name or isinstance(function, partial) or inspect.ismethod(function):
         raise _wrong(f"function is {_said(function)}, which has no name that machines could import it by.", _MOVE)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill import layout
-from tidemill.client.chunks import Plan, arrays_of, check_sizes, plan_chunks
+from tidemill.client.chunks import ITEM_SECONDS_HERE, Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.fetched import Fetched
 from tidemill.client.fleet import fleet_errors, image_problems, machine_words
 from tidemill.client.frames import DataFrameLike
@@ -113,7 +113,7 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
     for remark in check_program(Program(draft, code, site.local)):
         log(remark)
     spool, folder = _read_through(site, asked, draft, log)
-    seconds = asked.item_seconds or (CHUNK_SECONDS if draft.state else None)
+    seconds = asked.item_seconds or (CHUNK_SECONDS if draft.state else ITEM_SECONDS_HERE if site.local else None)
     plan = plan_chunks(spool.count, asked.place.fleet_slots, seconds, asked.chunk_size)
     _check_machines(site, asked.place, log)
     check_store(site.store)

@@ -34,9 +34,9 @@ def stream_values(job: Watched, *, return_exceptions: bool, on_status: Callable[
                 if outcome.status == "succeeded":
                     yield value()
                 elif return_exceptions:
-                    yield failure(job.spec.job, outcome)
+                    yield failure(job, outcome)
                 else:
-                    raise failure(job.spec.job, outcome)
+                    raise failure(job, outcome)
             taken, ended = ready, status
     if ended is not None and taken < job.spec.chunks_total:
         command = ended.run_command or f"tidemill resume {job.spec.job}"
@@ -50,9 +50,18 @@ def _in_a_row(chunk: int, snapshot: Listing) -> int:
     return chunk
 
 
-def failure(job: str, outcome: Outcome) -> ItemFailedError:
+def failure(job: Watched, outcome: Outcome) -> ItemFailedError:
     """The failure of an item as an exception, with its traceback there as the cause."""
-    error = ItemFailedError(job, outcome.index, outcome.uri, outcome.reason or "", outcome.error or "")
+    where = f" --pipeline {job.site.descriptor.uri}" if job.site.local else ""
+    command = f"tidemill logs {job.spec.job} --item {outcome.index}{where}"
+    error = ItemFailedError(
+        job.spec.job,
+        outcome.index,
+        outcome.uri,
+        reason=outcome.reason or "",
+        traceback=outcome.error or "",
+        command=command,
+    )
     error.__cause__ = RemoteTraceback(outcome.error) if outcome.error else None
     return error
 
