@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,8 +20,10 @@ from localcloud.cloud import Cloud
 from tests.engine.inventory import client
 from tests.harness import Project
 from tidemill.client import Pipeline, Status
+from tidemill.state import Snapshots
 
 PROGRAMS = Path(__file__).parent / "programs"
+SGD = Path(__file__).parents[1] / "worker" / "sgd.py"
 DATA = "tidemill-demo-photos"
 TIMEOUT_SECONDS = 240
 
@@ -73,6 +76,18 @@ class Member:
         """Submit a job and return its id."""
         options = ("--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", str(chunk_size), "--json")
         return json.loads(self.tidemill("submit", *options, "--", *command))["job"]
+
+    def train(self, name: str) -> str:
+        """Submit an item with state, whose first attempt waits at step 100 of 200; returns the job's id."""
+        program = (sys.executable, str(SGD), "{state}", "{output}", "0", "wait")
+        options = ("--queue", "cpu", "--name", name, "--state", "--snapshot-every", "1s", "--json", "x")
+        return json.loads(self.tidemill("submit", *options, "--", *program))["job"]
+
+    def saved(self, job: str) -> bool:
+        """Whether a snapshot of the first item holds something."""
+        with self._login():
+            newest = Snapshots(self._pipeline.store, job, 0).newest()
+        return newest is not None and newest.origin > 0
 
     def status(self, job: str) -> dict[str, Any]:
         """The status from the CLI; `look` is cheaper for frequent checks."""

@@ -91,6 +91,17 @@ def test_a_job_that_comes_when_all_have_powered_off(team: GcpTeam, tmp_path: Pat
     assert team.status(second)["succeeded"] == 20
 
 
+def test_an_item_with_state_goes_on_where_it_was(team: GcpTeam) -> None:
+    job = team.train("state")
+    await_that(lambda: team.saved(job), "a snapshot", LONG)
+    team.cloud.control("compute/preempt", instance=team.busy_machine())
+    team.tidemill("wait", job)
+    (outcome,) = team.results(job)
+    assert (outcome["status"], outcome["attempts"]) == ("succeeded", 1)
+    await_that(lambda: "start 100" in team.lines(job, 0), "its lines are in the log bucket", LONG)
+    assert "start 0" in team.lines(job, 0)
+
+
 def test_a_failing_item_is_recorded_and_its_lines_are_kept(team: GcpTeam, tmp_path: Path) -> None:
     items, _ = team.put_items("failing", 6, tmp_path)
     script = 'test "$1" != 5 || { echo "item five is broken" >&2; exit 3; }'

@@ -69,6 +69,16 @@ def test_three_reclaims_and_a_killed_worker_among_300_items(team: Team, tmp_path
     assert team.status(job)["reclaims"] >= 1
 
 
+def test_an_item_with_state_goes_on_where_it_was(team: Team) -> None:
+    job = team.train("state")
+    await_that(lambda: team.saved(job), "a snapshot")
+    team.cloud.control("batch/reclaim")
+    team.tidemill("wait", job)
+    assert [line for line in team.lines(job, 0) if line.startswith("start")] == ["start 0", "start 100"]
+    (outcome,) = team.results(job)
+    assert (outcome["status"], outcome["attempts"], outcome["reclaims"]) == ("succeeded", 1, 1)
+
+
 def test_a_failing_item_is_recorded_and_stops_nothing(team: Team, tmp_path: Path) -> None:
     items, digests = team.put_items("failing", 12, tmp_path)
     script = 'test "$1" != 5 || { echo "item five is broken" >&2; exit 3; }; sha256sum < "$2" > "$3/sum"'

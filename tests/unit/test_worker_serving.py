@@ -370,6 +370,21 @@ class TestTheMachinesEnd:
         assert serve(source, runs, lasts=lambda seconds: seconds < 3600).run() is WorkerExit.DONE
         assert (source.given[0].ended, source.stopped, runs.ran) == (["release"], True, [])
 
+    def test_an_item_with_state_runs_to_the_machines_end_and_is_released_there(self, store: Store, serve: Any):
+        """Its time limit is 28 days, and the machine lasts an hour."""
+        job, left, stop = Submitted(store, timeout_seconds=28 * 86_400, state={}, spec_version=4), [3600.0], Stop()
+
+        def run(task: Task) -> None:
+            left[0] = 60.0
+            assert task.stop.wait(10)
+
+        source, runs = Source(Lease(job)), Runs(run)
+        worker = serve(source, runs, stop=stop, lasts=lambda seconds: seconds <= left[0])
+        assert worker.run() is WorkerExit.RECLAIMED
+        assert (source.given[0].ended, stop.reason) == (["release"], StopReason.AGE)
+        assert runs.ran == [(job.spec.job, 0)]
+        assert dict(job.ledger.chunk(0, 0).history().reclaims) == {0: 1}
+
     def test_in_the_middle_of_a_chunk_the_rest_is_given_back(self, store: Store, serve: Any):
         job, left = Submitted(store, 3), [10_000.0]
 

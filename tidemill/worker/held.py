@@ -20,6 +20,10 @@ from tidemill.worker.stop import Stop, StopReason
 CANCEL_SECONDS = 30.0
 """Seconds between two checks for a job's tombstone."""
 DRAIN_THREADS = 16
+WORTH_SECONDS = 900.0
+"""A machine that lasts as long as this may take an item with state, however long that takes."""
+AGE_SECONDS = 120.0
+"""Seconds before its end in which a machine that reaches its greatest age lets items with state save."""
 
 
 class HeldChunks:
@@ -51,8 +55,10 @@ class HeldChunks:
         self._chunks.append(chunk)
 
     def outlasts(self, job: LeasedJob) -> bool:
-        """Whether the machine lasts as long as an item of the job may take; if not, nothing more is leased."""
-        if self._lasts(job.spec.timeout_seconds):
+        """Whether the machine lasts as long as an item of the job may take, or is worth it for one with state; if not,
+        nothing more is leased."""
+        longest = job.spec.timeout_seconds
+        if self._lasts(longest if job.spec.state is None else min(longest, WORTH_SECONDS)):
             return True
         self._source.end()
         return False
@@ -117,6 +123,8 @@ class HeldChunks:
     def tick(self) -> None:
         """Periodic work: chunks that cannot continue go; the others are extended and written."""
         now = time.monotonic()
+        if any(chunk.job.spec.state and chunk.batches for chunk in self) and not self._lasts(AGE_SECONDS):
+            self._stop.set(StopReason.AGE, AGE_SECONDS)
         for chunk in self:
             if not chunk.batches:
                 self._drop_if_ended(chunk)
