@@ -100,6 +100,9 @@ OWN, AUDIOS, PRODS = (
 CLAIM_AUDIOS = _job("a job of audio-dev, for team vision", **ASKED, **_tags("resource", "audio", "dev"))
 CLAIM_PRODS = _job("a job of vision-prod, for team vision", **ASKED, **_tags("resource", "vision", "prod"))
 SHARED = replace(_queue("vision-dev", **ASKED, **{"batch:ShareIdentifier": "b"}), text="its queue, in another's share")
+PROJECT = replace(
+    _queue("vision-dev", **ASKED, **{"aws:requesttag/project": "tides"}), text="its queue, with another tag"
+)
 UNTAGGED = replace(_queue("vision-dev"), text="its queue, without the team's tag")
 STRAY = _job("a job without tags, such as another tool's, for team vision", **ASKED)
 OWN_SECRET = _secret("the secret of its queue", "vision/token", "dev")
@@ -146,6 +149,7 @@ PROBES = [
         "submitter",
         yes("batch:SubmitJob", _queue("vision-dev", **ASKED), "It is what a submitter is for."),
         yes("batch:SubmitJob", _definition("vision-dev", **ASKED), "Batch asks for queue and image."),
+        yes("batch:SubmitJob", PROJECT, "`--tag` adds tags of the caller's own."),
         no("batch:SubmitJob", UNTAGGED, "A job without its team's tag belongs to nobody."),
         yes("batch:SubmitJob", SHARED, "A team's users trust each other, so shares are a courtesy."),
         no("batch:SubmitJob", _queue("audio-dev", **ASKED), "The queue is another team's."),

@@ -200,6 +200,22 @@ def test_a_command_that_names_something_else_is_refused(command, says):
     assert says in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("command", "remarks"),
+    [
+        (["p"], ["{state}"]),
+        (["p", "{state}"], []),
+        (["sh", "-c", 'p "$SSM_INSTANCE_STATE"'], []),
+        (["p", "{x}"], ["{x}", "{state}"]),
+    ],
+)
+def test_what_a_training_may_lack_is_said(command, remarks):
+    target, _ = pipeline(max_spec=SPEC_VERSION)
+    said = []
+    target.train(command, {"lr": [1, 2]}, queue="cpu", name="n", log=said.append)
+    assert [next(word for word in remarks if word in line) for line in said if "{" in line] == remarks
+
+
 def test_values_fill_a_command_once_and_other_braces_stay():
     target, _ = pipeline(max_spec=SPEC_VERSION)
     job = target.train(["p", "{a}", "{b}", "x{a}{other}"], {"a": ["{b}{uri}"], "b": [0.5]}, queue="cpu")

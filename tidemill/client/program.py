@@ -171,6 +171,11 @@ def _remarks(program: Program) -> Iterator[str]:
         )
     elif not named("output", "output_uri") and not program.spec.layout:
         yield "The command has no {output}: of the files it writes, only those in $TIDEMILL_OUTPUT are kept."
+    if program.spec.state is not None and not named("state") and "SSM_INSTANCE_STATE" not in text:
+        yield (
+            "The command does not name {state}: the program must find the folder for its checkpoints in "
+            "$TIDEMILL_STATE, or it begins anew when its machine goes."
+        )
     if Path(command[0]).name not in _SHELLS:
         for word in (word for word in command if _SHELL_WORDS.search(word)):
             yield f"{word!r} reaches the program as it is, because no shell reads the command. Use --shell for that."
