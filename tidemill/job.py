@@ -19,6 +19,7 @@ from tidemill.version import __version__
 MAX_CHUNKS = 50_000
 """Chunks of a job: keeps listings, and so `status`, short. More items make larger chunks."""
 
+MAX_CHUNK_ITEMS = 1_000_000
 MAX_AFTER = 20
 """Jobs that a job may wait for. AWS Batch takes as many dependencies:
 https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitJob.html."""
@@ -136,11 +137,14 @@ class JobSpec(BaseModel):
     """What it may cost, from version 2 on; a later round may raise it."""
     inputs: dict[Annotated[str, StringConstraints(pattern=INPUT_PATTERN)], str] = Field(default_factory=dict)
     """Named inputs, which each machine fetches once, by URI (see `tidemill.inputs`), from version 4 on."""
+    max_parallel: int | None = Field(default=None, ge=1, le=MAX_CHUNKS)
+    """Items that may run at once, from version 4 on: the job has at most so many chunks, and a worker runs the items of
+    each one after the other."""
     after: list[After] = Field(default_factory=list, max_length=MAX_AFTER)
     """Jobs that must be complete before its first item runs, from version 4 on."""
     state: StateSettings | None = None
     """Whether its items have state, from version 4 on."""
-    chunk_size: int = Field(ge=1, le=1_000_000)
+    chunk_size: int = Field(ge=1, le=MAX_CHUNK_ITEMS)
     items_total: int = Field(ge=1)
     chunks_total: int = Field(ge=1, le=MAX_CHUNKS)
     manifest: str | None = None
@@ -182,6 +186,7 @@ SINCE = {
     "limit": 2,
     "placeholders": 4,
     "inputs": 4,
+    "max_parallel": 4,
     "layout": 4,
     "after": 4,
     "metrics": 4,
@@ -229,6 +234,10 @@ _HELP: dict[str, tuple[str, str]] = {
     "env": ("names made of letters, digits and '_', with text values", "Give NAME=VALUE."),
     "pip_index": ("an address such as https://packages.example.com/simple", "Give the address of a package index."),
     "wheelhouse": ("a URI such as s3://bucket/wheels", "Give the URI of a prefix that holds wheels."),
+    "max_parallel": (
+        f"a whole number from 1 to {MAX_CHUNKS}",
+        "It is how many items run at once; leave it out for all.",
+    ),
     "inputs": ("names of a letter a-z, then up to 40 of a-z, 0-9 and '_', with URIs", "Give NAME=URI."),
     "after": (f"at most {MAX_AFTER} jobs", "Let a job in between wait for some of them."),
     "chunk_size": ("a whole number from 1 to 1000000", "It is how many items make a chunk."),

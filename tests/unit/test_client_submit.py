@@ -9,6 +9,7 @@ from tests.stored import read_items
 from tests.unit.client_fakes import pipeline, uris
 from tidemill.backends import ArrayAddress
 from tidemill.client.chunks import arrays_of, choose_chunk_size, plan_chunks
+from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError
 from tidemill.ledger import Ledger
 
@@ -165,3 +166,47 @@ def test_a_generator_is_read_once_and_kept_on_disk():
     target, _ = pipeline()
     job = target.submit(COMMAND, (uri for uri in uris(100)), queue="cpu")
     assert [item.uri for item in read_items(target.store, job.id)] == uris(100)
+
+
+@pytest.mark.parametrize(
+    ("items", "most", "asked", "chunks", "size"),
+    [
+        (10, 3, None, 3, 4),
+        (10, 1, None, 1, 10),
+        (3, 50, None, 3, 1),
+        (10, 4, 5, 2, 5),
+        (1_000_000, 7, None, 7, 142_858),
+    ],
+)
+def test_a_limit_of_items_at_once_is_a_limit_of_chunks(items, most, asked, chunks, size):
+    plan = plan_chunks(items, 1000, None, asked, most)
+    assert (plan.chunks, plan.chunk_size, sum(plan.sizes()) >= items) == (chunks, size, True)
+    assert plan.chunks <= most
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"max_parallel": 0}, "max_parallel"),
+        ({"max_parallel": 2, "chunk_size": 1}, "chunk_size"),
+        ({"max_parallel": 2, "slots": 2}, "slots"),
+    ],
+)
+def test_a_limit_of_items_at_once_that_cannot_be_kept_is_refused(options, what):
+    target, backend = pipeline(max_spec=SPEC_VERSION)
+    with pytest.raises(CallerError) as error:
+        target.submit(COMMAND, uris(10), queue="cpu", **options)
+    assert error.value.what == what
+    assert backend.arrays == []
+
+
+def test_every_round_keeps_the_limit_of_items_at_once():
+    target, backend = pipeline(max_spec=SPEC_VERSION)
+    job = target.submit(COMMAND, uris(10), queue="cpu", max_parallel=3)
+    backend.run(target, job.id, fail_items=[0, 4, 9], skip_chunks=[1])
+    job.resume()
+    job.retry()
+    sizes = [fake.array.size for fake in backend.arrays]
+    assert sizes[0] == 3
+    assert max(sizes) <= 3
+    assert job.spec.max_parallel == 3

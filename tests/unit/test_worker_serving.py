@@ -211,6 +211,33 @@ class TestJobs:
         assert broken.ledger.done_chunks(0) == set()
         assert not broken.ledger.chunk(0, 0).history().careful
 
+    @pytest.mark.parametrize("stages", [False, True])
+    def test_one_whose_items_run_one_by_one_leaves_the_machine_to_others(self, store: Store, serve: Any, stages: bool):
+        capped = Submitted(store, 6, max_parallel=1, stage_input=stages, spec_version=4)
+        other = Submitted(store, 9)
+        lock, running, together = threading.Lock(), [0], [0]
+        others_first = threading.Event()
+
+        def run(task: Task) -> str:
+            if task.job == other.spec.job:
+                others_first.set()
+                return "succeeded"
+            with lock:
+                running[0] += 1
+                together[0] = max(together[0], running[0])
+            # The other job runs beside the first item.
+            assert others_first.wait(30)
+            time.sleep(0.01)
+            with lock:
+                running[0] -= 1
+            return "succeeded"
+
+        source, runs = Source(Lease(capped), Lease(other)), Runs(run)
+        assert serve(source, runs, capacity=Capacity(4.0, 16_384)).run() is WorkerExit.DONE
+        assert together == [1]
+        assert len(runs.ran) == 15
+        assert capped.ledger.done_chunks(0) == other.ledger.done_chunks(0) == {0}
+
     def test_one_that_passes_its_limit_ends_alone_while_an_item_runs(
         self, store: Store, serve: Any, monkeypatch: pytest.MonkeyPatch
     ):
@@ -431,7 +458,9 @@ class TestLeasingAhead:
         worker = serve(Source())
         assert worker._items.slots.take("j", Resources())
         worker._held._chunks = [
-            SimpleNamespace(pending=[], claims_machine=False, job=SimpleNamespace(item_seconds=seconds))
+            SimpleNamespace(
+                one_by_one=False, pending=[], claims_machine=False, job=SimpleNamespace(item_seconds=seconds)
+            )
         ]
         assert worker._leasing.wants_more() is wants
 

@@ -75,6 +75,7 @@ _HOW = [
     click.option("--attempts", type=int, default=3, show_default=True, help="Attempts of an item, 1 to 10."),
     click.option("--output", metavar="URI", help="Prefix of the outputs. Default: out/JOB in the job store."),
     click.option("--env", "variables", multiple=True, metavar="KEY=VALUE", help="Variable of the program. Repeatable."),
+    click.option("--max-parallel", type=int, metavar="N", help="Items that run at once. Default: as many as fit."),
     click.option(
         "--input",
         "inputs",

@@ -8,7 +8,7 @@ from itertools import chain, islice, pairwise, repeat
 
 from tidemill.errors import CallerError
 from tidemill.figures import counted, duration
-from tidemill.job import MAX_CHUNKS
+from tidemill.job import MAX_CHUNK_ITEMS, MAX_CHUNKS
 from tidemill.ledger.rounds import RoundArray, array_name
 
 CHUNK_SECONDS = 240
@@ -68,8 +68,18 @@ class Plan:
         return f"{counted(self.chunks, 'chunk')} of {self.chunk_size}{self.why and ', ' + self.why}{first}"
 
 
-def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked: int | None) -> Plan:
-    """Choose chunks, see `choose_chunk_size`. The first chunks are small only where an item's time is unknown."""
+def plan_chunks(
+    items: int, fleet_slots: int, item_seconds: float | None, asked: int | None, max_parallel: int | None = None
+) -> Plan:
+    """Choose chunks, see `choose_chunk_size`. The first chunks are small only where an item's time is unknown.
+
+    With `max_parallel`, there are at most so many chunks, and the items of each run one after the other.
+
+    Raises:
+        CallerError: What is asked makes more chunks than a job may have, or than may run at once.
+    """
+    if max_parallel is not None:
+        return _capped(items, asked, max_parallel)
     size = choose_chunk_size(items, fleet_slots, item_seconds, asked)
     if asked is not None:
         return Plan(items, size)
@@ -78,6 +88,18 @@ def plan_chunks(items: int, fleet_slots: int, item_seconds: float | None, asked:
     learning = Plan(items, size, (max(1, size // SMALLER),) * LEARNING_CHUNKS, plan.why)
     worth_it = item_seconds is None and size >= SMALLER and plan.chunks >= 2 * LEARNING_CHUNKS
     return learning if worth_it and learning.chunks <= MAX_CHUNKS else plan
+
+
+def _capped(items: int, asked: int | None, most: int) -> Plan:
+    size = -(-items // most)
+    if asked is not None and asked < size:
+        allowed = f"at least {size} for {items} items of which {most} run at once"
+        raise CallerError.about("chunk_size", asked, allowed, "Leave it out to have it chosen.")
+    if size > MAX_CHUNK_ITEMS:
+        allowed = f"at least {-(-items // MAX_CHUNK_ITEMS)} for {items} items"
+        raise CallerError.about("max_parallel", most, allowed, "Let more items run at once.")
+    noun = "item runs" if most == 1 else "items run"
+    return Plan(items, asked or size, (), f"so that at most {most} {noun} at once")
 
 
 def check_sizes(item_seconds: float | None, chunk_size: int | None) -> None:

@@ -152,6 +152,7 @@ class Pipeline(Mapper, Estimator, Trainer):
         wheelhouse: str | None = None,
         state: bool | Mapping[str, Any] | None = None,
         inputs: Mapping[str, str | Path] | None = None,
+        max_parallel: int | None = None,
         max_usd: float | None = None,
         usd_per_item_hour: float | None = None,
         metrics: Mapping[str, str] | None = None,
@@ -204,6 +205,7 @@ class Pipeline(Mapper, Estimator, Trainer):
                 `max_gib` (50).
             inputs: Data that all items read, by name: an object, a prefix, a file or a folder. Each machine fetches it
                 once; it is `{name}` in the command and `TIDEMILL_INPUT_<NAME>`.
+            max_parallel: How many of its items may run at once; None for as many as the queue has room for.
             max_usd: What the job may cost in USD: by an estimate from what it consumes, its workers end it there.
             usd_per_item_hour: The price to estimate by, for an hour of an item's share of a machine; None for that of
                 the queue's machines in the price table.
@@ -276,6 +278,7 @@ class Pipeline(Mapper, Estimator, Trainer):
                 "timeout_seconds": timeout_of(timeout_seconds, kept),
                 "state": kept,
                 "output": output,
+                "max_parallel": max_parallel,
                 "inputs": {name: str(value) for name, value in (inputs or {}).items()},
                 "env": dict(env or {}),
                 "keep_values": keep_values,

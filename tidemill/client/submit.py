@@ -64,6 +64,7 @@ _OPTIONS = {
     "limit": "--max-usd",
     "placeholders": "--sweep",
     "inputs": "--input",
+    "max_parallel": "--max-parallel",
     "layout": "`train`",
     "after": "--after",
     "metrics": "--metric",
@@ -71,7 +72,7 @@ _OPTIONS = {
     "state": "--state",
 }
 """By field that older workers do not know: the option that asks for it."""
-_IDENTITY_IF_SET = {"placeholders", "inputs", "layout", "after", "metrics", "state", "keep_values"}
+_IDENTITY_IF_SET = {"placeholders", "inputs", "max_parallel", "layout", "after", "metrics", "state", "keep_values"}
 """Fields of later versions: a job without them keeps the id that it has always had."""
 
 
@@ -108,13 +109,15 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
     _check_version(site, draft)
     check_state(draft)
     check_packages(site, draft, packed)
+    if draft.max_parallel and draft.slots > 1:
+        raise CallerError.about("slots", draft.slots, "1 with max_parallel", "Leave one of the two out.")
     check_names(draft.inputs, draft.placeholders)
     code = None if asked.code is None else Path(asked.code).resolve()
     for remark in check_program(Program(draft, code, site.local)):
         log(remark)
     spool, folder = _read_through(site, asked, draft, log)
     seconds = asked.item_seconds or (CHUNK_SECONDS if draft.state else ITEM_SECONDS_HERE if site.local else None)
-    plan = plan_chunks(spool.count, asked.place.fleet_slots, seconds, asked.chunk_size)
+    plan = plan_chunks(spool.count, asked.place.fleet_slots, seconds, asked.chunk_size, draft.max_parallel)
     _check_machines(site, asked.place, log)
     check_store(site.store)
     check_output(site, draft, log)

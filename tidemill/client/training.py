@@ -56,5 +56,6 @@ class Trainer:
         if timeout_seconds is None and settings_of(state) is None:
             timeout_seconds = TRAIN_SECONDS
         combinations = sweep if isinstance(sweep, Sweep) else Sweep(sweep)
-        defaults: dict[str, Any] = {"chunk_size": 1, "layout": "sagemaker"}
+        # A limit decides how many chunks there are.
+        defaults: dict[str, Any] = {"chunk_size": None if options.get("max_parallel") else 1, "layout": "sagemaker"}
         return self.submit(command, combinations, state=state, timeout_seconds=timeout_seconds, **(defaults | options))

@@ -83,6 +83,8 @@ class ChunkRun:
         self.in_flight: set[int] = set()
         self.slots: dict[int, Slot] = {}
         """By number: the slots whose last items are of this chunk."""
+        self.one_by_one = job.spec.max_parallel is not None
+        """Whether its items run one after the other: a job whose number of chunks is its limit."""
         self.batches = 0
         """How many slots run items of it; see `holds`."""
         self.settled = False
@@ -132,7 +134,7 @@ class ChunkRun:
         self._outcomes |= {outcome.index: outcome for outcome in poisoned}
         self.pending.extend(item for item in items if item.index not in self._outcomes)
         for observer in self.observers:
-            observer.on_open(self, poisoned, slots)
+            observer.on_open(self, poisoned, 1 if self.one_by_one else slots)
 
     # ---- items --------------------------------------------------------------------------------------------------
 
@@ -155,6 +157,8 @@ class ChunkRun:
             return False
         if not self.pending or not self.in_flight:
             return bool(self.pending)
+        if self.one_by_one:
+            return False
         suspects = self.history.suspected.keys()
         return self.pending[0].index not in suspects and self.in_flight.isdisjoint(suspects)
 

@@ -110,7 +110,8 @@ class Items:
             side_by_side = self.slots.count(chunk.job.spec.resources)
             if not self._start_chunk(chunk, self.slots, side_by_side):
                 return
-            for item in islice(chunk.pending, side_by_side if chunk.job.spec.stages_input else 0):
+            ahead = 1 if chunk.one_by_one else side_by_side
+            for item in islice(chunk.pending, ahead if chunk.job.spec.stages_input else 0):
                 self._runners.prefetch(chunk.task(item))
             if chunk.ready:
                 return

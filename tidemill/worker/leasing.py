@@ -70,7 +70,7 @@ class Leasing:
         if any(chunk.claims_machine for chunk in self._held):
             # A suspect gets this machine to itself: another chunk would only wait here and die with it.
             return False
-        waiting = sum(len(chunk.pending) for chunk in self._held)
+        waiting = sum(_startable(chunk) for chunk in self._held)
         free = self._items.free(self._next)
         if free > 0:
             return waiting < free
@@ -213,3 +213,8 @@ class Leasing:
             if cancelled:
                 self._held.cancel(job)
             return False
+
+
+def _startable(chunk: ChunkRun) -> int:
+    """How many items of a chunk wait for nothing but room."""
+    return int(chunk.ready) if chunk.one_by_one else len(chunk.pending)
