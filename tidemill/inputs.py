@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tidemill import layout
+from tidemill.chain import SCHEME, JobFiles
 from tidemill.errors import DamagedError, StoreMissingError
 from tidemill.store import Entry, Store, Stores
 from tidemill.tree import Tree, TreeFile
@@ -36,13 +37,17 @@ def read_source(stores: Stores, home: Store, uri: str) -> Source:
     Args:
         stores: Any store that a URI may name.
         home: The job store.
-        uri: A folder that was uploaded, an object, or a prefix that ends with a slash.
+        uri: A folder that was uploaded, an object, a prefix that ends with a slash, or what another job has left.
 
     Raises:
         StoreMissingError: There is nothing.
         DamagedError: It has too many files, or is not what a submit uploads.
         CallerError: It is none of these.
     """
+    if uri.startswith(SCHEME):
+        found = JobFiles(stores).find(uri)
+        # The other job may be retried.
+        return Source(found.store, found.tree, found.single, lasting=False)
     own = uri.removeprefix(f"{home.uri}/{layout.UPLOADS}/")
     if own.startswith("trees/"):
         name = f"{layout.UPLOADS}/{own}"

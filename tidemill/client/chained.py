@@ -34,11 +34,13 @@ def resolve_after(site: Site, after: Sequence[str], success: Sequence[str], name
                 raise CallerError.about(key, job, "another job", "Give the id of an earlier job of this name.")
             id_ = find_spec(site.store, job).job
             found[id_] = After(job=id_, success=key == "after_success")
-            _check(site, key, job, found[id_])
+            check_after(site, key, job, found[id_])
     return list(found.values())
 
 
-def _check(site: Site, key: str, given: str, after: After) -> None:
+def check_after(site: Site, key: str, given: str, after: After) -> None:
+    """Refuse, with `CallerError`, a job that could never begin as the other one is. `key` and `given` are what was
+    typed."""
     never = look(site.store, [after]).never
     if never is None and after.success:
         listing = Ledger(site.store, after.job).listing()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
-_PLAIN = re.compile(r"(?:s3|gs)://[A-Za-z0-9._-]+(?:/(?!\.{1,2}(?:/|$))[^/\x00-\x1f]+)+$")
+_PLAIN = re.compile(r"job://[^\x00-\x1f]+$|(?:s3|gs)://[A-Za-z0-9._-]+(?:/(?!\.{1,2}(?:/|$))[^/\x00-\x1f]+)+$")
 """What needs no closer look: most items of most jobs."""
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _NAMES = "Correct it. If the item is not a file, or is on a mount of the machines, use {uri} instead of {input}."
@@ -34,6 +34,9 @@ class Fetched:
             path = unquote(urlsplit(uri).path)
         except ValueError as error:
             return f"which is not a valid URI ({error}). Correct it."
+        if scheme == "job":
+            # Where its job is looked up, it is checked.
+            return None
         if scheme == "file":
             return "which holds a NUL. Correct it." if "\0" in path else self._path_problem(path)
         return _object_problem(scheme, *rest.partition("/")[::2])

@@ -10,19 +10,22 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tidemill import layout
+from tidemill.chain import SCHEME
 from tidemill.client.chunks import ITEM_SECONDS_HERE, Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.fetched import Fetched
 from tidemill.client.fleet import fleet_errors, image_problems, machine_words
 from tidemill.client.frames import DataFrameLike
 from tidemill.client.handover import enqueue, write_first_round
 from tidemill.client.item_folders import ItemFolder
+from tidemill.client.item_source import ItemSource
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
+from tidemill.client.job_items import FullIds, References, items_of
 from tidemill.client.journal import enter, known_spec, newest_specs
 from tidemill.client.place import Placement
 from tidemill.client.preflight import check_output, check_packages, check_store
@@ -115,7 +118,11 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
     code = None if asked.code is None else Path(asked.code).resolve()
     for remark in check_program(Program(draft, code, site.local)):
         log(remark)
-    spool, folder = _read_through(site, asked, draft, log)
+    references = References(site)
+    asked = replace(asked, fields=asked.fields | {"inputs": references.of_inputs(draft.inputs)})
+    spool, folder = _read_through(site, asked, draft, references, log)
+    draft = references.waited_for(draft, log)
+    _check_version(site, draft)
     seconds = asked.item_seconds or (CHUNK_SECONDS if draft.state else ITEM_SECONDS_HERE if site.local else None)
     plan = plan_chunks(spool.count, asked.place.fleet_slots, seconds, asked.chunk_size, draft.max_parallel)
     _check_machines(site, asked.place, log)
@@ -147,11 +154,19 @@ def _check_version(site: Site, draft: JobSpec) -> None:
         )
 
 
-def _read_through(site: Site, asked: Submission, draft: JobSpec, log: Log) -> tuple[Spool, str | None]:
+def _opened(site: Site, asked: Submission, references: References) -> ItemSource:
+    if isinstance(asked.items, str) and asked.items.startswith(SCHEME):
+        return items_of(asked.items, references)
+    source = open_items(asked.items, form=asked.items_format, column=asked.items_column, stores=site.stores())
+    return source if isinstance(source, ItemFolder) else FullIds(source, references)
+
+
+def _read_through(
+    site: Site, asked: Submission, draft: JobSpec, references: References, log: Log
+) -> tuple[Spool, str | None]:
     """The items as they were given, and where there are files of this machine to upload among them: the folder that
     they were found in, which is empty when they were named one by one."""
-    stores = site.stores()
-    source = open_items(asked.items, form=asked.items_format, column=asked.items_column, stores=stores)
+    source = _opened(site, asked, references)
     cloud, files = site.descriptor.cloud, site.store.uri.startswith("file://")
     spool = Spool(Fetched(cloud, files) if draft.stages_input else None).fill(source)
     repeated, example = spool.duplicates()

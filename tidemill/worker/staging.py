@@ -9,8 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from urllib.parse import unquote
 
+from tidemill.chain import SCHEME, JobFiles
 from tidemill.errors import shown
 from tidemill.store import STREAM_BYTES, Store, Stores, Uploaded, no_room, open_plain, refusal
+from tidemill.tree import fetch_tree
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.outputs import output_files
 from tidemill.worker.scratch import Scratch
@@ -28,14 +30,15 @@ class Staging:
 
     def __init__(self, stores: Stores, scratch: Scratch, stop: Stop) -> None:
         self.stores, self._scratch, self._stop = stores, scratch, stop
+        self._jobs = JobFiles(stores)
         self._pool = ThreadPoolExecutor(_TRANSFERS, thread_name_prefix="staging")
 
     def fetch(self, uri: str, folder: Path, stop: Stop | None = None) -> Future[Path]:
         """Begin to fetch an item into a folder, under its own name. The future has the local file, or an `ItemError`.
 
         Args:
-            uri: ``s3://``, ``gs://`` or ``file://``, or a path on this machine.
-            folder: Where the file goes.
+            uri: ``s3://``, ``gs://``, ``file://`` or ``job://``, or a path on this machine.
+            folder: Where the file goes; for what another job has left, the folder with its files.
             stop: Ends this transfer; None for what ends every transfer.
         """
         return self._pool.submit(self._fetch, uri, folder, self._stop if stop is None else stop)
@@ -44,10 +47,22 @@ class Staging:
         with item_step("input", f"{uri} cannot be fetched"):
             folder.mkdir(parents=True, exist_ok=True)
             target = folder / file_name(uri)
+            if uri.startswith(SCHEME):
+                return self._bring(uri, target, stop)
             if "://" not in uri or uri.startswith("file://"):
                 self._copy(_local_path(uri), target, stop)
             else:
                 self._download(uri, target, stop)
+        return target
+
+    def _bring(self, uri: str, target: Path, stop: Stop) -> Path:
+        """Fetch what another job has left: a folder, or one file of it."""
+        found = self._jobs.find(uri)
+        if found.single:
+            [file] = found.tree.files
+            found.store.download(file.object, target, lambda: stop.raised, self.room())
+        else:
+            fetch_tree(found.store, found.tree, target, stop=lambda: stop.raised, room=self.room())
         return target
 
     def _download(self, uri: str, target: Path, stop: Stop) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tidemill import layout
+from tidemill.chain import SCHEME
 from tidemill.client.site import Site
 from tidemill.client.upload.files import LocalFile, look, path_of
 from tidemill.client.upload.session import UploadSession
@@ -84,6 +85,8 @@ def open_input(session: UploadSession, name: str, value: str | Path) -> LocalInp
     """
     site, given = session.site, str(value)
     path = path_of(given)
+    if given.startswith(SCHEME):
+        return given
     if path is None:
         return _checked(site, name, given)
     if not site.store.uri.startswith("file://"):

@@ -1,0 +1,196 @@
+"""`job://JOB/output` and `job://JOB/state`: what another job of the store has left, as items and inputs of this one.
+
+`job://tiles/output/3` is what item 3 has written, `job://tiles/output/3/mask.png` one file of it, and `job://tiles/output`
+what all items have written. A client writes full ids in place of names. Workers resolve the rest when they fetch: the
+outcome that counts is known only when the other job is complete.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from tidemill.errors import CallerError, DamagedError, StoreMissingError, shown
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger, Outcome, Round
+from tidemill.state.snapshots import Snapshots
+from tidemill.store import Store, Stores
+from tidemill.tree import Tree, TreeFile
+
+SCHEME = "job://"
+MAX_FILES = 200_000
+"""Files of one such folder."""
+_URI = re.compile(
+    r"job://(?P<job>[a-z][a-z0-9-]{0,49})/(?P<kind>output|state)(?:/(?P<item>\d{1,9}|\*)(?:/(?P<path>.+))?)?/?$"
+)
+_ALLOWED = "job://JOB/output or job://JOB/state, then /ITEM for an item's index, then /PATH for a file of it"
+
+
+@dataclass(frozen=True)
+class JobUri:
+    """A reference to what a job has left.
+
+    Attributes:
+        job: Its id or, as a caller may write it, its name.
+        kind: What its items have written, or their state folders.
+        item: An item's index; None for all of them together, `*` for each of them.
+        path: A file or folder of an item; empty for everything.
+    """
+
+    job: str
+    kind: Literal["output", "state"]
+    item: int | Literal["*"] | None = None
+    path: str = ""
+
+    def __str__(self) -> str:
+        parts = [
+            self.job,
+            self.kind,
+            *([] if self.item is None else [str(self.item)]),
+            *([self.path] * bool(self.path)),
+        ]
+        return SCHEME + "/".join(parts)
+
+
+class Files(NamedTuple):
+    """The files of a reference.
+
+    Attributes:
+        store: Where their objects are.
+        tree: Their paths and objects.
+        single: Whether the reference names one file, and not a folder.
+    """
+
+    store: Store
+    tree: Tree
+    single: bool
+
+
+def parse(uri: str, what: str = "items") -> JobUri:
+    """A reference from its text.
+
+    Raises:
+        CallerError: It is none.
+    """
+    found = _URI.match(uri)
+    path = found["path"] if found else None
+    if found is None or any(part in ("", ".", "..") for part in (path or "x").split("/")):
+        raise CallerError.about(what, uri, _ALLOWED, "Correct it; `tidemill jobs` shows the names.")
+    item = found["item"]
+    index = item if item in (None, "*") else int(item)
+    return JobUri(found["job"], found["kind"], index, path or "")  # type: ignore[arg-type]
+
+
+class _Other(NamedTuple):
+    ledger: Ledger
+    spec: JobSpec
+    rounds: list[Round]
+
+
+class JobFiles:
+    """Looks up what other jobs have left. What was read of a job is kept.
+
+    Args:
+        stores: The job store, and any other that an output may be in.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._other = lru_cache(16)(self._read)
+        self._chunk = lru_cache(64)(self._merged)
+
+    def find(self, uri: str) -> Files:
+        """The files of a reference, without their bytes.
+
+        Raises:
+            StoreMissingError: The job has left nothing there, or is not in the store any more.
+            DamagedError: There are too many files.
+            CallerError: It is no reference.
+        """
+        wanted = parse(uri)
+        other = self._other(wanted.job)
+        spec = other.spec
+        items = range(spec.items_total) if wanted.item in (None, "*") else [int(wanted.item)]
+        if items[-1] >= spec.items_total:
+            raise StoreMissingError(f"{wanted.job} has no item {items[-1]}: it has {spec.items_total}.")
+        if wanted.kind == "state":
+            store, files = self._stores.home, self._states(wanted, items)
+        elif len(items) == 1:
+            store, files = self._output(other, items[0])
+        else:
+            store, files = self._outputs(other.ledger, spec)
+        found = list(_limited(files, uri))
+        if not found:
+            raise StoreMissingError(f"{uri}: the job has left nothing there.")
+        return _below(store, found, wanted, uri)
+
+    def _read(self, job: str) -> _Other:
+        try:
+            spec = Ledger(self._stores.home, job).spec()
+        except StoreMissingError:
+            raise StoreMissingError(f"{job} is not in the store any more.") from None
+        ledger = Ledger(self._stores.home, job, spec.manifest)
+        return _Other(ledger, spec, ledger.rounds())
+
+    def _merged(self, job: str, chunk: int) -> dict[int, Outcome]:
+        other = self._other(job)
+        numbers = [round_.round for round_ in other.rounds if round_.has(chunk)]
+        return {outcome.index: outcome for outcome in other.ledger.merged(chunk, numbers)}
+
+    def _output(self, other: _Other, item: int) -> tuple[Store, Iterator[TreeFile]]:
+        job = other.spec.job
+        outcome = self._chunk(job, other.ledger.index().chunk_of(item)).get(item)
+        if outcome is None:
+            raise StoreMissingError(f"item {item} of {job} has no outcome.")
+        if outcome.status == "failed":
+            raise StoreMissingError(f"item {item} of {job} failed ({outcome.reason}), so it has no output.")
+        if outcome.output is None:
+            raise StoreMissingError(f"item {item} of {job} has written no file.")
+        store, prefix = self._stores.locate(outcome.output)
+        skip = len(prefix.rstrip("/")) + 1
+        return store, (TreeFile(e.name[skip:], e.size, None, e.name) for e in store.entries(prefix.rstrip("/")))
+
+    def _outputs(self, ledger: Ledger, spec: JobSpec) -> tuple[Store, Iterator[TreeFile]]:
+        """The outputs of all items that succeeded, each in a folder named by its index: one listing for all."""
+        store, base = self._stores.locate(f"{spec.output_prefix(self._stores.home.uri)}/")
+        skip = len(base.rstrip("/")) + 1
+        # Names of folders: the item, and the attempt whose outcome counts.
+        winners = {tuple(o.output.rstrip("/").rsplit("/", 2)[1:]) for o in ledger.outcomes() if o.output}
+
+        def files() -> Iterator[TreeFile]:
+            for entry in store.entries(base.rstrip("/")):
+                item, _, rest = entry.name[skip:].partition("/")
+                attempt, _, path = rest.partition("/")
+                if path and (item, attempt) in winners:
+                    yield TreeFile(f"{item}/{path}", entry.size, None, entry.name)
+
+        return store, files()
+
+    def _states(self, wanted: JobUri, items: range | list[int]) -> Iterator[TreeFile]:
+        for item in items:
+            snapshot = Snapshots(self._stores.home, wanted.job, item).newest()
+            for file in snapshot.tree.files if snapshot else ():
+                yield file if len(items) == 1 else replace(file, path=f"{item}/{file.path}")
+
+
+def _limited(files: Iterator[TreeFile], uri: str) -> Iterator[TreeFile]:
+    for count, file in enumerate(files):
+        if count >= MAX_FILES:
+            raise DamagedError(f"{uri} has more than {MAX_FILES} files. Make them items: --items {uri}")
+        yield file
+
+
+def _below(store: Store, files: list[TreeFile], wanted: JobUri, uri: str) -> Files:
+    if not wanted.path:
+        return Files(store, Tree(tuple(files)), single=False)
+    if one := [file for file in files if file.path == wanted.path]:
+        return Files(store, Tree((replace(one[0], path=wanted.path.rpartition("/")[2]),)), single=True)
+    inside = f"{wanted.path}/"
+    below = [replace(file, path=file.path[len(inside) :]) for file in files if file.path.startswith(inside)]
+    if not below:
+        near = ", ".join(shown(file.path) for file in files[:5])
+        raise StoreMissingError(f"{uri} does not exist; item {wanted.item} of {wanted.job} has {near}.")
+    return Files(store, Tree(tuple(below)), single=False)
