@@ -92,6 +92,10 @@ class StateSettings(BaseModel):
     """What tells the program that its machine goes; it is killed when only saving is left to do."""
     max_gib: float = Field(default=50, gt=0, le=4096)
     """What a state folder may hold, in GiB."""
+    from_job: Annotated[str, StringConstraints(pattern=JOB_PATTERN)] | None = None
+    """The job whose state an item begins with while it has saved none of its own."""
+    from_item: int | None = Field(default=None, ge=0)
+    """Which of that job's items; None for the one of the same index."""
 
 
 class JobSpec(BaseModel):

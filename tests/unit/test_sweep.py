@@ -88,6 +88,8 @@ BAD = {
     "a tag without a value": (["--tag", "project"], ""),
     "a metric without an expression": (["--metric", "loss"], ""),
     "snapshots of nothing": (["--no-state", "--snapshot-every", "5m"], ""),
+    "the state of a job that is not there": (["--from-state", "vit"], "job"),
+    "state to begin with, and none": (["--from-state", "vit", "--no-state"], ""),
     "a queue here": (["--here", "--queue", "cpu"], ""),
     "reclaims in a cloud": (["--reclaim-every", "9s"], ""),
 }
@@ -139,6 +141,16 @@ def test_train_is_a_job_with_an_item_per_combination(stack, capsys):
     assert (spec.spec_version, spec.placeholders, spec.layout) == (4, ["lr"], "sagemaker")
     assert (spec.timeout_seconds, spec.stages_input) == (7 * 86_400, False)
     assert spec.state is not None
+
+
+def test_state_to_begin_with_must_be_there():
+    target, _ = pipeline(max_spec=SPEC_VERSION)
+    plain = target.train(["p"], queue="cpu", state=False)
+    empty = target.train(["p"], queue="cpu")
+    for job in (plain, empty):
+        with pytest.raises(CallerError) as raised:
+            target.train(["p"], queue="cpu", state={"from_job": job.id})
+        assert raised.value.what == "state.from_job"
 
 
 def test_train_without_state_and_of_a_function(stack, capsys):

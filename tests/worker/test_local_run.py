@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -498,6 +499,29 @@ def test_a_sweep_is_rehearsed_here(here):
     again = here.type("train", *typed, *program)
     assert "2 of 2 items are done" in again.stderr
     assert json.loads(again.stdout)["job"] == json.loads(first.stdout)["job"]
+
+
+def test_a_training_begins_with_the_state_of_another_job(here):
+    (here.folder / "code").mkdir()
+    (here.folder / "code" / "x").write_text("")
+    typed = ["train", "--here", "--code", "code", "--snapshot-every", "1s"]
+    first = here.type(*typed, "--name", "first", "--shell", "--", 'echo 7 > "$TIDEMILL_STATE/step"')
+    assert first.returncode == 0, first.stderr
+    shell = 'read n < "$TIDEMILL_STATE/step"; echo $((n + 1)) | tee "$TIDEMILL_STATE/step" > "$TIDEMILL_OUTPUT/step"'
+    program = ["--sweep", "seed=0..1", "--shell", "--", shell]
+    then = here.type(*typed, "--name", "then", "--from-state", "first", *program)
+    assert then.returncode == 0, then.stderr
+    assert [path.read_text() for path in here.store.glob("out/then-*/*/*/step")] == ["8\n", "8\n"]
+    # Its own state is whole: it does not need that of the other job any more.
+    for folder in here.store.glob("state/first-*"):
+        shutil.rmtree(folder)
+    assert here.type("retry", "then", "--items", "0,1").returncode == 0
+    again = here.run("--job", "then")
+    assert again.returncode == 0, again.stderr
+    newest = max(here.store.glob("out/then-*/0/*/step"), key=lambda path: path.stat().st_mtime)
+    assert newest.read_text() == "9\n"
+    gone = here.type(*typed, "--name", "last", "--from-state", "first", *program)
+    assert (gone.returncode, "has none" in gone.stderr) == (2, True), gone.stderr
 
 
 def test_this_machine_takes_work():

@@ -128,13 +128,23 @@ _STATE = [
         type=click.Choice(["TERM", "USR1", "none"]),
         help="--state: what tells the program that its machine goes. Default: TERM.",
     ),
+    click.option(
+        "--from-state",
+        metavar="JOB",
+        help="--state: begin with what JOB has saved, its only item or that of each index.",
+    ),
 ]
 _NO_STATE = click.option(
     "--no-state",
     is_flag=True,
     help="Keep nothing: an item whose machine goes begins anew.",
 )
-_OF_STATE = {"snapshot_every": "snapshot_seconds", "state_gib": "max_gib", "notice_signal": "notice_signal"}
+_OF_STATE = {
+    "snapshot_every": "snapshot_seconds",
+    "state_gib": "max_gib",
+    "notice_signal": "notice_signal",
+    "from_state": "from_job",
+}
 """By option of `--state`: the field."""
 
 

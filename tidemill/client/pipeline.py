@@ -20,7 +20,7 @@ from tidemill.client.mapping import Mapper
 from tidemill.client.place import find_place
 from tidemill.client.queues import QueueInfo, read_queues
 from tidemill.client.site import Log, Site, read_site
-from tidemill.client.state import settings_of, timeout_of
+from tidemill.client.state import settings_of, timeout_of, with_origin
 from tidemill.client.status import JobRow, job_row
 from tidemill.client.submit import Submission, submit
 from tidemill.client.sweep import Sweep, fields_of
@@ -249,7 +249,7 @@ class Pipeline(Mapper, Estimator, Trainer):
             )
         if slots > 1 and self.descriptor.cloud == "gcp":
             log("slots has no effect on GCP: a machine runs as many items side by side as fit.")
-        kept = settings_of(state)
+        kept = with_origin(self.store, settings_of(state))
         if libs and code is None:
             raise CallerError("libs are given without code.", "Give the folder of the program: --code DIR.", what="lib")
         checkout = opened(code)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tidemill.client.journal import find_spec
 from tidemill.errors import CallerError
 from tidemill.job import LONGEST_STATELESS_SECONDS, JobSpec, StateSettings
+from tidemill.state.snapshots import newest_tree
+from tidemill.store import Store
 
 ITEM_SECONDS = 3600.0
 """Limit of an attempt, unless the caller says otherwise."""
@@ -28,6 +31,26 @@ def settings_of(state: bool | Mapping[str, Any] | None) -> dict[str, Any] | None
         if key not in StateSettings.model_fields:
             raise CallerError.unknown("setting", key, "state", StateSettings.model_fields)
     return StateSettings().model_dump() | given
+
+
+def with_origin(store: Store, settings: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The settings with the full id of the job whose state items begin with, if they name one.
+
+    Raises:
+        CallerError: There is no such job, or nothing of its state.
+    """
+    if settings is None or settings["from_job"] is None:
+        return settings
+    name, what = settings["from_job"], "state.from_job"
+    spec = find_spec(store, str(name))
+    if spec.state is None:
+        raise CallerError.about(what, name, "a job whose items have state", "Name another, or leave it out.")
+    # The state of a job with one item is what every item begins with.
+    item = 0 if spec.items_total == 1 else settings["from_item"]
+    if newest_tree(store, spec.job, item or 0) is None:
+        allowed = f"a job with saved state, and item {item or 0} of {spec.job} has none"
+        raise CallerError.about(what, name, allowed, "It has saved none yet, or it has expired.")
+    return settings | {"from_job": spec.job, "from_item": item}
 
 
 def timeout_of(seconds: float | None, state: Mapping[str, Any] | None) -> float:

@@ -115,10 +115,12 @@ class ItemState:
                 claim = self._snapshots.claim(self._attempt, self._round, self._run, next(iter(recent), None))
                 recent, self._claimed = [claim, *recent], True
             began = time.monotonic()
+            own = choose(recent)
+            first = [] if own else self._of_another_job()
             try:
-                self._restored = restore(
+                restored = restore(
                     self._snapshots.store,
-                    choose(recent),
+                    own or first,
                     self.folder,
                     kept=self._saver.kept,
                     stop=lambda: self.stop.raised,
@@ -127,10 +129,24 @@ class ItemState:
                 )
             except (DamagedError, StateError) as error:
                 raise ItemError("state", str(error), final=True) from None
+            # Objects of another job may go or change: the first snapshot sends all files.
+            self._restored = restored if own else None
             self._saver.restored(self._restored)
-        if self._restored:
-            seconds, size = round(time.monotonic() - began, 3), self._restored.tree.size
-            log("state restored", **self._labels, snapshot=self._restored.origin, bytes=size, seconds=seconds)
+        if restored:
+            seconds, size = round(time.monotonic() - began, 3), restored.tree.size
+            where: dict[str, Any] = {} if own else {"from_job": self._settings.from_job}
+            log("state restored", **self._labels, **where, snapshot=restored.origin, bytes=size, seconds=seconds)
+
+    def _of_another_job(self) -> list[Snapshot]:
+        """Snapshots of the job whose state the item begins with, if it is to begin with one."""
+        job, item = self._settings.from_job, self._settings.from_item
+        if job is None:
+            return []
+        item = self._snapshots.item if item is None else item
+        found = choose(Snapshots(self._snapshots.store, job, item).recent())
+        if not found:
+            raise ItemError("state", f"item {item} of {job} has no state to begin with", final=True)
+        return found
 
     def _guard(self, recent: list[Snapshot]) -> None:
         claims = without_progress(recent, self._round, self._run)
