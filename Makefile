@@ -21,7 +21,7 @@ PYTHON ?= python3
 BRIEFLY := 2>&1 | awk '!/^ [-+~] / { print; fflush() }'
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-JOBS ?= 3
+JOBS ?= 4
 # CI runs everything.
 ALL ?= $(CI)
 QUICK := tests/unit tests/components tests/policy tests/plugin
