@@ -40,15 +40,17 @@ def assume(env: Mapping[str, str], role: str) -> dict[str, str]:
 
 
 def await_that(condition: Callable[[], Any], what: str, timeout: float = TIMEOUT_SECONDS) -> Any:
-    """Wait until a condition is true and return its value.
+    """Wait until a condition is true and return its value. Most of the time is left to what it waits for.
 
     Raises:
         AssertionError: It did not become true in time.
     """
-    deadline = time.monotonic() + timeout
+    deadline = (begun := time.monotonic()) + timeout
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
-        time.sleep(0.1)
+        asked = time.monotonic()
+        assert asked < deadline, f"not within {timeout} s: {what}"
+        time.sleep(min(0.5, max(0.1, 4 * (asked - begun))))
+        begun = time.monotonic()
     return value
 
 

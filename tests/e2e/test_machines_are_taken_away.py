@@ -46,8 +46,8 @@ def kill_a_worker(team: Team) -> None:
 
 def test_three_reclaims_and_a_killed_worker_among_300_items(team: Team, tmp_path: Path) -> None:
     items, digests = team.put_items("survive", ITEMS, tmp_path)
-    # A chunk takes longer than the worker's five seconds between two checks for a notice.
-    program = (sys.executable, str(PROGRAMS / "digest.py"), "{input}", "{output}", "0.5")
+    # A chunk takes 12 s, more than twice the worker's five seconds between two checks for a notice.
+    program = (sys.executable, str(PROGRAMS / "digest.py"), "{input}", "{output}", "0.8")
     job = team.submit("survive", items, *program, chunk_size=15)
 
     taken = []
