@@ -18,6 +18,7 @@ from tidemill import Pipeline
 from tidemill.errors import ItemFailedError
 from tidemill.worker import shim
 from tidemill.worker.shim import _CannotKeepError, _Keep, _Short
+from tidemill.worker.shim_process import Answer
 
 __all__ = ["here"]
 
@@ -187,3 +188,12 @@ def test_a_value_has_a_limit(tmp_path, monkeypatch):
             keep(large)
     assert keep("x" * (1 << 19)) == (None, "tidemill-value.json")
     assert json.loads((tmp_path / "0" / "tidemill-value.json").read_bytes()) == "x" * (1 << 19)
+
+
+@pytest.mark.parametrize("file", ["../../etc/passwd", "tidemill-value.exe", 7, ["tidemill-value.json"]])
+def test_an_answer_names_a_file_of_a_value_and_no_other(file):
+    """The function can write anything to the pipe of its answers."""
+    answer = [0, None, 0, 0.1, 0.1, 10, 0, 0, None]
+    assert Answer.read([*answer, "tidemill-value.json"]).file == "tidemill-value.json"
+    with pytest.raises(ValueError, match="another file"):
+        Answer.read([*answer, file])
