@@ -20,6 +20,7 @@ NAMES = (
     "status",
     "items",
     "staged",
+    "state",
     "cli",
     "first-hour",
     "image",

@@ -14,6 +14,7 @@ STEPS, EVERY = 200, 20
 state, output, pause, *odd = sys.argv[1:]
 checkpoint = os.path.join(state, "checkpoint.json")
 weights, step, began = [0.0, 0.0], 0, 0
+notices: list[int] = []
 
 
 def save() -> None:
@@ -29,11 +30,6 @@ def save() -> None:
             time.sleep(0.01)
 
 
-def told(*_: object) -> None:
-    save()
-    sys.exit(0)
-
-
 if os.path.exists(checkpoint):
     with open(checkpoint) as file:
         found = json.load(file)
@@ -42,7 +38,7 @@ if os.path.exists(checkpoint):
     weights, step = found["weights"], found["step"]
 print("start", step, flush=True)
 if "save-at-term" in odd:
-    signal.signal(signal.SIGTERM, told)
+    signal.signal(signal.SIGTERM, lambda *_: notices.append(step))
 began = step
 while step < STEPS:
     if "fail-once" in odd and step == 100 and not began:
@@ -52,8 +48,10 @@ while step < STEPS:
     weights = [weights[0] - 0.1 * error, weights[1] - 0.1 * error * x]
     step += 1
     time.sleep(float(pause))
-    if step % EVERY == 0:
+    if step % EVERY == 0 or notices:
         save()
+        if notices:
+            sys.exit(0)
         if "poisoned-checkpoint" in odd and step == 100 and not began:
             sys.exit("cannot go on")
         while "wait" in odd and step == 100 and not began:
