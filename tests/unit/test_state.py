@@ -129,7 +129,9 @@ class TestSnapshots:
             patched.setattr(Store, "create", lost)
             with pytest.raises(StoreError):
                 attempt.save(x=b"1")
-        assert attempt.save(x=b"1").seq == 3
+        assert attempt.save(x=b"12").seq == 3
+        first = store.get(attempt.snapshots.recent()[1].tree.files[0].object)
+        assert first == b"1"
 
     def test_names_are_used_again_and_two_snapshots_stay_whole(self, store, folder):
         attempt = Attempt(store, folder, "a")

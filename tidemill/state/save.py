@@ -95,7 +95,7 @@ class Saver:
         """
         began = time.monotonic()
         paths = sorted(self.changed(there))
-        taken = {file.object for tree in self._recent for file in tree.files}
+        taken = self._taken()
         names = (name for k in count() if (name := self._name(k)) not in taken)
 
         def send(pair: tuple[str, str]) -> TreeFile:
@@ -113,17 +113,20 @@ class Saver:
         if _firm(scan(self._folder), loose) != _firm(there, loose):
             raise ChangedError("the state changed while it was saved")
         files = {path: known[1] for path, known in self._known.items() if path in there} | {f.path: f for f in sent}
-        snapshot = self._snapshots.commit(
-            Tree(tuple(files.values())),
-            open=tuple(sorted(loose)),
-            bytes=sum(file.size for file in sent),
-            seconds=round(seconds, 3),
-        )
+        tree = Tree(tuple(files.values()))
+        said = {"bytes": sum(file.size for file in sent), "seconds": round(seconds, 3)}
+        # If its answer is lost, it may stand all the same: its objects are kept until two others stand.
+        self._recent.append(tree)
+        snapshot = self._snapshots.commit(tree, open=tuple(sorted(loose)), **said)
         self._known = {path: (there[path], file) for path, file in files.items()}
         self._sent_at = {o: self._sent_at.get(o, began) for o in (file.object for file in files.values())}
         self._sent_at |= {file.object: began for file in sent}
-        self._recent = [*self._recent, snapshot.tree][-2:]
+        self._recent = self._recent[-2:]
         return snapshot
+
+    def _taken(self) -> set[str]:
+        """Objects that must not be overwritten."""
+        return {file.object for tree in self._recent for file in tree.files}
 
     def _name(self, k: int) -> str:
         return layout.state_file(self._snapshots.job, self._snapshots.item, self._snapshots.attempt, k)

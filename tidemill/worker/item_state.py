@@ -189,7 +189,9 @@ class ItemState:
         while not self._ended.wait(pause):
             now = time.monotonic()
             if now - looked > pause + SLEPT_SECONDS or now - checked > CHECK_SECONDS:
-                self._snapshots.check()
+                # A store that does not answer now may answer later; meanwhile the program goes on.
+                with suppress(StoreError):
+                    self._snapshots.check()
                 checked = now
             looked, there = now, self._scan()
             cost = time.monotonic() - now
@@ -200,7 +202,7 @@ class ItemState:
                     (self.folder / COMMIT).unlink(missing_ok=True)
                     due = time.monotonic() + every
             elif not self._by_hand:
-                if there == before and (there == self._quiet or not open_files(self.folder)):
+                if self._rests(there, before):
                     self._quiet = there
                 hurry = self._outer.raised and self._settings.notice_signal != "TERM"
                 if now >= due or hurry:
@@ -211,6 +213,10 @@ class ItemState:
                         due = time.monotonic() + every
             before = there
             pause = max(settle, _SCAN_SHARE * cost)
+
+    def _rests(self, there: Scan, before: Scan | None) -> bool:
+        """Whether the folder is quiet: as it was a moment ago, with no file open for writing."""
+        return there == before and (there == self._quiet or not open_files(self.folder))
 
     def _restless(self, before: Scan, there: Scan) -> set[str]:
         """Files that change or are open all the time, such as a log. The others must be as they were."""

@@ -1,0 +1,161 @@
+"""State with a safeguard removed: the figure that it guards changes. The store is memory, programs are this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.mutants import state_mirror, state_no_fence, state_no_guard, state_short_grace, state_single_scan
+from tidemill.job import StateSettings
+from tidemill.state import Saver, Snapshots, SupersededError, scan
+from tidemill.store import Store
+from tidemill.worker import item_state
+from tidemill.worker.faults import ItemError
+from tidemill.worker.item_state import ItemState
+from tidemill.worker.stop import Stop, StopReason
+from tidemill.worker.supervisor import Limits
+
+JOB = "t-00000000"
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a mutant patches is as it was after the test."""
+    for owner, name in (
+        (ItemState, "_rests"),
+        (ItemState, "limits"),
+        (Saver, "_taken"),
+        (Snapshots, "_settle"),
+        (item_state, "without_progress"),
+    ):
+        monkeypatch.setattr(owner, name, vars(owner)[name])
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store.open("memory://")
+
+
+def attempt(store: Store, folder: Path, name: str, stop: Stop | None = None) -> ItemState:
+    settings = StateSettings(snapshot_seconds=1)
+    stop = stop or Stop()
+    return ItemState(store, settings, (JOB, 0, name, 0, ""), folder, room=lambda: 2**30, stop=stop, labels={})
+
+
+def newest(store: Store) -> dict[str, bytes]:
+    """What the newest snapshot holds."""
+    found = Snapshots(store, JOB, 0).newest()
+    return {file.path: store.get(file.object) for file in found.tree.files} if found else {}
+
+
+@pytest.fixture
+def running(store: Store, tmp_path: Path) -> Iterator[ItemState]:
+    state = attempt(store, tmp_path, "a")
+    state.prepare()
+    state.begin()
+    yield state
+    state.close()
+
+
+@pytest.mark.parametrize(("mutant", "seen"), [(None, {b"whole"}), (state_single_scan, {b"half", b"whole"})])
+def test_a_file_that_is_being_written_is_not_saved(store, tmp_path, request, mutant, seen):
+    if mutant:
+        mutant.apply()
+    state = request.getfixturevalue("running")
+    found: set[bytes] = set()
+
+    def look(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and found != seen:
+            found.update(newest(store).values())
+            time.sleep(0.02)
+
+    with (state.folder / "checkpoint").open("wb", buffering=0) as file:
+        file.write(b"half")
+        look(2.0)
+        file.seek(0)
+        file.write(b"whole")
+    look(20.0)
+    assert found == seen
+
+
+@pytest.mark.parametrize(("mutant", "whole"), [(None, True), (state_mirror, False)])
+def test_a_save_that_dies_half_way_leaves_the_snapshot_before(store, tmp_path, monkeypatch, mutant, whole):
+    if mutant:
+        mutant.apply()
+    first = attempt(store, tmp_path / "a", "a")
+    first.prepare()
+    for n in (b"1", b"2"):
+        (first.folder / "x").write_bytes(n)
+        first._saver.save(scan(first.folder), lambda: False)
+    (first.folder / "x").write_bytes(b"3")
+    with monkeypatch.context() as dying:
+        dying.setattr(Snapshots, "commit", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            first._saver.save(scan(first.folder), lambda: False)
+    second = attempt(store, tmp_path / "b", "b")
+    if whole:
+        second.prepare()
+        assert (second.folder / "x").read_bytes() == b"2"
+    else:
+        with pytest.raises(ItemError, match="None of the snapshots"):
+            second.prepare()
+
+
+@pytest.mark.parametrize(("mutant", "late"), [(None, 0), (state_no_fence, 1)])
+def test_a_superseded_attempt_saves_nothing(store, tmp_path, mutant, late):
+    if mutant:
+        mutant.apply()
+    attempts = [attempt(store, tmp_path / name, name) for name in "ab"]
+    for one in attempts:
+        one.prepare()
+    (attempts[0].folder / "x").write_bytes(b"late")
+    with suppress(SupersededError):
+        attempts[0]._saver.save(scan(attempts[0].folder), lambda: False)
+    after = [one for one in Snapshots(store, JOB, 0).newest_first() if one.seq > 2]
+    assert sum(one.attempt == "a" for one in after) == late
+
+
+@pytest.mark.parametrize(("mutant", "begun"), [(None, 5), (state_no_guard, 8)])
+def test_an_item_that_gets_nowhere_ends(store, tmp_path, mutant: ModuleType | None, begun):
+    if mutant:
+        mutant.apply()
+    count = 0
+    with suppress(ItemError):
+        while count < 8:
+            attempt(store, tmp_path / str(count), f"a{count}").prepare()
+            count += 1
+    assert count == begun
+
+
+@pytest.mark.parametrize(("mutant", "least"), [(None, 105), (state_short_grace, 10)])
+def test_a_program_has_most_of_a_notice(store, tmp_path, mutant, least):
+    """Of 120 s, 10 are kept. What has changed is small."""
+    if mutant:
+        mutant.apply()
+    stop = Stop()
+    state = attempt(store, tmp_path, "a", stop)
+    state.prepare()
+    stop.set(StopReason.NOTICE, 120)
+    limits = state.limits(Limits(1e6))
+    left = limits.grace_seconds if limits.left is None else limits.left()
+    assert least <= left <= least + 10
+
+
+def test_a_large_state_leaves_the_program_less(store, tmp_path):
+    """With 1 Gbps measured, 12.5 GB would take 100 s: of 120 s, 10 are left."""
+    stop = Stop()
+    state = attempt(store, tmp_path, "a", stop)
+    state.prepare()
+    state._saver._bytes, state._saver._seconds = 125_000_000, 1.0
+    with (state.folder / "large").open("wb") as file:
+        file.truncate(12_500_000_000)
+    stop.set(StopReason.NOTICE, 120)
+    left = state.limits(Limits(1e6)).left
+    assert left is not None
+    assert 8 <= left() <= 10.1
