@@ -20,10 +20,10 @@ from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.spent import spent_seconds, write_spent
 from tidemill.store import Store
 from tidemill.worker import held, loop, spending
-from tidemill.worker.run_item import Task
 from tidemill.worker.slots import Slot
 from tidemill.worker.spending import LOOKS, Spending, ends_job
 from tidemill.worker.stop import StopReason
+from tidemill.worker.task import Task
 
 JOB = "t-00000000"
 HOURLY = 3600.0

@@ -27,10 +27,10 @@ from tidemill.store import Store
 from tidemill.worker import chunk as chunk_module
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.loop import Worker
-from tidemill.worker.run_item import Task
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
 from tidemill.worker.stop import Stop
+from tidemill.worker.task import Task
 
 SMALL = {"cpus": 0.25, "memory_mib": 64}
 
@@ -334,6 +334,9 @@ class Hostile:
             done(Outcome(index=task.item.index, uri=task.item.uri, status="succeeded", attempts=1))
 
     def close(self, slot: Slot) -> None: ...
+
+    def most_ahead(self, slots: int) -> int:
+        return 1
 
     def prefetch(self, task: Task) -> None: ...
 

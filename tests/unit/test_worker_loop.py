@@ -20,10 +20,10 @@ from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.leases.array import ArrayLease
 from tidemill.worker.loop import Worker
-from tidemill.worker.run_item import Task
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
 from tidemill.worker.stop import Stop, StopReason
+from tidemill.worker.task import Task
 
 
 class Interrupted:

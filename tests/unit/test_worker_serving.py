@@ -31,10 +31,10 @@ from tidemill.worker.code import InstallError
 from tidemill.worker.jobs import KEPT_JOBS, LeasedJob
 from tidemill.worker.loop import Worker
 from tidemill.worker.observers import HEARTBEAT_SECONDS
-from tidemill.worker.run_item import Task
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
 from tidemill.worker.stop import JobStop, Stop, StopReason
+from tidemill.worker.task import Task
 
 
 class Lease:
@@ -122,6 +122,9 @@ class Runs:
 
     def close(self, slot: Slot) -> None:
         pass
+
+    def most_ahead(self, slots: int) -> int:
+        return 1
 
     def prefetch(self, task: Task) -> None:
         pass

@@ -17,8 +17,8 @@ from tidemill.worker.jobs import LeasedJob
 from tidemill.worker.leases import Lease
 from tidemill.worker.metrics import MetricLog
 from tidemill.worker.observers import HEARTBEAT_SECONDS, ChunkObserver, Marker, Progress
-from tidemill.worker.run_item import Task
 from tidemill.worker.slots import Slot
+from tidemill.worker.task import Task
 
 SAVE_SECONDS = 60.0
 """Seconds between two writes of progress to an object store: each is billed."""
@@ -87,6 +87,10 @@ class ChunkRun:
         """Whether its items run one after the other: a job whose number of chunks is its limit."""
         self.batches = 0
         """How many slots run items of it; see `holds`."""
+        self.sending: set[int] = set()
+        """Items whose programs have ended and whose outputs are on their way; slots' threads add to it."""
+        self.attempts: dict[int, int] = {}
+        """By item: its next attempt, where outputs could not be sent."""
         self.settled = False
         """Whether a record stands in the store."""
         self.broken: dict[int, str] = {}
@@ -158,7 +162,7 @@ class ChunkRun:
         if not self.pending or not self.in_flight:
             return bool(self.pending)
         if self.one_by_one:
-            return False
+            return self.in_flight <= self.sending
         suspects = self.history.suspected.keys()
         return self.pending[0].index not in suspects and self.in_flight.isdisjoint(suspects)
 
@@ -201,7 +205,9 @@ class ChunkRun:
         watch = self._metrics.watch(item.index, self.labels) if self._metrics else None
         where = (job.output_prefix, job.env or {}, job.stop, job.inputs, watch)
         run = str(self.lease.backend.get("run", ""))
-        return Task(job.id, self.number, self.lease.id, job.spec, item, *where, round=job.round.round, run=run)
+        # A careful attempt writes down each item's end before the next one starts.
+        how = {"attempt": self.attempts.get(item.index, 1), "overlaps": not self.history.careful}
+        return Task(job.id, self.number, self.lease.id, job.spec, item, *where, round=job.round.round, run=run, **how)
 
     def pause(self) -> None:
         """Its items pause while an item of another chunk has the machine to itself."""
@@ -216,6 +222,7 @@ class ChunkRun:
     def finished(self, outcome: Outcome) -> None:
         outcome.reclaims += self.history.reclaims[outcome.index]
         self.in_flight.discard(outcome.index)
+        self.sending.discard(outcome.index)
         self._outcomes[outcome.index] = outcome
         for observer in self.observers:
             observer.on_item(self, outcome)

@@ -19,13 +19,14 @@ from tidemill.ledger import Outcome
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.output import ItemOutput
 from tidemill.worker.programs import Programs
-from tidemill.worker.run_item import Task, limits_of, measure_gpus, pause_before
+from tidemill.worker.run_item import limits_of, measure_gpus, pause_before
 from tidemill.worker.scratch import remove
 from tidemill.worker.shim_process import POLL_SECONDS, Answer, ShimProcess
 from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop
 from tidemill.worker.supervisor import Verdict
+from tidemill.worker.task import Task
 
 VALUES_AT_ONCE = 16
 """Items of a message where whole values are kept: so many files of values may lie on the scratch volume."""

@@ -126,7 +126,7 @@ class HeldChunks:
         if any(chunk.job.spec.state and chunk.batches for chunk in self) and not self._lasts(AGE_SECONDS):
             self._stop.set(StopReason.AGE, AGE_SECONDS)
         for chunk in self:
-            if not chunk.batches:
+            if not chunk.batches and not chunk.sending:
                 self._drop_if_ended(chunk)
         for chunk in self:
             chunk.tick()

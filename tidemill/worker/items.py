@@ -6,12 +6,14 @@ import queue
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
 from tidemill.capacity import WORKER_MIB
 from tidemill.descriptor import Resources
+from tidemill.job import Item
 from tidemill.ledger import Outcome
 from tidemill.machine import Capacity
 from tidemill.state import SupersededError
@@ -20,11 +22,11 @@ from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.held import HeldChunks
 from tidemill.worker.jobs import LeasedJob
 from tidemill.worker.output import log
-from tidemill.worker.run_item import Task
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot, SlotPool
 from tidemill.worker.stop import Stop
+from tidemill.worker.task import Task
 
 BATCH_SECONDS = 0.1
 """How long the items that a slot takes at once should last together."""
@@ -33,6 +35,12 @@ ERROR_CHARACTERS = 500
 """Length of an item's error in the worker's log; the record keeps more."""
 TRACE_CHARACTERS = 4000
 MOST_THREADS = 1024
+AHEAD_SECONDS = 0.25
+"""Inputs are fetched for about so much work ahead: longer than a store takes to answer."""
+
+
+_Ended = tuple[ChunkRun, Outcome | Item, int]
+"""An item's chunk with its outcome; or with the item that runs again, and as which attempt."""
 
 
 @dataclass
@@ -44,6 +52,25 @@ class Batch:
     slot: Slot
     seconds: float = 0.0
     error: Exception | None = None
+
+
+class _Ends:
+    """How items of a chunk end: left for the loop, which polls often enough while anything runs."""
+
+    def __init__(self, chunk: ChunkRun, ended: deque[_Ended], wake: Callable[[], None]) -> None:
+        self._chunk, self._ended, self._wake = chunk, ended, wake
+
+    def __call__(self, outcome: Outcome) -> None:
+        self._ended.append((self._chunk, outcome, 0))
+        if outcome.index in self._chunk.sending:
+            self._wake()
+
+    def sending(self, task: Task) -> None:
+        self._chunk.sending.add(task.item.index)
+
+    def again(self, task: Task, attempt: int) -> None:
+        self._ended.append((self._chunk, task.item, attempt))
+        self._wake()
 
 
 class Items:
@@ -62,7 +89,7 @@ class Items:
     ) -> None:
         self._held, self._runners, self._scratch, self._stop, self._many_jobs = held, runners, scratch, stop, many_jobs
         self.slots = SlotPool(size, self._slot, runners.close, WORKER_MIB) if size else None
-        self._outcomes: deque[tuple[ChunkRun, Outcome]] = deque()
+        self._ended: deque[_Ended] = deque()
         self._events: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         # A thread is created when no idle one is left.
         self.threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="slot")
@@ -70,7 +97,8 @@ class Items:
 
     @property
     def busy(self) -> bool:
-        return self.slots is not None and self.slots.busy
+        """Whether programs run, or outputs are on their way."""
+        return self.slots is not None and (self.slots.busy or any(chunk.sending for chunk in self._held))
 
     def wake(self, _: Future[bool] | None = None) -> None:
         self._events.put(None)
@@ -110,8 +138,8 @@ class Items:
             side_by_side = self.slots.count(chunk.job.spec.resources)
             if not self._start_chunk(chunk, self.slots, side_by_side):
                 return
-            ahead = 1 if chunk.one_by_one else side_by_side
-            for item in islice(chunk.pending, ahead if chunk.job.spec.stages_input else 0):
+            slots = 1 if chunk.one_by_one else side_by_side
+            for item in islice(chunk.pending, self._ahead(chunk, slots)):
                 self._runners.prefetch(chunk.task(item))
             if chunk.ready:
                 return
@@ -133,6 +161,13 @@ class Items:
             self.threads.submit(self._run_batch, Batch(chunk, [chunk.task(item) for item in items], slot))
         return True
 
+    def _ahead(self, chunk: ChunkRun, slots: int) -> int:
+        """How many items are fetched before a slot is free: one for each slot, and more of those that are short."""
+        if not chunk.job.spec.stages_input:
+            return 0
+        seconds = chunk.job.item_seconds
+        return slots * max(1, min(self._runners.most_ahead(slots), int(AHEAD_SECONDS / seconds) if seconds else 1))
+
     def _makes_room(self, chunk: ChunkRun, slots: int) -> bool:
         """Whether a careful chunk's next item will have this worker to itself until it ends. If so, the markers of the
         others say that nothing of theirs runs."""
@@ -153,7 +188,7 @@ class Items:
         """In a slot's thread. Outcomes are left for the loop, which is woken only at the end: it polls often enough."""
         chunk, started = batch.chunk, time.monotonic()
         try:
-            self._runners.run(batch.tasks, batch.slot, lambda outcome: self._outcomes.append((chunk, outcome)))
+            self._runners.run(batch.tasks, batch.slot, _Ends(chunk, self._ended, self.wake))
         except BaseException as error:  # a slot that dies silently would hang the chunk
             batch.error = as_exception(error)
         batch.seconds = time.monotonic() - started
@@ -164,8 +199,8 @@ class Items:
     def handle(self, seconds: float) -> None:
         """Take in what ended in the slots, waiting so many seconds for it, and refill the slots before anything is
         written."""
-        batches = self._ended(seconds)
-        outcomes = [self._outcomes.popleft() for _ in range(len(self._outcomes))]
+        batches = self._ended_batches(seconds)
+        ended = [self._ended.popleft() for _ in range(len(self._ended))]
         for batch in batches:
             assert self.slots is not None
             self.slots.give(batch.slot)
@@ -184,13 +219,17 @@ class Items:
         # Until an item has succeeded, each failure is handled first: it may end the job.
         if not self._stop.raised and all(chunk.job.proven for chunk in self._held):
             self.start()
-        for chunk, outcome in outcomes:
-            if chunk in self._held:
-                self._record(chunk, outcome)
-        for chunk in {chunk for chunk, _ in outcomes}:
+        for chunk, what, attempt in ended:
+            if chunk not in self._held:
+                continue
+            if isinstance(what, Outcome):
+                self._record(chunk, what)
+            else:
+                _again(chunk, what, attempt)
+        for chunk in {chunk for chunk, _, _ in ended}:
             self._held.settle(chunk)
 
-    def _ended(self, seconds: float) -> list[Batch]:
+    def _ended_batches(self, seconds: float) -> list[Batch]:
         """Batches that have ended; waits for the first."""
         ended: list[Batch] = []
         try:
@@ -222,6 +261,15 @@ class Items:
                 job.ledger.start_failed(job.round.round, outcome.error or "")
             if job.ledger.is_cancelled(job.round.round):
                 self._held.cancel(job)
+
+
+def _again(chunk: ChunkRun, item: Item, attempt: int) -> None:
+    """An item's outputs could not be sent: it runs again, unless the job ends."""
+    chunk.sending.discard(item.index)
+    if not chunk.job.stop.raised:
+        chunk.in_flight.discard(item.index)
+        chunk.attempts[item.index] = attempt
+        chunk.pending.appendleft(item)
 
 
 def _failure(outcome: Outcome) -> dict[str, object]:

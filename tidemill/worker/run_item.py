@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,14 +17,15 @@ from tidemill.placeholders import child_variables, fill, meta_values
 from tidemill.worker import sagemaker
 from tidemill.worker.faults import ItemError, item_step
 from tidemill.worker.gpus import GpuUse
-from tidemill.worker.output import ItemOutput, LineWatch
+from tidemill.worker.output import ItemOutput
 from tidemill.worker.process import Ended, Pipes, run_program
 from tidemill.worker.programs import Programs
 from tidemill.worker.scratch import Scratch, remove
 from tidemill.worker.slots import Slot
-from tidemill.worker.staging import Staging
-from tidemill.worker.stop import Stop
+from tidemill.worker.staging import Outputs, Staging
 from tidemill.worker.supervisor import Limits
+from tidemill.worker.task import Ends, Task
+from tidemill.worker.uploads import Uploads
 
 if TYPE_CHECKING:
     from tidemill.worker.item_state import ItemState
@@ -37,49 +37,12 @@ _NOT_AGAIN = ("start", "input")
 """Reasons that another attempt cannot change."""
 
 
-@dataclass(slots=True)
-class Task:
-    """An item to run, and where it belongs."""
-
-    job: str
-    chunk: int
-    lease_id: str
-    """Of the chunk's lease: part of output names and log lines."""
-    spec: JobSpec
-    item: Item
-    output_prefix: str
-    """URI under which the job's outputs go, without a trailing slash."""
-    base_env: Mapping[str, str]
-    """The program's environment without the item's own variables."""
-    stop: Stop = field(default_factory=Stop)
-    """Ends it."""
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    """Where the job's named inputs are."""
-    watch: LineWatch | None = None
-    """Looks at what it prints."""
-    round: int = 0
-    run: str = ""
-    """Who handed its chunk out, where that is not the cloud."""
-
-    @property
-    def folder(self) -> str:
-        """Where the item's input is fetched to, in the worker's scratch."""
-        return f"{self.job}/{self.chunk}/{self.item.index}"
-
-    @property
-    def labels(self) -> dict[str, object]:
-        return {"job": self.job, "chunk": self.chunk, "item": self.item.index, "lease": self.lease_id}
-
-    def prefix(self, attempt: int) -> str:
-        """URI under which an attempt's outputs go, with a trailing slash."""
-        return f"{self.output_prefix}/{self.item.index}/{self.lease_id}.{attempt}/"
-
-
 class CommandRunner:
     """Runs items whose work is a command; shared by the slots of a worker."""
 
     def __init__(self, programs: Programs, staging: Staging, scratch: Scratch) -> None:
         self._programs, self._staging, self._scratch = programs, staging, scratch
+        self._uploads = Uploads(staging, scratch)
         self._fetches: dict[str, Future[Path]] = {}
         self._pipes: dict[int, Pipes] = {}
 
@@ -100,24 +63,45 @@ class CommandRunner:
     def _input_folder(self, task: Task) -> Path:
         return self._scratch.folder / task.folder / "input"
 
-    def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
+    def run(self, tasks: Sequence[Task], slot: Slot, ends: Ends) -> None:
         """Run items one after the other, until the worker or their job stops. An interrupted item has no outcome."""
         for task in tasks:
             if task.stop.raised:
                 return
             slot.current = task.item.index
-            outcome = self._run(task, slot)
-            if outcome is None:
+            tried = self._run(task, slot)
+            if tried is None:
                 # It was interrupted and remains the slot's item: the drain names it.
                 return
             slot.current = None
-            done(outcome)
+            if tried.outputs is None:
+                ends(tried.outcome)
+            else:
+                self._send(task, slot, tried.outcome, tried.outputs, ends)
+
+    def _send(self, task: Task, slot: Slot, outcome: Outcome, outputs: Outputs, ends: Ends) -> None:
+        """Upload outputs while the slot goes on, or here when many are on their way."""
+
+        def sent(error: ItemError | None) -> None:
+            remove(outputs.folder)
+            slot.give_back(outputs.folder)
+            if error is None:
+                ends(outcome)
+            elif task.stop.raised or not (error.final or outcome.attempts >= task.spec.attempts):
+                ends.again(task, outcome.attempts + 1)
+            else:
+                outcome.status, outcome.output = "failed", None
+                ends(_failed(outcome, error.reason, str(error)))
+
+        ends.sending(task)
+        if not self._uploads.begin(outputs, sent):
+            self._uploads.send(outputs, sent)
 
     def close(self, slot: Slot) -> None:
         if pipes := self._pipes.pop(slot.number, None):
             pipes.close()
 
-    def _run(self, task: Task, slot: Slot) -> Outcome | None:
+    def _run(self, task: Task, slot: Slot) -> _Tried | None:
         output = ItemOutput(task.labels, task.watch)
         state = self._state_of(task, slot)
         try:
@@ -146,28 +130,31 @@ class CommandRunner:
             labels=task.labels,
         )
 
-    def _attempts(self, task: Task, slot: Slot, output: ItemOutput, state: ItemState | None) -> Outcome | None:
-        outcome: Outcome | None = None
-        for attempt in range(1, task.spec.attempts + 1):
+    def _attempts(self, task: Task, slot: Slot, output: ItemOutput, state: ItemState | None) -> _Tried | None:
+        tried: _Tried | None = None
+        if task.attempt > 1:
+            task.stop.wait(pause_before(task.attempt))
+        for attempt in range(task.attempt, task.spec.attempts + 1):
             output.begin(attempt)
             blank = Outcome(index=task.item.index, uri=task.item.uri, status="failed", attempts=attempt)
             tried = None if task.stop.raised else self._attempt(task, slot, output, blank, state)
             if tried is None or (task.stop.raised and tried.outcome.status == "failed"):
                 return None
-            outcome = tried.outcome
             if tried.final:
                 break
             if attempt < task.spec.attempts:
                 task.stop.wait(pause_before(attempt + 1))
-        return outcome
+        return tried
 
     def _attempt(
         self, task: Task, slot: Slot, output: ItemOutput, blank: Outcome, state: ItemState | None
     ) -> _Tried | None:
         """One attempt, or None when the worker stopped in it."""
-        outcome = blank
+        outcome, results = blank, None
         try:
-            ended = self._run_program(task, slot, output, blank.attempts, state)
+            with item_step("scratch", "the item's folders cannot be made"):
+                results = slot.results()
+            ended = self._run_program(task, slot, output, blank.attempts, results=results, state=state)
             if state is not None and ended.reason is not None:
                 state.end(by_itself=0 <= (ended.exit_code or 0) < KILLED, succeeded=False)
             if ended.reason == "stopped":
@@ -175,20 +162,30 @@ class CommandRunner:
             _measure(outcome, ended)
             if ended.reason is not None:
                 return _Tried(_failed(outcome, ended.reason, _error(ended, output)), ended.reason in _NOT_AGAIN)
-            prefix = task.prefix(blank.attempts)
-            files = self._staging.upload(slot.folder / "output", prefix)
+            outputs = self._staging.look(results, task.prefix(blank.attempts))
+            if state is not None or not task.overlaps:
+                self._staging.send(outputs)
             if state is not None:
                 # After the outputs: state that says "done" must not stand without them.
                 state.end(by_itself=True, succeeded=True)
+            outcome.status = "succeeded"
+            outcome.output = outputs.prefix if outputs.files or task.spec.names_output_uri else None
+            if not outputs.files or state is not None or not task.overlaps:
+                return _Tried(outcome, True)
+            # It is given back when they are sent.
+            results = None
+            return _Tried(outcome, True, outputs)
         except ItemError as error:
             return None if task.stop.raised else _Tried(_failed(outcome, error.reason, str(error)), error.final)
-        outcome.status = "succeeded"
-        outcome.output = prefix if files > 0 or task.spec.names_output_uri else None
-        return _Tried(outcome, True)
+        finally:
+            if results is not None:
+                slot.give_back(results)
 
-    def _run_program(self, task: Task, slot: Slot, output: ItemOutput, attempt: int, state: ItemState | None) -> Ended:
+    def _run_program(
+        self, task: Task, slot: Slot, output: ItemOutput, attempt: int, *, results: Path, state: ItemState | None
+    ) -> Ended:
         with item_step("scratch", "the item's folders cannot be made"):
-            results, work = slot.empty("output"), slot.empty("work")
+            work = slot.empty("work")
         limits, stop = limits_of(task.spec), task.stop
         with item_step("input", "the item's values cannot be handed to a program"):
             values = self._values(task, results, task.prefix(attempt))
@@ -265,6 +262,8 @@ class _Tried(NamedTuple):
     outcome: Outcome
     final: bool
     """Whether there is no other: it succeeded, or trying again is useless."""
+    outputs: Outputs | None = None
+    """What has to be uploaded before it has succeeded."""
 
 
 def _meta(item: Item) -> dict[str, str]:

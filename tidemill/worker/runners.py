@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidemill.ledger import Outcome
 from tidemill.store import Store
 from tidemill.worker.function import FunctionRunner
 from tidemill.worker.inputs import InputCache
 from tidemill.worker.programs import Programs
-from tidemill.worker.run_item import CommandRunner, Task
+from tidemill.worker.run_item import CommandRunner
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Staging
 from tidemill.worker.stop import Stop
+from tidemill.worker.task import Ends, Task
 
 if TYPE_CHECKING:
     from tidemill.worker.code import CodeCache
@@ -51,22 +51,26 @@ class Runners:
         cache = Path(self._scratch.cache) if self._scratch.cache else None
         return cache if cache and os.access(cache, os.W_OK) else self._scratch.folder.parent.parent
 
+    def most_ahead(self, slots: int) -> int:
+        """How many inputs per slot may lie here before they are needed, as large as inputs have been so far."""
+        return self._staging.most_ahead(slots)
+
     def prefetch(self, task: Task) -> None:
         self._commands.prefetch(task)
 
     def forget(self, task: Task) -> None:
         self._commands.forget(task)
 
-    def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
+    def run(self, tasks: Sequence[Task], slot: Slot, ends: Ends) -> None:
         """Run items of a chunk in a slot; returns when all are done, or the worker or their job stops."""
         if tasks[0].spec.command is not None:
-            self._commands.run(tasks, slot, done)
+            self._commands.run(tasks, slot, ends)
             return
         if slot.number not in self._functions:
             self._functions[slot.number] = FunctionRunner(
                 self._programs, self._staging, self._stop, python=self._python, path=self._path
             )
-        self._functions[slot.number].run(tasks, slot, done)
+        self._functions[slot.number].run(tasks, slot, ends)
 
     def close(self, slot: Slot) -> None:
         self._commands.close(slot)

@@ -36,6 +36,24 @@ class Slot:
     job: object = None
     chunk: object = None
     gpus: tuple[str, ...] = ()
+    _results: list[str] = field(default_factory=list)
+    """Folders for outputs that nothing is uploaded from now."""
+    _made: int = 0
+
+    def results(self) -> Path:
+        """An empty output folder, in a folder of its own: others may still be uploaded from. The caller gives it back
+        with `give_back`."""
+        if not self._results:
+            self._made += 1
+            self._results.append(f"results-{self._made}")
+        above = self._results.pop()
+        if not _is_ours(self.folder / above):
+            remove(self.folder / above)
+        return self.empty(f"{above}/output")
+
+    def give_back(self, results: Path) -> None:
+        """Nothing is uploaded from an output folder any more. From any thread."""
+        self._results.append(results.parent.name)
 
     def empty(self, name: str) -> Path:
         """A folder of the slot, made or emptied. The item before may have left anything in its place."""
@@ -44,14 +62,19 @@ class Slot:
             # A read-only folder, or one behind a link, is created again.
             if next(left, None) is None and os.access(path, os.W_OK | os.X_OK) and not path.is_symlink():
                 return path
-        if self.folder.is_symlink() or not os.access(self.folder, os.R_OK | os.W_OK | os.X_OK):
+        if not _is_ours(self.folder):
             remove(self.folder)
         remove(path)
         with suppress(FileNotFoundError):
             # Another user's files cannot be removed here; they go with the worker's folder if possible.
-            path.rename(path.with_name(f"{name}-{secrets.token_hex(4)}"))
+            path.rename(path.with_name(f"{path.name}-{secrets.token_hex(4)}"))
         path.mkdir(parents=True)
         return path
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether it is a folder, and one that can be used: an item may have put anything in its place."""
+    return not folder.is_symlink() and folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK)
 
 
 class SlotPool:

@@ -7,6 +7,7 @@ import re
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from tidemill.chain import SCHEME, JobFiles
@@ -21,8 +22,27 @@ from tidemill.worker.stop import Stop
 SPARE_BYTES = 64 * 1024 * 1024
 """Bytes left free on the scratch volume: other containers of the machine share it."""
 _TRANSFERS = 4
+_MOST_AHEAD = 8
+_AHEAD_BYTES = 256 * 1024 * 1024
+"""What inputs may take on the scratch volume before they are needed, besides one for each slot."""
 _WAITING = 4 * _TRANSFERS
 """Uploads of an item that are begun ahead: their number, not that of its files, decides what memory they take."""
+
+
+class Outputs(NamedTuple):
+    """What an item has left to upload.
+
+    Attributes:
+        folder: The output folder.
+        prefix: URI that it goes to, with a trailing slash.
+        files: How many files there are; links to files count too.
+        bytes: Their size.
+    """
+
+    folder: Path
+    prefix: str
+    files: int
+    bytes: int
 
 
 class Staging:
@@ -31,6 +51,8 @@ class Staging:
     def __init__(self, stores: Stores, scratch: Scratch, stop: Stop) -> None:
         self.stores, self._scratch, self._stop = stores, scratch, stop
         self._jobs = JobFiles(stores)
+        self._largest = 0
+        """Bytes of the largest input so far."""
         self._pool = ThreadPoolExecutor(_TRANSFERS, thread_name_prefix="staging")
 
     def fetch(self, uri: str, folder: Path, stop: Stop | None = None) -> Future[Path]:
@@ -53,17 +75,23 @@ class Staging:
                 self._copy(_local_path(uri), target, stop)
             else:
                 self._download(uri, target, stop)
+            self._largest = max(self._largest, target.stat().st_size)
         return target
 
     def _bring(self, uri: str, target: Path, stop: Stop) -> Path:
         """Fetch what another job has left: a folder, or one file of it."""
         found = self._jobs.find(uri)
+        self._largest = max(self._largest, found.tree.size)
         if found.single:
             [file] = found.tree.files
             found.store.download(file.object, target, lambda: stop.raised, self.room())
         else:
             fetch_tree(found.store, found.tree, target, stop=lambda: stop.raised, room=self.room())
         return target
+
+    def most_ahead(self, slots: int) -> int:
+        """How many inputs per slot may lie here before they are needed, as large as inputs have been so far."""
+        return min(_MOST_AHEAD, _AHEAD_BYTES // (slots * max(1, self._largest)))
 
     def _download(self, uri: str, target: Path, stop: Stop) -> None:
         uri.encode()  # no object has another name
@@ -95,14 +123,29 @@ class Staging:
     def upload(self, folder: Path, prefix: str) -> int:
         """Upload every file of a folder under a URI with a trailing slash; returns how many. `ItemError` if one is
         missing."""
+        outputs = self.look(folder, prefix)
+        self.send(outputs)
+        return outputs.files
+
+    def look(self, folder: Path, prefix: str) -> Outputs:
+        """See what there is to upload, and that all of it can be: every file is checked before any is uploaded."""
         with item_step("output", f"the output cannot be uploaded to {prefix}"):
             store, base = self.stores.locate(prefix)
+            files = size = 0
             with item_step("output", "the output folder cannot be read"):
-                # Every file is checked before any is uploaded. The list is not kept: there may be 100,000 files.
-                files = sum(_takes(store, base, name) for _, name in output_files(folder))
+                # The list is not kept: there may be 100,000 files.
+                for path, name in output_files(folder):
+                    _check(store, base, name)
+                    files, size = files + 1, size + os.stat(path).st_size
+        return Outputs(folder, prefix, files, size)
+
+    def send(self, outputs: Outputs) -> None:
+        """Upload what `look` has seen; `ItemError` if that cannot be."""
+        with item_step("output", f"the output cannot be uploaded to {outputs.prefix}"):
+            store, base = self.stores.locate(outputs.prefix)
             transfers: deque[Future[Uploaded]] = deque()
             try:
-                for path, name in output_files(folder) if files else ():
+                for path, name in output_files(outputs.folder) if outputs.files else ():
                     if len(transfers) >= _WAITING:
                         transfers.popleft().result()
                     transfers.append(self._pool.submit(store.upload, path, base + name))
@@ -112,18 +155,16 @@ class Staging:
                 for transfer in transfers:
                     transfer.cancel()
                 wait(transfers)
-        return files
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _takes(store: Store, base: str, name: str) -> bool:
-    """True; a name that the store does not take is the item's failure."""
+def _check(store: Store, base: str, name: str) -> None:
+    """A name that the store does not take is the item's failure."""
     reason = refusal(store, base + name)
     if reason is not None:
         raise ItemError("output", f"{shown(name)} {reason}", final=True)
-    return True
 
 
 def _local_path(uri: str) -> Path:

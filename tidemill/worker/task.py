@@ -1,0 +1,67 @@
+"""An item to run, and what its runner tells about its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tidemill.job import Item, JobSpec
+from tidemill.ledger import Outcome
+from tidemill.worker.output import LineWatch
+from tidemill.worker.stop import Stop
+
+
+@dataclass(slots=True)
+class Task:
+    """An item to run, and where it belongs."""
+
+    job: str
+    chunk: int
+    lease_id: str
+    """Of the chunk's lease: part of output names and log lines."""
+    spec: JobSpec
+    item: Item
+    output_prefix: str
+    """URI under which the job's outputs go, without a trailing slash."""
+    base_env: Mapping[str, str]
+    """The program's environment without the item's own variables."""
+    stop: Stop = field(default_factory=Stop)
+    """Ends it."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Where the job's named inputs are."""
+    watch: LineWatch | None = None
+    """Looks at what it prints."""
+    round: int = 0
+    run: str = ""
+    """Who handed its chunk out, where that is not the cloud."""
+    attempt: int = 1
+    """Its first attempt here: more than 1 when outputs of earlier ones could not be uploaded."""
+    overlaps: bool = True
+    """Whether its outputs may be uploaded while its slot has another item."""
+
+    @property
+    def folder(self) -> str:
+        """Where the item's input is fetched to, in the worker's scratch."""
+        return f"{self.job}/{self.chunk}/{self.item.index}"
+
+    @property
+    def labels(self) -> dict[str, object]:
+        return {"job": self.job, "chunk": self.chunk, "item": self.item.index, "lease": self.lease_id}
+
+    def prefix(self, attempt: int) -> str:
+        """URI under which an attempt's outputs go, with a trailing slash."""
+        return f"{self.output_prefix}/{self.item.index}/{self.lease_id}.{attempt}/"
+
+
+class Ends(Protocol):
+    """Is called with outcomes, and told of outputs that are on their way; from any thread."""
+
+    def __call__(self, outcome: Outcome) -> None:
+        """An item has its outcome."""
+
+    def sending(self, task: Task) -> None:
+        """An item's program has succeeded, and its outputs are on their way. A call or `again` follows."""
+
+    def again(self, task: Task, attempt: int) -> None:
+        """Its outputs could not be sent: it needs another attempt."""
