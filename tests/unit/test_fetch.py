@@ -12,6 +12,7 @@ from obstore.store import MemoryStore
 from tests.fields import about
 from tests.unit.client_fakes import FakeBackend, descriptor, outcome
 from tidemill import Item
+from tidemill.backends import LogLine
 from tidemill.client import Job, Pipeline, deliveries, downloads
 from tidemill.client.fetch import LISTED_TOGETHER
 from tidemill.errors import CallerError, StoreDeniedError, StoreError
@@ -271,6 +272,35 @@ def test_metadata_names_items(tmp_path):
     world.end(0)
     world.job.fetch(tmp_path, name="lr-{lr}")
     assert sorted(found(tmp_path)) == ["lr-0.0/x.npy", "lr-0.1/x.npy"]
+
+
+def line(world, item, at, message, stream="stdout"):
+    fields = {"job": world.job.id, "item": item, "attempt": 1, "stream": stream, "message": message}
+    at += world.job.spec.created_at.timestamp()
+    world.job._site.backend.lines.append(LogLine(at, json.dumps(fields), "container", fields))
+
+
+def test_logs_are_a_file_per_item(world, tmp_path, monkeypatch):
+    monkeypatch.setattr("tidemill.client.fetch_logs._OPEN", 2)
+    world.end(0, 2, 4, failed=[1])
+    for n in range(3):
+        for item in (0, 1, 5):
+            line(world, item, n, f"line {n}\ud800", "stderr" if n else "stdout")
+    world.job._site.backend.lines.append(LogLine(0.0, "{}", "container", {"message": "of the worker"}))
+    assert world.job.fetch(tmp_path / "all", logs=True).logs == 3
+    first, *_ = lines = (tmp_path / "all" / "logs" / "1.log").read_text().splitlines()
+    assert first.endswith("Z 1 stdout line 0\\ud800")
+    assert [text.split(" ", 2)[2] for text in lines[1:]] == ["stderr line 1\\ud800", "stderr line 2\\ud800"]
+    assert world.job.fetch(tmp_path / "all", logs=True).logs == 3
+    assert len((tmp_path / "all" / "logs" / "1.log").read_text().splitlines()) == 3
+    report = world.job.fetch(tmp_path / "failed", failed=True, logs=True)
+    assert (sorted(found(tmp_path / "failed")), report.whole) == (["logs/1.log"], True)
+
+
+def test_failed_items_have_no_outputs(world, tmp_path):
+    with pytest.raises(CallerError, check=about("failed", fix="--logs")):
+        world.job.fetch(tmp_path / "out", failed=True)
+    assert not (tmp_path / "out").exists()
 
 
 def test_reports_are_json(world, tmp_path):

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.retry import indexes
 from tidemill.cli.show import show_json
+from tidemill.figures import counted, file_size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,6 +32,8 @@ PROBLEMS = 10
 @job_argument
 @click.option("--output", "-o", "folder", metavar="DIR", help="Folder of this machine. Default: ./JOB-ID.")
 @click.option("--items", metavar="INDEXES", help="Only these items: 7, or 0-9,12,40-41.")
+@click.option("--failed", is_flag=True, help="Only items that failed: with --logs, they have no outputs.")
+@click.option("--logs", is_flag=True, help="Also what each item printed, as logs/NAME.log.")
 @click.option(
     "--name",
     metavar="TEMPLATE",
@@ -39,12 +42,12 @@ PROBLEMS = 10
     help="Names an item: {stem}, {name}, {path}, {index} or a metadata key. {ext} at its end makes it a file.",
 )
 @common
-def command(*, job: str, folder: str | None, items: str | None, name: str, pipeline: str | None, as_json: bool) -> int:
+def command(*, job: str, folder: str | None, items: str | None, pipeline: str | None, as_json: bool, **how: Any) -> int:
     """Bring a job's outputs to this machine, a folder per item. Type it again to fetch what is missing."""
     handle = load_job(pipeline, job)
     some = None if items is None else indexes(items, handle.spec.items_total)
     with progress(handle.id) as on_report:
-        report = handle.fetch(folder or handle.id, items=some, name=name, on_report=on_report)
+        report = handle.fetch(folder or handle.id, items=some, on_report=on_report, **how)
     if as_json:
         show_json(asdict(report) | {"whole": report.whole})
     else:
@@ -57,32 +60,26 @@ def say(report: FetchReport) -> None:
     moved = report.moved
     there = f", {moved.kept} files were there already" if moved.kept else ""
     click.echo(f"{report.folder}: outputs of {report.complete} of {report.items} items; ", nl=False)
-    click.echo(f"{moved.files} files ({size(moved.bytes)}) came{there}.")
+    click.echo(f"{moved.files} files ({file_size(moved.bytes)}) came{there}.")
+    if report.logs is not None:
+        click.echo(f"{report.folder}/logs: what {counted(report.logs, 'item')} printed.")
     for items, what in (
         (report.unfinished, "have not finished; fetch again when they have"),
         (report.failed, "failed and have no outputs"),
         (report.gone, "have outputs that are not in the store any more: they expired or were deleted"),
     ):
         if items.count:
-            click.echo(f"{counted(items)} {what}.", err=True)
+            click.echo(f"{named(items)} {what}.", err=True)
     for name, why in moved.problems[:PROBLEMS]:
         click.echo(f"{name} was not written: {why}.", err=True)
     if len(moved.problems) > PROBLEMS:
         click.echo(f"and {len(moved.problems) - PROBLEMS} more files.", err=True)
 
 
-def counted(items: ItemCount) -> str:
+def named(items: ItemCount) -> str:
     """`3 items (1, 5, 7)`, `2,000 items (0, 1, ...)`."""
     some = ", ".join(map(str, items.first)) + (", ..." if items.count > len(items.first) else "")
-    return f"{items.count} item{'' if items.count == 1 else 's'} ({some})"
-
-
-def size(number: float) -> str:
-    """`512 bytes`, `12 MB`, `3.4 GB`."""
-    for unit, of in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= of:
-            return f"{number / of:.1f} {unit}" if number < 10 * of else f"{number / of:.0f} {unit}"
-    return f"{number:.0f} bytes"
+    return f"{counted(items.count, 'item')} ({some})"
 
 
 @contextmanager
@@ -136,10 +133,10 @@ class FetchBar:
         row.add_column(no_wrap=True)
         speed = report.moved.bytes / max(0.1, time.monotonic() - self._started)
         done = report.items - report.unfinished.count if report.whole else report.complete
-        row.add_row(self._job, ProgressBar(max(1, report.items), done), f"{figures(report)}, {size(speed)}/s")
+        row.add_row(self._job, ProgressBar(max(1, report.items), done), f"{figures(report)}, {file_size(speed)}/s")
         return row
 
 
 def figures(report: FetchReport) -> str:
     moved = report.moved
-    return f"{report.complete}/{report.items} items, {moved.files + moved.kept} files, {size(moved.bytes)} fetched"
+    return f"{report.complete}/{report.items} items, {moved.files + moved.kept} files, {file_size(moved.bytes)} fetched"

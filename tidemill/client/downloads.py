@@ -8,9 +8,9 @@ import shutil
 import stat
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -83,13 +83,8 @@ class Downloads:
         self._parent: Path | None = None
 
     def __enter__(self) -> Downloads:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            sweep(self._folder)
-            self._parts = Path(tempfile.mkdtemp(prefix=PARTS, dir=self._folder))
-        except OSError as error:
-            raise unwritable(self._folder, error) from None
-        self._hold = _held(self._parts)
+        self._holding = parts_folder(self._folder)
+        self._parts = self._holding.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -100,9 +95,7 @@ class Downloads:
         finally:
             self._stopped = True
             self._pool.shutdown(wait=True, cancel_futures=True)
-            if self._hold is not None:
-                os.close(self._hold)
-            shutil.rmtree(self._parts, ignore_errors=True)
+            self._holding.__exit__(None, None, None)
 
     def add(self, store: Store, entry: Entry, name: str) -> None:
         """Bring an object to a name below the folder, unless it is there. Waits while many are coming.
@@ -122,12 +115,12 @@ class Downloads:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 self._parent = target.parent
             free = shutil.disk_usage(self._folder).free if entry.size > PIECE_BYTES else entry.size
+            if entry.size > free:
+                raise OSError(errno.ENOSPC, "disk full")
         except OSError as error:
             self._failed(name, error)
-            return
-        if entry.size > free:
-            self._error = full(self._folder, self.moved)
             self._check()
+            return
         starts = range(0, max(1, entry.size), PIECE_BYTES)
         coming = _Coming(store, entry, target, self._parts / str(next(self._numbers)), len(starts))
         for start in starts:
@@ -165,10 +158,7 @@ class Downloads:
         except StoreMissingError:
             self._failed(self._name(coming), FileNotFoundError(errno.ENOENT, "its object is not there any more"))
         except OSError as error:
-            if error.errno in _FULL:
-                self._error = self._error or full(self._folder, self.moved)
-            else:
-                self._failed(self._name(coming), error)
+            self._failed(self._name(coming), error)
         except Exception as error:  # whatever it is, the caller's thread raises it
             self._error = self._error or error
 
@@ -198,7 +188,9 @@ class Downloads:
 
     def _failed(self, name: str, error: OSError) -> None:
         with self._lock:
-            self.moved.problems.append((name, error.strerror or str(error)))
+            self._error = self._error or full(self._folder, error)
+            if self._error is None:
+                self.moved.problems.append((name, error.strerror or str(error)))
 
 
 def _is_there(target: Path, entry: Entry) -> bool:
@@ -210,7 +202,30 @@ def _is_there(target: Path, entry: Entry) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_size == entry.size and same_time
 
 
-def sweep(folder: Path) -> None:
+@contextmanager
+def parts_folder(folder: Path) -> Iterator[Path]:
+    """A folder in another one, which is made too, for what is not complete. It goes when the block ends, or when a
+    later fetch finds it.
+
+    Raises:
+        CallerError: The folder cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _sweep(folder)
+        parts = Path(tempfile.mkdtemp(prefix=PARTS, dir=folder))
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    hold = _held(parts)
+    try:
+        yield parts
+    finally:
+        if hold is not None:
+            os.close(hold)
+        shutil.rmtree(parts, ignore_errors=True)
+
+
+def _sweep(folder: Path) -> None:
     """Remove what fetches that were killed have left in a folder. Those that still run hold theirs."""
     for path in folder.glob(f"{PARTS}*"):
         hold = _held(path)
@@ -236,11 +251,12 @@ def _held(folder: Path) -> int | None:
     return None
 
 
-def full(folder: Path, moved: Moved) -> CallerError:
-    """The error of a disk that takes no more."""
+def full(folder: Path, error: OSError | None = None) -> CallerError | None:
+    """The error of a disk that takes no more; None for an error of another kind."""
+    if error is not None and error.errno not in _FULL:
+        return None
     return CallerError(
-        f"output: {shown(str(folder))} takes no more data: its disk is full, over its quota or read-only. "
-        f"{moved.files + moved.kept} files are complete.",
+        f"output: {shown(str(folder))} takes no more data: its disk is full, over its quota or read-only.",
         "Free some space, then repeat the command: it fetches only what is missing.",
         what="output",
         value=shown(str(folder)),

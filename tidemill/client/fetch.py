@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tidemill import layout
 from tidemill.client.downloads import Downloads, Moved
+from tidemill.client.fetch_logs import fetch_logs
 from tidemill.client.item_names import ItemNames, Taken, ending_of, safe_path
 from tidemill.client.site import Site
 from tidemill.errors import CallerError, StoreDeniedError, StoreMissingError
@@ -55,6 +56,7 @@ class FetchReport:
         failed: ItemCount that failed: they have no outputs.
         gone: ItemCount whose outputs are not in the store any more.
         moved: The files.
+        logs: Items of which there is a log; None when logs were not asked for.
     """
 
     job: str
@@ -65,6 +67,7 @@ class FetchReport:
     failed: ItemCount = field(default_factory=ItemCount)
     gone: ItemCount = field(default_factory=ItemCount)
     moved: Moved = field(default_factory=Moved)
+    logs: int | None = None
 
     @property
     def whole(self) -> bool:
@@ -85,31 +88,51 @@ class _Found(NamedTuple):
     files: list[Entry]
 
 
-def fetch(
-    site: Site,
-    ledger: Ledger,
-    spec: JobSpec,
-    folder: Path,
-    *,
-    items: Collection[int] | None,
-    name: str,
-    on_report: OnReport,
-) -> FetchReport:
+@dataclass(frozen=True)
+class Wish:
+    """What is to be fetched: see `Job.fetch`."""
+
+    folder: Path
+    items: Collection[int] | None
+    failed: bool
+    name: str
+    logs: bool
+
+
+def fetch(site: Site, ledger: Ledger, spec: JobSpec, wish: Wish, on_report: OnReport) -> FetchReport:
     """See `Job.fetch`."""
-    names = ItemNames(name, lambda: items_of(ledger))
-    wanted = None if items is None else _checked(items, spec.items_total)
-    report = FetchReport(spec.job, str(folder), spec.items_total if wanted is None else len(wanted))
-    outputs = _Outputs(site, ledger, spec, names, report)
+    if wish.failed and not wish.logs:
+        problem = "failed is given without logs, and items that failed have no outputs."
+        raise CallerError(problem, "Fetch their logs: --failed --logs.", what="failed")
+    names = ItemNames(wish.name, lambda: items_of(ledger))
+    wanted = None if wish.items is None else _checked(wish.items, spec.items_total)
+    if wish.failed:
+        failed = {outcome.index for outcome in ledger.outcomes() if outcome.status == "failed"}
+        wanted = failed if wanted is None else wanted & failed
+    report = FetchReport(spec.job, str(wish.folder), spec.items_total if wanted is None else len(wanted))
+    look = _now_and_then(lambda: on_report(report))
+    if wish.failed:
+        # They have no outputs.
+        report.complete = report.items
+    else:
+        _fetch_outputs(_Outputs(site, ledger, spec, names, report), wish.folder, wanted, report, look)
+    if wish.logs:
+        report.logs = fetch_logs(site.backend, ledger, spec, wish.folder, wanted=wanted, names=names, look=look)
+    on_report(report)
+    return report
+
+
+def _fetch_outputs(
+    outputs: _Outputs, folder: Path, wanted: set[int] | None, report: FetchReport, look: Callable[[], None]
+) -> None:
     try:
-        with Downloads(folder, report.moved, _now_and_then(lambda: on_report(report))) as downloads:
+        with Downloads(folder, report.moved, look) as downloads:
             for found in outputs.find(wanted):
-                for entry, target in _targets(found, names.of_files):
+                for entry, target in _targets(found, outputs.names.of_files):
                     downloads.add(found.store, entry, target)
                 report.complete += 1
     except StoreDeniedError as error:
         raise _refused(error, report) from error
-    on_report(report)
-    return report
 
 
 def _checked(items: Collection[int], total: int) -> set[int]:
@@ -143,7 +166,7 @@ class _Outputs:
     """Finds the outputs of items, and notes in a report which items have none."""
 
     def __init__(self, site: Site, ledger: Ledger, spec: JobSpec, names: ItemNames, report: FetchReport) -> None:
-        self._ledger, self._spec, self._names, self._report = ledger, spec, names, report
+        self._ledger, self._spec, self.names, self._report = ledger, spec, names, report
         self._stores = site.stores()
 
     def find(self, wanted: set[int] | None) -> Iterator[_Found]:
@@ -173,7 +196,7 @@ class _Outputs:
             elif outcome.output is None:
                 report.complete += 1
             else:
-                yield outcome, self._names.of(item)
+                yield outcome, self.names.of(item)
         for index in range(last + 1, self._spec.items_total) if wanted is None else sorted(wanted - ended):
             report.unfinished.add(index)
 

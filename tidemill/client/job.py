@@ -129,7 +129,9 @@ class Job(Readable):
         folder: str | Path,
         *,
         items: Collection[int] | None = None,
+        failed: bool = False,
         name: str = DEFAULT_NAME,
+        logs: bool = False,
         on_report: OnReport = lambda report: None,
     ) -> FetchReport:
         """Bring the items' outputs down and say what is there and what is missing. Repeated, it brings what is
@@ -138,8 +140,10 @@ class Job(Readable):
         Args:
             folder: Where they go; it is created.
             items: Indexes; None for every item.
+            failed: Only items that failed. They have no outputs, but logs.
             name: What names an item in the folder: text with `{stem}`, `{name}`, `{path}`, `{index}` or a key of the
                 metadata. With `{ext}` at its end, an item with a single output file is that file, not a folder.
+            logs: Bring what each item printed, too, as `logs/<name>.log`.
             on_report: Called a few times a second with what has come so far.
 
         Raises:
@@ -147,12 +151,13 @@ class Job(Readable):
             CloudError: The store refused or did not answer. The same call continues.
 
         Example:
-            >>> job.fetch("results", items=[1]).failed.first  # it has no outputs
-            [1]
+            >>> job.fetch("results", failed=True, logs=True).logs  # items that printed something
+            1
         """
-        from tidemill.client.fetch import fetch
+        from tidemill.client.fetch import Wish, fetch
 
-        return fetch(self._site, self._ledger, self.spec, Path(folder), items=items, name=name, on_report=on_report)
+        wish = Wish(Path(folder), items, failed, name, logs)
+        return fetch(self._site, self._ledger, self.spec, wish, on_report)
 
     # ---- waiting ------------------------------------------------------------------------------------------------
 
