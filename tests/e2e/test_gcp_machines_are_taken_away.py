@@ -7,16 +7,19 @@ and run in this order.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
 from localcloud.cloud import GcpCloud
 from tests.e2e.gcp import LONG, TIME_FACTOR, GcpTeam, gcp_team_up
 from tests.e2e.team import await_that
+from tidemill import layout
 
 ITEMS, CHUNK_SIZE = 500, 2
 """250 messages, of which 12 come twice on average. Items sleep, so that the others are still at work when what a killed
@@ -135,3 +138,37 @@ def test_a_cancelled_job_stops_and_the_next_one_runs(team: GcpTeam, tmp_path: Pa
     team.tidemill("wait", after)
     assert team.status(after)["succeeded"] == 4
     assert team.done(job) < 300
+
+
+@pytest.mark.timeout(900)
+def test_three_jobs_begin_one_after_the_other_without_a_client(team: GcpTeam, tmp_path: Path) -> None:
+    """The reconciler publishes a job when the one before is complete, and machines start only then."""
+    items, _ = team.put_items("chain", 3, tmp_path)
+    submit = ["submit", "--queue", "cpu", "--json", "--chunk-size", "1", "--shell"]
+
+    def sent(name: str, *more: str) -> str:
+        return json.loads(team.tidemill(*submit, "--name", name, *more))["job"]
+
+    write = 'sleep 10; printf %s "$TIDEMILL_INDEX" > "$TIDEMILL_OUTPUT/number"'
+    sent("first", "--items", str(items), "--", write)
+    double = 'echo $(($(cat "$TIDEMILL_INPUT/number") * 2)) > "$TIDEMILL_OUTPUT/number"'
+    second = sent("second", "--items", "job://first/output", "--", double)
+    add = 'cat "$TIDEMILL_INPUT"/*/number | tr "\\n" " " > "$TIDEMILL_OUTPUT/all"'
+    third = sent("third", "--after-success", "second", "job://second/output", "--", add)
+    waiting = team.status(third)
+    assert waiting["waits_for"] == [{"job": second, "ended": 0, "items": 3}], waiting
+    store = team.person["TIDEMILL_PIPELINE"].rpartition("/")[0]
+
+    def done() -> bool:
+        """Whether the last job is done, without the client, which would publish what is due."""
+        try:
+            return bool(team.read(f"{store}/{layout.done(third, 0, 0)}"))
+        except HTTPError:
+            return False
+
+    await_that(done, "the last job is done", LONG)
+    [result] = team.results(third)
+    assert team.read(f"{result['output']}all").split() == [b"0", b"2", b"4"]
+    assert [json.loads(team.read(f"{store}/{layout.begun(job)}"))["by"] for job in (second, third)] == [
+        "reconciler"
+    ] * 2

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -67,10 +68,10 @@ def test_the_model_of_batch_inference_is_what_its_training_script_writes(tmp_pat
 
 
 def test_preprocessing_makes_arrays_and_the_figures_of_the_whole_data_set(example, here):
-    random = numpy.random.default_rng(3)
+    source = numpy.random.default_rng(3)
     (here.folder / "photographs").mkdir()
     for number in range(6):
-        pixels = random.integers(0, 256, (80, 100 + number, 3), dtype="uint8")
+        pixels = source.integers(0, 256, (80, 100 + number, 3), dtype="uint8")
         Image.fromarray(pixels).save(here.folder / "photographs" / f"{number}.png")
     (here.folder / "photographs" / "broken.png").write_bytes(b"no picture")
     assert example("preprocess", "photographs").startswith("6 arrays, 1 photographs that cannot be read")
@@ -92,3 +93,30 @@ def test_rendering_makes_a_picture_for_each_view(example):
     assert not numpy.array_equal(pictures[0], pictures[1])
     assert not numpy.array_equal(pictures[0], pictures[2])
     assert numpy.array_equal(pictures[6], pictures[8])
+
+
+def test_a_chain_preprocesses_trains_and_evaluates(here):
+    source = random.Random(5)
+    (here.folder / "measurements").mkdir()
+    for number in range(3):
+        people = [(source.uniform(150, 200), source.uniform(40, 130)) for _ in range(40)]
+        rows = [f"{height:.1f},{weight:.1f},{int(weight > height - 90)}" for height, weight in people]
+        (here.folder / "measurements" / f"{number}.csv").write_text("\n".join(["height,weight,label", *rows]))
+    (here.folder / "measurements" / "broken.csv").write_text("no measurements\nat all")
+    shutil.copytree(ROOT / "examples" / "chain", here.folder / "chain")
+    path = f"{Path(sys.executable).parent}:{here.environment.get('PATH', os.defpath)}"
+    done = subprocess.run(
+        ["sh", "chain/chain.sh", "measurements"],
+        cwd=here.folder,
+        env={**here.environment, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=3 * SECONDS,
+        check=False,
+    )
+    found = [json.loads(each.read_text()) for each in here.folder.glob(".tidemill/out/accuracy-*/*/*/accuracy.json")]
+    assert [each["rows"] for each in found] == [40] * 3, done.stderr
+    assert min(each["accuracy"] for each in found) > 0.8
+    assert done.returncode == 1
+    until(lambda: not here.processes(), "the end of every process")
