@@ -6,6 +6,7 @@ that file's URI and a cloud login of their own, people can submit; they need to 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Annotated, Literal
 
@@ -163,8 +164,19 @@ class Descriptor(_Model):
         return self.writable is None or any(below.startswith(prefix) for prefix in self.output_prefixes)
 
     @property
+    def readable_prefixes(self) -> tuple[str, ...]:
+        """What the URI of an object that jobs may read begins with: anything, where the descriptor does not say."""
+        if self.readable is None:
+            return ("",)
+        own = (layout.JOBS, layout.OUT, layout.STATE, layout.UPLOADS)
+        return (*(f"{self.store}/{folder}/" for folder in own), *_beginnings(self.readable))
+
+    @property
     def output_prefixes(self) -> list[str]:
         """URI prefixes of outputs: an object's URI begins with one of them."""
-        # A bucket alone ends where its name ends; a prefix is a beginning of names, as grants read it.
-        rest = [uri if "/" in uri.partition("://")[2] else f"{uri}/" for uri in self.writable or ()]
-        return [f"{self.store}/{layout.OUT}/", *rest]
+        return [f"{self.store}/{layout.OUT}/", *_beginnings(self.writable or ())]
+
+
+def _beginnings(uris: Sequence[str]) -> list[str]:
+    """A bucket alone ends where its name ends; a prefix is a beginning of names, as grants read it."""
+    return [uri if "/" in uri.partition("://")[2] else f"{uri}/" for uri in uris]

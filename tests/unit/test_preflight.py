@@ -158,7 +158,7 @@ def test_an_output_that_jobs_may_not_write_is_refused_and_the_places_are_named(o
         "s3://all/. Leave it out for <store>/out/<job>, or ask the stack's owner to add it to tidemill:data.write."
     )
     assert backend.arrays == []
-    assert list(target.store.list("jobs")) == [CREATE_PROBE]
+    assert list(target.store.list("jobs")) == []
 
 
 def test_the_stores_own_out_is_always_allowed():
@@ -216,3 +216,99 @@ def test_pipelines_of_a_newer_schema_are_refused(tmp_path):
     Store.open(f"file://{tmp_path}").put("pipeline.json", b'{"schema_version": 2}')
     with pytest.raises(CallerError, match=r"has schema_version 2; tidemill .* reads 1"):
         Pipeline.load(f"file://{tmp_path}/pipeline.json")
+
+
+# ---- what jobs may read --------------------------------------------------------------------------------------------
+
+READABLE = ["s3://raw", "s3://features/vision/"]
+
+
+@pytest.mark.parametrize(
+    ("item", "fine"),
+    [
+        ("s3://raw/a.jpg", True),
+        ("s3://features/vision/a", True),
+        ("s3://raw-images/a.jpg", False),
+        ("s3://features/audio/a", False),
+    ],
+)
+def test_an_item_that_jobs_may_not_read_is_refused(item, fine):
+    target, backend = pipeline(readable=READABLE)
+    command = ["wc", "{input}", "{output}"]
+    if fine:
+        assert target.submit(command, [item], queue="cpu").enqueued == 1
+    else:
+        with pytest.raises(CallerError, match=r"items\[0\] is .*may not read.*s3://raw/.*tidemill:data.read"):
+            target.submit(command, [item], queue="cpu")
+        assert backend.arrays == []
+        assert list(target.store.list("jobs")) == []
+    # A program may have a login of its own, and an older stack does not say.
+    assert target.submit(["wc", "{uri}", "{output}"], [item], queue="cpu").enqueued == 1
+    assert pipeline()[0].submit(command, [item], queue="cpu").enqueued == 1
+
+
+class Sampled:
+    """Objects by name; the others are missing, or the caller is denied."""
+
+    def __init__(self, sizes, denied=False):
+        self.sizes, self.denied, self.asked = sizes, denied, []
+
+    def locate(self, uri):
+        return self, uri
+
+    def size(self, name):
+        self.asked.append(name)
+        if self.denied:
+            raise StoreDeniedError("no")
+        return self.sizes.get(name)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "denied", "said"),
+    [
+        ({}, False, "error"),
+        ({}, True, []),
+        ({"s3://raw/0.jpg": 1}, False, ["2 of 3 items that were looked at do not exist"]),
+        (dict.fromkeys(uris(3), 1), False, []),
+        (dict.fromkeys(uris(3), 101 * 2**30), False, ["101 GiB, and a machine of the queue has 100 GiB"] * 3),
+    ],
+)
+def test_a_few_items_are_looked_at(monkeypatch, sizes, denied, said):
+    target, backend = pipeline()
+    stores = Sampled(sizes, denied)
+    monkeypatch.setattr(Store, "is_object_store", True)
+    monkeypatch.setattr("tidemill.client.site.Site.stores", lambda self: stores)
+    heard: list[str] = []
+    command = ["wc", "{input}", "{output}"]
+    if said == "error":
+        with pytest.raises(CallerError, match=r"does not exist, and neither do 2 others"):
+            target.submit(command, uris(3), queue="cpu", log=heard.append)
+        assert backend.arrays == []
+        return
+    target.submit(command, uris(3), queue="cpu", log=heard.append)
+    about = [text for text in heard if "looked at" in text or "scratch" in text]
+    assert len(about) == len(said)
+    assert all(words in text for words, text in zip(said, about, strict=True))
+    assert len(stores.asked) == 3
+
+
+def test_a_preview_checks_as_a_submit_does_and_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    target, backend = pipeline()
+    (tmp_path / "data").mkdir()
+    for name in "abc":
+        (tmp_path / "data" / name).write_text(name)
+    command = ["wc", "{input}", "{output}"]
+    found = target.preview(command, tmp_path / "data", queue="cpu", item_seconds=60)
+    assert (found.items, found.upload_files, found.upload_bytes, found.uploaded_files) == (3, 3, 3, 0)
+    assert (found.queue, found.chunks, found.machines[0]) == ("cpu", 3, "c7i.2xlarge")
+    assert found.estimate is not None
+    assert found.estimate.core_hours == 0.05
+    assert list(target.store.list("")) == []
+    assert backend.arrays == []
+    assert target.preview(COMMAND, uris(9), queue="cpu", name="n").estimate is None
+    with pytest.raises(CallerError, match="nothing"):
+        target.preview(command, tmp_path / "nothing", queue="cpu")
+    assert list(target.store.list("")) == []
+    job = target.submit(command, tmp_path / "data", queue="cpu", item_seconds=60)
+    assert job.spec.chunks_total == found.chunks

@@ -21,6 +21,7 @@ from tidemill.client.estimate import JobEstimate
 from tidemill.client.failures import FailureGroup
 from tidemill.client.fetch import FetchReport
 from tidemill.client.metrics import ItemMetrics
+from tidemill.client.preview import JobPreview
 from tidemill.client.rounds import Sent
 from tidemill.client.status import JobRow
 from tidemill.descriptor import Queue
@@ -164,6 +165,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
     waited = within("summary", of(Summary))(of(Status, ENDED))
     return {
         "submit": ("The job that was sent.", of(Submitted)),
+        "preview": ("What a submit would do (`submit --dry-run`).", of(JobPreview)),
         "train": ("The job that was sent; with --here, the job at its end.", of(Submitted)),
         "estimate": ("A job's estimated time and cost.", of(JobEstimate)),
         "status": ("A job so far.", of(Status, ENDED)),

@@ -8,10 +8,12 @@ import click
 
 from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, place, what_runs
 from tidemill.cli.options import common, load
-from tidemill.cli.show import show_json, shown_place
+from tidemill.cli.show import show_facts, show_json, shown_place
+from tidemill.figures import counted, duration, file_size
 
 if TYPE_CHECKING:
     from tidemill.client import Job
+    from tidemill.client.preview import JobPreview
 
 
 @click.command(
@@ -25,9 +27,12 @@ if TYPE_CHECKING:
 @click.option("--slots", type=int, default=1, show_default=True, help="Items side by side in one container (AWS).")
 @how_it_runs
 @click.option("--yes", "-y", is_flag=True, help="Upload any amount without a question.")
+@click.option("--dry-run", is_flag=True, help="Say what would happen, and create nothing.")
 @common
 @click.pass_context
-def command(ctx: click.Context, /, *, pipeline: str | None, as_json: bool, yes: bool, **given: Any) -> int:
+def command(
+    ctx: click.Context, /, *, pipeline: str | None, as_json: bool, yes: bool, dry_run: bool, **given: Any
+) -> int:
     """Send a job: PROGRAM runs once for every item.
 
     In the program's arguments, {input} becomes a local copy of the item and {output} a folder whose files are kept;
@@ -36,8 +41,38 @@ def command(ctx: click.Context, /, *, pipeline: str | None, as_json: bool, yes: 
     """
     from tidemill.cli.transfers import asking, watching
 
-    job = load(pipeline).submit(**arguments_of(ctx, given), confirm=asking(yes), watch=watching)
+    asked = arguments_of(ctx, given)
+    if dry_run:
+        return show_preview(load(pipeline).preview(**asked), as_json)
+    job = load(pipeline).submit(**asked, confirm=asking(yes), watch=watching)
     return show_sent(job, as_json)
+
+
+def show_preview(found: JobPreview, as_json: bool) -> int:
+    """What a submit would do."""
+    from dataclasses import asdict
+
+    if as_json:
+        show_json(asdict(found))
+        return 0
+    machines = ", ".join(found.machines[:4]) + (f" and {len(found.machines) - 4} more" if found.machines[4:] else "")
+    there = f"; {found.uploaded_files} more are in the store" if found.uploaded_files else ""
+    facts: dict[str, object] = {
+        "queue": found.queue,
+        "items": f"{found.items} in {counted(found.chunks, 'chunk')} of {found.chunk_size}",
+        "uploads": f"{counted(found.upload_files, 'file')} ({file_size(found.upload_bytes)}){there}",
+        "machines": machines,
+        "at once": f"{found.at_once_low} to {found.at_once_high} items, when the queue is full",
+    }
+    if each := found.estimate:
+        facts["core hours"] = f"{each.core_hours:.3g}"
+        facts["wall time"] = f"{duration(each.hours_low * 3600)} to {duration(each.hours_high * 3600)}"
+        for market, cost in (("spot", each.spot), ("on_demand", each.on_demand)):
+            if market in each.markets and cost.low is not None and cost.high is not None:
+                facts[f"USD {market}"] = f"{cost.low:.2f} to {cost.high:.2f}"
+    show_facts(facts)
+    click.echo("Nothing was created.", err=True)
+    return 0
 
 
 def show_sent(job: Job, as_json: bool) -> int:

@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 _PLAIN = re.compile(r"job://[^\x00-\x1f]+$|(?:s3|gs)://[A-Za-z0-9._-]+(?:/(?!\.{1,2}(?:/|$))[^/\x00-\x1f]+)+$")
 """What needs no closer look: most items of most jobs."""
+SHOWN = 6
+"""Prefixes that a message names."""
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _NAMES = "Correct it. If the item is not a file, or is on a mount of the machines, use {uri} instead of {input}."
 
@@ -20,10 +22,12 @@ class Fetched:
 
     cloud: Literal["aws", "gcp", "local"]
     files: bool
+    readable: tuple[str, ...] = ("",)
+    """What URIs of objects that jobs may read begin with."""
 
     def plain(self, uri: str) -> bool:
         """Whether an item is fine at first sight."""
-        return _PLAIN.match(uri) is not None
+        return _PLAIN.match(uri) is not None and uri.startswith(self.readable)
 
     def problem(self, uri: str) -> str | None:
         """Why an item cannot be fetched, and what to do, as what follows "the item is X, "; None where it can be."""
@@ -39,7 +43,17 @@ class Fetched:
             return None
         if scheme == "file":
             return "which holds a NUL. Correct it." if "\0" in path else self._path_problem(path)
-        return _object_problem(scheme, *rest.partition("/")[::2])
+        return _object_problem(scheme, *rest.partition("/")[::2]) or self._grant_problem(uri)
+
+    def _grant_problem(self, uri: str) -> str | None:
+        if uri.startswith(self.readable):
+            return None
+        stores = [prefix for prefix in self.readable if prefix.startswith(("s3://", "gs://"))]
+        shown = ", ".join(stores[:SHOWN]) + (" and others" if len(stores) > SHOWN else "")
+        return (
+            f"which the pipeline's jobs may not read: the stack grants {shown}. Ask its owner to add it to "
+            "tidemill:data.read, or use {uri} instead of {input} if the program has a login of its own."
+        )
 
     def _path_problem(self, path: str) -> str | None:
         if not self.files:

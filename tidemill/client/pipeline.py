@@ -18,11 +18,12 @@ from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
 from tidemill.client.mapping import Mapper
 from tidemill.client.place import find_place
+from tidemill.client.previewing import Previewer
 from tidemill.client.queues import QueueInfo, read_queues
 from tidemill.client.site import Log, Site, read_site
 from tidemill.client.state import settings_of, timeout_of, with_origin
 from tidemill.client.status import JobRow, job_row
-from tidemill.client.submit import Submission, submit
+from tidemill.client.submit import Submission
 from tidemill.client.sweep import Sweep, fields_of
 from tidemill.client.tags import checked_tags
 from tidemill.client.training import Trainer
@@ -37,7 +38,7 @@ from tidemill.store import Store
 _PARALLEL = 8
 
 
-class Pipeline(Mapper, Estimator, Trainer):
+class Pipeline(Mapper, Estimator, Trainer, Previewer):
     """A team's pipeline. Made with `load`; the constructor is for tests and for other stores and backends.
 
     Example:
@@ -288,7 +289,7 @@ class Pipeline(Mapper, Estimator, Trainer):
                 "after": resolve_after(self.site, _texts("after", after), _texts("after_success", after_success), name),
             },
         )
-        return submit(self.site, submission, log)
+        return self._act(self.site, submission, log)
 
     def job(self, job: str) -> Job:
         """A job by its id, or the newest of a name.

@@ -23,6 +23,7 @@ from tidemill.job import Item
 
 _BITS = 1 << 27
 """Bits of the filter that finds duplicates: 16 MiB, and a small job touches almost none of it."""
+SAMPLE = 9
 _DUPLICATES = 100_000
 """The most different items whose copies are counted."""
 
@@ -51,6 +52,8 @@ class Spool:
         self._again: set[int] = set()
         self.count = 0
         self.first = ""
+        self.sample: list[str] = []
+        """Some of the items: of the first few blocks the first, the middle and the last."""
         self.objects = True
         """Whether every item was an object at first sight; where none is fetched nothing is known."""
 
@@ -84,6 +87,8 @@ class Spool:
                 self._refuse(uri, source.where(place))
         lines = [encode_basestring(uri) for uri in uris] if block.metas is None else self._with_meta(source, block)
         self.first = self.first or uris[0]
+        if len(self.sample) < SAMPLE:
+            self.sample += uris[0], uris[len(uris) // 2], uris[-1]
         self._look_for_duplicates(lines)
         data = ("\n".join(lines) + "\n").encode()
         self._digest.update(data)

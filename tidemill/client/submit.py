@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tidemill import layout
-from tidemill.chain import SCHEME
 from tidemill.client.chunks import ITEM_SECONDS_HERE, Plan, arrays_of, check_sizes, plan_chunks
-from tidemill.client.fetched import Fetched
 from tidemill.client.fleet import fleet_errors, image_problems, machine_words
 from tidemill.client.frames import DataFrameLike
+from tidemill.client.gather import Gathered, ItemsAsked, gather, uploads
 from tidemill.client.handover import enqueue, write_first_round
-from tidemill.client.item_folders import ItemFolder
-from tidemill.client.item_source import ItemSource
-from tidemill.client.items import open_items
 from tidemill.client.job import Job
-from tidemill.client.job_items import FullIds, References, items_of
+from tidemill.client.job_items import References
 from tidemill.client.journal import enter, known_spec, newest_specs
 from tidemill.client.place import Placement
 from tidemill.client.preflight import check_output, check_packages, check_store
@@ -33,10 +28,9 @@ from tidemill.client.program import Program, check_program, name_of
 from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool, encodable
 from tidemill.client.state import CHUNK_SECONDS, check_state, check_timeout
-from tidemill.client.upload.inputs import check_names, open_input
-from tidemill.client.upload.items import LocalItems
+from tidemill.client.upload.inputs import check_names
 from tidemill.client.upload.meter import Watch, unwatched
-from tidemill.client.upload.session import Amount, UploadSession
+from tidemill.client.upload.session import Amount
 from tidemill.code import Packed, in_code, pack, upload
 from tidemill.errors import CallerError, CloudError
 from tidemill.figures import counted
@@ -104,8 +98,32 @@ class Submission:
     watch: Watch = unwatched
 
 
-def submit(site: Site, asked: Submission, log: Log) -> Job:
-    """Send a job, or finish sending it. See `Pipeline.submit`."""
+@dataclass(frozen=True)
+class CheckedSubmission:
+    """A submission that nothing speaks against, as far as reading tells.
+
+    Attributes:
+        draft: The spec without what depends on the items.
+        packed: The folder of code, or None.
+        gathered: The items.
+        inputs: Named inputs as they were given, with full ids of jobs.
+        plan: The items' chunks.
+    """
+
+    draft: JobSpec
+    packed: Packed | None
+    gathered: Gathered
+    inputs: dict[str, str]
+    plan: Plan
+
+
+def check(site: Site, asked: Submission, log: Log) -> CheckedSubmission:
+    """Check everything that would fail later. Nothing is written.
+
+    Raises:
+        CallerError: Which argument, its value, what is allowed, what to do.
+        CloudError: The queue takes no jobs, or the store did not answer.
+    """
     check_sizes(asked.item_seconds, asked.chunk_size)
     packed = None if asked.code is None else pack(asked.code, asked.libs, packages=not site.has_packages)
     draft = _draft(asked, packed)
@@ -119,28 +137,48 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
     for remark in check_program(Program(draft, code, site.local)):
         log(remark)
     references = References(site)
-    asked = replace(asked, fields=asked.fields | {"inputs": references.of_inputs(draft.inputs)})
-    spool, folder = _read_through(site, asked, draft, references, log)
+    inputs = references.of_inputs(draft.inputs)
+    items = ItemsAsked(asked.items, asked.items_format, asked.items_column)
+    gathered = gather(site, items, draft, references, log)
     draft = references.waited_for(draft, log)
     _check_version(site, draft)
     seconds = asked.item_seconds or (CHUNK_SECONDS if draft.state else ITEM_SECONDS_HERE if site.local else None)
-    plan = plan_chunks(spool.count, asked.place.fleet_slots, seconds, asked.chunk_size, draft.max_parallel)
+    count = gathered.spool.count
+    plan = plan_chunks(count, asked.place.fleet_slots, seconds, asked.chunk_size, draft.max_parallel)
     _check_machines(site, asked.place, log)
-    check_store(site.store)
     check_output(site, draft, log)
-    spool, inputs = _upload(site, asked, spool, folder, log)
-    draft = draft.model_copy(update={"inputs": inputs})
+    return CheckedSubmission(draft, packed, gathered, inputs, plan)
+
+
+def submit(site: Site, asked: Submission, log: Log) -> Job:
+    """Send a job, or finish sending it. See `Pipeline.submit`."""
+    checked = check(site, asked, log)
+    check_store(site.store)
+    spool, draft = _upload(site, asked, checked, log)
     job, known = _find(site, asked, draft, spool.digest)
     spec = draft.model_copy(
         update={
             "job": job,
-            "chunk_size": plan.chunk_size,
+            "chunk_size": checked.plan.chunk_size,
             "items_total": spool.count,
-            "chunks_total": plan.chunks,
+            "chunks_total": checked.plan.chunks,
             "user": site.backend.user(),
         }
     )
-    return _send(site, spec, known, spool, plan, packed=packed, named=asked.name is not None, log=log)
+    return _send(site, spec, known, spool, checked.plan, packed=checked.packed, named=asked.name is not None, log=log)
+
+
+def _upload(site: Site, asked: Submission, checked: CheckedSubmission, log: Log) -> tuple[Spool, JobSpec]:
+    """The items and the draft, with the objects of the files that were uploaded."""
+    if checked.gathered.folder is None and not checked.inputs:
+        return checked.gathered.spool, checked.draft
+    with uploads(site, checked.gathered, checked.inputs) as bringing:
+        if bringing.amount.files:
+            if bringing.amount.large:
+                asked.confirm(bringing.amount)
+            log(f"Uploading {bringing.amount.words()}.")
+        spool, inputs = bringing.send(asked.watch)
+    return spool, checked.draft.model_copy(update={"inputs": inputs})
 
 
 def _check_version(site: Site, draft: JobSpec) -> None:
@@ -152,54 +190,6 @@ def _check_version(site: Site, draft: JobSpec) -> None:
             f"this pipeline's workers read job specs up to version {newest}, this one is of {draft.spec_version}.",
             f"Ask the stack's owner to run `pulumi up` with a newer worker, or {without}.",
         )
-
-
-def _opened(site: Site, asked: Submission, references: References) -> ItemSource:
-    if isinstance(asked.items, str) and asked.items.startswith(SCHEME):
-        return items_of(asked.items, references)
-    source = open_items(asked.items, form=asked.items_format, column=asked.items_column, stores=site.stores())
-    return source if isinstance(source, ItemFolder) else FullIds(source, references)
-
-
-def _read_through(
-    site: Site, asked: Submission, draft: JobSpec, references: References, log: Log
-) -> tuple[Spool, str | None]:
-    """The items as they were given, and where there are files of this machine to upload among them: the folder that
-    they were found in, which is empty when they were named one by one."""
-    source = _opened(site, asked, references)
-    cloud, files = site.descriptor.cloud, site.store.uri.startswith("file://")
-    spool = Spool(Fetched(cloud, files) if draft.stages_input else None).fill(source)
-    repeated, example = spool.duplicates()
-    if repeated:
-        are, copy = ("is a duplicate", "the copy") if repeated == 1 else ("are duplicates", "each copy")
-        log(f"{counted(repeated, 'item')} {are} (e.g. {example}); {copy} runs.")
-    if not files and isinstance(source, ItemFolder):
-        return spool, str(source.folder)
-    if not files and draft.stages_input:
-        return spool, None if spool.objects else ""
-    if not files and "://" not in spool.first and os.path.exists(spool.first):
-        log(f"{spool.first} is a file of this machine, and stays here: only {{input}} or a folder as --items uploads.")
-    return spool, None
-
-
-def _upload(site: Site, asked: Submission, spool: Spool, folder: str | None, log: Log) -> tuple[Spool, dict[str, str]]:
-    """The items and the named inputs, with the objects of the files that were uploaded."""
-    inputs = asked.fields["inputs"]
-    if folder is None and not inputs:
-        return spool, {}
-    session = UploadSession(site)
-    try:
-        items = None if folder is None else LocalItems(session, spool, folder or None)
-        opened = {name: open_input(session, name, value) for name, value in inputs.items()}
-        if session.amount.files:
-            if session.amount.large:
-                asked.confirm(session.amount)
-            log(f"Uploading {session.amount.words()}.")
-        with session.watched(asked.watch):
-            sent = {name: one if isinstance(one, str) else one.send() for name, one in opened.items()}
-            return spool if items is None else Spool(None).fill(items), sent
-    finally:
-        session.close()
 
 
 def _send(

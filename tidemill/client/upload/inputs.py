@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tidemill import layout
 from tidemill.chain import SCHEME
+from tidemill.client.fetched import SHOWN
 from tidemill.client.site import Site
 from tidemill.client.upload.files import LocalFile, look, path_of
 from tidemill.client.upload.session import UploadSession
@@ -98,6 +99,10 @@ def open_input(session: UploadSession, name: str, value: str | Path) -> LocalInp
 
 def _checked(site: Site, name: str, uri: str) -> str:
     """The URI of an object or, with a slash at its end, of a prefix; looked at where the caller may."""
+    if not uri.startswith(site.descriptor.readable_prefixes):
+        granted = ", ".join(site.descriptor.readable_prefixes[:SHOWN])
+        advice = "Ask the stack's owner to add it to tidemill:data.read."
+        raise _wrong(name, f"jobs of this pipeline may not read {uri}; the stack grants {granted}.", advice)
     store, key = Stores(site.store, site.descriptor.region, user_login=True).locate(uri)
     try:
         if not uri.endswith("/") and store.size(key) is not None:

@@ -1,0 +1,166 @@
+"""A job's items and named inputs: read and checked, then brought into the store where they are of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidemill.chain import SCHEME
+from tidemill.client.fetched import Fetched
+from tidemill.client.item_folders import ItemFolder, StorePrefix
+from tidemill.client.item_source import ItemSource
+from tidemill.client.items import open_items
+from tidemill.client.job_items import FullIds, References, items_of
+from tidemill.client.site import Log, Site
+from tidemill.client.spool import Spool
+from tidemill.client.upload.inputs import LocalInput, open_input
+from tidemill.client.upload.items import LocalItems
+from tidemill.client.upload.meter import Watch
+from tidemill.client.upload.session import Amount, UploadSession
+from tidemill.errors import CallerError, StoreError, StoreMissingError, shown
+from tidemill.figures import counted, file_size
+from tidemill.job import JobSpec
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class ItemsAsked:
+    """Items as a caller gave them; see `Pipeline.submit`."""
+
+    items: Any
+    form: str | None
+    column: str | None
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A job's items, as they were given.
+
+    Attributes:
+        spool: The items.
+        folder: Where there are files of this machine to upload among them: the folder that they were found in, which
+            is empty where they were named one by one. None where there are none.
+    """
+
+    spool: Spool
+    folder: str | None
+
+
+def gather(site: Site, asked: ItemsAsked, draft: JobSpec, references: References, log: Log) -> Gathered:
+    """Read and check a job's items.
+
+    Raises:
+        CallerError: An item that cannot be one, or that the machines surely cannot fetch.
+    """
+    source = _opened(site, asked, references)
+    files = site.store.uri.startswith("file://")
+    readable = (*site.descriptor.readable_prefixes, SCHEME)
+    fetched = Fetched(site.descriptor.cloud, files, readable) if draft.stages_input else None
+    spool = Spool(fetched).fill(source)
+    repeated, example = spool.duplicates()
+    if repeated:
+        are, copy = ("is a duplicate", "the copy") if repeated == 1 else ("are duplicates", "each copy")
+        log(f"{counted(repeated, 'item')} {are} (e.g. {example}); {copy} runs.")
+    if not files and isinstance(source, ItemFolder):
+        return Gathered(spool, str(source.folder))
+    if not files and draft.stages_input:
+        if not isinstance(source, StorePrefix):
+            _look_at_some(site, spool.sample, draft, log)
+        return Gathered(spool, None if spool.objects else "")
+    if not files and "://" not in spool.first and os.path.exists(spool.first):
+        log(f"{spool.first} is a file of this machine, and stays here: only {{input}} or a folder as --items uploads.")
+    return Gathered(spool, None)
+
+
+def _opened(site: Site, asked: ItemsAsked, references: References) -> ItemSource:
+    if isinstance(asked.items, str) and asked.items.startswith(SCHEME):
+        return items_of(asked.items, references)
+    source = open_items(asked.items, form=asked.form, column=asked.column, stores=site.stores())
+    return source if isinstance(source, (ItemFolder, StorePrefix)) else FullIds(source, references)
+
+
+# ---- objects -------------------------------------------------------------------------------------------------------
+
+
+def _look_at_some(site: Site, uris: Iterable[str], draft: JobSpec, log: Log) -> None:
+    """Look at a few of the items, where the caller may.
+
+    Raises:
+        CallerError: None of them is there.
+    """
+    if not site.store.is_object_store:
+        return
+    some = [uri for uri in dict.fromkeys(uris) if uri.startswith(("s3://", "gs://"))]
+    stores = site.stores()
+
+    def size(uri: str) -> int | None:
+        """Bytes, or None for what is not there; -1 where that cannot be told."""
+        try:
+            store, name = stores.locate(uri)
+            return store.size(name)
+        except StoreMissingError:
+            return None
+        except StoreError:
+            return -1
+
+    with ThreadPoolExecutor(max(1, len(some))) as pool:
+        sizes = dict(zip(some, pool.map(size, some), strict=True))
+    missing = [uri for uri, found in sizes.items() if found is None]
+    if missing and len(missing) == len(some):
+        others = f", and neither do {len(some) - 1} others that were looked at" if len(some) > 1 else ""
+        raise CallerError(f"items: {shown(missing[0])} does not exist{others}.", "Correct the list.", what="items")
+    if missing:
+        log(f"{len(missing)} of {len(some)} items that were looked at do not exist, such as {missing[0]}.")
+    room = site.descriptor.queues[draft.queue].scratch_gib * GIB
+    for uri, found in sizes.items():
+        if found is not None and found > room:
+            log(f"{uri} has {file_size(found)}, and a machine of the queue has {file_size(room)} of scratch.")
+
+
+# ---- files of this machine -----------------------------------------------------------------------------------------
+
+
+class Uploads:
+    """What a job brings from this machine. See `uploads`.
+
+    Attributes:
+        amount: How much there is to send.
+    """
+
+    def __init__(
+        self, session: UploadSession, spool: Spool, items: LocalItems | None, inputs: Mapping[str, LocalInput | str]
+    ) -> None:
+        self._session, self._spool, self._items, self._inputs = session, spool, items, inputs
+
+    @property
+    def amount(self) -> Amount:
+        return self._session.amount
+
+    def send(self, watch: Watch) -> tuple[Spool, dict[str, str]]:
+        """Send it; returns the items and the named inputs, with the objects of what was sent."""
+        with self._session.watched(watch):
+            inputs = {name: one if isinstance(one, str) else one.send() for name, one in self._inputs.items()}
+            return self._spool if self._items is None else Spool(None).fill(self._items), inputs
+
+
+@contextmanager
+def uploads(site: Site, gathered: Gathered, inputs: Mapping[str, str | Path]) -> Iterator[Uploads]:
+    """Look at the files of this machine among a job's items and named inputs. Nothing is sent before `Uploads.send`.
+
+    Raises:
+        CallerError: A file that cannot be sent, or an input that is not there or that machines cannot read.
+    """
+    session = UploadSession(site)
+    try:
+        folder = gathered.folder
+        items = None if folder is None else LocalItems(session, gathered.spool, folder or None)
+        opened = {name: open_input(session, name, value) for name, value in inputs.items()}
+        yield Uploads(session, gathered.spool, items, opened)
+    finally:
+        session.close()
