@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tidemill.errors import DamagedError, decoding, shown
-from tidemill.store import STREAM_BYTES, Store, no_room, open_plain
+from tidemill.store import BLOCK_BYTES, STREAM_BYTES, Store, no_room, open_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -228,7 +228,7 @@ def _complete(store: Store, file: TreeFile, part: Path, stop: Callable[[], bool]
             digest = _hashed(opened.read, stop)
         came = 0
         if begun < file.size:
-            for block in store.stream(file.object, begun):
+            for block in store.stream(file.object, begun, block_bytes=BLOCK_BYTES):
                 if stop():
                     raise InterruptedError(f"the transfer of {file.path} was stopped")
                 digest.update(block)

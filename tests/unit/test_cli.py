@@ -126,6 +126,7 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "again",
         "spent",
         "waits_for",
+        "saved",
         "ended",
     ]
     assert (status["state"], status["failed"], status["ended"]) == ("finished", len(failed), True)

@@ -9,6 +9,7 @@ from tidemill.client.consumption import Consumption, sample, suggestion
 from tidemill.client.deliveries import Deliveries, known_arrays, queue_of, reconcile
 from tidemill.client.fleet import fleet_words, machine_words
 from tidemill.client.limit import spent_of
+from tidemill.client.saved import look_at_state
 from tidemill.client.site import Site
 from tidemill.client.status import Chunks, State, Status, items_a_second
 from tidemill.job import JobSpec
@@ -105,6 +106,9 @@ class _Observation:
             run_command=self.site.run_command(self.spec.job) if self.state == "lost" else None,
             again=self.listing.again,
             spent=spent_of(self.ledger, self.spec, self.listing.rounds),
+            saved=look_at_state(self.ledger, self.spec, self.listing, self.site.descriptor.cloud)
+            if self.fleet
+            else None,
         )
         ended, items = status.progress
         return replace(status, seconds_left=round((items - ended) / rate, 1)) if rate else status

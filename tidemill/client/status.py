@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from tidemill.client.consumption import Consumption
 from tidemill.client.limit import Spent
+from tidemill.client.saved import Saved
 from tidemill.figures import duration
 from tidemill.job import JobSpec
 from tidemill.ledger import Again, Ledger, Listing
@@ -56,6 +57,7 @@ class Status:
         run_command: The command that continues a local job, when no run works on it.
         spent: What it has consumed of its limit; None for a job without one.
         waits_for: Jobs that must be complete before its first item runs, while they are not.
+        saved: How much of the state of its items is saved; None without state, and where it was not asked for.
         again: Items that run again and keep their outcome until there is a new one; None where none do.
     """
 
@@ -79,6 +81,7 @@ class Status:
     again: Again | None = None
     spent: Spent | None = None
     waits_for: list[Waits] = field(default_factory=list)
+    saved: Saved | None = None
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -130,8 +133,8 @@ class Status:
         if self.items_a_second:
             left = f", about {duration(self.seconds_left)} left" if self.seconds_left else ""
             table["speed"] = f"{self.items_a_second:.3g} items/s{left}"
-        if self.consumption:
-            table |= self.consumption.facts()
+        for part in (self.consumption, self.saved):
+            table |= part.facts() if part else {}
         if self.suggestion:
             table["suggestion"] = self.suggestion
         for number, error in enumerate(self.fleet_errors):
