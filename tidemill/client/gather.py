@@ -126,7 +126,7 @@ def _look_at_some(site: Site, uris: Iterable[str], draft: JobSpec, log: Log) -> 
 # ---- files of this machine -----------------------------------------------------------------------------------------
 
 
-class Uploads:
+class Bringing:
     """What a job brings from this machine. See `uploads`.
 
     Attributes:
@@ -150,8 +150,8 @@ class Uploads:
 
 
 @contextmanager
-def uploads(site: Site, gathered: Gathered, inputs: Mapping[str, str | Path]) -> Iterator[Uploads]:
-    """Look at the files of this machine among a job's items and named inputs. Nothing is sent before `Uploads.send`.
+def uploads(site: Site, gathered: Gathered, inputs: Mapping[str, str | Path]) -> Iterator[Bringing]:
+    """Look at the files of this machine among a job's items and named inputs. Nothing is sent before `Bringing.send`.
 
     Raises:
         CallerError: A file that cannot be sent, or an input that is not there or that machines cannot read.
@@ -161,6 +161,6 @@ def uploads(site: Site, gathered: Gathered, inputs: Mapping[str, str | Path]) ->
         folder = gathered.folder
         items = None if folder is None else LocalItems(session, gathered.spool, folder or None)
         opened = {name: open_input(session, name, value) for name, value in inputs.items()}
-        yield Uploads(session, gathered.spool, items, opened)
+        yield Bringing(session, gathered.spool, items, opened)
     finally:
         session.close()
