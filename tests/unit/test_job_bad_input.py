@@ -203,6 +203,46 @@ SUBMITS = {
     "no attempts": (["--queue", "cpu", "--attempts", "0", ITEM, *PROGRAM], "attempts", ["10"]),
     "eleven attempts": (["--queue", "cpu", "--attempts", "11", ITEM, *PROGRAM], "attempts", ["11", "10"]),
     "zero that would mean never": (["--queue", "cpu", "--timeout", "0", ITEM, *PROGRAM], "timeout_seconds", ["604800"]),
+    "a month without state": (
+        ["--queue", "cpu", "--timeout", "8d", ITEM, *PROGRAM],
+        "timeout_seconds",
+        ["604800", "--state"],
+    ),
+    "29 days with state": (
+        ["--queue", "cpu", "--state", "--timeout", "29d", ITEM, *PROGRAM],
+        "timeout_seconds",
+        ["2419200"],
+    ),
+    "state without room": (
+        ["--queue", "cpu", "--state", "--state-gib", "0", ITEM, *PROGRAM],
+        "state.max_gib",
+        ["0.0", "4096"],
+    ),
+    "a snapshot per fortnight": (
+        ["--queue", "cpu", "--state", "--snapshot-every", "14d", ITEM, *PROGRAM],
+        "state.snapshot_seconds",
+        ["86400"],
+    ),
+    "snapshots of no state": (
+        ["--queue", "cpu", "--snapshot-every", "30s", ITEM, *PROGRAM],
+        None,
+        ["--snapshot-every", "have state"],
+    ),
+    "a signal that is none": (
+        ["--queue", "cpu", "--state", "--notice-signal", "KILL", ITEM, *PROGRAM],
+        "--notice-signal",
+        ["KILL", "USR1"],
+    ),
+    "a function with state": (
+        ["--queue", "cpu", "--state", "--function", "os:getpid", ITEM],
+        "state",
+        ["os:getpid"],
+    ),
+    "a folder of state that nobody keeps": (
+        ["--queue", "cpu", ITEM, "--", "train", "{state}", "{uri}"],
+        "command",
+        ["{state}", "--state"],
+    ),
     "an output that is a path": (["--queue", "cpu", "--output", "/tmp/out", ITEM, *PROGRAM], "output", ["'/tmp/out'"]),
     "a variable without a value": (
         ["--queue", "cpu", "--env", "A", ITEM, *PROGRAM],
@@ -237,7 +277,7 @@ SUBMITS = {
 OTHERS = {
     "an unknown verb": (["sumbit"], None, ["'sumbit'", "'submit'"]),
     "a command of another tool": (["ls"], None, ["'ls'", "'jobs'"]),
-    "a download": (["download", "tiles"], None, ["'download'", "'results'"]),
+    "a download": (["download", "tiles"], None, ["'download'", "'fetch'"]),
     "half an option": (["submit", "--item", "x"], "--item", ["'--item'", "'--items'"]),
     "no dashes": (["submit", "--items", "relative.txt", "python3", "x.py"], None, ["-- python3 x.py"]),
     "a pattern that the shell expanded": (

@@ -43,7 +43,8 @@ class Program:
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        return (*PLACEHOLDERS, *self.spec.placeholders, *self.spec.inputs)
+        ours = [name for name in PLACEHOLDERS if name != "state" or self.spec.state is not None]
+        return (*ours, *self.spec.placeholders, *self.spec.inputs)
 
     def variable(self, placeholder: str) -> str:
         """The variable that has the value of a placeholder, too."""
@@ -140,6 +141,8 @@ def _unknown(program: Program) -> Iterator[str]:
     """Braced words that are not placeholders. Braces that the program itself needs stay."""
     code = {position for position, _ in code_words(program.command)}
     plain = [word for position, word in enumerate(program.command) if position not in code]
+    if program.spec.state is None and "state" not in program.placeholders and any("{state}" in word for word in plain):
+        raise _wrong("The command holds {state}, and its items keep no state.", "Let them keep it: --state.")
     for word in unknown_placeholders(plain):
         if word == CODE.strip("{}"):
             if program.code is None:
