@@ -7,6 +7,7 @@ expression that takes exponential time on some line must not hold up a worker.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 MAX_METRICS = 40
 NAME_PATTERN = r"^[A-Za-z_][\w./@-]{0,63}$"
+_LONGEST = 1000
+_REPEATS = 10_000
+"""Repeats within repeats are copies: compiling millions of them takes seconds and gigabytes."""
 _ALLOWED = "a regular expression with a group around the number"
 _EXAMPLE = "Such as --metric 'loss=loss: ([0-9.eE+-]+)'."
 
@@ -63,6 +67,9 @@ class MetricPattern:
         if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
             allowed = "a letter or '_', then up to 63 letters, digits and any of _ . / @ -"
             raise CallerError.about("metric", name, allowed, "Rename it.")
+        if len(expression) > _LONGEST or _copies(expression) > _REPEATS:
+            allowed = f"at most {_LONGEST} characters long, with at most {_REPEATS} repeats all together"
+            raise CallerError.about(what, expression, allowed, "Simplify it.")
         try:
             compiled = regex.compile(expression)
         except (regex.error, TypeError, RecursionError, OverflowError) as error:
@@ -87,6 +94,12 @@ class MetricPattern:
             return None
         step = found["step"] if "step" in self.compiled.groupindex else None
         return int(step) if step and step.isdecimal() else None, value
+
+
+def _copies(expression: str) -> int:
+    """The product of the repeats in braces: more than there are copies, where they are not within each other."""
+    bounds = re.findall(r"\{\s*(\d{0,9})\d*\s*,?\s*(\d{0,9})\d*\s*\}", expression)
+    return math.prod(max(int(low or 1), int(high or 1), 1) for low, high in bounds)
 
 
 def compile_metrics(metrics: Mapping[str, str]) -> list[MetricPattern]:
