@@ -98,6 +98,16 @@ CHECKS = (
         probes.not_lost,
     ),
     Check(
+        BOTH,
+        "A job begins when the one before it is complete, and no client looks",
+        "tidemill submit --name one --items items.txt -- sleep 120; tidemill submit --after one a b -- true",
+        "after both have ended, `begun` of the second is younger than the first's records; AWS: its array was PENDING "
+        "until then; GCP: no machine started for it.",
+        "AWS: `aws batch describe-jobs` shows `dependsOn` and why; try a SUCCEEDED and a FAILED array's id with "
+        "`--depends-on`, and correct `_blockers` in tidemill/client/handover.py. GCP: the reconciler's log names the "
+        "permission that is missing, see `grant_fleet` in components/gcp/store.py.",
+    ),
+    Check(
         GCP,
         "The reconciler runs and may read what it decides by",
         "gcloud storage cat gs://BUCKET/fleet/reconciler.json",

@@ -51,6 +51,8 @@ class OneLease:
 
     def release(self) -> None: ...
 
+    def abandon(self) -> None: ...
+
 
 class Died(BaseException):
     """The worker dies between its marker and the record."""
