@@ -57,7 +57,9 @@ _PROGRAM = [
         help="Instead of PROGRAM: a Python function, imported once and called with each item.",
     ),
     click.option(
-        "--shell", is_flag=True, help='PROGRAM is one text that /bin/sh reads; write "$TIDEMILL_INPUT" in it.'
+        "--shell",
+        is_flag=True,
+        help='PROGRAM is one text that /bin/sh reads, with variables such as "$TIDEMILL_INPUT".',
     ),
 ]
 _CHUNKS = [
@@ -120,18 +122,18 @@ _STATE = [
         "--state", is_flag=True, help="Items keep a folder, {state}, that survives the loss of their machine."
     ),
     click.option(
-        "--snapshot-every", type=Duration(1), metavar="TIME", help="--state: how often it is saved. Default: 1m."
+        "--snapshot-every", type=Duration(1), metavar="TIME", help="How often the state is saved. Default: 1m."
     ),
-    click.option("--state-gib", type=float, metavar="GIB", help="--state: limit of the folder. Default: 50."),
+    click.option("--state-gib", type=float, metavar="GIB", help="Limit of the state folder in GiB. Default: 50."),
     click.option(
         "--notice-signal",
         type=click.Choice(["TERM", "USR1", "none"]),
-        help="--state: what tells the program that its machine goes. Default: TERM.",
+        help="What tells a program with state that its machine goes. Default: TERM.",
     ),
     click.option(
         "--from-state",
         metavar="JOB",
-        help="--state: begin with what JOB has saved, its only item or that of each index.",
+        help="Begin with the state that JOB has saved: that of its only item, or of the same index.",
     ),
 ]
 _NO_STATE = click.option(
@@ -149,7 +151,7 @@ _OF_STATE = {
 
 
 def _timeout(default: str) -> Callable[..., Any]:
-    help_ = f"Limit of an attempt: 90s, 2h. Default: {default}; with --state 7d."
+    help_ = f"Limit of an attempt: 90s, 2h. Default: {default}."
     return click.option("--timeout", "timeout_seconds", type=Duration(), metavar="TIME", help=help_)
 
 
@@ -164,9 +166,9 @@ what_runs = _all([*_ITEMS, *_PROGRAM])
 """Adds the items and the program. The options of one command come after it, then `how_it_runs`."""
 program = _all([*_NAME, *_PROGRAM])
 """Adds the program alone."""
-how_it_runs = _all([*_CHUNKS, _timeout("1h"), *_HOW, *_STATE])
+how_it_runs = _all([*_CHUNKS, _timeout("1h; with --state 7d"), *_HOW, *_STATE])
 """Adds chunks, limits, outputs and code."""
-how_it_trains = _all([_timeout("1d"), *_HOW, _NO_STATE, *_STATE[1:]])
+how_it_trains = _all([_timeout("7d; with --no-state 1d"), *_HOW, _NO_STATE, *_STATE[1:]])
 """The same without chunks, for items with state."""
 
 

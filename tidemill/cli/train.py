@@ -55,9 +55,10 @@ def command(
 ) -> int:
     """Train: PROGRAM runs once for every combination of hyperparameters.
 
-    {lr} in the program's arguments becomes the hyperparameter lr; {output} is a folder whose files are kept. The
-    program also finds what programs for SageMaker expect: SM_HPS, SM_HP_LR, SM_MODEL_DIR and others. With --name, the
-    same command finds the same job again, and a finished one has its results at once.
+    In the program's arguments, {lr} becomes the hyperparameter lr, {output} a folder whose files are kept at the end,
+    and {state} a folder for checkpoints, which survives the machine. The program also finds what programs for SageMaker
+    expect: SM_HPS, SM_HP_LR, SM_MODEL_DIR and others. With --name, the same command finds the same job again, and a
+    finished one has its results at once.
     """
     check_place(ctx, here)
     bench = {name: given.pop(name) for name in HERE}
