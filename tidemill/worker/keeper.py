@@ -19,7 +19,7 @@ from typing import Any
 from tidemill.descriptor import WorkerExit
 from tidemill.worker.leases.local import receive, send
 from tidemill.worker.local_worker import Run, forked, worker_main
-from tidemill.worker.programs import GRACE_SECONDS
+from tidemill.worker.stop import SIGNAL_SECONDS
 from tidemill.worker.usage import adopt_orphans, die_with_parent, own_children
 
 DELIVERIES = 10
@@ -31,7 +31,7 @@ FAILURES = 5
 """Failures in a row that end the run: the cause is the store, the scratch folder or this machine."""
 SILENT_SECONDS = 60.0
 """A worker that holds a chunk and stays silent this long is frozen (stopped by a signal, or its store hangs)."""
-DRAIN_SECONDS = GRACE_SECONDS + 5.0
+DRAIN_SECONDS = SIGNAL_SECONDS + 5.0
 _TICK = 0.5
 
 
