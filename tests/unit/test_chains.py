@@ -13,7 +13,7 @@ import pytest
 from tests.unit.client_fakes import FakeBackend, descriptor, outcome, uris
 from tests.unit.test_ledger_stateful import OneLease
 from tidemill.client import Job, Pipeline, Status, deliveries, handover
-from tidemill.errors import CallerError, StoreMissingError
+from tidemill.errors import CallerError, StoreDeniedError, StoreMissingError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger
 from tidemill.ledger.gate import begun_at
@@ -309,3 +309,31 @@ def test_of_a_submit_that_died_between_arrays_none_is_enqueued_too_early(made, m
         cloud.start(pipeline, second.id)
 
     assert second.wait(poll_seconds=0, on_status=fleet).state == "finished"
+
+
+def test_a_login_that_may_only_look_sees_why_nothing_begins(made, monkeypatch):
+    pipeline, cloud = made
+    first = submit(pipeline, "first")
+    second = submit(pipeline, "second", after=["first"])
+    denied = StoreDeniedError("denied")
+    monkeypatch.setattr(Store, "create", lambda *_: (_ for _ in ()).throw(denied))
+    assert said(second.status()) == f"waits for {first.id} (0 of 4 items)"
+    monkeypatch.undo()
+    first.cancel()
+    monkeypatch.setattr(Store, "create", lambda *_: (_ for _ in ()).throw(denied))
+    assert said(second.status()) == f"can never begin: {first.id} is cancelled"
+    monkeypatch.undo()
+    first.resume()
+    cloud.start(pipeline, first.id)
+    monkeypatch.setattr(Store, "create", lambda *_: (_ for _ in ()).throw(denied))
+    assert second.status().state == "waiting"
+
+
+def test_a_job_whose_other_jobs_queue_is_gone_says_so(made):
+    pipeline, cloud = made
+    submit(pipeline, "first")
+    second = pipeline.submit(["p"], uris(2), queue="gpu", name="second", after=["first"])
+    left = pipeline.descriptor.model_copy(update={"queues": {"gpu": pipeline.descriptor.queues["gpu"]}})
+    status = Pipeline(left, pipeline.store, cloud).job(second.id).status()
+    assert status.state == "lost"
+    assert "queue 'cpu'" in said(status)

@@ -76,8 +76,8 @@ def closed_gate(site: Site, ledger: Ledger, spec: JobSpec) -> Gate | None:
             enqueue(site, spec, rounds[-1])
     except StoreDeniedError:
         # A login that may only look shows what it sees.
-        return gate
-    return gate if gate.waits else None
+        return None if gate.open else gate
+    return None if gate.open or gate.never else gate
 
 
 def check_gate(site: Site, ledger: Ledger, spec: JobSpec) -> Gate | None:

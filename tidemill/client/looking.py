@@ -12,6 +12,7 @@ from tidemill.client.limit import spent_of
 from tidemill.client.saved import look_at_state
 from tidemill.client.site import Site
 from tidemill.client.status import Chunks, State, Status, items_a_second
+from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing
 from tidemill.ledger.gate import Gate, Waits
@@ -43,21 +44,27 @@ def _waiting(seen: _Observation, gate: Gate) -> _Observation:
     """A job that waits for others: none of its deliveries counts as lost until they are complete."""
     site, state, reason = seen.site, "waiting", gate.words()
     for each in gate.waits:
-        other = Ledger(site.store, each.job)
-        status, _ = read_status(site, other, other.spec(), consumption=False)
-        if status.state == "lost":
-            state, reason = "lost", f"{reason}, and {_how_to_mend(status)}"
+        if mend := _how_to_mend(site, each.job):
+            state, reason = "lost", f"{reason}, and {mend}"
     if state == "waiting" and not site.local and seen.deliveries.lost:
         reason += f"; `tidemill wait {seen.spec.job}` enqueues it again when that is complete"
     deliveries = replace(seen.deliveries, lost=[], dead=[], reason=reason)
     return replace(seen, deliveries=deliveries, state=state, waits_for=gate.waits)
 
 
-def _how_to_mend(status: Status) -> str:
-    """What a job that does not run needs, so that those after it can begin."""
+def _how_to_mend(site: Site, job: str) -> str | None:
+    """What another job needs so that those after it can begin; None while it runs or waits itself."""
+    ledger = Ledger(site.store, job)
+    try:
+        status, _ = read_status(site, ledger, ledger.spec(), consumption=False)
+    except CallerError as error:
+        # Its queue is gone.
+        return str(error).rstrip(".")
+    if status.state != "lost":
+        return None
     if status.run_command:
         return f"no run works on it: `{status.run_command}` continues it"
-    return f"the queue has lost some of its deliveries: `tidemill resume {status.job}` repairs that"
+    return f"the queue has lost some of its deliveries: `tidemill resume {job}` repairs that"
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ class Gate:
 
     def words(self) -> str:
         """`waits for tiles-0123abcd (3 of 8 items)`."""
+        if self.never:
+            return f"can never begin: {self.never.why}"
         return f"waits for {' and '.join(each.words() for each in self.waits)}"
 
 
