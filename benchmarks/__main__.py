@@ -20,6 +20,7 @@ NAMES = (
     "status",
     "items",
     "staged",
+    "transfer-down",
     "state",
     "cli",
     "first-hour",

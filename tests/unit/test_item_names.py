@@ -34,6 +34,13 @@ def test_templates(template, items, names):
     assert named(template, *items) == names
 
 
+def test_uploaded_files_have_the_paths_that_they_were_found_at():
+    there = f"s3://store/x/uploads/{'0a' * 32}"
+    items = [(f"{there}/1.jpg", {"path": "2026/1.jpg"}), f"{there}/1.jpg", (f"{there}/2.jpg", {"path": 7})]
+    assert named("{path}", *items) == ["2026/1.jpg", "1.jpg", "2.jpg"]
+    assert named("{stem}", *items) == ["1", "1~1", "2"]
+
+
 def test_the_lower_index_keeps_the_name():
     assert named("{stem}", "a/1.jpg", "b/1.jpg", "c/1.png") == ["1", "1~1", "1~2"]
 

@@ -15,6 +15,7 @@ from itertools import takewhile
 from typing import Any
 from urllib.parse import unquote
 
+from tidemill import layout
 from tidemill.errors import CallerError
 from tidemill.job import Item
 
@@ -25,6 +26,7 @@ ITEM_WORDS = ("stem", "name", "path", "index")
 EXTENSION = "{ext}"
 NAME_BYTES = 240
 """The longest name that is made here: file systems take 255 bytes, and a collision adds a few."""
+_UPLOADED = re.compile(rf"(?:^|/){layout.UPLOADS}/[0-9a-f]{{64}}/([^/]+)$")
 _PLACEHOLDER = re.compile(r"\{([^{}/]+)\}")
 _ENDING = re.compile(r"(\.tar)?\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,10}$")
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\]')
@@ -56,7 +58,7 @@ class ItemNames:
         if self._template == "{index}":
             return
         if "{path}" in self._template:
-            self._above = _common_folder(item_path(item.uri) for item in items())
+            self._above = _common_folder(item_path(item) for item in items())
         taken = Taken(RESERVED)
         for item in items():
             wanted = self._wanted(item)
@@ -82,7 +84,7 @@ class ItemNames:
         if word == "index":
             return str(item.index)
         if word in ITEM_WORDS:
-            path = item_path(item.uri)
+            path = item_path(item)
             name = path.rpartition("/")[2]
             return {"path": path[self._above :], "name": name, "stem": _ENDING.sub("", name) or name}[word]
         value = (item.meta or {}).get(word)
@@ -146,12 +148,16 @@ def ending_of(name: str) -> str:
     return _split(name.rpartition("/")[2])[1]
 
 
-def item_path(uri: str) -> str:
-    """An item's path in its bucket or on its machine; any other text is its own path."""
-    scheme, is_uri, rest = uri.partition("://")
+def item_path(item: Item) -> str:
+    """An item's path in its bucket or on its machine, or where a submit found the file that it uploaded; any other text
+    is its own path."""
+    scheme, is_uri, rest = item.uri.partition("://")
     if not is_uri:
-        return uri.strip("/")
+        return item.uri.strip("/")
     path = rest.partition("/")[2].strip("/")
+    if uploaded := _UPLOADED.search(path):
+        found = (item.meta or {}).get("path")
+        return found.strip("/") if isinstance(found, str) else uploaded[1]
     return (unquote(path) if scheme == "file" else path) or rest
 
 

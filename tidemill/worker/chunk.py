@@ -85,6 +85,9 @@ class ChunkRun:
         """By number: the slots whose last items are of this chunk."""
         self.one_by_one = job.spec.max_parallel is not None
         """Whether its items run one after the other: a job whose number of chunks is its limit."""
+        self.stages_input = job.spec.stages_input
+        self.prefetched: set[int] = set()
+        """Items whose inputs are, or were, on their way before a slot was free."""
         self.batches = 0
         """How many slots run items of it; see `holds`."""
         self.sending: set[int] = set()

@@ -140,7 +140,9 @@ class Items:
                 return
             slots = 1 if chunk.one_by_one else side_by_side
             for item in islice(chunk.pending, self._ahead(chunk, slots)):
-                self._runners.prefetch(chunk.task(item))
+                if item.index not in chunk.prefetched:
+                    chunk.prefetched.add(item.index)
+                    self._runners.prefetch(chunk.task(item))
             if chunk.ready:
                 return
 
@@ -163,7 +165,7 @@ class Items:
 
     def _ahead(self, chunk: ChunkRun, slots: int) -> int:
         """How many items are fetched before a slot is free: one for each slot, and more of those that are short."""
-        if not chunk.job.spec.stages_input:
+        if not chunk.stages_input:
             return 0
         seconds = chunk.job.item_seconds
         return slots * max(1, min(self._runners.most_ahead(slots), int(AHEAD_SECONDS / seconds) if seconds else 1))
@@ -180,7 +182,7 @@ class Items:
     def _batch_size(self, chunk: ChunkRun, slots: int) -> int:
         """Items that a slot takes at once: many short ones, so that they do not wait for us, or one long one."""
         seconds = chunk.job.item_seconds
-        if not seconds or not chunk.job.proven or chunk.job.spec.stages_input:
+        if not seconds or not chunk.job.proven or chunk.stages_input:
             return 1
         return max(1, min(int(BATCH_SECONDS / seconds), BATCH_ITEMS, -(-len(chunk.pending) // slots)))
 

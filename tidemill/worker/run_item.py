@@ -25,7 +25,7 @@ from tidemill.worker.slots import Slot
 from tidemill.worker.staging import Outputs, Staging
 from tidemill.worker.supervisor import Limits
 from tidemill.worker.task import Ends, Task
-from tidemill.worker.uploads import Uploads
+from tidemill.worker.uploads import OutputUploads
 
 if TYPE_CHECKING:
     from tidemill.worker.item_state import ItemState
@@ -42,7 +42,7 @@ class CommandRunner:
 
     def __init__(self, programs: Programs, staging: Staging, scratch: Scratch) -> None:
         self._programs, self._staging, self._scratch = programs, staging, scratch
-        self._uploads = Uploads(staging, scratch)
+        self._uploads = OutputUploads(staging, scratch)
         self._fetches: dict[str, Future[Path]] = {}
         self._pipes: dict[int, Pipes] = {}
 

@@ -20,7 +20,7 @@ SCRATCH_SHARE = 8
 Sent = Callable[[ItemError | None], None]
 
 
-class Uploads:
+class OutputUploads:
     """Sends outputs in the background. An item has succeeded when its own are sent."""
 
     def __init__(self, staging: Staging, scratch: Scratch) -> None:
