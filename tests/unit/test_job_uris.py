@@ -94,6 +94,7 @@ def test_an_item_for_each_item_of_another_job(pipeline):
     assert items == [f"job://{prep.id}/output/{n}/more" for n in range(3)]
     assert job.spec.spec_version == 4
     assert [each.job for each in job.spec.after] == [prep.id]
+    assert pipeline.estimate("job://prep/output", item_seconds=1, queue="cpu").items == 3
     again = pipeline.submit(["p", "{input}"], "job://prep/output/*/more", queue="cpu", name="train")
     assert again.id == job.id
 

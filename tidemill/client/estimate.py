@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from tidemill import capacity
+from tidemill.chain import SCHEME
 from tidemill.client.consumption import read_sample
 from tidemill.client.items import open_items
 from tidemill.client.job import Job
+from tidemill.client.job_items import References, items_of
 from tidemill.client.place import Placement, choose_queue, find_place
 from tidemill.client.site import Site
 from tidemill.descriptor import Descriptor
@@ -160,6 +162,8 @@ def _count(site: Site, wanted: Wanted, like: Job | None) -> int:
         if like is None:
             raise CallerError("items is not given.", "Give a number of items, or the items themselves.", what="items")
         return like.spec.items_total
+    if isinstance(items, str) and items.startswith(SCHEME):
+        return len(items_of(items, References(site)))
     if not isinstance(items, int):
         stores = site.stores()
         source = open_items(items, form=wanted.items_format, column=wanted.items_column, stores=stores)

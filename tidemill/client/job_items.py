@@ -78,6 +78,9 @@ class JobItems:
         self._count = spec.items_total
         self.label = str(self._wanted)
 
+    def __len__(self) -> int:
+        return self._count
+
     def __iter__(self) -> Iterator[Block]:
         for start in range(0, self._count, BLOCK_ITEMS):
             numbers = range(start, min(start + BLOCK_ITEMS, self._count))
