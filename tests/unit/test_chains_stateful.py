@@ -231,7 +231,7 @@ def _outcome(item: Any, fails: bool) -> Outcome:
 
 TestChain = Chain.TestCase
 TestChain.settings = settings(
-    max_examples=60,
+    max_examples=30,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,
