@@ -16,8 +16,11 @@ from tidemill.backends import LogLine
 from tidemill.client import Job, Pipeline, deliveries, downloads
 from tidemill.client.fetch import LISTED_TOGETHER
 from tidemill.errors import CallerError, StoreDeniedError, StoreError
+from tidemill.job import StateSettings
 from tidemill.ledger import Ledger
+from tidemill.state import Snapshots
 from tidemill.store import Store
+from tidemill.tree import Tree, store_file
 
 ITEMS = [f"s3://raw/{n}.jpg" for n in range(6)]
 
@@ -295,6 +298,27 @@ def test_logs_are_a_file_per_item(world, tmp_path, monkeypatch):
     assert len((tmp_path / "all" / "logs" / "1.log").read_text().splitlines()) == 3
     report = world.job.fetch(tmp_path / "failed", failed=True, logs=True)
     assert (sorted(found(tmp_path / "failed")), report.whole) == (["logs/1.log"], True)
+
+
+def test_state_is_the_newest_snapshot_of_each_item(world, tmp_path):
+    with pytest.raises(CallerError, check=about("state")):
+        world.job.fetch(tmp_path / "out", state=True)
+    world.end(0, 2, 4, failed=[1])
+    world.job.spec = world.job.spec.model_copy(update={"state": StateSettings()})
+    (tmp_path / "epoch").write_text("1")
+    for item in (0, 1):
+        snapshots = Snapshots(world.store, world.job.id, item)
+        snapshots.claim("a", 0, "", None)
+        name = f"state/{world.job.id}/{item}/a/0"
+        snapshots.commit(Tree((store_file(world.store, tmp_path / "epoch", "deep/epoch", name),)))
+    assert world.job.fetch(tmp_path / "out", state=True, failed=True).states == 1
+    assert found(tmp_path / "out") == {"state/1/deep/epoch": b"1"}
+    (tmp_path / "out" / "state" / "1" / "deep" / "epoch").write_text("damaged")
+    assert world.job.fetch(tmp_path / "out", state=True, items=[0, 1, 2]).states == 2
+    assert {name: data for name, data in found(tmp_path / "out").items() if name.startswith("state")} == {
+        "state/0/deep/epoch": b"1",
+        "state/1/deep/epoch": b"1",
+    }
 
 
 def test_failed_items_have_no_outputs(world, tmp_path):

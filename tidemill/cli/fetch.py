@@ -32,8 +32,9 @@ PROBLEMS = 10
 @job_argument
 @click.option("--output", "-o", "folder", metavar="DIR", help="Folder of this machine. Default: ./JOB-ID.")
 @click.option("--items", metavar="INDEXES", help="Only these items: 7, or 0-9,12,40-41.")
-@click.option("--failed", is_flag=True, help="Only items that failed: with --logs, they have no outputs.")
+@click.option("--failed", is_flag=True, help="Only items that failed: with --logs or --state; they have no outputs.")
 @click.option("--logs", is_flag=True, help="Also what each item printed, as logs/NAME.log.")
+@click.option("--state", is_flag=True, help="Also the newest saved state of each item, as state/NAME.")
 @click.option(
     "--name",
     metavar="TEMPLATE",
@@ -63,6 +64,8 @@ def say(report: FetchReport) -> None:
     click.echo(f"{moved.files} files ({file_size(moved.bytes)}) came{there}.")
     if report.logs is not None:
         click.echo(f"{report.folder}/logs: what {counted(report.logs, 'item')} printed.")
+    if report.states is not None:
+        click.echo(f"{report.folder}/state: the saved state of {counted(report.states, 'item')}.")
     for items, what in (
         (report.unfinished, "have not finished; fetch again when they have"),
         (report.failed, "failed and have no outputs"),

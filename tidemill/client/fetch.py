@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tidemill import layout
 from tidemill.client.downloads import Downloads, Moved
 from tidemill.client.fetch_logs import fetch_logs
+from tidemill.client.fetch_state import fetch_state
 from tidemill.client.item_names import ItemNames, Taken, ending_of, safe_path
 from tidemill.client.site import Site
 from tidemill.errors import CallerError, StoreDeniedError, StoreMissingError
@@ -57,6 +58,7 @@ class FetchReport:
         gone: ItemCount whose outputs are not in the store any more.
         moved: The files.
         logs: Items of which there is a log; None when logs were not asked for.
+        states: The same of saved state.
     """
 
     job: str
@@ -68,6 +70,7 @@ class FetchReport:
     gone: ItemCount = field(default_factory=ItemCount)
     moved: Moved = field(default_factory=Moved)
     logs: int | None = None
+    states: int | None = None
 
     @property
     def whole(self) -> bool:
@@ -97,12 +100,13 @@ class Wish:
     failed: bool
     name: str
     logs: bool
+    state: bool
 
 
 def fetch(site: Site, ledger: Ledger, spec: JobSpec, wish: Wish, on_report: OnReport) -> FetchReport:
     """See `Job.fetch`."""
-    if wish.failed and not wish.logs:
-        problem = "failed is given without logs, and items that failed have no outputs."
+    if wish.failed and not (wish.logs or wish.state):
+        problem = "failed is given without logs or state, and items that failed have no outputs."
         raise CallerError(problem, "Fetch their logs: --failed --logs.", what="failed")
     names = ItemNames(wish.name, lambda: items_of(ledger))
     wanted = None if wish.items is None else _checked(wish.items, spec.items_total)
@@ -118,6 +122,8 @@ def fetch(site: Site, ledger: Ledger, spec: JobSpec, wish: Wish, on_report: OnRe
         _fetch_outputs(_Outputs(site, ledger, spec, names, report), wish.folder, wanted, report, look)
     if wish.logs:
         report.logs = fetch_logs(site.backend, ledger, spec, wish.folder, wanted=wanted, names=names, look=look)
+    if wish.state:
+        report.states = fetch_state(ledger, spec, wish.folder, wanted=wanted, names=names, look=look)
     on_report(report)
     return report
 

@@ -132,6 +132,7 @@ class Job(Readable):
         failed: bool = False,
         name: str = DEFAULT_NAME,
         logs: bool = False,
+        state: bool = False,
         on_report: OnReport = lambda report: None,
     ) -> FetchReport:
         """Bring the items' outputs down and say what is there and what is missing. Repeated, it brings what is
@@ -144,6 +145,7 @@ class Job(Readable):
             name: What names an item in the folder: text with `{stem}`, `{name}`, `{path}`, `{index}` or a key of the
                 metadata. With `{ext}` at its end, an item with a single output file is that file, not a folder.
             logs: Bring what each item printed, too, as `logs/<name>.log`.
+            state: Bring the newest saved state of each item, too, as `state/<name>/`.
             on_report: Called a few times a second with what has come so far.
 
         Raises:
@@ -156,7 +158,7 @@ class Job(Readable):
         """
         from tidemill.client.fetch import Wish, fetch
 
-        wish = Wish(Path(folder), items, failed, name, logs)
+        wish = Wish(Path(folder), items, failed, name, logs, state)
         return fetch(self._site, self._ledger, self.spec, wish, on_report)
 
     # ---- waiting ------------------------------------------------------------------------------------------------
