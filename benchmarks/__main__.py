@@ -1,8 +1,9 @@
 """`python -m benchmarks [NAME...]`: run benchmarks, each in its own process.
 
 A benchmark is a module of this folder with a `main()` that prints its table and its figures
-(`benchmarks/figures.py`). Exit code: 0 if every figure is within its limit, 1 if a figure is short or a benchmark
-failed, 2 for an unknown name.
+(`benchmarks/figures.py`). A name also stands for those that begin with it: `transfer` for `transfer-up` and
+`transfer-down`. Exit code: 0 if every figure is within its limit, 1 if a figure is short or a benchmark failed, 2 for
+an unknown name.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ NAMES = (
     "status",
     "items",
     "staged",
+    "transfer-up",
     "transfer-down",
     "state",
     "cli",
@@ -55,12 +57,13 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--here"]:
         return run_one(arguments[1])
     known = there()
-    for name in arguments:
-        if name not in known:
+    chosen = {name: [one for one in known if one == name or one.startswith(f"{name}-")] for name in arguments}
+    for name, found in chosen.items():
+        if not found:
             print(f"ONLY is {name!r}; allowed: {', '.join(known)}. Give one of them, or nothing for all.")
             return 2
     code = 0
-    for name in arguments or known:
+    for name in [one for found in chosen.values() for one in found] or known:
         print(f"# {name}: {figures.machine()}", flush=True)
         command = [sys.executable, "-m", "benchmarks", "--here", name]
         try:

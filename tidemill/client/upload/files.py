@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from tidemill.errors import CallerError, shown
 from tidemill.store import open_plain
 
-BLOCK_BYTES = 4 * 1024 * 1024
+BLOCK_BYTES = 1024 * 1024
 
 
 class LocalFile(NamedTuple):

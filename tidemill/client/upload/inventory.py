@@ -32,7 +32,9 @@ class Inventory:
         self._store = store
         half = None if expire_days is None else expire_days * _DAY / 2
         self._oldest = 0.0 if half is None else time.time() - half
-        """An upload from before this is sent again: what expires is deleted by its age."""
+        """An upload from before this is sent again: what expires is deleted by its age, and to overwrite it begins
+        that anew (https://docs.aws.amazon.com/AmazonS3/latest/userguide/lifecycle-expire-general-considerations.html,
+        https://cloud.google.com/storage/docs/lifecycle#age)."""
         # On disk once it is large; no file has a name.
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._db.execute("CREATE TABLE names (name BLOB PRIMARY KEY) WITHOUT ROWID")

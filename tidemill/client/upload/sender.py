@@ -19,11 +19,13 @@ from tidemill.store import Store
 from tidemill.store.files import PART_BYTES
 
 THREADS = 32
-SMALL_BYTES = PART_BYTES
+LARGE_THREADS = 6
+"""Few, because the C library keeps memory for each thread that has handled large blocks."""
+SMALL_BYTES = 1024 * 1024
 """A file up to this size is read once: it is hashed and sent from memory."""
-_PARTS_BYTES = 32 * 1024 * 1024
-"""What a larger one takes while it is sent: four parts under way, and the next."""
-_MEMORY_BYTES = 64 * 1024 * 1024
+_PARTS_BYTES = 6 * PART_BYTES
+"""What a larger one takes at most while it is sent: four parts under way, and the next."""
+_MEMORY_BYTES = 2 * _PARTS_BYTES
 """What all transfers take together at most."""
 _WINDOW = 1024
 """Files that are looked at ahead of the oldest that is not sent yet."""
@@ -63,17 +65,21 @@ class Sender:
             CloudError: The store refused. What is in the store stays there.
         """
         underway: deque[Future[Brought] | Brought | None] = deque()
-        pool = ThreadPoolExecutor(THREADS, thread_name_prefix="upload")
+        small = ThreadPoolExecutor(THREADS, thread_name_prefix="upload")
+        large = ThreadPoolExecutor(LARGE_THREADS, thread_name_prefix="upload-large")
         try:
             for file in files:
-                underway.append(None if file is None else self._begin(file, pool))
+                underway.append(
+                    None if file is None else self._begin(file, small if file.size <= SMALL_BYTES else large)
+                )
                 while underway and (len(underway) >= _WINDOW or not isinstance(underway[0], Future)):
                     yield self._ended(underway.popleft())
             while underway:
                 yield self._ended(underway.popleft())
         finally:
             self._room.close()
-            pool.shutdown(wait=True, cancel_futures=True)
+            for pool in (small, large):
+                pool.shutdown(wait=True, cancel_futures=True)
             self._hashes.save()
 
     def _begin(self, file: LocalFile, pool: ThreadPoolExecutor) -> Future[Brought] | Brought:
@@ -118,7 +124,7 @@ class Sender:
             if not self._inventory.claim(sent.name):
                 self._meter.add(0, file.size)
                 return sent
-            with self._room.of(_PARTS_BYTES):
+            with self._room.of(min(_PARTS_BYTES, 2 * file.size)):
                 self._store.put(sent.name, lambda: self._counted(reading), file.size)
         return sent
 
