@@ -16,6 +16,7 @@ from obstore.exceptions import PermissionDeniedError
 
 from tests.stored import read_items
 from tests.unit.client_fakes import pipeline
+from tidemill.cli.transfers import asking, watching
 from tidemill.client import Pipeline
 from tidemill.client.upload import files as files_module
 from tidemill.client.upload import sender as sender_module
@@ -23,6 +24,8 @@ from tidemill.client.upload import session as session_module
 from tidemill.client.upload.files import LocalFile, look
 from tidemill.client.upload.hashes import Hashes
 from tidemill.client.upload.inventory import Inventory
+from tidemill.client.upload.meter import Meter
+from tidemill.client.upload.session import Amount
 from tidemill.errors import CallerError, StoreDeniedError
 from tidemill.job import Item
 from tidemill.store import Store
@@ -358,3 +361,25 @@ def test_a_cache_that_cannot_be_used_is_done_without(tmp_path, monkeypatch):
         known.close()
     with sqlite3.connect(tmp_path / "db") as db:
         assert db.execute("SELECT count(*) FROM hashes").fetchone() == (1,)
+
+
+# ---- at the command line -------------------------------------------------------------------------------------------
+
+
+def test_without_a_terminal_a_large_upload_needs_a_yes():
+    with pytest.raises(CallerError, match=r"2 files \(3 MiB\) would be uploaded") as error:
+        asking(False)(Amount(2, 3 * 2**20))
+    assert error.value.what == "--yes"
+    asking(True)(Amount(2, 3 * 2**20))
+
+
+def test_progress_is_a_line_now_and_then_without_a_terminal(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("tidemill.cli.transfers.time.monotonic", lambda: now[0])
+    meter = Meter(4, 4 * 2**20)
+    with watching(meter):
+        meter.add(1, 2**20)
+        now[0] = 11.0
+        meter.add(1, 2**20)
+        meter.add(1, 2**20)
+    assert capsys.readouterr().err == "2/4 files, 2 MiB of 4 MiB, 50 %\n"

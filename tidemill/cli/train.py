@@ -35,6 +35,7 @@ HERE = ("workers", "store", "reclaim_every")
 @click.option("--image", default="default", show_default=True, help="One of the queue's images.")
 @program
 @how_it_trains
+@click.option("--yes", "-y", is_flag=True, help="Upload any amount without a question.")
 @click.option("--here", is_flag=True, help="Rehearse on this machine, without a cloud.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="--here: items side by side. Default: as many as fit.")
 @click.option("--store", metavar="URI", help="--here: job store, file:///folder. Default: ./.tidemill")
@@ -50,6 +51,7 @@ def command(
     hp: tuple[str, ...],
     pipeline: str | None,
     here: bool,
+    yes: bool,
     as_json: bool,
     **given: Any,
 ) -> int:
@@ -69,7 +71,9 @@ def command(
     asked["sweep"] = Sweep(parse_sweep(sweep), rows=rows, hyperparameters=parse_hyperparameters(hp))
     if here:
         return train_here(asked, bench, as_json)
-    return show_sent(load(pipeline).train(**asked), as_json)
+    from tidemill.cli.transfers import asking, watching
+
+    return show_sent(load(pipeline).train(**asked, confirm=asking(yes), watch=watching), as_json)
 
 
 def check_place(ctx: click.Context, here: bool) -> None:
