@@ -24,8 +24,9 @@ def s5cmd() -> Path:
 
 
 def s5cmd_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with which s5cmd finds the store that an AWS SDK finds with these."""
-    return {**env, "S3_ENDPOINT_URL": env["AWS_ENDPOINT_URL"], "AWS_EC2_METADATA_DISABLED": "true"}
+    """Return the variables with which s5cmd and the AWS CLI find the store that an AWS SDK finds with these."""
+    also = {"S3_ENDPOINT_URL": env["AWS_ENDPOINT_URL"], "AWS_DEFAULT_REGION": env["AWS_REGION"]}
+    return {**env, **also, "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 def installed(package: str) -> Path | None:

@@ -27,7 +27,8 @@ def named(template, *items):
         ("{path}", ["s3://raw/x/ab/1.jpg", "s3://raw/x/ac/1.jpg"], ["ab/1.jpg", "ac/1.jpg"]),
         ("{index}", ["x", "x"], ["0", "1"]),
         ("run-{lr}/{index}", [("x", {"lr": 0.1}), ("x", {"lr": "a/b"})], ["run-0.1/0", "run-a_b/1"]),
-        ("{stem}{ext}", ["s3://raw/1.jpg", "s3://raw/1.npy.gz"], ["1", "1.npy_"]),
+        ("{stem}{ext}", ["s3://raw/1.jpg", "s3://raw/1.npy.gz"], ["1", "1~1"]),
+        ("{path}{ext}", ["x/a/1.jpg", "x/b/1.jpg", "x/b/.npy"], ["a/1", "b/1", "b/.npy_"]),
     ],
 )
 def test_templates(template, items, names):

@@ -75,9 +75,10 @@ class ItemNames:
         parts = [safe_name(part) for part in name.split("/") if part] or ["_"]
         if parts[0].startswith("."):
             parts[0] = f"_{parts[0][1:]}"
-        if self.of_files and _ENDING.search(parts[-1]):
-            # Otherwise the folder `a.npy` of one item could be the file `a.npy` of another.
-            parts[-1] += "_"
+        if self.of_files:
+            # The ending is that of the output. A name that kept one could be the file of another item.
+            while _ENDING.search(parts[-1]):
+                parts[-1] = _split(parts[-1])[0] if _split(parts[-1])[1] else f"{parts[-1]}_"
         return "/".join(parts)
 
     def _value(self, item: Item, word: str) -> str:
