@@ -18,7 +18,7 @@ from pathlib import Path
 from tidemill.errors import CallerError, StoreMissingError, shown
 from tidemill.store import BLOCK_BYTES, Entry, Store
 
-THREADS = 32
+THREADS = 24
 PIECE_BYTES = 32 * 1024 * 1024
 """A larger file comes in pieces, side by side."""
 PARTS = ".tidemill-fetch-"
