@@ -19,13 +19,13 @@ from tidemill.store import Store
 from tidemill.store.files import PART_BYTES
 
 THREADS = 32
-LARGE_THREADS = 6
+LARGE_THREADS = 2
 """Few, because the C library keeps memory for each thread that has handled large blocks."""
 SMALL_BYTES = 1024 * 1024
 """A file up to this size is read once: it is hashed and sent from memory."""
 _PARTS_BYTES = 6 * PART_BYTES
 """What a larger one takes at most while it is sent: four parts under way, and the next."""
-_MEMORY_BYTES = 2 * _PARTS_BYTES
+_MEMORY_BYTES = 8 * PART_BYTES
 """What all transfers take together at most."""
 _WINDOW = 1024
 """Files that are looked at ahead of the oldest that is not sent yet."""
