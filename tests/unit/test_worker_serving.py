@@ -63,6 +63,9 @@ class Lease:
     def release(self) -> None:
         self.ended.append("release")
 
+    def abandon(self) -> None:
+        self.ended.append("abandon")
+
 
 class Source:
     """Hands out leases; what is released comes again when the test wants so."""

@@ -81,6 +81,19 @@ STEPS = [
 ]
 
 
+class Outcomes(list[Outcome]):
+    """What a runner tells, without overlapping uploads."""
+
+    def __call__(self, outcome: Outcome) -> None:
+        self.append(outcome)
+
+    def sending(self, task: Task) -> None:
+        raise NotImplementedError
+
+    def again(self, task: Task, attempt: int) -> None:
+        raise NotImplementedError
+
+
 class Ran:
     """Items of a job in one slot, of which every second meets a fault."""
 
@@ -101,7 +114,7 @@ class Ran:
         self.runners = Runners(self.staging, self.scratch, self.stop, sys.executable)
         self.slot = Slot(0, self.scratch.folder / "slot-0")
         self.prefix = f"file://{folder}/out"
-        self.outcomes: list[Outcome] = []
+        self.outcomes = Outcomes()
 
     def put_in(self, owner: object, name: str, monkeypatch) -> None:
         """Have a step raise what the item that runs shall meet."""
@@ -121,7 +134,7 @@ class Ran:
             item = Item(n, str(self.source), {"n": n})
             # Where uploads overlap, tests/unit/test_worker_uploads.py has their faults.
             task = Task("t-00000000", 0, "a1", self.spec, item, self.prefix, env, self.stop, overlaps=False)
-            self.runners.run([task], self.slot, self.outcomes.append)
+            self.runners.run([task], self.slot, self.outcomes)
             if fresh:
                 self.runners.close(self.slot)
         self.runners.close(self.slot)
