@@ -57,17 +57,6 @@ def test_the_command_enables_a_disabled_queue(team: Team) -> None:
     assert doctor(team)["queue cpu"]["verdict"] == "ok"
 
 
-def test_what_a_machine_reported_is_shown(team: Team) -> None:
-    s3, key = client(team.cloud.env, "s3"), "fleet/errors/i-0123.json"
-    s3.put_object(Bucket=team.bucket, Key=key, Body=b"no such image: preprocess")
-    try:
-        finding = doctor(team, code=3)["fleet"]
-    finally:
-        s3.delete_object(Bucket=team.bucket, Key=key)
-    assert finding["detail"] == "i-0123: no such image: preprocess"
-    assert finding["command"] == f"aws s3 cp s3://{team.bucket}/{key} -"
-
-
 def test_a_login_that_is_over_is_told_with_what_to_type(team: Team) -> None:
     person = {**team.person, "AWS_SESSION_TOKEN": "over"}
     stranger = Team(team.cloud, team.project, team.outputs, person)

@@ -135,13 +135,19 @@ def test_the_objects_of_a_prefix_become_messages(site, pipeline):
     assert (again.id, again.enqueued, site.pull()) == (job.id, 0, {})
 
 
+def put_items(site, count: int) -> list[str]:
+    for n in range(count):
+        site.store.put(f"raw/{n}", b"x")
+    return [f"gs://team-store/raw/{n}" for n in range(count)]
+
+
 @pytest.mark.parametrize("answer", ["500-after", "drop-after", "409", "412"])
 def test_a_store_and_a_queue_that_lose_replies_cost_repeats_and_no_more(site, pipeline, answer):
     """Writes that succeed with another answer, and a publish that succeeds with 503."""
     name = f"hostile-{answer.replace('-', '')}"
     site.cloud.control("faults", match=f"PUT jobs/{name}-.*/(job|rounds/0).json", answer=answer, times=2)
     site.cloud.control("pubsub", fail_after={"publish": 1})
-    items = [f"gs://team-store/raw/{n}" for n in range(3)]
+    items = put_items(site, 3)
     job = pipeline.submit(COMMAND, items, name=name, chunk_size=1)
     assert [fault["left"] for fault in site.cloud.control("faults")] == [0]
     site.cloud.control("faults", clear=True)
@@ -155,7 +161,7 @@ def test_a_store_and_a_queue_that_lose_replies_cost_repeats_and_no_more(site, pi
 
 
 def test_what_is_delivered_too_often_is_a_dead_letter_and_goes_back(site, pipeline, capsys):
-    job = pipeline.submit(COMMAND, ["gs://team-store/raw/1", "gs://team-store/raw/2"], name="dead", chunk_size=1)
+    job = pipeline.submit(COMMAND, put_items(site, 2), name="dead", chunk_size=1)
     end = time.monotonic() + 60
     while (status := Pipeline.load(URI).job(job.id).status()).chunks.dead != [0, 1]:
         assert time.monotonic() < end, status

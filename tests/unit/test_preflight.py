@@ -281,7 +281,7 @@ def test_a_few_items_are_looked_at(monkeypatch, sizes, denied, said):
     heard: list[str] = []
     command = ["wc", "{input}", "{output}"]
     if said == "error":
-        with pytest.raises(CallerError, match=r"does not exist, and neither do 2 others"):
+        with pytest.raises(CallerError, match=r"does not exist, nor does any of the 2 others"):
             target.submit(command, uris(3), queue="cpu", log=heard.append)
         assert backend.arrays == []
         return

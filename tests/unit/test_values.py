@@ -250,7 +250,8 @@ IN_MAIN = named("__main__", "measure")
         (named("no.such", "f"), "is something else"),
     ],
 )
-def test_functions_that_machines_cannot_import(function: Any, said):
+def test_functions_that_machines_cannot_import(function: Any, said, monkeypatch):
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "go.py", raising=False)
     with pytest.raises(CallerError) as raised:
         shipped(function)
     assert raised.value.what == "function"

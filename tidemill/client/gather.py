@@ -22,7 +22,7 @@ from tidemill.client.upload.inputs import LocalInput, open_input
 from tidemill.client.upload.items import LocalItems
 from tidemill.client.upload.meter import Watch
 from tidemill.client.upload.session import Amount, UploadSession
-from tidemill.errors import CallerError, StoreError, StoreMissingError, shown
+from tidemill.errors import CallerError, StoreError, StoreMissingError
 from tidemill.figures import counted, file_size
 from tidemill.job import JobSpec
 
@@ -113,8 +113,8 @@ def _look_at_some(site: Site, uris: Iterable[str], draft: JobSpec, log: Log) -> 
         sizes = dict(zip(some, pool.map(size, some), strict=True))
     missing = [uri for uri, found in sizes.items() if found is None]
     if missing and len(missing) == len(some):
-        others = f", and neither do {len(some) - 1} others that were looked at" if len(some) > 1 else ""
-        raise CallerError(f"items: {shown(missing[0])} does not exist{others}.", "Correct the list.", what="items")
+        others = f", nor does any of the {len(some) - 1} others that were checked" if len(some) > 2 else ""
+        raise CallerError(f"items: {missing[0]!r} does not exist{others}.", "Correct the list.", what="items")
     if missing:
         log(f"{len(missing)} of {len(some)} items that were looked at do not exist, such as {missing[0]}.")
     room = site.descriptor.queues[draft.queue].scratch_gib * GIB

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 from urllib.parse import unquote
 
-from tidemill.errors import CallerError, shown
+from tidemill.errors import CallerError
 from tidemill.store import open_plain
 
 BLOCK_BYTES = 1024 * 1024
@@ -55,7 +55,7 @@ def look(path: str, root: str | None = None) -> LocalFile:
         raise unreadable(path, error) from None
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a plain file"
-        raise CallerError(f"{shown(path)} is {kind}.", "Name a file; --items takes a folder.", what="items")
+        raise CallerError(f"{path!r} is {kind}.", "Name a file; --items takes a folder.", what="items")
     if not os.access(path, os.R_OK):
         raise unreadable(path, PermissionError(13, "Permission denied"))
     return _seen(path, status)
@@ -69,7 +69,7 @@ def _check_inside(path: str, root: str) -> None:
     target = os.path.realpath(path)
     if not target.startswith(f"{root.rstrip('/')}/"):
         raise CallerError(
-            f"The link {shown(path)} leads to {target}, out of the folder.",
+            f"The link {path!r} leads to {target}, out of the folder.",
             "Copy the file into the folder, or name it by itself.",
             what="items",
         )
@@ -81,7 +81,7 @@ def unreadable(path: str, error: OSError) -> CallerError:
         why = f"it is a link to {os.readlink(path)}, which does not exist"
     else:
         why = error.strerror or str(error)
-    return CallerError(f"{shown(path)} cannot be read: {why}.", "Correct or remove it, then repeat.", what="items")
+    return CallerError(f"{path!r} cannot be read: {why}.", "Correct or remove it, then repeat.", what="items")
 
 
 class Reading:
@@ -121,7 +121,7 @@ class Reading:
             yield block
         if left or self._file != _seen(self._file.path, os.fstat(self._open.fileno())):
             raise CallerError(
-                f"{shown(self._file.path)} changed while it was read: something still writes to it.",
+                f"{self._file.path!r} changed while it was read: something still writes to it.",
                 "Repeat the command when that has ended; what is uploaded already stays.",
                 what="items",
             )

@@ -12,7 +12,7 @@ from tidemill.client.upload.hashes import Hashes
 from tidemill.client.upload.inventory import Inventory
 from tidemill.client.upload.meter import Meter, Watch
 from tidemill.client.upload.sender import Brought, Sender
-from tidemill.errors import CallerError, StoreDeniedError, shown
+from tidemill.errors import CallerError, StoreDeniedError
 from tidemill.figures import counted, file_size
 from tidemill.store import refusal
 
@@ -77,7 +77,7 @@ class UploadSession:
             if file is None:
                 continue
             if reason := refusal(self.site.store, Brought(file, "0" * 64).name):
-                raise CallerError(f"{shown(file.path)} {reason}.", "Rename it.", what="items")
+                raise CallerError(f"{file.path!r} {reason}.", "Rename it.", what="items")
             known = self._hashes.find(file) if self._inventory.listed else None
             if known and self._inventory.has(Brought(file, known).name):
                 there += 1
