@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -24,6 +25,9 @@ def test_folders_go_up_once_as_items_and_as_a_named_input(team: Team, tmp_path: 
     (photos / "large.txt").write_bytes(b"x" * 11_000_000)
     (tmp_path / "reference/deep").mkdir(parents=True)
     (tmp_path / "reference/deep/x").write_text("with all")
+    for path in (*photos.rglob("*"), *tmp_path.glob("reference/deep/*")):
+        # The hash of a file that was written a moment ago is not remembered.
+        os.utime(path, (1e9, 1e9))
     submit = ["submit", "--queue", "cpu", "--items", str(photos), "--input", f"ref={tmp_path}/reference"]
     submit += ["--shell", "--json"]
     job = json.loads(team.tidemill(*submit, "--", PROGRAM))["job"]
