@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from tests.e2e.team import PROGRAMS, Team, await_that
@@ -37,11 +38,16 @@ def workers_below(pid: int) -> list[int]:
 def kill_a_worker(team: Team) -> None:
     """Send SIGKILL, as the kernel does when memory runs out: no notice, no drain."""
 
-    def one() -> int | None:
+    def killed() -> bool:
         running = [child for child in team.cloud.control("batch/children")["children"] if child["status"] == "RUNNING"]
-        return next((worker for child in running for worker in workers_below(child["pid"])), None)
+        for worker in (worker for child in running for worker in workers_below(child["pid"])):
+            # It may have ended by itself a moment ago.
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+                return True
+        return False
 
-    os.kill(await_that(one, "a worker runs"), signal.SIGKILL)
+    await_that(killed, "a worker runs and is killed")
 
 
 def test_three_reclaims_and_a_killed_worker_among_300_items(team: Team, tmp_path: Path) -> None:
