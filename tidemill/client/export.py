@@ -17,8 +17,7 @@ from tidemill.ledger import Outcome
 
 FORMATS = ("jsonl", "csv", "parquet")
 ROWS_A_GROUP = 50_000
-_COLUMNS = {
-    "index": "int64",
+OUTCOME_COLUMNS = {
     "uri": "string",
     "status": "string",
     "reason": "string",
@@ -34,8 +33,9 @@ _COLUMNS = {
     "error": "string",
     "value": "string",
     "value_file": "string",
-    "meta": "string",
 }
+"""What a table says of an outcome, next to its index: column and type."""
+_COLUMNS = {"index": "int64", **OUTCOME_COLUMNS, "meta": "string"}
 MOST_KEYS = 1000
 """Columns of metadata; with more keys than that, CSV has one column of JSON."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

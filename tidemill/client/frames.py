@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
+from tidemill.client.export import OUTCOME_COLUMNS
 from tidemill.client.item_lists import item_column
 from tidemill.client.item_source import BLOCK_ITEMS, Block, wrong_items
 from tidemill.errors import CallerError
@@ -16,21 +17,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _KINDS = {
-    "uri": "string",
-    "status": "string",
-    "reason": "string",
+    # Whole numbers of a table in memory need no narrow type.
+    **{name: kind.replace("int32", "int64") for name, kind in OUTCOME_COLUMNS.items()},
     "exit_code": "Int64",
-    "attempts": "int64",
-    "reclaims": "int64",
-    "wall_seconds": "float64",
-    "cpu_seconds": "float64",
-    "peak_memory_mib": "float64",
-    "peak_gpu_memory_mib": "float64",
-    "gpu_percent": "float64",
-    "output": "string",
-    "error": "string",
     "value": "object",
-    "value_file": "string",
 }
 """Column: its dtype in pandas."""
 
