@@ -24,7 +24,8 @@ from worker_image.tools import BuildError
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.txt"
-_IMPORTED = ("certifi", "obstore", "pydantic", "regex", "zstandard")
+_TAR = () if sys.version_info >= (3, 11, 4) else ("backports.tarfile",)
+_IMPORTED = ("certifi", "obstore", "pydantic", "regex", "zstandard", *_TAR)
 WHEELS = {"aws": _IMPORTED, "gcp": _IMPORTED}
 """A worker's imports by cloud, without their dependencies. Neither cloud's worker uses an SDK, so both trees are
 identical."""

@@ -141,7 +141,8 @@ class Registry:
             archive = folder / "image.tar"
             self._crane("export", reference, str(archive))
             with tarfile.open(archive) as tar:
-                tar.extractall(folder / "root", filter="tar")
+                tar.extraction_filter = getattr(tarfile, "tar_filter", None)  # which Python has from 3.11.4 on
+                tar.extractall(folder / "root")
             archive.unlink()
             note.write_text(self._crane("config", reference))
         return Image(folder / "root", json.loads(note.read_text()).get("config", {}))

@@ -10,7 +10,7 @@ import errno
 import hashlib
 import os
 import shutil
-import tarfile
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,11 @@ from tidemill.worker.process import Pipes, run_program
 from tidemill.worker.programs import Programs
 from tidemill.worker.stop import Stop
 from tidemill.worker.supervisor import Limits
+
+if sys.version_info >= (3, 11, 4):
+    import tarfile
+else:
+    from backports import tarfile
 
 INSTALL_SECONDS = 1800.0
 WHEELHOUSE_BYTES = 8 * 1024**3
