@@ -161,8 +161,8 @@ def test_wait_ends_with_a_table(stack, capsys):
     assert facts["peak memory"] == "102 MiB"
     assert facts["failures"] == f"tidemill failures {job}; `tidemill retry {job} --failed` runs them again"
     assert [line.split() for line in failures.splitlines()] == [
-        ["items", "reason", "which", "message"],
-        ["1", "exit", "1", "1", "ValueError:", "no"],
+        ["items", "group", "reason", "which", "message"],
+        ["1", "349efea0ee", "exit", "1", "1", "ValueError:", "no"],
     ]
 
 

@@ -62,8 +62,8 @@ def test_retry_of_some_items(stack, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "give one of --failed, --items and --dead"),
-        (["--failed", "--items", "1"], "give one of --failed, --items and --dead"),
+        ([], "give one of --failed, --group, --items and --dead"),
+        (["--failed", "--items", "1"], "give one of --failed, --group, --items and --dead"),
         (["--items", "3-1"], "--items is '3-1'; allowed: indexes and ranges"),
         (["--items", "a"], "--items is 'a'; allowed: indexes and ranges"),
         (["--items", ""], "--items is ''; allowed: indexes and ranges"),

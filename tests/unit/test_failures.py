@@ -8,8 +8,11 @@ from tests.unit.client_fakes import descriptor, outcome, pipeline, uris
 from tidemill.cli import run
 from tidemill.client import Pipeline, failures
 from tidemill.client import site as site_module
+from tidemill.failures import MESSAGE_CHARACTERS, GroupKey, group_key, telling_line
 from tidemill.ledger import Ledger
 
+BAND = "286fd987c2"
+"""The id of `KeyError: 'band'`."""
 TRACEBACK = """Traceback (most recent call last):
   File "x.py", line 3, in <module>
     open(sys.argv[1])
@@ -50,11 +53,11 @@ def test_what_says_the_same_is_one_group_and_the_largest_is_first():
         ("", "exit", 3, "said nothing and ended with 3"),
         (None, "timeout", None, "over its time limit"),
         (None, "memory", -9, "over its memory limit"),
-        ("x" * 1000, "exit", 1, "x" * failures.MESSAGE_CHARACTERS),
+        ("x" * 1000, "exit", 1, "x" * MESSAGE_CHARACTERS),
     ],
 )
 def test_the_line_that_tells_most(error, reason, code, line):
-    assert failures.telling_line(failed(0, error, reason, code)) == line
+    assert telling_line(failed(0, error, reason, code)) == line
 
 
 def test_groups_are_bounded(monkeypatch):
@@ -82,11 +85,14 @@ def test_the_verb_shows_the_worst_first(job, capsys):
     assert run(["failures", job]) == 0
     out, err = capsys.readouterr()
     assert [line.split(maxsplit=4) for line in out.splitlines()] == [
-        ["items", "reason", "which", "message"],
-        ["2", "exit", "1", "2,", "7   KeyError: 'band'"],
-        ["1", "exit", "1", "5", "no space"],
+        ["items", "group", "reason", "which", "message"],
+        ["2", BAND, "exit", "1", "2, 7   KeyError: 'band'"],
+        ["1", "0063918df2", "exit", "1", "5      no space"],
     ]
-    assert err == f"`tidemill logs {job} --item 2` shows what the first of them printed.\n"
+    assert err.splitlines() == [
+        f"`tidemill logs {job} --item 2` shows what the first of them printed.",
+        f"`tidemill retry {job} --group {BAND}` runs the items of the first group again.",
+    ]
 
 
 def test_the_verb_has_json(job, capsys):
@@ -94,6 +100,7 @@ def test_the_verb_has_json(job, capsys):
     said = json.loads(capsys.readouterr().out)
     assert (said["job"], said["failed"]) == (job, 3)
     assert said["groups"][0] == {
+        "id": BAND,
         "count": 2,
         "reason": "exit",
         "exit_code": 1,
@@ -102,6 +109,42 @@ def test_the_verb_has_json(job, capsys):
         "uri": "s3://raw/tile-2.jpg",
         "error": "KeyError: 'band'",
     }
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        (GroupKey("exit", 1, "KeyError: 'band'"), BAND),
+        (GroupKey("timeout", None, "over its time limit"), "af1553c332"),
+        (GroupKey("exit", -9, "größer als # MiB: {item}"), "6dc639ed9e"),
+    ],
+)
+def test_ids_stay_what_they_are(key, name):
+    # Ids are in scripts and tickets. This must not change between releases.
+    assert key.id == name
+
+
+def test_a_group_is_the_same_for_each_item_and_number():
+    said = ["tile-1.jpg: band 7 at 0x7f00aa", "tile-23.jpg: band 12 at 0xdeadbeef"]
+    keys = {group_key(failed(n, text, uri=f"s3://raw/{text.split(':')[0]}")) for n, text in enumerate(said)}
+    assert {key.line for key in keys} == {"{item}: band # at #"}
+    other = [failed(0, said[0], code=2), failed(0, said[0], reason="exception"), failed(0, "band at")]
+    assert len({group_key(each).id for each in other} | {key.id for key in keys}) == 4
+
+
+def test_a_retry_runs_a_groups_items_and_no_others(tmp_path, job, capsys):
+    assert run(["retry", job, "--group", BAND]) == 0
+    assert "2 items" in capsys.readouterr().out
+    ledger = Ledger(Pipeline.load(f"file://{tmp_path}/store/pipeline.json").store, job)
+    assert ledger.round(1).runs(0) == [2, 7]
+
+
+def test_a_group_that_nothing_belongs_to(job, capsys):
+    assert run(["retry", job, "--group", "0123456789", "--json"]) == 2
+    said = json.loads(capsys.readouterr().out)["error"]
+    assert (said["what"], said["value"]) == ("group", "'0123456789'")
+    assert f"tidemill failures {job}" in said["allowed"]
+    assert run(["retry", job, "--group", BAND, "--failed"]) == 2
 
 
 def test_a_job_without_failures(tmp_path, monkeypatch, job, capsys):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 WORST = 3
-HEADER = ("items", "reason", "which", "message")
+HEADER = ("items", "group", "reason", "which", "message")
 INDICES = 4
 REMEDIES = {
     "memory": "memory: submit with a larger --memory (96 MiB of it are the worker's).",
@@ -47,8 +47,9 @@ def command(job: str, everything: bool, pipeline: str | None, as_json: bool) -> 
     if rest := groups[len(shown) :]:
         click.echo(f"and {sum(group.count for group in rest)} items in {len(rest)} more groups: --all shows them.")
     say_what_to_change(shown)
-    first = groups[0].items[0]
+    first, group = groups[0].items[0], groups[0].id
     click.echo(f"`tidemill logs {handle.id} --item {first}` shows what the first of them printed.", err=True)
+    click.echo(f"`tidemill retry {handle.id} --group {group}` runs the items of the first group again.", err=True)
     return 0
 
 
@@ -75,4 +76,4 @@ def row(group: FailureGroup) -> tuple[object, ...]:
     reason = group.reason or "several"
     if reason == "exit" and group.exit_code is not None:
         reason = f"exit {group.exit_code}"
-    return group.count, reason, which, group.message
+    return group.count, group.id, reason, which, group.message

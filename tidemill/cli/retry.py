@@ -14,6 +14,7 @@ from tidemill.cli.show import show_json
 @click.command()
 @job_argument
 @click.option("--failed", is_flag=True, help="Every item that failed.")
+@click.option("--group", metavar="ID", help="Every item of a group that `tidemill failures` shows.")
 @click.option("--items", metavar="INDEXES", help="Items by their indexes: 7, or 0-9,12,40-41.")
 @click.option("--dead", is_flag=True, help="Dead letters: chunks that reached the delivery limit (GCP).")
 @click.option("--code", metavar="DIR", help="Folder of code for this and later rounds.")
@@ -23,6 +24,7 @@ def command(
     *,
     job: str,
     failed: bool,
+    group: str | None,
     items: str | None,
     dead: bool,
     code: str | None,
@@ -30,18 +32,19 @@ def command(
     pipeline: str | None,
     as_json: bool,
 ) -> int:
-    """Run finished items again; the new outcomes replace the old ones. Give --failed, --items or --dead."""
-    if failed + (items is not None) + dead != 1:
-        raise click.UsageError("give one of --failed, --items and --dead.")
+    """Run finished items again; the new outcomes replace the old ones. Give --failed, --group, --items or
+    --dead."""
+    if failed + (group is not None) + (items is not None) + dead != 1:
+        raise click.UsageError("give one of --failed, --group, --items and --dead.")
     if dead and (code is not None or max_usd is not None):
         what = "--max-usd" if code is None else "--code"
-        raise click.UsageError(f"{what} goes with --failed or --items: dead letters run as they were sent.")
+        raise click.UsageError(f"{what} goes with --failed, --group or --items: dead letters run as they were sent.")
     handle = load_job(pipeline, job)
     if dead:
         sent = handle.retry_dead()
     else:
         some = None if items is None else indexes(items, handle.spec.items_total)
-        sent = handle.retry(some, code=code, max_usd=max_usd)
+        sent = handle.retry(some, code=code, max_usd=max_usd, group=group)
     if as_json:
         show_json(asdict(sent))
     else:

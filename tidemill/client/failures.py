@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from urllib.parse import unquote
 
+from tidemill.errors import CallerError
+from tidemill.failures import GroupKey, group_key, telling_line
 from tidemill.ledger import Outcome
 
 ITEMS_SHOWN = 10
 MAX_GROUPS = 10_000
 OTHER = "other messages"
-MESSAGE_CHARACTERS = 300
-_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Failure)\b")
-_VARYING = re.compile(r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8,}\b|\d+")
-_SAID_BY_US = {
-    "timeout": "over its time limit",
-    "memory": "over its memory limit",
-    "poison": "its worker died each time it ran there alone",
-}
+OTHER_ID = "other"
 
 
 @dataclass
@@ -27,6 +20,7 @@ class FailureGroup:
     """Failed items with the same message, except for numbers and their own names.
 
     Attributes:
+        id: Names the group in `tidemill retry --group`; the same mistake has the same id in every job.
         count: How many.
         reason: As in an outcome: `exit`, `timeout`, `memory`, ...
         exit_code: As in an outcome.
@@ -36,6 +30,7 @@ class FailureGroup:
         error: The first item's error as recorded.
     """
 
+    id: str
     count: int
     reason: str | None
     exit_code: int | None
@@ -50,39 +45,37 @@ def group_failures(outcomes: Iterable[Outcome]) -> list[FailureGroup]:
 
     Memory does not grow with the job: after `MAX_GROUPS` different messages the rest is one group.
     """
-    groups: dict[tuple[str | None, int | None, str], FailureGroup] = {}
+    groups: dict[GroupKey, FailureGroup] = {}
     for outcome in outcomes:
-        if outcome.status != "failed":
-            continue
-        message = telling_line(outcome)
-        key = (outcome.reason, outcome.exit_code, generalised(message, outcome.uri))
-        if key not in groups and len(groups) >= MAX_GROUPS:
-            key, message = (None, None, OTHER), OTHER
-        group = groups.get(key)
-        if group is None:
-            group = FailureGroup(0, key[0], key[1], message, uri=outcome.uri, error=outcome.error)
-            groups[key] = group
-        group.count += 1
-        if len(group.items) < ITEMS_SHOWN:
-            group.items.append(outcome.index)
+        if outcome.status == "failed":
+            add_failure(groups, outcome)
     return sorted(groups.values(), key=lambda group: (-group.count, group.items))
 
 
-def telling_line(outcome: Outcome) -> str:
-    """The line of an item's error that tells most: the exception, else the last line, else what we know."""
-    lines = [line.strip() for line in (outcome.error or "").splitlines() if line.strip()]
-    raised = [line for line in lines if _RAISED.match(line)]
-    said = (raised or lines or [""])[-1]
-    if not said:
-        code = outcome.exit_code
-        ended = "said nothing" if code is None else f"said nothing and ended with {code}"
-        said = _SAID_BY_US.get(outcome.reason or "", ended)
-    return said[:MESSAGE_CHARACTERS]
+def add_failure(groups: dict[GroupKey, FailureGroup], outcome: Outcome) -> FailureGroup:
+    """Count a failed outcome in its group, which is returned."""
+    key, message = group_key(outcome), telling_line(outcome)
+    if key not in groups and len(groups) >= MAX_GROUPS:
+        key, message = GroupKey(None, None, OTHER), OTHER
+    group = groups.get(key)
+    if group is None:
+        name = OTHER_ID if key.line == OTHER else key.id
+        group = FailureGroup(name, 0, key.reason, key.exit_code, message, uri=outcome.uri, error=outcome.error)
+        groups[key] = group
+    group.count += 1
+    if len(group.items) < ITEMS_SHOWN:
+        group.items.append(outcome.index)
+    return group
 
 
-def generalised(message: str, uri: str) -> str:
-    """A message without the item's own names and without numbers, so that equal mistakes are equal."""
-    for own in sorted({uri, unquote(uri), *(part for part in uri.rpartition("/")[2:] if len(part) > 3)}, key=len)[::-1]:
-        if own:
-            message = message.replace(own, "{item}")
-    return _VARYING.sub("#", message)
+def items_of_group(job: str, outcomes: Iterable[Outcome], group: str) -> list[int]:
+    """Indexes of the failed items of a group.
+
+    Raises:
+        CallerError: No failed item of the job belongs to the group.
+    """
+    found = [one.index for one in outcomes if one.status == "failed" and group_key(one).id == group]
+    if not found:
+        allowed = f"the id of a group that `tidemill failures {job}` shows"
+        raise CallerError.about("group", group, allowed, "Items that succeed in a retry leave their group.")
+    return found

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemill.backends import LogLine
+from tidemill.client.failures import items_of_group
 from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
 from tidemill.client.lines import LineFilter, follow_lines, read_lines
@@ -242,7 +243,12 @@ class Job(Readable):
         return replace(resume(self._site, self.spec, max_usd), run_command=self.run_command)
 
     def retry(
-        self, items: Collection[int] | None = None, code: str | Path | None = None, max_usd: float | None = None
+        self,
+        items: Collection[int] | None = None,
+        code: str | Path | None = None,
+        max_usd: float | None = None,
+        *,
+        group: str | None = None,
     ) -> Sent:
         """Run items that have an outcome again; the new outcome replaces the old one.
 
@@ -250,14 +256,18 @@ class Job(Readable):
             items: Indexes; None for every item that failed.
             code: A folder of code that they run with from now on; None for that of the newest round.
             max_usd: What the job may cost from now on, all rounds together; None keeps the current limit.
+            group: In place of `items`: the id of a group that `tidemill failures` shows.
 
         Raises:
-            CallerError: An item that the job does not have, or that has no outcome yet; a folder that cannot be packed.
+            CallerError: An item that the job does not have, or that has no outcome yet; a group without items; a folder
+                that cannot be packed.
 
         Example:
             >>> job.retry().items
             1
         """
+        if group is not None:
+            items = items_of_group(self.id, self.results(failed_only=True), group)
         packed = None if code is None else pack(code, packages=not self._site.has_packages)
         if packed is not None:
             upload(self._site.store, self.id, packed)

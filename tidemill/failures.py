@@ -1,0 +1,67 @@
+"""Which failures are the same mistake: the message of a failed item, and the id of the group that it belongs to.
+
+An id depends on nothing but the reason, the exit code and the message without its numbers and the item's own names. It
+stays the same from one run of a job to the next, and from one version of Tidemill to the next: people paste it into
+`tidemill retry --group` and into tickets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from tidemill.ledger import Outcome
+
+MESSAGE_CHARACTERS = 300
+ID_DIGITS = 10
+"""Two of 10,000 groups share an id in one job of 20,000."""
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Failure)\b")
+_VARYING = re.compile(r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8,}\b|\d+")
+_SAID_BY_US = {
+    "timeout": "over its time limit",
+    "memory": "over its memory limit",
+    "poison": "its worker died each time it ran there alone",
+}
+
+
+class GroupKey(NamedTuple):
+    """What the failed items of a group have in common."""
+
+    reason: str | None
+    exit_code: int | None
+    line: str
+    """The message without numbers and without the items' own names."""
+
+    @property
+    def id(self) -> str:
+        said = json.dumps([self.reason, self.exit_code, self.line], separators=(",", ":"))
+        return hashlib.sha256(said.encode()).hexdigest()[:ID_DIGITS]
+
+
+def group_key(outcome: Outcome) -> GroupKey:
+    """The group of a failed outcome."""
+    return GroupKey(outcome.reason, outcome.exit_code, generalised(telling_line(outcome), outcome.uri))
+
+
+def telling_line(outcome: Outcome) -> str:
+    """The line of an item's error that tells most: the exception, else the last line, else what we know."""
+    lines = [line.strip() for line in (outcome.error or "").splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    said = (raised or lines or [""])[-1]
+    if not said:
+        code = outcome.exit_code
+        ended = "said nothing" if code is None else f"said nothing and ended with {code}"
+        said = _SAID_BY_US.get(outcome.reason or "", ended)
+    return said[:MESSAGE_CHARACTERS]
+
+
+def generalised(message: str, uri: str) -> str:
+    """A message without the item's own names and without numbers, so that equal mistakes are equal."""
+    for own in sorted({uri, unquote(uri), *(part for part in uri.rpartition("/")[2:] if len(part) > 3)}, key=len)[::-1]:
+        if own:
+            message = message.replace(own, "{item}")
+    return _VARYING.sub("#", message)
