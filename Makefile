@@ -36,6 +36,8 @@ SAY_STACK = $(if $(filter file,$(origin STACK)),@echo "STACK=$(STACK) (STACK=NAM
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Activated environments of the caller must not leak into ours.
 unexport VIRTUAL_ENV PYTHONPATH
+# The tests start thousands of interpreters, and each one would compile our modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test servers test-images worker lint format lines lock stack queue preview review engine bench clean test-fast
 
