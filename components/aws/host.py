@@ -11,6 +11,7 @@ The folder FOLDER is mounted read-only into every container. In it are
     tidemill-worker     the launcher: a container starts it with the image that it wants, and it waits for the tree
     <digest>/           the tree of one worker image, whole or not there at all
     fetch.sock          takes a line, the worker's image by digest; answers `ok`, or why not
+    machine             what instance metadata says of the machine: id, type, zone, market
     notice              what instance metadata says of an interruption, once it says so
 
 A change of this file replaces the machines of every queue, so it knows nothing of a release.
@@ -176,8 +177,33 @@ class Server(socketserver.ThreadingUnixStreamServer):
     request_queue_size = 256
 
 
+FACTS = {
+    "id": "instance-id",
+    "type": "instance-type",
+    "zone": "placement/availability-zone",
+    "market": "instance-life-cycle",
+}
+
+
+def write(name, text):
+    """A file of the folder, which appears as a whole."""
+    path = os.path.join(FOLDER, name)
+    with open(path + ".part", "w") as file:
+        file.write(text)
+    os.rename(path + ".part", path)
+
+
+def describe():
+    """Write down what the machine is: containers do not reach instance metadata."""
+    try:
+        write("machine", json.dumps({key: metadata("meta-data/" + path) for key, path in FACTS.items()}))
+    except OSError as error:
+        print(f"tidemill: metadata: {error}", flush=True)
+
+
 def serve():
-    """Answer containers, and write a notice down once there is one."""
+    """Describe the machine, answer containers, and write a notice down once there is one."""
+    describe()
     notice, address = os.path.join(FOLDER, "notice"), os.path.join(FOLDER, "fetch.sock")
     for old in (notice, address):
         if os.path.exists(old):
@@ -187,10 +213,7 @@ def serve():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     while True:
         try:
-            said = metadata("meta-data/spot/instance-action")
-            with open(notice + ".part", "w") as file:
-                file.write(said)
-            os.rename(notice + ".part", notice)
+            write("notice", metadata("meta-data/spot/instance-action"))
         except urllib.error.HTTPError as error:
             if error.code != 404:
                 print(f"tidemill: metadata: {error}", flush=True)

@@ -10,6 +10,7 @@ from typing import Any
 from tidemill import layout
 from tidemill.errors import decoding
 from tidemill.ledger.attempts import History, MarkerWriter, read_history
+from tidemill.ledger.digest import RunFacts, digest_of
 from tidemill.ledger.records import Header, Outcome, Record, encode_lines, parse_lines
 from tidemill.ledger.rounds import Round
 from tidemill.store import Store
@@ -92,6 +93,7 @@ class ChunkLedger:
         worker: str = "",
         backend: dict[str, Any] | None = None,
         first: bool = True,
+        run: RunFacts | None = None,
     ) -> Commit:
         """Commit the chunk's outcomes: the first to do so wins. Acknowledge the chunk only after this returned.
 
@@ -105,13 +107,17 @@ class ChunkLedger:
             worker: The worker's name, for people.
             backend: What the backend calls this run.
             first: Whether no earlier attempt in this round can have left a marker.
+            run: How the attempt went, for the digest; None leaves the digest out.
 
         Raises:
             StoreError: It is not certain that a record is in the store.
         """
         failed = sum(outcome.status == "failed" for outcome in outcomes)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        header = Header(self.key.chunk, attempt, self.key.round, worker, len(outcomes), failed, now, backend or {})
+        digest = run and digest_of(outcomes, run)
+        header = Header(
+            self.key.chunk, attempt, self.key.round, worker, len(outcomes), failed, now, backend or {}, digest
+        )
         ours = Record(header, outcomes)
         if failed or not first:
             self.derive_marker(ours)

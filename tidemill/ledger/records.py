@@ -77,6 +77,8 @@ class Header(NamedTuple):
     committed_at: str
     backend: dict[str, Any]
     """What the backend calls this run: on AWS Batch ``job_id`` and ``attempt``."""
+    digest: dict[str, Any] | None = None
+    """See `tidemill.ledger.digest`; None where an older worker wrote none."""
 
 
 class Record(NamedTuple):
@@ -87,7 +89,8 @@ class Record(NamedTuple):
 
     def encode(self) -> bytes:
         """The object's bytes: the header's line, then a line an outcome."""
-        lines = [json.dumps(self.header._asdict(), separators=(",", ":"))]
+        head = {key: value for key, value in self.header._asdict().items() if value is not None}
+        lines = [json.dumps(head, separators=(",", ":"))]
         lines += [outcome.line() for outcome in self.outcomes]
         return ("\n".join(lines) + "\n").encode()
 

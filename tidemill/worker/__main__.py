@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidemill.descriptor import WorkerExit
+from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.machine import Capacity
 from tidemill.store import Store, Stores
 from tidemill.worker.exits import EXPECTED, exit_of
@@ -52,6 +53,7 @@ class _Cloud:
     """Whether the machine lasts so many seconds more."""
     machine: str = ""
     """Its name, where it has to say that it is alive."""
+    facts: RanOn = UNKNOWN
 
 
 def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
@@ -84,9 +86,13 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
 
 
 def _on_aws(settings: Settings, env: Mapping[str, str]) -> _Cloud:
-    from tidemill.worker.metadata.ec2 import Ec2Notice
+    from tidemill.worker.metadata.ec2 import Ec2Notice, read_machine
 
-    return _Cloud(Ec2Notice(settings.notice) if settings.notice else None, ArrayLeases(env))
+    if not settings.notice:
+        return _Cloud(None, ArrayLeases(env))
+    return _Cloud(
+        Ec2Notice(settings.notice), ArrayLeases(env), facts=read_machine(settings.notice.with_name("machine"))
+    )
 
 
 def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -> _Cloud:
@@ -98,8 +104,9 @@ def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -
     metadata = GceMetadata.of(env)
     try:
         name, zone = metadata.place() if metadata else ("", "")
+        facts = metadata.machine(name, zone) if metadata else UNKNOWN
     except OSError:
-        name, zone = "", ""
+        name, zone, facts = "", "", UNKNOWN
     if settings.log:
         written = _cloud_log(settings, settings.log, (name, zone), metadata, env)
         also_to(written.write)
@@ -108,7 +115,7 @@ def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -
     until, since = (None if at is None else at + time.monotonic() - time.time() for at in life)
     idle = IdlePolicy(settings.idle_seconds, time.monotonic, until, since)
     subscription = Subscription.of(settings.subscription or "", metadata.token if metadata else None, env)
-    return _Cloud(metadata, PubSubLeases(subscription, idle), idle.may_lease, name)
+    return _Cloud(metadata, PubSubLeases(subscription, idle), idle.may_lease, name, facts)
 
 
 def _cloud_log(
@@ -145,6 +152,7 @@ def _work(settings: Settings, place: _Cloud, stop: Stop, env: Mapping[str, str])
             # As often in a cloud whose clock is faster.
             heartbeat_seconds=settings.alive_seconds / BEATS,
             beat=MachineHeartbeat(store, place.machine, settings.alive_seconds).beat if place.machine else lambda: None,
+            machine=place.facts,
         )
         return worker.run()
     finally:

@@ -11,8 +11,10 @@ from typing import Any
 
 from tidemill.job import Item
 from tidemill.ledger import Commit, History, Outcome
+from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.manifest import read_chunk
 from tidemill.version import __version__
+from tidemill.worker.digesting import Digesting
 from tidemill.worker.jobs import LeasedJob
 from tidemill.worker.leases import Lease
 from tidemill.worker.metrics import MetricLog
@@ -65,6 +67,7 @@ class ChunkRun:
             and a suspect gets the machine to itself only from the second time on.
         heartbeat_seconds: How often the marker says so.
         observers: Follow the chunk, in addition to those that write its progress and its marker.
+        machine: Where the worker is.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class ChunkRun:
         many_jobs: bool = False,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         observers: Sequence[ChunkObserver] = (),
+        machine: RanOn = UNKNOWN,
     ) -> None:
         self.job, self.lease, self.leases = job, lease, HeldLeases(lease)
         self._alone_after = ALONE_AFTER if many_jobs else 1
@@ -109,7 +113,8 @@ class ChunkRun:
         self._metrics = MetricLog(ledger, lease, job.metrics, pace) if job.metrics else None
         first = [self._metrics] if self._metrics else []
         marker = Marker(writer, pace, heartbeat_seconds if many_jobs else None)
-        self.observers = [*first, *observers, progress, marker]
+        self._digest = Digesting(machine)
+        self.observers = [*first, *observers, progress, marker, self._digest]
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -206,7 +211,7 @@ class ChunkRun:
     def task(self, item: Item) -> Task:
         job = self.job
         watch = self._metrics.watch(item.index, self.labels) if self._metrics else None
-        where = (job.output_prefix, job.env or {}, job.stop, job.inputs, watch)
+        where = (job.output_prefix, job.env or {}, job.stop, job.inputs, watch, self._digest.waits)
         run = str(self.lease.backend.get("run", ""))
         # A careful attempt writes down each item's end before the next one starts.
         how = {"attempt": self.attempts.get(item.index, 1), "overlaps": not self.history.careful}
@@ -262,6 +267,7 @@ class ChunkRun:
             worker=f"{platform.node()} tidemill/{__version__}",
             backend=self.lease.backend,
             first=not self.history.attempts,
+            run=self._digest.run(),
         )
         self.settled = True
         return commit

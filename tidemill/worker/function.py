@@ -220,7 +220,8 @@ class _Serving:
             if "input" in wants:
                 fetch = fetches.pop(item.index, None)
                 folder = self._slot.folder / f"input-{item.index}"
-                values["input"] = str((fetch or self._staging.fetch(item.uri, folder, self._stop)).result())
+                with one.task.waits.fetching():
+                    values["input"] = str((fetch or self._staging.fetch(item.uri, folder, self._stop)).result())
             return json.dumps(values)
 
     def _record(self, one: _Try, answer: Answer) -> None:
@@ -253,7 +254,8 @@ class _Serving:
                 self._retry_or_record(one, outcome)
             return
         try:
-            outcome.output = self._uploaded(one, answer)
+            with one.task.waits.sending():
+                outcome.output = self._uploaded(one, answer)
         except ItemError as error:
             if not self._stop.raised:
                 self.fail(one, _broken(error))

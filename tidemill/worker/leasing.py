@@ -11,6 +11,7 @@ from tidemill.descriptor import Resources
 from tidemill.errors import CallerError, DamagedError, StoreError, StoreMissingError, TidemillError
 from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger
+from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.ledger.documents import TamperedError, UnreadableError
 from tidemill.ledger.gate import Gate
 from tidemill.store import Store
@@ -45,9 +46,10 @@ class Leasing:
         stop: Stop,
         heartbeat_seconds: float,
         wait: Callable[[], None],
+        machine: RanOn = UNKNOWN,
     ) -> None:
         self._store, self._source, self._jobs, self._held, self._items = store, source, jobs, held, items
-        self._stop, self._heartbeat_seconds, self._wait = stop, heartbeat_seconds, wait
+        self._stop, self._heartbeat_seconds, self._wait, self._machine = stop, heartbeat_seconds, wait, machine
         self._next = Resources()
         """What an item of the next chunk is likely to need: what those of the last one do."""
         self._lease_at = 0.0
@@ -192,6 +194,7 @@ class Leasing:
             many_jobs=self._source.many_jobs,
             heartbeat_seconds=self._heartbeat_seconds,
             observers=observers,
+            machine=self._machine,
         )
 
     def _prepare(self, job: LeasedJob, lease: Lease) -> bool:

@@ -19,6 +19,7 @@ from contextlib import suppress
 
 from tidemill.descriptor import WorkerExit
 from tidemill.errors import CallerError, StoreError
+from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.machine import Capacity
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun
@@ -54,6 +55,7 @@ class Worker:
         lasts: Whether the machine lasts so many seconds more.
         heartbeat_seconds: How often a worker that serves many jobs says that a chunk is being worked on.
         beat: Called in every turn of the loop.
+        machine: Where it is; records say so.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Worker:
         lasts: Callable[[float], bool] = lambda seconds: True,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         beat: Callable[[], None] = lambda: None,
+        machine: RanOn = UNKNOWN,
     ) -> None:
         self._source, self._stop, self._beat = source, stop, beat
         self._jobs = JobCache(store, runners, base_env, stop)
@@ -84,6 +87,7 @@ class Worker:
             stop=stop,
             heartbeat_seconds=heartbeat_seconds,
             wait=lambda: self._turn(TICK_SECONDS),
+            machine=machine,
         )
         self._cancelled = False
 

@@ -95,7 +95,8 @@ class CommandRunner:
 
         ends.sending(task)
         if not self._uploads.begin(outputs, sent):
-            self._uploads.send(outputs, sent)
+            with task.waits.sending():
+                self._uploads.send(outputs, sent)
 
     def close(self, slot: Slot) -> None:
         if pipes := self._pipes.pop(slot.number, None):
@@ -164,7 +165,8 @@ class CommandRunner:
                 return _Tried(_failed(outcome, ended.reason, _error(ended, output)), ended.reason in _NOT_AGAIN)
             outputs = self._staging.look(results, task.prefix(blank.attempts))
             if state is not None or not task.overlaps:
-                self._staging.send(outputs)
+                with task.waits.sending():
+                    self._staging.send(outputs)
             if state is not None:
                 # After the outputs: state that says "done" must not stand without them.
                 state.end(by_itself=True, succeeded=True)
@@ -240,7 +242,8 @@ class CommandRunner:
         if task.spec.stages_input:
             # Every attempt fetches the input again: the previous one may have changed its copy.
             fetch = self._fetches.pop(task.folder, None) or self._fetch(task)
-            values["input"] = str(fetch.result())
+            with task.waits.fetching():
+                values["input"] = str(fetch.result())
         return values
 
 

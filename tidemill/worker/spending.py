@@ -16,6 +16,7 @@ from tidemill.job import CostLimit
 from tidemill.layout import ChunkKey
 from tidemill.ledger import Ledger, Round
 from tidemill.ledger.spent import spent_seconds, write_spent
+from tidemill.worker.digesting import SlotSeconds
 from tidemill.worker.observers import ChunkObserver, Observed
 
 FIRST_SECONDS = 300.0
@@ -36,17 +37,13 @@ class Spending(ChunkObserver):
         recorded: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         super().__init__()
-        self._ledger, self._key, self._lease_id, self._clock, self._recorded = ledger, key, lease_id, clock, recorded
-        self._slots, self._since, self._seconds = 0, clock(), 0.0
+        self._ledger, self._key, self._lease_id, self._recorded = ledger, key, lease_id, recorded
+        self._held = SlotSeconds(clock)
         self._written, self._write_at = 0.0, FIRST_SECONDS
         self._fresh = 0.0
 
-    @property
-    def seconds(self) -> float:
-        return self._seconds + self._slots * (self._clock() - self._since)
-
     def on_slots(self, slots: int) -> None:
-        self._seconds, self._slots, self._since = self.seconds, slots, self._clock()
+        self._held.holds(slots)
 
     def on_tick(self, chunk: Observed) -> None:
         if fresh := self.write():
@@ -67,7 +64,7 @@ class Spending(ChunkObserver):
 
     def write(self, *, ends: bool = False) -> float:
         """Record the seconds so far when it is time, or at the end; returns how many of them are new."""
-        seconds = self.seconds
+        seconds = self._held.total
         if seconds <= self._written or not (ends or seconds >= self._write_at):
             return 0.0
         write_spent(self._ledger.store, self._key, self._lease_id, seconds)

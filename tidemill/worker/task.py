@@ -10,6 +10,7 @@ from tidemill.job import Item, JobSpec
 from tidemill.ledger import Outcome
 from tidemill.worker.output import LineWatch
 from tidemill.worker.stop import Stop
+from tidemill.worker.store_waits import StoreWaits
 
 
 @dataclass(slots=True)
@@ -32,6 +33,8 @@ class Task:
     """Where the job's named inputs are."""
     watch: LineWatch | None = None
     """Looks at what it prints."""
+    waits: StoreWaits = field(default_factory=StoreWaits)
+    """Adds up how long slots wait for the store."""
     round: int = 0
     run: str = ""
     """Who handed its chunk out, where that is not the cloud."""

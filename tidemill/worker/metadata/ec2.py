@@ -1,6 +1,7 @@
-"""What a machine on AWS tells about itself: Spot's notice, as the machine's host service has written it into a file.
+"""What a machine on AWS tells about itself, as its host service has written it into files: what it is, and Spot's
+notice.
 
-Containers do not reach instance metadata. The file holds what EC2 says there, about two minutes ahead of an
+Containers do not reach instance metadata. The notice is what EC2 says there, about two minutes ahead of an
 interruption: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html.
 """
 
@@ -10,9 +11,12 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.worker.metadata import Notice
 
 LONGEST_NOTICE = 180.0
+_MARKETS = {"spot": "spot", "on-demand": "on_demand"}
+"""By `instance-life-cycle`: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-categories.html."""
 
 
 class Ec2Notice:
@@ -27,6 +31,16 @@ class Ec2Notice:
             return read_notice(self._file.read_text(errors="replace"))
         except FileNotFoundError:
             return None
+
+
+def read_machine(file: Path) -> RanOn:
+    """What the host service has written about the machine; nothing is known where an older one has not."""
+    try:
+        said = json.loads(file.read_text(errors="replace"))
+        known = {key: str(said[key]) for key in ("id", "type", "zone", "market") if said.get(key)}
+    except (OSError, ValueError, AttributeError):
+        return UNKNOWN
+    return RanOn(**known | {"market": _MARKETS.get(known.get("market", ""))})
 
 
 def read_notice(text: str) -> Notice:

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from tidemill.ledger.digest import RanOn
 from tidemill.worker.metadata import Notice
 
 HOST = "metadata.google.internal"
@@ -86,6 +87,12 @@ class GceMetadata:
         """The machine's name and zone; `OSError` if nothing answers."""
         name, zone = (self._read(f"instance/{what}", TIMEOUT_SECONDS, {}).text for what in ("name", "zone"))
         return name, zone.rpartition("/")[2]
+
+    def machine(self, name: str, zone: str) -> RanOn:
+        """What the machine of this name and zone is; `OSError` if nothing answers."""
+        kind = self._read("instance/machine-type", TIMEOUT_SECONDS, {}).text.rpartition("/")[2]
+        spot = self._read("instance/scheduling/preemptible", TIMEOUT_SECONDS, {}).text.strip().upper() == "TRUE"
+        return RanOn(name, kind, zone, "spot" if spot else "on_demand")
 
     def _read(self, path: str, timeout: float, query: Mapping[str, object]) -> _Value:
         url = self._base + path + (f"?{urlencode(query)}" if query else "")

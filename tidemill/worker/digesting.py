@@ -1,0 +1,50 @@
+"""What a worker measures of a chunk for the digest of its record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from tidemill.ledger import Outcome
+from tidemill.ledger.digest import RanOn, RunFacts
+from tidemill.worker.observers import ChunkObserver, Observed
+from tidemill.worker.store_waits import StoreWaits
+
+
+class SlotSeconds:
+    """Seconds for which slots are held, whose number changes."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._slots, self._since, self._seconds = 0, clock(), 0.0
+
+    def holds(self, slots: int) -> None:
+        """So many slots are held from now on."""
+        self._seconds, self._slots, self._since = self.total, slots, self._clock()
+
+    @property
+    def total(self) -> float:
+        return self._seconds + self._slots * (self._clock() - self._since)
+
+
+class Digesting(ChunkObserver):
+    """Measures a chunk from its lease to its commit."""
+
+    def __init__(self, machine: RanOn) -> None:
+        super().__init__()
+        self.waits = StoreWaits()
+        self._machine, self._seconds, self._most = machine, SlotSeconds(), 1
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+
+    def on_open(self, chunk: Observed, found: Sequence[Outcome], slots: int) -> None:
+        self._most = slots
+
+    def on_slots(self, slots: int) -> None:
+        self._seconds.holds(slots)
+        self._most = max(self._most, slots)
+
+    def run(self) -> RunFacts:
+        """What was measured until now."""
+        held, waits = self._seconds.total, self.waits
+        return RunFacts(self._started_at, self._machine, self._most, held, waits.fetch, waits.upload)
