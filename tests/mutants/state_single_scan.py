@@ -1,7 +1,7 @@
 """Mutant: one look at a state folder decides, whoever is writing there."""
 
-from tidemill.worker.item_state import ItemState
+from tidemill.state import WatchedState
 
 
 def apply() -> None:
-    ItemState._rests = lambda self, there, before: True  # type: ignore[method-assign]
+    WatchedState._rests = lambda self, there, before: True  # type: ignore[method-assign]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import socket
+import time
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import obstore
 import pytest
@@ -18,6 +23,7 @@ from tidemill.state import (
     Snapshots,
     StateError,
     SupersededError,
+    WatchedState,
     choose,
     open_files,
     restore,
@@ -25,6 +31,8 @@ from tidemill.state import (
     without_progress,
 )
 from tidemill.state.save import ChangedError
+from tidemill.state.scan import Scan
+from tidemill.state.settle import Settle
 from tidemill.store import Store
 from tidemill.tree import Tree, TreeFile
 
@@ -152,6 +160,32 @@ class TestSnapshots:
             attempt.saver.save(seen, lambda: False)
         assert attempt.snapshots.newest() == attempt.claim
 
+    @pytest.mark.parametrize("how", ["replaced", "removed"])
+    def test_a_file_that_goes_while_it_is_saved_is_saved_as_it_was(self, store, folder, monkeypatch, how):
+        """As programs do that write a checkpoint under another name first."""
+        attempt = Attempt(store, folder, "a")
+        (folder / "x").write_bytes(b"1")
+        seen, upload = scan(folder), Store.upload
+
+        def meanwhile(self: Store, *arguments: Any, **options: Any) -> object:
+            (folder / "x").unlink()
+            if how == "replaced":
+                (folder / "new").write_bytes(b"22")
+                (folder / "new").rename(folder / "x")
+            return upload(self, *arguments, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, "upload", meanwhile)
+            saved = attempt.saver.save(seen, lambda: False)
+        assert store.get(saved.tree.files[0].object) == b"1"
+        assert attempt.saver.differs(scan(folder))
+        assert [path.name for path in folder.parent.iterdir()] == ["state"]
+
+    def test_without_hard_links_a_file_is_read_where_it_is(self, store, folder, monkeypatch):
+        attempt = Attempt(store, folder, "a")
+        monkeypatch.setattr(os, "link", Mock(side_effect=OSError(errno.EPERM, "no links")))
+        assert store.get(attempt.save(x=b"1").tree.files[0].object) == b"1"
+
     def test_a_damaged_object_costs_one_snapshot(self, store, folder, tmp_path):
         attempt = Attempt(store, folder, "a")
         attempt.save(x=b"1")
@@ -201,6 +235,72 @@ class TestChoice:
         assert [one.seq for one in without_progress([*claims, snapshot(1)], 0, "")] == [2, 3, 4, 5]
         assert len(without_progress([claims[0], snapshot(9, "failure", 1), claims[1]], 0, "")) == 1
         assert without_progress(claims, 1, "") == []
+
+
+class TestWatched:
+    def test_a_large_folder_that_rests_shortly_is_found_at_rest(self, folder, monkeypatch):
+        """A look takes so long that the next one is a minute away, and the folder has changed by then."""
+        clock = [0.0]
+        monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+        watched = WatchedState(folder, 60, 50)
+
+        def slow(self: WatchedState) -> Scan:
+            clock[0] += 3
+            return scan(folder)
+
+        monkeypatch.setattr(WatchedState, "scan", slow)
+        for n in range(3):
+            (folder / "x").write_bytes(b"1" * n)
+            waited: list[float] = []
+            watched.look(due=n > 0, wait=waited.append)
+            assert (waited, watched.quiet is None) == (([2.0], False) if n else ([], True))
+            assert watched.pause >= 60
+
+
+class TestSettle:
+    """Intervals of 60 s; looks as often as the settle time says."""
+
+    @staticmethod
+    def rests_found(longest_rest: float, until: float = 1000.0) -> list[float]:
+        """When a program that never rests longer is found at rest."""
+        settle, now, due, found = Settle(60, 0.0), 0.0, 60.0, list[float]()
+        while (now := now + settle.seconds) < until:
+            rests = settle.seconds < longest_rest
+            if now < due and rests:
+                settle.rested(now)
+            elif now >= due and not rests:
+                settle.restless(now)
+            elif rests:
+                found.append(now)
+                due = now + 60
+        return found
+
+    def test_two_seconds_when_the_program_rests(self):
+        settle = Settle(60, 0.0)
+        settle.restless(59.0)
+        assert settle.seconds == 2.0
+        settle.rested(60.0)
+        settle.restless(119.0)
+        assert settle.seconds == 2.0
+
+    @pytest.mark.parametrize(("rest", "first"), [(1.5, 60), (0.3, 90), (0.15, 105)])
+    def test_as_long_as_a_program_rests_that_never_rests_longer(self, rest, first):
+        """It takes a quarter of an interval for each half, and is near the right time from then on."""
+        found = self.rests_found(rest)
+        assert first <= found[0] <= first + 4
+        assert max(b - a for a, b in pairwise(found)) <= 60 + 15 + 4
+
+    def test_a_program_that_becomes_calm_must_rest_for_two_seconds_again(self):
+        settle = Settle(60, 0.0)
+        for now in range(60, 300, 2):
+            settle.restless(now)
+        assert settle.seconds == 0.1
+        for now in range(300, 305):
+            settle.rested(now)
+        assert settle.seconds == 2.0
+
+    def test_short_intervals_have_shorter_times(self):
+        assert Settle(1, 0.0).seconds == 0.25
 
 
 class TestScan:

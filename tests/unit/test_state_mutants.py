@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +14,7 @@ import pytest
 
 from tests.mutants import state_mirror, state_no_fence, state_no_guard, state_short_grace, state_single_scan
 from tidemill.job import StateSettings
-from tidemill.state import Saver, Snapshots, SupersededError, scan
+from tidemill.state import Saver, Snapshots, SupersededError, WatchedState, scan
 from tidemill.store import Store
 from tidemill.worker import item_state
 from tidemill.worker.faults import ItemError
@@ -27,7 +29,7 @@ JOB = "t-00000000"
 def restored(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a mutant patches is as it was after the test."""
     for owner, name in (
-        (ItemState, "_rests"),
+        (WatchedState, "_rests"),
         (ItemState, "limits"),
         (Saver, "_taken"),
         (Snapshots, "_settle"),
@@ -82,6 +84,31 @@ def test_a_file_that_is_being_written_is_not_saved(store, tmp_path, request, mut
         file.write(b"whole")
     look(20.0)
     assert found == seen
+
+
+def test_a_program_that_saves_all_the_time_is_saved_whole(store, running, monkeypatch):
+    """It replaces its checkpoint more often than the folder would have to rest, and each of them is whole."""
+    monkeypatch.setattr(item_state, "PATIENCE", 1000)
+    ended = threading.Event()
+
+    def write() -> None:
+        for n in count():
+            (running.folder / "new").write_bytes(b"%06d" % n * 1000)
+            (running.folder / "new").rename(running.folder / "checkpoint")
+            if ended.wait(0.2):
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        end = time.monotonic() + 30
+        while not (found := newest(store)) and time.monotonic() < end:
+            time.sleep(0.05)
+    finally:
+        ended.set()
+        writer.join()
+    assert found["checkpoint"] == found["checkpoint"][:6] * 1000
+    assert [one.open for one in Snapshots(store, JOB, 0).newest_first() if one.kind == "snapshot"][-1] == ()
 
 
 @pytest.mark.parametrize(("mutant", "whole"), [(None, True), (state_mirror, False)])

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, pipeline
 from tidemill.cli import run
+from tidemill.cli.job_options import rehearsed
 from tidemill.client import site as site_module
 from tidemill.client.sweep import Sweep, parse_hyperparameters, parse_sweep, read_rows
 from tidemill.descriptor import SPEC_VERSION
@@ -253,3 +254,12 @@ def test_programs_for_sagemaker_find_their_variables(tmp_path):
     assert json.loads(found["SM_TRAINING_ENV"])["hyperparameters"]["lr"] == 0.001
     assert json.loads((tmp_path / "config" / "hyperparameters.json").read_text())["lr"] == "1e-3"
     assert (tmp_path / "output" / "data").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("reclaims", "typed", "saved"),
+    [(None, {}, None), (5, {}, 1), (40, {}, 8), (600, {}, 60), (5, {"snapshot_seconds": 9}, 9)],
+)
+def test_a_rehearsal_saves_several_times_before_each_reclaim(reclaims, typed, saved):
+    assert rehearsed({"state": typed}, reclaims)["state"].get("snapshot_seconds") == saved
+    assert rehearsed({"state": False}, reclaims) == {"state": False}

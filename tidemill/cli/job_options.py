@@ -216,6 +216,14 @@ def _state(asked: dict[str, Any]) -> dict[str, Any] | bool:
     return {_OF_STATE[option]: value for option, value in given.items()} if wanted else False
 
 
+def rehearsed(asked: dict[str, Any], reclaim_seconds: float | None) -> dict[str, Any]:
+    """The same for a rehearsal: state is saved several times before a worker is stopped, unless that was typed."""
+    if not reclaim_seconds or asked["state"] is False:
+        return asked
+    often = max(1.0, min(60.0, reclaim_seconds / 5))
+    return asked | {"state": {"snapshot_seconds": often} | asked["state"]}
+
+
 def _too_many(items: str, uris: Sequence[str], no_dashes: bool) -> str:
     """Why more words follow than `--items` takes: a program without `--`, or a pattern that a shell expanded."""
     if no_dashes:

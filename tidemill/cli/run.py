@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from tidemill import layout
-from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, what_runs
+from tidemill.cli.job_options import ProgramAfterDashes, arguments_of, how_it_runs, rehearsed, what_runs
 from tidemill.cli.kinds import Duration, Size
 from tidemill.cli.options import PIPELINE, as_json, pipeline_uri
 from tidemill.errors import CallerError
@@ -71,7 +71,7 @@ def command(
         check_alone(ctx)
         send = lambda pipeline: pipeline.job(job)  # noqa: E731
     else:
-        asked = asked_of(ctx, given, interpreter)
+        asked = rehearsed(asked_of(ctx, given, interpreter), reclaim_every)
         send = lambda pipeline: pipeline.submit(**asked)  # noqa: E731
     bench = Bench(store, workers, interpreter, reclaim_every, with_parent)
     return work(send, bench, continues=bool(job), as_json=as_json)

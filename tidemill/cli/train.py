@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tidemill.cli.job_options import ProgramAfterDashes, how_it_trains, place, program, with_program
+from tidemill.cli.job_options import ProgramAfterDashes, how_it_trains, place, program, rehearsed, with_program
 from tidemill.cli.kinds import Duration
 from tidemill.cli.options import common, load
 from tidemill.cli.submit import show_sent
@@ -93,6 +93,7 @@ def check_place(ctx: click.Context, here: bool) -> None:
 def train_here(asked: dict[str, Any], given: dict[str, Any], as_json: bool) -> int:
     from tidemill.cli.run import Bench, typed_here, work
 
+    asked = rehearsed(asked, given["reclaim_every"])
     kept = typed_here({key: value for key, value in asked.items() if key not in ELSEWHERE})
     bench = Bench(given["store"], given["workers"], None, given["reclaim_every"])
     return work(lambda pipeline: pipeline.train(**kept), bench, continues=False, as_json=as_json)

@@ -8,6 +8,7 @@ from tidemill.state.restore import restore
 from tidemill.state.save import Saver
 from tidemill.state.scan import COMMIT, Scan, StateError, open_files, scan
 from tidemill.state.snapshots import Snapshot, Snapshots, SupersededError
+from tidemill.state.watched import WatchedState
 
 __all__ = [
     "COMMIT",
@@ -18,6 +19,7 @@ __all__ = [
     "Snapshots",
     "StateError",
     "SupersededError",
+    "WatchedState",
     "choose",
     "open_files",
     "restore",

@@ -51,7 +51,8 @@ def no_progress_words(claims: Sequence[Snapshot], now: datetime) -> str:
     return (
         f"{len(claims)} attempts in a row ended with their machine before anything new of the state was saved. From "
         f"each start to the next it took {apart}. Let the program write a checkpoint into its state folder more often "
-        "than that and close it, or create .commit there when it is complete."
+        "than that and close it, or create .commit there when it is complete. --snapshot-every says how "
+        "often it is saved."
     )
 
 

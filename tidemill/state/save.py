@@ -14,8 +14,9 @@ from itertools import count
 from pathlib import Path
 
 from tidemill import layout
-from tidemill.errors import FileChangedError
-from tidemill.state.scan import Scan, Seen, scan
+from tidemill.errors import FileChangedError, shown
+from tidemill.state.hold import held
+from tidemill.state.scan import Scan, Seen, StateError, scan, seen
 from tidemill.state.snapshots import Snapshot, Snapshots
 from tidemill.tree import Tree, TreeFile, in_order, store_file
 
@@ -94,27 +95,17 @@ class Saver:
             StoreError: The store did not take it.
         """
         began = time.monotonic()
-        paths = sorted(self.changed(there))
-        taken = self._taken()
-        names = (name for k in count() if (name := self._name(k)) not in taken)
-
-        def send(pair: tuple[str, str]) -> TreeFile:
-            if stop():
-                raise InterruptedError("stopped")
-            path, name = pair
-            try:
-                return store_file(self._snapshots.store, self._folder / path, path, name, settled=path not in loose)
-            except (FileNotFoundError, FileChangedError) as error:
-                raise ChangedError(str(error)) from None
-
-        sent = list(in_order(self._pool, send, zip(paths, names, strict=False)))
-        seconds = time.monotonic() - began
-        self._measure(sent, seconds)
-        if _firm(scan(self._folder), loose) != _firm(there, loose):
-            raise ChangedError("the state changed while it was saved")
+        with held(self._folder, sorted(self.changed(there))) as place:
+            # From here on it does not matter what the program replaces or removes.
+            now = scan(self._folder)
+            if not _same(there, now, loose):
+                raise ChangedError("the state changed before it was saved")
+            there = {path: kept for path, kept in there.items() if path in now}
+            sent = self._send(there, place, stop, loose)
+        self._measure(sent, time.monotonic() - began)
         files = {path: known[1] for path, known in self._known.items() if path in there} | {f.path: f for f in sent}
         tree = Tree(tuple(files.values()))
-        said = {"bytes": sum(file.size for file in sent), "seconds": round(seconds, 3)}
+        said = {"bytes": sum(file.size for file in sent), "seconds": round(time.monotonic() - began, 3)}
         # If its answer is lost, it may stand all the same: its objects are kept until two others stand.
         self._recent.append(tree)
         snapshot = self._snapshots.commit(tree, open=tuple(sorted(loose)), **said)
@@ -123,6 +114,30 @@ class Saver:
         self._sent_at |= {file.object: began for file in sent}
         self._recent = self._recent[-2:]
         return snapshot
+
+    def _send(
+        self, there: Scan, place: Callable[[str], Path], stop: Callable[[], bool], loose: Collection[str]
+    ) -> list[TreeFile]:
+        """Send the files that changed, from where they are held."""
+        taken = self._taken()
+        names = (name for k in count() if (name := self._name(k)) not in taken)
+
+        def send(pair: tuple[str, str]) -> TreeFile:
+            if stop():
+                raise InterruptedError("stopped")
+            path, name = pair
+            source, settled = place(path), path not in loose
+            try:
+                file = store_file(self._snapshots.store, source, path, name, settled=settled)
+                if settled and seen(source.stat()) != there[path]:
+                    raise FileChangedError(f"{shown(path)} changed before it was sent")
+                return file
+            except (FileNotFoundError, FileChangedError, ValueError) as error:
+                raise ChangedError(str(error)) from None
+            except PermissionError as error:
+                raise StateError(f"{shown(path)} in the state folder cannot be read: {error.strerror}") from None
+
+        return list(in_order(self._pool, send, zip(sorted(self.changed(there)), names, strict=False)))
 
     def _taken(self) -> set[str]:
         """Objects that must not be overwritten."""
@@ -139,6 +154,9 @@ class Saver:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _firm(there: Scan, loose: Collection[str]) -> Scan:
-    """A scan without the files that change all the time."""
-    return {path: seen for path, seen in there.items() if path not in loose}
+def _same(there: Scan, now: Scan, loose: Collection[str]) -> bool:
+    """Whether a folder is as it was scanned, but for files that somebody writes all the time."""
+    if not loose:
+        return there == now
+    # Other new files may be those that a program writes before it renames them.
+    return all(now.get(path) == seen for path, seen in there.items() if path not in loose)

@@ -33,6 +33,10 @@ class Seen(NamedTuple):
     inode: int
 
 
+def seen(status: os.stat_result) -> Seen:
+    return Seen(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
 Scan = dict[str, Seen]
 """By path in the folder: its files."""
 
@@ -71,14 +75,14 @@ def _look(entry: os.DirEntry[str], prefix: str, root: str, found: Scan, waiting:
     try:
         if entry.is_symlink():
             _check_link(entry, name, root)
-        seen = entry.stat()
+        status = entry.stat()
     except FileNotFoundError:
         # It went while we looked: the next scan differs.
         return
-    if not stat.S_ISREG(seen.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(seen.st_mode), "something else")
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise StateError(f"{shown(name)} in the state folder is {kind}, neither a file nor a folder")
-    found[name] = Seen(seen.st_size, seen.st_mtime_ns, seen.st_ino)
+    found[name] = seen(status)
     if len(found) > MAX_FILES:
         raise StateError(f"the state folder holds more than {MAX_FILES} files; pack them, for example with tar")
 

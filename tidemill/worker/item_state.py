@@ -20,7 +20,6 @@ from typing import Any
 from tidemill.errors import DamagedError, StoreError
 from tidemill.job import StateSettings
 from tidemill.state import (
-    COMMIT,
     NO_PROGRESS,
     Saver,
     Scan,
@@ -28,8 +27,8 @@ from tidemill.state import (
     Snapshots,
     StateError,
     SupersededError,
+    WatchedState,
     choose,
-    open_files,
     restore,
     scan,
     without_progress,
@@ -42,8 +41,6 @@ from tidemill.worker.output import log
 from tidemill.worker.stop import JobStop, Stop, StopReason
 from tidemill.worker.supervisor import Limits
 
-SETTLE_SECONDS = 2.0
-"""Seconds between two scans that must be equal."""
 CHECK_SECONDS = 60.0
 """Seconds between two questions whether a later attempt has begun."""
 SLEPT_SECONDS = 5.0
@@ -54,8 +51,6 @@ SPARE_SECONDS = 10.0
 """What is left of a notice for the commit and for giving the chunk back."""
 PATIENCE = 5
 """Intervals after which files that are written all the time no longer hold a snapshot up."""
-_SCAN_SHARE = 20
-"""A scan may take this part of the time."""
 
 
 class ItemState:
@@ -93,10 +88,7 @@ class ItemState:
         self._claimed = False
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
-        self._quiet: Scan | None = None
-        """The last scan of a quiet folder."""
-        self._by_hand = False
-        """Whether the program says itself when its state is consistent."""
+        self._watched, self._due = self._calm()
         self._asked: tuple[float, float] = (0.0, 0.0)
 
     # ---- before the program -------------------------------------------------------------------------------------
@@ -160,8 +152,14 @@ class ItemState:
 
     # ---- while it runs ------------------------------------------------------------------------------------------
 
+    def _calm(self) -> tuple[WatchedState, float]:
+        """The folder before anybody has looked at it, and when its first snapshot is due."""
+        every = self._settings.snapshot_seconds
+        return WatchedState(self.folder, every, self._settings.max_gib), time.monotonic() + every
+
     def begin(self) -> None:
-        self._began, self._quiet, self._by_hand = time.monotonic(), None, False
+        self._began = time.monotonic()
+        self._watched, self._due = self._calm()
         self._ended.clear()
         self._thread = threading.Thread(target=self._follow, name="state", daemon=True)
         self._thread.start()
@@ -180,71 +178,41 @@ class ItemState:
         self.stop.set(StopReason.SUPERSEDED if isinstance(error, SupersededError) else StopReason.BROKEN)
 
     def _watch(self) -> None:
-        every = self._settings.snapshot_seconds
-        settle = min(SETTLE_SECONDS, every / 4)
-        due = looked = checked = time.monotonic()
-        due += every
-        before: Scan | None = None
-        pause = settle
-        while not self._ended.wait(pause):
+        looked = checked = time.monotonic()
+        watched = self._watched
+        while not self._ended.wait(pause := watched.pause):
             now = time.monotonic()
             if now - looked > pause + SLEPT_SECONDS or now - checked > CHECK_SECONDS:
                 # A store that does not answer now may answer later; meanwhile the program goes on.
                 with suppress(StoreError):
                     self._snapshots.check()
                 checked = now
-            looked, there = now, self._scan()
-            cost = time.monotonic() - now
-            by_hand = (self.folder / COMMIT).exists()
-            self._by_hand = self._by_hand or by_hand
-            if by_hand:
+            looked = now
+            hurry = self._outer.raised and self._settings.notice_signal != "TERM"
+            there = watched.look(due=(due := now >= self._due or hurry), wait=self._ended.wait)
+            if watched.asks:
                 if self._save(there):
-                    (self.folder / COMMIT).unlink(missing_ok=True)
-                    due = time.monotonic() + every
-            elif not self._by_hand:
-                if self._rests(there, before):
-                    self._quiet = there
-                hurry = self._outer.raised and self._settings.notice_signal != "TERM"
-                if now >= due or hurry:
-                    loose: Collection[str] = ()
-                    if self._quiet != there and before is not None and now > due + PATIENCE * every:
-                        loose = self._restless(before, there)
-                    if (self._quiet == there or loose) and self._save(there, loose):
-                        due = time.monotonic() + every
-            before = there
-            pause = max(settle, _SCAN_SHARE * cost)
-
-    def _rests(self, there: Scan, before: Scan | None) -> bool:
-        """Whether the folder is quiet: as it was a moment ago, with no file open for writing."""
-        return there == before and (there == self._quiet or not open_files(self.folder))
-
-    def _restless(self, before: Scan, there: Scan) -> set[str]:
-        """Files that change or are open all the time, such as a log. The others must be as they were."""
-        return {path for path in there if before.get(path) != there[path]} | (open_files(self.folder) & there.keys())
-
-    def _scan(self) -> Scan:
-        there = scan(self.folder)
-        size, limit = sum(seen.size for seen in there.values()), self._settings.max_gib * 2**30
-        if size > limit:
-            raise StateError(
-                f"the state folder holds {size / 2**30:.1f} GiB, and its limit is {self._settings.max_gib:g} GiB "
-                "(--state-gib)"
-            )
-        return there
+                    watched.taken()
+            elif watched.by_hand or not due:
+                continue
+            elif watched.quiet == there:
+                self._save(there)
+            elif now > self._due + PATIENCE * self._settings.snapshot_seconds and (loose := watched.restless()):
+                self._save(there, loose)
 
     def _save(self, there: Scan, loose: Collection[str] = ()) -> bool:
         """Save the folder as it was scanned; returns whether a snapshot holds it."""
-        if not self._saver.differs(there):
-            return True
-        try:
-            saved = self._saver.save(there, self._aborted, loose)
-        except (ChangedError, InterruptedError):
-            return False
-        except StoreError as error:
-            log(f"the state was not saved: {error}", "warning", **self._labels)
-            return False
-        said: dict[str, Any] = {"snapshot": saved.seq, "bytes": saved.bytes, "seconds": saved.seconds}
-        log("state saved", **self._labels, **said, files=len(saved.tree.files), open=list(saved.open))
+        if self._saver.differs(there):
+            try:
+                saved = self._saver.save(there, self._aborted, loose)
+            except (ChangedError, InterruptedError):
+                return False
+            except StoreError as error:
+                log(f"the state was not saved: {error}", "warning", **self._labels)
+                return False
+            said: dict[str, Any] = {"snapshot": saved.seq, "bytes": saved.bytes, "seconds": saved.seconds}
+            log("state saved", **self._labels, **said, files=len(saved.tree.files), open=list(saved.open))
+        self._due = time.monotonic() + self._settings.snapshot_seconds
         return True
 
     def _aborted(self) -> bool:
@@ -287,9 +255,9 @@ class ItemState:
             self._note_failure()
             return
         try:
-            there = self._scan()
-            by_hand = not self._by_hand or (self.folder / COMMIT).exists()
-            whole = (by_itself and (succeeded or by_hand)) or there == self._quiet
+            there = self._watched.scan()
+            consistent = not self._watched.by_hand or self._watched.asks
+            whole = (by_itself and (succeeded or consistent)) or there == self._watched.quiet
             saved = whole and self._save(there)
         except StateError as error:
             raise ItemError("state", str(error), final=True) from None
