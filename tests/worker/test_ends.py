@@ -213,6 +213,7 @@ class TestTwice:
         assert [worker.code for worker in ended] == [WorkerExit.DONE] * 2
         won = [len(worker.messages(message="chunk committed")) for worker in ended]
         assert sorted(won) == [0, 1]
+        assert [len(worker.messages(event="start")) for worker in ended] == [1, 1]
         outcomes = job.outcomes()
         assert [o.index for o in outcomes] == [0, 1]
         assert (outcomes[0].output or "").split("/")[-2].startswith(f"a{won.index(1) + 1}-")

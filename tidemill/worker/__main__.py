@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidemill.descriptor import WorkerExit
 from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.machine import Capacity
 from tidemill.store import Store, Stores
+from tidemill.version import __version__
 from tidemill.worker.exits import EXPECTED, exit_of
 from tidemill.worker.heartbeat import MachineHeartbeat
 from tidemill.worker.idle import IdlePolicy
@@ -23,7 +24,7 @@ from tidemill.worker.leases import LeaseSource
 from tidemill.worker.leases.array import ArrayLeases
 from tidemill.worker.loop import Worker
 from tidemill.worker.metadata import Metadata
-from tidemill.worker.output import also_to, limit_items, log
+from tidemill.worker.output import also_to, limit_items, log, log_event, serve
 from tidemill.worker.reclaim import ReclaimWatch
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
@@ -70,16 +71,28 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
         try:
             settings = Settings.read(env)
             limit_items(settings.item_log_kib * 1024)
+            serve(settings.queue)
             place = _on_gcp(settings, env, at_the_end) if settings.subscription else _on_aws(settings, env)
             watch = ReclaimWatch(place.metadata, stop, settings.poll_seconds)
             watch.start()
             if stop.raised:
                 return _doomed(stop, told, settings)
+            machine: dict[str, Any] = {
+                "machine": place.facts.type,
+                "zone": place.facts.zone,
+                "market": place.facts.market,
+            }
+            log_event("start", "worker started", **machine, version=__version__)
             code = _work(settings, place, stop, env)
             watch.close()
         except EXPECTED as error:
-            log(str(error), "error")
-            return exit_of(error)
+            code = exit_of(error)
+            log_event("worker_error", str(error), "error", code=int(code))
+            return code
+        except Exception as error:
+            # The trace goes to stderr alone, which no metric counts.
+            log_event("worker_error", f"{type(error).__name__}: {error}", "error", code=1)
+            raise
         if watch.notice and code is WorkerExit.RECLAIMED and not settings.subscription:
             _until_not_placeable(stop, told, watch.notice.until_not_placeable(settings.drain_seconds))
         return code

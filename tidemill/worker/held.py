@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 from tidemill.errors import DamagedError, decoding
-from tidemill.ledger import Ledger
+from tidemill.ledger import Commit, Ledger
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.jobs import JobCache, LeasedJob
 from tidemill.worker.leases import LeaseSource
-from tidemill.worker.output import log
+from tidemill.worker.output import log, log_event
 from tidemill.worker.runners import Runners
 from tidemill.worker.spending import ends_job
 from tidemill.worker.stop import Stop, StopReason
@@ -115,8 +116,7 @@ class HeldChunks:
         for slot in chunk.slots.values():
             slot.chunk = None
         self.any_settled = True
-        how = "chunk committed" if commit.won else "the chunk was committed by another attempt"
-        log(how, **chunk.labels, items=commit.record.header.items, failed=commit.record.header.failed)
+        _log_commit(chunk, commit)
         for observer in chunk.observers:
             observer.on_committed()
 
@@ -168,3 +168,16 @@ class HeldChunks:
         """Do something with every chunk in parallel: a large machine has as little time left as a small one."""
         with ThreadPoolExecutor(DRAIN_THREADS, thread_name_prefix="drain") as pool:
             list(pool.map(do, self))
+
+
+def _log_commit(chunk: ChunkRun, commit: Commit) -> None:
+    """One event per chunk, from the attempt whose record counts, so that sums over all events are exact."""
+    header = commit.record.header
+    counts: dict[str, Any] = {"items": header.items, "failed": header.failed}
+    if not commit.won:
+        log("the chunk was committed by another attempt", **chunk.labels, **counts)
+        return
+    digest = header.digest or {}
+    held, wall = digest.get("held", 0.0), digest.get("wall", {}).get("sum", 0.0)
+    times: dict[str, Any] = {"held_ms": round(held * 1000), "wall_ms": round(wall * 1000)}
+    log_event("chunk", "chunk committed", **chunk.labels, **counts, **times)

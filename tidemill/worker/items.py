@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from tidemill.capacity import WORKER_MIB
-from tidemill.descriptor import Resources
+from tidemill.descriptor import Resources, WorkerExit
 from tidemill.job import Item
 from tidemill.ledger import Outcome
 from tidemill.machine import Capacity
@@ -21,7 +21,7 @@ from tidemill.store.errors import as_exception
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.held import HeldChunks
 from tidemill.worker.jobs import LeasedJob
-from tidemill.worker.output import log
+from tidemill.worker.output import log, log_event
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
 from tidemill.worker.slots import Slot, SlotPool
@@ -249,13 +249,15 @@ class Items:
         item = batch.tasks[0].item.index if index is None else index
         text = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
         trace = "".join(traceback.format_exception(error))[-TRACE_CHARACTERS:]
-        log(f"the worker failed on an item: {text}", "error", **batch.chunk.labels, item=item, traceback=trace)
+        code = int(WorkerExit.BROKEN)
+        said = f"the worker failed on an item: {text}"
+        log_event("worker_error", said, "error", **batch.chunk.labels, item=item, code=code, traceback=trace)
         batch.chunk.broke(item, text)
 
     def _record(self, chunk: ChunkRun, outcome: Outcome) -> None:
         job = chunk.job
         if outcome.status == "failed":
-            log("item failed", "warning", **chunk.labels, item=outcome.index, **_failure(outcome))
+            log_event("item", "item failed", "warning", **chunk.labels, item=outcome.index, **_failure(outcome))
         chunk.finished(outcome)
         job.proven = job.proven or outcome.status == "succeeded"
         if outcome.reason == "start" and job.same_program and not chunk.any_success:
@@ -275,10 +277,9 @@ def _again(chunk: ChunkRun, item: Item, attempt: int) -> None:
 
 
 def _failure(outcome: Outcome) -> dict[str, object]:
-    """The fields by which the stack's metric filter counts failed items, and why this one did."""
+    """Why an item failed."""
     error = (outcome.error or "")[-ERROR_CHARACTERS:]
     return {
-        "event": "item",
         "status": outcome.status,
         "reason": outcome.reason,
         "attempts": outcome.attempts,

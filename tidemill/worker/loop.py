@@ -30,7 +30,7 @@ from tidemill.worker.jobs import JobCache
 from tidemill.worker.leases import LeaseSource
 from tidemill.worker.leasing import Leasing
 from tidemill.worker.observers import HEARTBEAT_SECONDS
-from tidemill.worker.output import log
+from tidemill.worker.output import log, log_event
 from tidemill.worker.programs import GRACE_SECONDS
 from tidemill.worker.runners import Runners
 from tidemill.worker.scratch import Scratch
@@ -99,8 +99,8 @@ class Worker:
             self._drain()
             done = not self._stop.raised or (not len(held) and self._source.exhausted and held.any_settled)
         except (CallerError, StoreError) as error:
-            log(str(error), "error")
             code = exit_of(error)
+            log_event("worker_error", str(error), "error", code=int(code))
             self._abandon("refused" if code is WorkerExit.STOPPED else "store")
             return code
         finally:
@@ -132,7 +132,11 @@ class Worker:
         """Mark the chunks first, then wait for the programs to end, write what is done, and return the chunks."""
         if not self._stop.raised:
             return
-        log("stopping", why=self._stop.reason.value if self._stop.reason else "")
+        why = self._stop.reason.value if self._stop.reason else ""
+        if self._stop.reason is StopReason.NOTICE:
+            log_event("reclaim", "stopping", why=why, chunks=len(self._held))
+        else:
+            log("stopping", why=why)
         self._source.end()
         self._cancelled = self._is_cancelled()
         self._held.for_all(self._interrupt)

@@ -23,6 +23,7 @@ _file: IO[bytes] | None = None
 _item_bytes = ITEM_BYTES
 Sink = Callable[[list[tuple[dict[str, Any], int]]], None]
 _sink: Sink | None = None
+_queue: dict[str, str] = {}
 
 
 def write_to(file: IO[bytes]) -> None:
@@ -59,6 +60,18 @@ def emit(lines: list[dict[str, Any]]) -> None:
 
 def log(message: str, level: str = "info", **fields: Any) -> None:
     emit([{"level": level, **fields, "message": message}])
+
+
+def serve(queue: str) -> None:
+    """Name the queue that this process serves; every event carries it."""
+    _queue.clear()
+    if queue:
+        _queue["queue"] = queue
+
+
+def log_event(name: str, message: str, level: str = "info", **fields: Any) -> None:
+    """A line that the stack's metrics count: they select it by ``event`` and group it by ``queue``."""
+    log(message, level, event=name, **_queue, **fields)
 
 
 class LineWatch(Protocol):
