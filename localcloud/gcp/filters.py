@@ -1,4 +1,5 @@
-"""Filters of Logging and Monitoring: comparisons joined by AND. Other parts of their languages are refused.
+"""Filters of Logging and Monitoring: comparisons joined by AND, with one value or several. Other parts of their
+languages are refused.
 
 https://cloud.google.com/logging/docs/view/logging-query-language, https://cloud.google.com/monitoring/api/v3/filters
 """
@@ -17,7 +18,7 @@ from localcloud.gcp.wire import RestError
 
 TERM = re.compile(
     r"""\s*(?P<not>NOT\s+|-)?(?P<path>[\w]+(?:\.(?:[\w-]+|"[^"]+"))*)\s*(?P<op>!=|>=|<=|=~|!~|=|:|<|>)\s*"""
-    r"""(?P<value>"(?:[^"\\]|\\.)*"|[\w.*+:/-]+)\s*"""
+    r"""(?P<value>"(?:[^"\\]|\\.)*"|[\w.*+:/-]+|\([\w.-]+(?: OR [\w.-]+)*\))\s*"""
 )
 JOINED = re.compile(r"AND\b")
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
@@ -45,6 +46,8 @@ class Term:
         return (found is not None and self._compare(found)) != self.negated
 
     def _compare(self, found: Any) -> bool:
+        if self.value.startswith("(") and self.op == "=":
+            return any(Term(self.path, "=", value)._compare(found) for value in self.value[1:-1].split(" OR "))
         if self.op == ":":
             return self.value == "*" or self.value.lower() in _text(found).lower()
         if self.op in ("=~", "!~"):
@@ -56,6 +59,11 @@ class Term:
                 ">": left > right, ">=": left >= right}[self.op]  # fmt: skip
 
 
+@functools.lru_cache(maxsize=1 << 16)
+def _seconds(stamp: str) -> float:
+    return datetime.fromisoformat(stamp).timestamp()
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -64,7 +72,7 @@ def _ordered(path: tuple[str, ...], value: Any, like: Any = None) -> Any:
     """A value in its comparable form: a time, a severity, a number, or lower-case text; None if it has none."""
     try:
         if path[-1].endswith(("timestamp", "Timestamp")):
-            return datetime.fromisoformat(str(value)).timestamp()
+            return _seconds(str(value))
         if path == ("severity",):
             return SEVERITIES.index(str(value).upper())
         kind = like if like is not None else value

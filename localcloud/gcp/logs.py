@@ -31,6 +31,8 @@ VIEW = re.compile(r"(projects/[^/]+/locations/[^/]+/buckets/[^/]+)/views/([^/]+)
 EVERY_BUCKETS = ("_AllLogs", "_Default")
 """https://cloud.google.com/logging/docs/logs-views: each log bucket has `_AllLogs`."""
 PAGE, DEFAULT_PAGE = 1000, 50
+READS_A_MINUTE = 60
+"""Of a project, whoever reads: https://cloud.google.com/logging/quotas."""
 DAY = 86400.0
 
 
@@ -60,6 +62,26 @@ class LogBucket:
                 yield key, entry
 
 
+class ReadQuota:
+    """A token bucket of a minute's reads."""
+
+    def __init__(self, now: float) -> None:
+        self._tokens, self._filled = float(READS_A_MINUTE), now
+
+    def take(self, now: float) -> None:
+        """Take a token.
+
+        Raises:
+            RestError: 429: there is none.
+        """
+        passed = now - self._filled
+        self._tokens, self._filled = min(READS_A_MINUTE, self._tokens + passed * READS_A_MINUTE / 60), now
+        if self._tokens < 1:
+            metric = "'Read requests' and limit 'Read requests per minute' of service 'logging.googleapis.com'"
+            raise RestError(429, f"Quota exceeded for quota metric {metric}.")
+        self._tokens -= 1
+
+
 class Logs:
     """The plug-in."""
 
@@ -71,6 +93,7 @@ class Logs:
         self._counted: Counter[str] = Counter()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._quota = ReadQuota(site.clock.now())
         self.controls = {"logs": self.control}
 
     def control(self, _: dict[str, Any]) -> dict[str, Any]:
@@ -147,6 +170,8 @@ class Logs:
                 self._buckets.setdefault(bucket, LogBucket()).put(key, now, entry)
 
     def _list(self, request: Request) -> Response:
+        with self._lock:
+            self._quota.take(self._site.clock.now())
         body = request.call.body
         order, wanted = body.get("orderBy") or "timestamp asc", body.get("filter", "")
         if order not in ("timestamp asc", "timestamp desc"):

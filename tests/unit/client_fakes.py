@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidemill.backends import Array, ArrayState, Backend, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayState, Backend, LogLine, LogSearch, QueueState, Shape
 from tidemill.client import Pipeline
 from tidemill.descriptor import AwsQueue, Descriptor, Image, Machine, Queue, Resources, Rung
 from tidemill.ledger import Ledger, Outcome
@@ -74,12 +74,10 @@ class FakeBackend(Backend):
                 fake.children = ["failed" if state != "succeeded" else state for state in fake.children]
         return len(ids)
 
-    def logs(
-        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
-    ) -> Iterator[LogLine]:
+    def logs(self, search: LogSearch) -> Iterator[LogLine]:
         return iter(self.lines)
 
-    def child_logs(self, job: str, array: ArrayState, index: int) -> Iterator[LogLine]:
+    def child_logs(self, array: ArrayState, index: int, search: LogSearch) -> Iterator[LogLine]:
         return (line for line in self.lines if line.stream == f"{array.name}:{index}")
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:

@@ -23,8 +23,10 @@ from google.oauth2.credentials import Credentials
 from requests.adapters import BaseAdapter
 
 from localcloud.gcp import discovery
+from localcloud.gcp.filters import matches
 from localcloud.gcp.wire import Request, RestError
 from tests.unit.client_fakes import descriptor, queue
+from tidemill.backends.gcp import logs as gcp_logs
 from tidemill.backends.gcp import session as gcp_session
 from tidemill.backends.gcp.session import GoogleSession
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Machine, Queue
@@ -112,6 +114,7 @@ class FakeGoogle(BaseAdapter):
 
         monkeypatch.setattr(gcp_session, "_pooled", pooled)
         monkeypatch.setattr(gcp_session, "PAUSES", (0.0,) * 6)
+        monkeypatch.setattr(gcp_logs, "READS", gcp_logs.Reads(most=1000))
         return GoogleSession(PROJECT, credentials or Credentials(token="ya29.t", account="ada@example.com"))
 
     # ---- HTTP ---------------------------------------------------------------------------------------------------
@@ -209,7 +212,7 @@ class FakeGoogle(BaseAdapter):
 
     def _logging_entries_list(self, name: str, params: Any, body: Any) -> dict[str, Any]:
         assert body["resourceNames"] == [f"{BUCKET}/views/_AllLogs"]
-        found = sorted(filter(_filter(body["filter"]), self.entries), key=lambda one: one["timestamp"])
+        found = sorted((one for one in self.entries if matches(body["filter"], one)), key=lambda one: one["timestamp"])
         start = int(body.get("pageToken", 0))
         end = start + self.page
         return {"entries": found[start:end]} | ({"nextPageToken": str(end)} if end < len(found) else {})
@@ -224,28 +227,6 @@ class FakeGoogle(BaseAdapter):
 def _bytes(request: requests.PreparedRequest) -> bytes:
     assert request.body is None or isinstance(request.body, (str, bytes))
     return request.body.encode() if isinstance(request.body, str) else request.body or b""
-
-
-def _filter(text: str) -> Callable[[dict[str, Any]], bool]:
-    """The part of the query language that the client uses: comparisons joined by AND; `:` is "holds", in any case."""
-    terms = [re.fullmatch(r"([\w.]+)(=|:|>=|<=)(.+)", term) for term in text.split(" AND ")]
-
-    def passes(entry: dict[str, Any]) -> bool:
-        for term in terms:
-            assert term, text
-            name, sign, wanted = term[1], term[2], json.loads(term[3])
-            value = entry["timestamp"] if name == "timestamp" else entry["jsonPayload"].get(name.partition(".")[2])
-            good = {
-                "=": lambda v=value, w=wanted: v == w,
-                ":": lambda v=value, w=wanted: str(w).lower() in str(v).lower(),
-                ">=": lambda v=value, w=wanted: v >= w,
-                "<=": lambda v=value, w=wanted: v <= w,
-            }[sign]
-            if not good():
-                return False
-        return True
-
-    return passes
 
 
 def _stamp(at: float) -> str:

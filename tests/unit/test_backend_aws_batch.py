@@ -9,8 +9,9 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from botocore.stub import ANY, Stubber
 
 from tests.unit.client_fakes import ARN, descriptor, queue
-from tidemill.backends import Array, ArrayAddress, ArrayState, Shape
+from tidemill.backends import Array, ArrayAddress, ArrayState, LogSearch, Shape
 from tidemill.backends.aws import batch as aws_batch
+from tidemill.backends.aws import logs as aws_logs
 from tidemill.backends.aws.batch import AwsBatch, submit_request
 from tidemill.descriptor import AwsQueue, Resources
 from tidemill.errors import CallerError, CloudError
@@ -31,7 +32,8 @@ class Stubbed:
                 self.stubs[service].activate()
             return self.stubs[service].client
 
-        monkeypatch.setattr(aws_batch, "client", client)
+        for module in (aws_batch, aws_logs):
+            monkeypatch.setattr(module, "client", client)
         self.backend = AwsBatch(descriptor(), session)
         for service in ("sts", "logs"):
             client(service, "us-west-2", session)
@@ -210,19 +212,19 @@ def test_logs_of_a_child_are_those_of_all_its_attempts(stubbed):
         ecsProperties={"taskProperties": tasks("cpu/item/2")},
     )
     stubbed.stubs["batch"].add_response("describe_jobs", {"jobs": [job]}, {"jobs": ["id-0:7"]})
-    asked = {"logGroupName": "/tidemill/vision-dev", "logStreamNames": ["cpu/item/1", "cpu/item/2"]}
+    asked = {"logGroupName": "/tidemill/vision-dev", "logStreamNames": ["cpu/item/1", "cpu/item/2"], "startTime": 0}
     events = [
         {"timestamp": 1500, "message": json.dumps({"item": 3}), "logStreamName": "cpu/item/1"},
         {"timestamp": 2000, "message": "no JSON", "logStreamName": "cpu/item/2"},
     ]
     stubbed.stubs["logs"].add_response("filter_log_events", {"events": events}, asked)
-    lines = list(stubbed.backend.child_logs(JOB, ArrayState("n", "id-0", 20, {}, False), 7))
+    lines = list(stubbed.backend.child_logs(ArrayState("n", "id-0", 20, {}, False), 7, LogSearch(JOB)))
     assert [(line.at, line.fields) for line in lines] == [(1.5, {"item": 3}), (2.0, {})]
 
 
 def test_a_forgotten_child_has_no_logs(stubbed):
     stubbed.stubs["batch"].add_response("describe_jobs", {"jobs": []}, {"jobs": ["id-0"]})
-    assert list(stubbed.backend.child_logs(JOB, ArrayState("n", "id-0", 1, {}, True), 0)) == []
+    assert list(stubbed.backend.child_logs(ArrayState("n", "id-0", 1, {}, True), 0, LogSearch(JOB))) == []
 
 
 def test_logs_are_searched_by_their_json_fields(stubbed):
@@ -231,9 +233,9 @@ def test_logs_are_searched_by_their_json_fields(stubbed):
         "filterPattern": '{ ($.job = "tiles-0a1b2c3d") && ($.item = 3) }',
         "startTime": 5000,
     }
-    events = [{"timestamp": 1, "message": json.dumps({"job": JOB, "item": n})} for n in (3, 4)]
+    events = [{"timestamp": 6000, "message": json.dumps({"job": JOB, "item": n})} for n in (3, 4)]
     stubbed.stubs["logs"].add_response("filter_log_events", {"events": events}, asked)
-    found = stubbed.backend.logs({"job": JOB, "item": 3}, 5.0)
+    found = stubbed.backend.logs(LogSearch(JOB, (3,), 5.0))
     assert [line.fields["item"] for line in found] == [3]
 
 
@@ -248,15 +250,15 @@ def test_logs_are_searched_by_text_where_the_pattern_can_say_it(stubbed, text, t
         "startTime": 5000,
         "endTime": 9000,
     }
-    event = {"timestamp": 1, "message": json.dumps({"job": JOB}), "eventId": "e-1"}
+    event = {"timestamp": 6000, "message": json.dumps({"job": JOB}), "eventId": "e-1"}
     stubbed.stubs["logs"].add_response("filter_log_events", {"events": [event]}, asked)
-    found = stubbed.backend.logs({"job": JOB}, 5.0, 9.0, text)
+    found = stubbed.backend.logs(LogSearch(JOB, None, 5.0, 9.0, text))
     assert [line.id for line in found] == ["e-1"]
 
 
 def test_a_log_group_without_streams_is_empty(stubbed):
     stubbed.stubs["logs"].add_client_error("filter_log_events", "ResourceNotFoundException")
-    assert list(stubbed.backend.logs({"job": JOB}, 0)) == []
+    assert list(stubbed.backend.logs(LogSearch(JOB))) == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from google.oauth2.credentials import Credentials
 
 from tests.stored import write_round, write_spec
 from tests.unit.google_fakes import BUCKET, PROJECT, FakeGoogle, gcp_descriptor, gcp_queue, names_of
-from tidemill.backends import Array, ArrayAddress, ArrayState, DeadLetter, Shape
+from tidemill.backends import Array, ArrayAddress, ArrayState, DeadLetter, LogSearch, Shape
 from tidemill.backends.gcp import session as gcp_session
 from tidemill.backends.gcp.backlog import EMPTY_SECONDS, Empty, Point, empty_since
 from tidemill.backends.gcp.pubsub import IN_FLIGHT, GcpPubSub, publish_request
@@ -294,7 +294,7 @@ def test_lines_are_found_by_their_fields_through_pages(backend, google):
     for second in range(7):
         google.line(1000.5 + second, job=JOB, item=second % 2, chunk=0, stream="stdout", message=f"line {second}")
     google.line(1000, job="else-00000000", item=1, message="line 0")
-    found = list(backend.logs({"job": JOB, "item": 1}, 1000.0))
+    found = list(backend.logs(LogSearch(JOB, (1,), 1000.0)))
     assert [(line.at, line.said, line.fields["item"]) for line in found] == [
         (1001.5, "line 1", 1),
         (1003.5, "line 3", 1),
@@ -307,20 +307,20 @@ def test_lines_are_found_by_their_fields_through_pages(backend, google):
 def test_logs_by_time_and_text(backend, google):
     for second, text in enumerate(["no", "ein fünftes", 'say "no" AND', "No"]):
         google.line(1000 + second, job=JOB, message=text)
-    assert [line.said for line in backend.logs({"job": JOB}, 1001.0, 1002.0)] == [
+    assert [line.said for line in backend.logs(LogSearch(JOB, None, 1001.0, 1002.0))] == [
         "ein fünftes",
         'say "no" AND',
     ]
     (body,) = [call[2] for call in google.calls[-1:]]
     assert "timestamp<=" in body["filter"]
-    assert [line.said for line in backend.logs({"job": JOB}, 0.0, None, "fünft")] == ["ein fünftes"]
+    assert [line.said for line in backend.logs(LogSearch(JOB, text="fünft"))] == ["ein fünftes"]
 
 
 def test_a_bucket_that_is_not_there_is_empty_and_none_is_said(backend, google, store, monkeypatch):
     google.refuse = lambda api, path: (404, {"error": {"message": f"{BUCKET} not found"}})
-    assert list(backend.logs({"job": JOB}, 0)) == []
+    assert list(backend.logs(LogSearch(JOB))) == []
     with pytest.raises(CallerError, match="log_group"):
-        list(GcpPubSub(gcp_descriptor(log_group=None), store, google.session(monkeypatch)).logs({"job": JOB}, 0))
+        list(GcpPubSub(gcp_descriptor(log_group=None), store, google.session(monkeypatch)).logs(LogSearch(JOB)))
 
 
 def test_queue_states(backend, google):

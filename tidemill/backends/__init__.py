@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tidemill.descriptor import Queue, Resources
@@ -118,6 +118,7 @@ class LogLine:
     Attributes:
         at: Seconds since the epoch.
         id: What tells the line from an equal one, where the cloud has such a thing.
+        arrived: When the cloud received it, in seconds since the epoch; 0 where the cloud does not tell.
     """
 
     at: float
@@ -125,11 +126,51 @@ class LogLine:
     stream: str
     fields: dict[str, object] = field(default_factory=dict)
     id: str = ""
+    arrived: float = 0.0
 
     @property
     def said(self) -> str:
         """The message itself, without what the worker writes around it."""
         return str(self.fields.get("message", self.message))
+
+
+def ignore(said: str) -> None:
+    """Tells nothing to anyone."""
+
+
+@dataclass(frozen=True)
+class LogSearch:
+    """Which lines of a job a backend is asked for.
+
+    Attributes:
+        job: The job's id.
+        items: Only lines of these items; None for every line.
+        since: Seconds since the epoch.
+        until: The same; None for all there are.
+        text: Only lines whose message holds this. A hint that spares reading: a backend may return others too.
+        regex: Only lines whose message matches. A hint as well.
+        arrived: Only lines that the cloud received at this time or later, where it tells. A hint as well.
+        say: Is told what a person should know while they wait.
+    """
+
+    job: str
+    items: tuple[int, ...] | None = None
+    since: float = 0.0
+    until: float | None = None
+    text: str | None = None
+    regex: str | None = None
+    arrived: float = 0.0
+    say: Callable[[str], None] = ignore
+
+    def has(self, line: LogLine) -> bool:
+        """Whether a line is of the job and the items, and of the time."""
+        fields = line.fields
+        return (
+            fields.get("job") == self.job
+            and (self.items is None or fields.get("item") in self.items)
+            and self.since <= line.at
+            and (self.until is None or line.at <= self.until)
+        )
 
 
 @dataclass(frozen=True)
@@ -158,6 +199,10 @@ class Backend(ABC):
     """Arrays of other jobs that an array can wait for in the queue; 0 where the queue cannot keep it waiting."""
     sees_children = True
     """Whether the cloud knows what each child of an array is doing, and in which container."""
+    log_poll_seconds = 2.0
+    """Between two looks for new log lines."""
+    log_late_seconds = 60.0
+    """How far back each of those looks goes: lines of different machines do not arrive in the order of their times."""
 
     @abstractmethod
     def user(self) -> str:
@@ -188,17 +233,8 @@ class Backend(ABC):
         """End arrays and their running children; returns how many arrays there were to end."""
 
     @abstractmethod
-    def logs(
-        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
-    ) -> Iterator[LogLine]:
-        """Log lines whose JSON fields have the given values, oldest first.
-
-        Args:
-            fields: Fields and their values.
-            since: Seconds since the epoch.
-            until: The same; None for all there are.
-            text: Only lines whose message holds this. A hint that spares reading: a backend may return others too.
-        """
+    def logs(self, search: LogSearch) -> Iterator[LogLine]:
+        """Log lines of a job, oldest first."""
 
     @abstractmethod
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
@@ -208,8 +244,9 @@ class Backend(ABC):
         """Children that have failed for good, by their index in the array, each with the cloud's reason."""
         return {}
 
-    def child_logs(self, job: str, array: ArrayState, index: int) -> Iterator[LogLine]:
-        """Log lines of one child, all its attempts, oldest first; nothing when the cloud has forgotten the child."""
+    def child_logs(self, array: ArrayState, index: int, search: LogSearch) -> Iterator[LogLine]:
+        """Log lines of one child, all its attempts, oldest first; nothing when the cloud has forgotten the child. The
+        search's items, text and regex are not applied."""
         return iter(())
 
     def dead_letters(self, queue: Queue, job: str) -> list[DeadLetter]:

@@ -14,13 +14,13 @@ import platform
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
 from tidemill import layout
-from tidemill.backends import Array, ArrayState, Backend, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayState, Backend, LogLine, LogSearch, QueueState, Shape
 from tidemill.capacity import usable_memory_mib
 from tidemill.descriptor import SPEC_VERSION, Descriptor, Image, Machine, Queue, Resources, Rung
 from tidemill.errors import CallerError
@@ -195,30 +195,29 @@ class LocalBackend(Backend):
         """Ends nothing: the workers of a run see the tombstone."""
         return sum(not array.ended for array in arrays)
 
-    def logs(
-        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
-    ) -> Iterator[LogLine]:
-        desk = Desk(self._store, str(fields["job"]))
-        lines = [line for path in desk.logs.glob("*.jsonl") for line in _lines(path, fields, text)]
-        chosen = (line for line in lines if since <= line.at and (until is None or line.at <= until))
-        yield from sorted(chosen, key=lambda line: (line.at, line.id))
+    def logs(self, search: LogSearch) -> Iterator[LogLine]:
+        desk = Desk(self._store, search.job)
+        lines = [line for path in desk.logs.glob("*.jsonl") for line in _lines(path, search)]
+        yield from sorted(lines, key=lambda line: (line.at, line.id))
 
-    def child_logs(self, job: str, array: ArrayState, index: int) -> Iterator[LogLine]:
-        return self.logs({"job": job}, 0.0)
+    def child_logs(self, array: ArrayState, index: int, search: LogSearch) -> Iterator[LogLine]:
+        return self.logs(replace(search, items=None))
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
         return {name: QueueState(True, True, "this machine") for name in queues}
 
 
-def _lines(path: Path, fields: dict[str, str | int], text: str | None) -> Iterator[LogLine]:
-    hint = (text or "").encode()
+def _lines(path: Path, search: LogSearch) -> Iterator[LogLine]:
+    hint = (search.text or "").encode()
     with path.open("rb") as file:
         for number, raw in enumerate(file):
             try:
-                line = json.loads(raw) if hint in raw or b"\\" in raw else {}
+                fields = json.loads(raw) if hint in raw or b"\\" in raw else {}
             except ValueError:
                 # The last line of a worker that was killed while it wrote.
                 continue
-            if line and all(line.get(key) == value for key, value in fields.items()):
+            if fields:
                 id_ = f"{path.stem}:{number:09d}"
-                yield LogLine(line.get("at", 0.0), raw.decode().rstrip("\n"), path.stem, line, id_)
+                line = LogLine(fields.get("at", 0.0), raw.decode().rstrip("\n"), path.stem, fields, id_)
+                if search.has(line):
+                    yield line

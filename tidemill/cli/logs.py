@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,7 +52,7 @@ def command(*, job: str, times: bool, pipeline: str | None, as_json: bool, **wan
         raise click.UsageError("--until and --follow are given; new lines have no end. Leave one out.")
     if since and until and since > until:
         raise click.UsageError(f"--since ({since.isoformat()}) is after --until ({until.isoformat()}); swap them.")
-    for line in load_job(pipeline, job).logs(**wanted):
+    for line in load_job(pipeline, job).logs(**wanted, say=partial(click.echo, err=True)):
         click.echo(json.dumps(record(line), ensure_ascii=False) if as_json else plain(line, times))
         if follow:
             sys.stdout.flush()

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from tidemill.backends import Backend, LogLine
+from tidemill.backends import Backend, LogLine, LogSearch
 from tidemill.client.downloads import full, parts_folder, unwritable
 from tidemill.client.item_names import ItemNames
 from tidemill.job import JobSpec
@@ -43,7 +43,7 @@ def fetch_logs(
     try:
         with parts_folder(folder) as parts:
             lines = _LogFiles(parts)
-            for line in backend.logs({"job": spec.job}, spec.created_at.timestamp()):
+            for line in backend.logs(LogSearch(spec.job, since=spec.created_at.timestamp())):
                 item = line.fields.get("item")
                 if isinstance(item, int) and "stream" in line.fields and (wanted is None or item in wanted):
                     lines.write(item, line)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidemill.backends import LogLine
+from tidemill.backends import LogLine, ignore
 from tidemill.client.failures import items_of_group
 from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
@@ -304,6 +304,7 @@ class Job(Readable):
         until: datetime | None = None,
         text: str | None = None,
         follow: bool = False,
+        say: Log = ignore,
     ) -> Iterator[LogLine]:
         """What the items printed, oldest first.
 
@@ -314,6 +315,7 @@ class Job(Readable):
             until: Only lines of this time and before.
             text: Only lines that hold this, case as typed.
             follow: Continue with new lines until the job ends; `until` has no effect then.
+            say: Is told what a person should know while they wait, such as that the cloud's quota is used up.
 
         Raises:
             CallerError: The job has no such item.
@@ -324,6 +326,9 @@ class Job(Readable):
         """
         if item is not None and not 0 <= item < self.spec.items_total:
             raise CallerError.about("item", item, f"from 0 to {self.spec.items_total - 1}", "Give an item's index.")
-        wanted = LineFilter(item, worker, since, until, text)
-        read = partial(read_lines, self._site, self._ledger, self.spec)
-        return follow_lines(wanted, read, lambda: self.status().ended) if follow else read(wanted)
+        wanted = LineFilter(item, worker, since, until, text, say)
+        if not follow:
+            return read_lines(self._site, self._ledger, self.spec, wanted)
+        wanted = replace(wanted, until=None)
+        read = partial(read_lines, self._site, self._ledger, self.spec, wanted)
+        return follow_lines(self._site.backend, wanted.search(self.spec), read, lambda: self.status().ended)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
-from tidemill.backends import ArrayState, LogLine
+from tidemill.backends import ArrayState, Backend, LogLine, LogSearch, ignore
 from tidemill.client.deliveries import known_arrays, oldest_by_name
 from tidemill.client.site import Site
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger
 
-POLL_SECONDS = 2.0
-LATE_SECONDS = 60.0
-"""How far back each look goes: lines of different machines do not arrive in the order of their times."""
-QUIET_LOOKS = 3
-"""Looks without a new line, after the job has ended, after which no more are expected."""
+OVERLAP_SECONDS = 15.0
+"""How far back each look goes in the order in which a cloud received lines."""
+QUIET_SECONDS = 4.0
+"""Time without a new line, after the job has ended, after which no more are expected."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,13 @@ class LineFilter:
     since: datetime | None = None
     until: datetime | None = None
     text: str | None = None
+    say: Callable[[str], None] = ignore
+
+    def search(self, spec: JobSpec) -> LogSearch:
+        """What a backend is asked."""
+        since = max(spec.created_at.timestamp(), self.since_seconds)
+        items = None if self.item is None else (self.item,)
+        return LogSearch(spec.job, items, since, self.until_seconds, self.text, say=self.say)
 
     @property
     def since_seconds(self) -> float:
@@ -55,46 +62,49 @@ class LineFilter:
 
 
 def follow_lines(
-    wanted: LineFilter, read: Callable[[LineFilter], Iterator[LogLine]], has_ended: Callable[[], bool]
+    backend: Backend, search: LogSearch, read: Callable[[LogSearch], Iterator[LogLine]], has_ended: Callable[[], bool]
 ) -> Iterator[LogLine]:
     """Lines that are there, then new ones as they come, until the job has ended and no more come.
 
     Each line is yielded once, although looks overlap. `read` yields the lines that are there now.
     """
-    wanted = replace(wanted, until=None)
-    seen: dict[tuple[object, ...], float] = {}
-    quiet = 0
-    while quiet < QUIET_LOOKS:
+    seen: dict[tuple[object, ...], LogLine] = {}
+    since, looks, quiet = search.since, 1 + math.ceil(QUIET_SECONDS / backend.log_poll_seconds), 0
+    while quiet < looks:
         new = False
-        for line in read(wanted):
-            if (key := _identity(line)) not in seen:
-                seen[key], new = line.at, True
+        for line in read(search):
+            # What a backend returns beyond the search was shown before.
+            expected = line.at >= search.since and line.arrived >= search.arrived
+            if expected and (key := _identity(line)) not in seen:
+                seen[key], new = line, True
                 yield line
         if seen:
-            start = max(max(seen.values()) - LATE_SECONDS, wanted.since_seconds)
-            wanted = replace(wanted, since=datetime.fromtimestamp(start, UTC))
-            seen = {key: at for key, at in seen.items() if at >= start}
+            # A machine's clock may be wrong, the cloud's is not.
+            newest = max(line.arrived or line.at for line in seen.values())
+            start = max(newest - backend.log_late_seconds, since)
+            arrived = max(line.arrived for line in seen.values()) - OVERLAP_SECONDS
+            search = replace(search, since=start, arrived=max(arrived, 0.0))
+            seen = {key: line for key, line in seen.items() if line.at >= start and line.arrived >= search.arrived}
         # Asking for the status costs a few requests, so it is done in a pause of the lines only.
         quiet = quiet + 1 if not new and has_ended() else 0
-        if quiet < QUIET_LOOKS:
-            time.sleep(POLL_SECONDS)
+        if quiet < looks:
+            time.sleep(backend.log_poll_seconds)
 
 
 def _identity(line: LogLine) -> tuple[object, ...]:
     return (line.id,) if line.id else (line.at, line.stream, line.message)
 
 
-def read_lines(site: Site, ledger: Ledger, spec: JobSpec, wanted: LineFilter) -> Iterator[LogLine]:
+def read_lines(
+    site: Site, ledger: Ledger, spec: JobSpec, wanted: LineFilter, search: LogSearch | None = None
+) -> Iterator[LogLine]:
     """An item's containers are read by name; what the cloud has forgotten, and whole jobs, by a search."""
-    backend = site.backend
-    since = max(spec.created_at.timestamp(), wanted.since_seconds)
+    backend, search = site.backend, search or wanted.search(spec)
     children = [] if wanted.item is None or not backend.sees_children else _children(site, ledger, spec, wanted.item)
     for array, index in children:
-        yield from filter(wanted.has, backend.child_logs(spec.job, array, index))
+        yield from filter(wanted.has, backend.child_logs(array, index, search))
     if not children:
-        fields: dict[str, str | int] = {"job": spec.job} | ({} if wanted.item is None else {"item": wanted.item})
-        lines = backend.logs(fields, since, wanted.until_seconds, wanted.text)
-        yield from filter(wanted.has, lines)
+        yield from filter(wanted.has, backend.logs(search))
 
 
 def _children(site: Site, ledger: Ledger, spec: JobSpec, item: int) -> list[tuple[ArrayState, int]]:

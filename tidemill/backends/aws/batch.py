@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidemill.backends import Array, ArrayAddress, ArrayState, Backend, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayAddress, ArrayState, Backend, LogLine, LogSearch, QueueState, Shape
+from tidemill.backends.aws.logs import LogGroup
 from tidemill.backends.aws.session import client, default_session, translated
 from tidemill.descriptor import Descriptor, Queue
 from tidemill.errors import CallerError, CloudError
@@ -51,6 +52,7 @@ class AwsBatch(Backend):
         self._descriptor = descriptor
         self._session = session or default_session()
         self._batch = client("batch", descriptor.region, self._session)
+        self._lines = LogGroup(descriptor.log_group, descriptor.region, self._session)
         self._next_submit = 0.0
 
     def user(self) -> str:
@@ -109,44 +111,15 @@ class AwsBatch(Backend):
                 self._batch.terminate_job(jobId=state.id, reason=reason)
         return len(waiting)
 
-    def logs(
-        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
-    ) -> Iterator[LogLine]:
-        """See `Backend.logs`: FilterLogEvents with a JSON pattern over the stack's log group.
+    def logs(self, search: LogSearch) -> Iterator[LogLine]:
+        return self._lines.find(search)
 
-        https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
-        """
-        terms = [f"$.{key} = {json.dumps(value)}" for key, value in fields.items()]
-        # A star matches anything; the reader itself finds text that the pattern would have to escape.
-        if text and re.fullmatch(r"[ !#-\[\]-~]+", text):
-            terms.append(f'$.message = "*{text}*"')
-        arguments: dict[str, Any] = {"filterPattern": "{ " + " && ".join(f"({term})" for term in terms) + " }"}
-        if until is not None:
-            arguments["endTime"] = int(until * 1000)
-        for line in self._filter(startTime=int(since * 1000), **arguments):
-            if all(line.fields.get(key) == value for key, value in fields.items()):
-                yield line
-
-    def child_logs(self, job: str, array: ArrayState, index: int) -> Iterator[LogLine]:
+    def child_logs(self, array: ArrayState, index: int, search: LogSearch) -> Iterator[LogLine]:
         child = array.id if array.size == 1 else f"{array.id}:{index}"
         with translated("batch:DescribeJobs"):
             jobs = self._batch.describe_jobs(jobs=[child])["jobs"]
         streams = _streams(jobs[0]) if jobs else []
-        if streams:
-            yield from self._filter(logStreamNames=streams)
-
-    def _filter(self, **arguments: Any) -> Iterator[LogLine]:
-        descriptor = self._descriptor
-        if not descriptor.log_group:
-            raise CallerError(
-                "the pipeline's descriptor names no log_group.", "Ask the stack's owner to run `pulumi up`."
-            )
-        logs = client("logs", descriptor.region, self._session)
-        with translated("logs:FilterLogEvents", absent=("ResourceNotFoundException",)):
-            paginator = logs.get_paginator("filter_log_events")
-            for page in paginator.paginate(logGroupName=descriptor.log_group, **arguments):
-                for event in page["events"]:
-                    yield _line(event)
+        return self._lines.of_streams(streams, search) if streams else iter(())
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
         arns = {name: _queue_arn(queue) for name, queue in queues.items()}
@@ -245,21 +218,6 @@ def _streams(job: dict[str, Any]) -> list[str]:
     tasks = [task for run in runs for task in run.get("taskProperties", [])]
     containers += [each for task in tasks for each in task.get("containers", []) if each.get("name") == CONTAINER]
     return list(dict.fromkeys(each["logStreamName"] for each in containers if each.get("logStreamName")))
-
-
-def _line(event: dict[str, Any]) -> LogLine:
-    message = event["message"]
-    try:
-        fields = json.loads(message)
-    except ValueError:
-        fields = {}
-    return LogLine(
-        at=event["timestamp"] / 1000,
-        message=message,
-        stream=event.get("logStreamName", ""),
-        fields=fields if isinstance(fields, dict) else {},
-        id=event.get("eventId", ""),
-    )
 
 
 def _queue_state(queue: dict[str, Any] | None) -> QueueState:

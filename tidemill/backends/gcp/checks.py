@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
+from tidemill.backends import LogSearch
 from tidemill.backends.findings import UP, Finding, access_command, login_fault
 from tidemill.backends.gcp import dead_letters
 from tidemill.backends.gcp.backlog import backlog
-from tidemill.backends.gcp.logs import entries, query
+from tidemill.backends.gcp.logs import find
 from tidemill.backends.gcp.session import LOGIN, DeniedError, GoogleSession, MissingError, default_credentials
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Queue
 from tidemill.errors import CallerError, CloudError
@@ -106,7 +107,7 @@ class GcpChecks:
     def _logs(self, bucket: str | None, now: float) -> Finding:
         if not bucket:
             return Finding("logs", "fault", "the descriptor names no log bucket", UP, owner=True)
-        next(entries(self._calls(), bucket, query({}, now, None, None)), None)
+        next(find(self._calls(), bucket, LogSearch("", since=now)), None)
         return Finding("logs", "ok", f"{bucket} can be read")
 
     def image(self, check: str, image: Image) -> Finding:

@@ -1,58 +1,126 @@
 """Workers' lines from a log bucket: entries:list over its view `_AllLogs`, filtered by the lines' own JSON fields.
 
-https://cloud.google.com/logging/docs/view/logging-query-language
+A project may read 60 times per minute, whoever reads, and the limit cannot be raised: one reader must leave room for
+others. https://cloud.google.com/logging/quotas, https://cloud.google.com/logging/docs/view/logging-query-language
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from tidemill.backends import LogLine
+from tidemill.backends import LogLine, LogSearch
 from tidemill.backends.gcp.backlog import seconds, stamp
-from tidemill.backends.gcp.session import GoogleSession, MissingError
+from tidemill.backends.gcp.session import BusyError, GoogleSession, MissingError
 from tidemill.errors import CallerError
 
 PAGE = 1000
-"""The most entries per page: https://cloud.google.com/logging/quotas."""
+"""The most entries per page."""
+READS_A_MINUTE = 15
+"""Reads of one process: a quarter of what the project has."""
+MANY_LINES = 20_000
+BUSY_PAUSES = (10.0, 20.0, 40.0, 60.0, 60.0, 60.0)
+"""Seconds before each of at most six retries once the project's reads are used up."""
 
 
-def query(fields: dict[str, str | int], since: float, until: float | None, text: str | None) -> str:
+class Reads:
+    """At most so many reads in any minute. The first ones do not wait."""
+
+    def __init__(self, most: int = READS_A_MINUTE) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._times: deque[float] = deque(maxlen=most)
+
+    def wait(self) -> None:
+        """Wait until another read is due, and count it."""
+        with self._lock:
+            now = time.monotonic()
+            due = self._times[0] + 60.0 if len(self._times) == self._most else now
+            self._times.append(max(now, due))
+        if due > now:
+            time.sleep(due - now)
+
+
+READS = Reads()
+
+
+def query(search: LogSearch) -> str:
     """A filter; its `:` means "holds this text" in any case."""
-    terms = [f"jsonPayload.{key}={json.dumps(value)}" for key, value in fields.items()]
-    terms.append(f'timestamp>="{stamp(since)}"')
-    if until is not None:
-        terms.append(f'timestamp<="{stamp(until)}"')
-    if text:
-        terms.append(f"jsonPayload.message:{json.dumps(text, ensure_ascii=False)}")
+    terms = [f"jsonPayload.job={json.dumps(search.job)}"]
+    if search.items is not None:
+        values = " OR ".join(map(str, search.items))
+        terms.append(f"jsonPayload.item={values if len(search.items) == 1 else f'({values})'}")
+    terms.append(f'timestamp>="{stamp(search.since)}"')
+    if search.until is not None:
+        terms.append(f'timestamp<="{stamp(search.until)}"')
+    if search.arrived:
+        terms.append(f'receiveTimestamp>="{stamp(search.arrived)}"')
+    if search.text:
+        terms.append(f"jsonPayload.message:{json.dumps(search.text, ensure_ascii=False)}")
+    if search.regex and _is_common(search.regex):
+        terms.append(f"jsonPayload.message=~{json.dumps(search.regex, ensure_ascii=False)}")
     return " AND ".join(terms)
 
 
-def entries(session: GoogleSession, bucket: str | None, wanted: str) -> Iterator[LogLine]:
-    """Lines that a filter lets through, oldest first; nothing when the bucket is not there.
+def _is_common(regex: str) -> bool:
+    """Whether RE2 has all of a Python expression: it has no groups that look around, and none that are named twice."""
+    return not re.search(r"\(\?(?!:|i\))|\\[1-9Z]|[*+?}]\+", regex)
+
+
+def find(session: GoogleSession, bucket: str | None, search: LogSearch) -> Iterator[LogLine]:
+    """Lines of a job, oldest first; nothing when the bucket is not there.
 
     Raises:
         CallerError: The stack's descriptor names no bucket.
+        BusyError: The project's reads are used up by others.
     """
     if not bucket:
         raise CallerError("the pipeline's descriptor names no log_group.", "Ask the stack's owner to run `pulumi up`.")
     body: dict[str, Any] = {
         "resourceNames": [f"{bucket}/views/_AllLogs"],
-        "filter": wanted,
+        "filter": query(search),
         "orderBy": "timestamp asc",
         "pageSize": PAGE,
     }
+    found = 0
     while True:
         try:
-            answer = session.call("logging", "POST", "v2/entries:list", body, action="logging.views.access")
+            answer = _read(session, body, search.say)
         except MissingError:
             return
-        yield from map(_line, answer.get("entries", []))
+        lines = [line for line in map(_line, answer.get("entries", [])) if search.has(line)]
+        yield from lines
         # A page may be empty although more follow.
         if not answer.get("nextPageToken"):
             return
+        if found < MANY_LINES <= found + len(lines):
+            search.say(_advice())
+        found += len(lines)
         body["pageToken"] = answer["nextPageToken"]
+
+
+def _advice() -> str:
+    return (
+        f"{MANY_LINES:,} lines, and more follow at {READS_A_MINUTE * PAGE:,} per minute, because Cloud Logging lets a "
+        "project read 60 times per minute. --item, --grep, --regex, --since or --failed make it fewer."
+    )
+
+
+def _read(session: GoogleSession, body: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
+    for pause in (*BUSY_PAUSES, None):
+        READS.wait()
+        try:
+            return session.call("logging", "POST", "v2/entries:list", body, action="logging.views.access", busy=True)
+        except BusyError:
+            if pause is None:
+                raise
+            say(f"Others use up the project's 60 log reads per minute; reading again in {pause:.0f} s.")
+            time.sleep(pause)
+    raise AssertionError("unreachable")
 
 
 def _line(entry: dict[str, Any]) -> LogLine:
@@ -60,7 +128,8 @@ def _line(entry: dict[str, Any]) -> LogLine:
     message = json.dumps(fields, separators=(",", ":"), ensure_ascii=False) if fields else entry.get("textPayload", "")
     labels = entry.get("resource", {}).get("labels", {})
     stream = labels.get("instance_id") or entry.get("logName", "")
-    return LogLine(seconds(entry["timestamp"]), message, stream, fields, entry.get("insertId", ""))
+    arrived = seconds(entry["receiveTimestamp"]) if "receiveTimestamp" in entry else 0.0
+    return LogLine(seconds(entry["timestamp"]), message, stream, fields, entry.get("insertId", ""), arrived)
 
 
 def _whole(value: Any) -> Any:

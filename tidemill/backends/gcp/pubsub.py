@@ -18,10 +18,10 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from tidemill import fleet, layout
-from tidemill.backends import Array, ArrayState, Backend, DeadLetter, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayState, Backend, DeadLetter, LogLine, LogSearch, QueueState, Shape
 from tidemill.backends.gcp import dead_letters as dead
 from tidemill.backends.gcp.backlog import Empty, backlog, empty_since
-from tidemill.backends.gcp.logs import entries, query
+from tidemill.backends.gcp.logs import find
 from tidemill.backends.gcp.session import DeniedError, GoogleSession, MissingError
 from tidemill.descriptor import Descriptor, GcpQueue, Queue
 from tidemill.errors import CallerError, CloudError
@@ -51,6 +51,10 @@ class GcpPubSub(Backend):
 
     array_chunks = REQUEST_MESSAGES
     sees_children = False
+    log_poll_seconds = 10.0
+    """Six reads per minute of the sixty that a project has."""
+    log_late_seconds = 900.0
+    """A worker keeps trying to send its lines for minutes."""
 
     def __init__(self, descriptor: Descriptor, store: Store, session: GoogleSession | None = None) -> None:
         self._descriptor, self._store = descriptor, store
@@ -182,12 +186,8 @@ class GcpPubSub(Backend):
 
     # ---- logs and queues ----------------------------------------------------------------------------------------
 
-    def logs(
-        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
-    ) -> Iterator[LogLine]:
-        for line in entries(self._session, self._descriptor.log_group, query(fields, since, until, text)):
-            if all(line.fields.get(key) == value for key, value in fields.items()):
-                yield line
+    def logs(self, search: LogSearch) -> Iterator[LogLine]:
+        return find(self._session, self._descriptor.log_group, search)
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:
         return {name: self._queue_state(_of(queue)) for name, queue in queues.items()}

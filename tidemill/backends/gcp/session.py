@@ -45,6 +45,10 @@ class MissingError(CloudError):
     """What was asked for is not there."""
 
 
+class BusyError(CloudError):
+    """A quota is used up for now."""
+
+
 class DeniedError(CloudError):
     """The login in use may not do this."""
 
@@ -117,6 +121,7 @@ class GoogleSession:
         *,
         action: str,
         params: dict[str, str] | None = None,
+        busy: bool = False,
     ) -> dict[str, Any]:
         """Make a call, and retry failures that may pass, within bounds.
 
@@ -127,6 +132,7 @@ class GoogleSession:
             body: Sent as JSON.
             action: The permission that it needs, for messages.
             params: Of the query.
+            busy: Raise BusyError at once when a quota is used up, instead of trying again.
 
         Raises:
             MissingError: Something of the path is not there.
@@ -151,7 +157,7 @@ class GoogleSession:
             except Exception as error:
                 failure, passes = translated(error, action), may_pass(error)
                 failure.__cause__ = error
-            if not passes or pause is None:
+            if not passes or pause is None or (busy and isinstance(failure, BusyError)):
                 raise failure
             time.sleep(pause * random.uniform(0.5, 1.5))
         raise AssertionError("unreachable")
@@ -245,7 +251,8 @@ def refusal(status: int, text: str, action: str, api: str, project: str) -> tupl
         return DeniedError(f"{action} is denied ({said or 'no reason given'}).", fix), False
     if status == 404:
         return MissingError(f"{action}: {said or 'not found'}."), False
-    return CloudError(f"{action} was refused: {status}: {said}".rstrip(": ") + "."), status in RETRIED
+    kind = BusyError if status == 429 else CloudError
+    return kind(f"{action} was refused: {status}: {said}".rstrip(": ") + "."), status in RETRIED
 
 
 def translated(error: Exception, action: str) -> CloudError:

@@ -1,0 +1,77 @@
+"""Workers' lines from a log group."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tidemill.backends import LogLine, LogSearch
+from tidemill.backends.aws.session import client, translated
+from tidemill.errors import CallerError
+
+if TYPE_CHECKING:
+    import boto3
+
+
+class LogGroup:
+    """The lines of one stack, read with FilterLogEvents: up to 10,000 lines or 1 MB per page, free of charge.
+
+    https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html
+    """
+
+    def __init__(self, name: str | None, region: str, session: boto3.Session) -> None:
+        self._name, self._region, self._session = name, region, session
+
+    @property
+    def name(self) -> str:
+        """The group's name.
+
+        Raises:
+            CallerError: The stack's descriptor names no group.
+        """
+        if not self._name:
+            problem = "the pipeline's descriptor names no log_group."
+            raise CallerError(problem, "Ask the stack's owner to run `pulumi up`.")
+        return self._name
+
+    def find(self, search: LogSearch) -> Iterator[LogLine]:
+        """Lines of a job, by a JSON pattern.
+
+        https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
+        """
+        terms = [f"($.job = {json.dumps(search.job)})"]
+        if search.items is not None and len(search.items) == 1:
+            terms.append(f"($.item = {search.items[0]})")
+        # A star matches anything; the reader itself finds text that the pattern would have to escape.
+        if search.text and re.fullmatch(r"[ !#-\[\]-~]+", search.text):
+            terms.append(f'($.message = "*{search.text}*")')
+        lines = self._events(filterPattern="{ " + " && ".join(terms) + " }", **_window(search))
+        return (line for line in lines if search.has(line))
+
+    def of_streams(self, streams: list[str], search: LogSearch) -> Iterator[LogLine]:
+        """Every line of some streams."""
+        return self._events(logStreamNames=streams, **_window(search))
+
+    def _events(self, **arguments: Any) -> Iterator[LogLine]:
+        name, logs = self.name, client("logs", self._region, self._session)
+        with translated("logs:FilterLogEvents", absent=("ResourceNotFoundException",)):
+            for page in logs.get_paginator("filter_log_events").paginate(logGroupName=name, **arguments):
+                for event in page["events"]:
+                    stream, id_ = event.get("logStreamName", ""), event.get("eventId", "")
+                    yield line_of(event["timestamp"] / 1000, event["message"], stream, id_)
+
+
+def _window(search: LogSearch) -> dict[str, int]:
+    ends = {} if search.until is None else {"endTime": int(search.until * 1000)}
+    return {"startTime": int(search.since * 1000), **ends}
+
+
+def line_of(at: float, message: str, stream: str, id_: str) -> LogLine:
+    """A line with the fields that the worker wrote."""
+    try:
+        fields = json.loads(message)
+    except ValueError:
+        fields = {}
+    return LogLine(at, message, stream, fields if isinstance(fields, dict) else {}, id_)
