@@ -4,7 +4,7 @@ own Python (3.9 on Amazon Linux 2023, whose cloud-init needs it too) with the st
 
     host.py fetch s3://BUCKET/KEY   once, before the ECS agent joins: bring the worker that the object names
     host.py serve                   for as long as the machine lives: bring the workers that containers ask for, and
-                                    write Spot's notice down
+                                    write Spot's notice and its hint down
 
 The folder FOLDER is mounted read-only into every container. In it are
 
@@ -13,6 +13,7 @@ The folder FOLDER is mounted read-only into every container. In it are
     fetch.sock          takes a line, the worker's image by digest; answers `ok`, or why not
     machine             what instance metadata says of the machine: id, type, zone, market
     notice              what instance metadata says of an interruption, once it says so
+    rebalance           what it says of a higher risk of one, once it says so
 
 A change of this file replaces the machines of every queue, so it knows nothing of a release.
 """
@@ -38,6 +39,7 @@ ENTRY = "tidemill-worker"
 METADATA = "http://169.254.169.254/latest/"
 IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.([a-z.]+)/([a-z0-9._/-]+)@sha256:([0-9a-f]{64})")
 MANIFESTS = ["application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json"]
+SAID = {"notice": "meta-data/spot/instance-action", "rebalance": "meta-data/events/recommendations/rebalance"}
 PATIENCE_SECONDS = 180
 POLL_SECONDS = 2
 TIMEOUT_SECONDS = 30
@@ -201,24 +203,30 @@ def describe():
         print(f"tidemill: metadata: {error}", flush=True)
 
 
+def note(name):
+    """Write a file of SAID once metadata has it."""
+    try:
+        write(name, metadata(SAID[name]))
+    except urllib.error.HTTPError as error:
+        if error.code != 404:
+            print(f"tidemill: metadata: {error}", flush=True)
+    except OSError as error:
+        print(f"tidemill: metadata: {error}", flush=True)
+
+
 def serve():
-    """Describe the machine, answer containers, and write a notice down once there is one."""
+    """Describe the machine, answer containers, and write down what metadata says of an interruption."""
     describe()
-    notice, address = os.path.join(FOLDER, "notice"), os.path.join(FOLDER, "fetch.sock")
-    for old in (notice, address):
-        if os.path.exists(old):
-            os.remove(old)
+    address = os.path.join(FOLDER, "fetch.sock")
+    for old in (*SAID, "fetch.sock"):
+        if os.path.exists(os.path.join(FOLDER, old)):
+            os.remove(os.path.join(FOLDER, old))
     server = Server(address, Asked)
     os.chmod(address, 0o666)  # images run as any user
     threading.Thread(target=server.serve_forever, daemon=True).start()
     while True:
-        try:
-            write("notice", metadata("meta-data/spot/instance-action"))
-        except urllib.error.HTTPError as error:
-            if error.code != 404:
-                print(f"tidemill: metadata: {error}", flush=True)
-        except OSError as error:
-            print(f"tidemill: metadata: {error}", flush=True)
+        for name in SAID:
+            note(name)
         time.sleep(POLL_SECONDS)
 
 

@@ -8,6 +8,8 @@ import json
 import socket
 import tarfile
 import threading
+import urllib.error
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,27 @@ def test_a_layer_that_arrives_as_another_one_leaves_nothing(ecr: dict[str, bytes
     said = asked(tmp_path, IMAGE)
     assert said.startswith("ValueError: the layer arrived as sha256:")
     assert [path.name for path in tmp_path.iterdir()] == ["fetch.sock"]
+
+
+@pytest.mark.parametrize("name", ["notice", "rebalance"])
+def test_what_metadata_says_of_an_interruption_is_written_once_it_says_so(tmp_path: Path, monkeypatch, name: str):
+    said: dict[str, str] = {}
+
+    def ask(url: str, method: str = "GET", *_: object, **__: object) -> bytes:
+        path = url.removeprefix(host.METADATA)
+        if method == "PUT":
+            return b"token"
+        if path not in said:
+            raise urllib.error.HTTPError(url, 404, "Not Found", Message(), None)
+        return said[path].encode()
+
+    monkeypatch.setattr(host, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(host, "ask", ask)
+    host.note(name)
+    assert list(tmp_path.iterdir()) == []
+    said[host.SAID[name]] = '{"time": "soon"}'
+    host.note(name)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: '{"time": "soon"}'}
 
 
 @pytest.mark.parametrize("line", ["", "x", "quay.io/a/b@sha256:" + DIGEST, IMAGE[:-1], IMAGE + "/../../x"])

@@ -80,10 +80,10 @@ class Member:
         options = ("--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", str(chunk_size), "--json")
         return json.loads(self.tidemill("submit", *options, "--", *command))["job"]
 
-    def train(self, name: str) -> str:
+    def train(self, name: str, every: str = "1s") -> str:
         """Submit an item with state, whose first attempt waits at step 100 of 200; returns the job's id."""
         program = (sys.executable, str(SGD), "{state}", "{output}", "0", "wait")
-        options = ("--queue", "cpu", "--name", name, "--state", "--snapshot-every", "1s", "--json", "x")
+        options = ("--queue", "cpu", "--name", name, "--state", "--snapshot-every", every, "--json", "x")
         return json.loads(self.tidemill("submit", *options, "--", *program))["job"]
 
     def saved(self, job: str) -> bool:

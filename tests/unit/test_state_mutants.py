@@ -19,7 +19,7 @@ from tidemill.store import Store
 from tidemill.worker import item_state
 from tidemill.worker.faults import ItemError
 from tidemill.worker.item_state import ItemState
-from tidemill.worker.stop import Stop, StopReason
+from tidemill.worker.stop import JobStop, Stop, StopReason
 from tidemill.worker.supervisor import Limits
 
 JOB = "t-00000000"
@@ -109,6 +109,24 @@ def test_a_program_that_saves_all_the_time_is_saved_whole(store, running, monkey
         writer.join()
     assert found["checkpoint"] == found["checkpoint"][:6] * 1000
     assert [one.open for one in Snapshots(store, JOB, 0).newest_first() if one.kind == "snapshot"][-1] == ()
+
+
+def test_a_warning_saves_once_and_ends_nothing(store, tmp_path):
+    worker = Stop()
+    settings = StateSettings(snapshot_seconds=3600)
+    stop = JobStop(worker)
+    state = ItemState(store, settings, (JOB, 0, "a", 0, ""), tmp_path, room=lambda: 2**30, stop=stop, labels={})
+    state.prepare()
+    state.begin()
+    (tmp_path / "checkpoint").write_bytes(b"1")
+    worker.warn()
+    end = time.monotonic() + 30
+    while not newest(store) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert newest(store) == {"checkpoint": b"1"}
+    assert not stop.raised
+    assert state._due > time.monotonic() + 3000
+    state.close()
 
 
 @pytest.mark.parametrize(("mutant", "whole"), [(None, True), (state_mirror, False)])

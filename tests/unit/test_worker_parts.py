@@ -244,6 +244,9 @@ def test_the_local_copy_keeps_its_name(uri, name):
 def test_a_notice_is_there_once_it_is_written(tmp_path):
     machine = Ec2Notice(tmp_path / "notice")
     assert machine.notice() is None
+    assert not machine.at_risk()
+    (tmp_path / "rebalance").write_text("{}")
+    assert (machine.at_risk(), machine.notice()) == (True, None)
     (tmp_path / "notice").write_text('{"action": "terminate"}')
     assert machine.notice() == Notice(None)
 

@@ -179,7 +179,7 @@ class ItemState:
 
     def _watch(self) -> None:
         looked = checked = time.monotonic()
-        watched = self._watched
+        watched, warned = self._watched, False
         while not self._ended.wait(pause := watched.pause):
             now = time.monotonic()
             if now - looked > pause + SLEPT_SECONDS or now - checked > CHECK_SECONDS:
@@ -188,6 +188,8 @@ class ItemState:
                     self._snapshots.check()
                 checked = now
             looked = now
+            if self._outer.at_risk and not warned:
+                warned, self._due = True, now
             hurry = self._outer.raised and self._settings.notice_signal != "TERM"
             there = watched.look(due=(due := now >= self._due or hurry), wait=self._ended.wait)
             if watched.asks:

@@ -11,6 +11,7 @@ import time
 import urllib.error
 
 from tidemill.worker.metadata import Metadata, Notice
+from tidemill.worker.output import log
 from tidemill.worker.stop import Stop, StopReason
 
 FIRST_SECONDS = 3.0
@@ -50,6 +51,9 @@ class ReclaimWatch:
                     self._stop.set(StopReason.NOTICE, self.notice.seconds_left)
                     return
                 failures = 0
+                if not self._stop.at_risk and self._metadata.at_risk():
+                    self._stop.warn()
+                    log("the machine may be taken back soon; items with state are saved now")
             except urllib.error.HTTPError:
                 # The server is there but failed once.
                 failures = 0

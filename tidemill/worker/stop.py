@@ -43,6 +43,16 @@ class Stop:
         self.at = 0.0
         """`time.monotonic` when it was raised."""
         self._left: float | None = None
+        self._at_risk = False
+
+    @property
+    def at_risk(self) -> bool:
+        """Whether a notice has become likely. The flag is not raised for that."""
+        return self._at_risk
+
+    def warn(self) -> None:
+        """Say that a notice has become likely."""
+        self._at_risk = True
 
     @property
     def ends_at(self) -> float:
@@ -80,6 +90,10 @@ class JobStop(Stop):
     @property
     def raised(self) -> bool:
         return self._event.is_set() or self._worker.raised
+
+    @property
+    def at_risk(self) -> bool:
+        return self._worker.at_risk
 
     @property
     def ends_at(self) -> float:

@@ -14,7 +14,7 @@ from botocore import xform_name
 from localcloud.aws.batch.catalog import Catalog, page, valid_name
 from localcloud.aws.batch.core import BatchError, Core, Host, Json, Settings, arn, invalid, left_out, refuse_left_out
 from localcloud.aws.batch.jobs import ENDED, Child, Job, Task, describe, known, summarize, with_empty_lists
-from localcloud.aws.batch.machines import namespaces_work
+from localcloud.aws.batch.machines import Machine, namespaces_work
 from localcloud.aws.batch.scheduler import Scheduler
 from localcloud.machines.images import Registry
 
@@ -46,7 +46,8 @@ class BatchApi:
         self._jobs: dict[str, Job] = {}
         self._tokens, self._refilled = float(settings.submit_rate), time.monotonic()
         self.control: dict[str, Callable[[Json], Json]] = {
-            "reclaim": self._reclaim,
+            "reclaim": lambda p: self._of_a_machine(p, self._scheduler.reclaim),
+            "rebalance": lambda p: self._of_a_machine(p, Machine.give_hint),
             "machines": self._machines,
             "children": self._children,
             "forget": self._forget,
@@ -305,7 +306,8 @@ class BatchApi:
 
     # Controls
 
-    def _reclaim(self, p: Json) -> Json:
+    def _of_a_machine(self, p: Json, do: Callable[[Machine], None]) -> Json:
+        """Do something to a Spot machine without a notice: the one that is named, or the busiest."""
         with self._core.lock:
             wanted = p.get("instance")
             spot = [each for each in self._scheduler.machines.values() if each.spot and not each.doomed]
@@ -315,7 +317,7 @@ class BatchApi:
             if not chosen:
                 return {"instance": None}
             machine = max(chosen, key=lambda each: len(each.children))
-            self._scheduler.reclaim(machine)
+            do(machine)
             return {"instance": machine.id, "children": sorted(child.id for child in machine.children)}
 
     def _change_settings(self, p: Json) -> Json:

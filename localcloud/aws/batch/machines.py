@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 METADATA, CREDENTIALS = ("169.254.169.254", 80), ("169.254.170.2", 80)
 Address = tuple[str, int]
-NOTICE = "/var/lib/tidemill/worker/notice"
-"""The file in which our host service records Spot's notice for containers."""
+NOTICE, HINT = "/var/lib/tidemill/worker/notice", "/var/lib/tidemill/worker/rebalance"
+"""The files in which our host service records Spot's notice and rebalance recommendation for containers."""
 USER_DATA_SECONDS = 60
 SCRIPTS = ("text/x-shellscript", "text/cloud-boothook")
 ETC = ("passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "alternatives")
@@ -59,6 +59,7 @@ class Machine:
         retiring: Its environment is being replaced or deleted; it receives no more children.
         gone: The machine was taken away.
         ends_at: When Spot takes the machine, in seconds since the epoch.
+        hinted_at: When EC2 recommended to leave it, likewise.
         config: The settings that its user data wrote to ecs.config.
     """
 
@@ -74,6 +75,7 @@ class Machine:
         self.started = self.idle_since = time.monotonic()
         self.doomed = self.retiring = self.gone = False
         self.ends_at: float | None = None
+        self.hinted_at: float | None = None
         self.config: dict[str, str] = {}
         self.mounts: dict[str, str] = {}
         self.tokens_required = True
@@ -118,9 +120,17 @@ class Machine:
         """Give Spot's notice; instance metadata shows it from now on."""
         self.doomed = True
         self.ends_at = time.time() + self._core.settings.reclaim_seconds
+        self._write(NOTICE, {"action": "terminate", "time": stamp(self.ends_at)})
+
+    def give_hint(self) -> None:
+        """Recommend a rebalance; instance metadata shows it from now on. Nothing else changes."""
+        self.hinted_at = time.time()
+        self._write(HINT, {"noticeTime": stamp(self.hinted_at)})
+
+    def _write(self, path: str, content: Json) -> None:
         if self._holder is None:  # no service runs that would write it
-            self.path(NOTICE).parent.mkdir(parents=True, exist_ok=True)
-            self.path(NOTICE).write_text(json.dumps({"action": "terminate", "time": stamp(self.ends_at)}))
+            self.path(path).parent.mkdir(parents=True, exist_ok=True)
+            self.path(path).write_text(json.dumps(content))
 
     # Booting
 

@@ -77,6 +77,7 @@ class InstanceMetadata:
             "meta-data/iam/security-credentials": lambda: name,
             f"meta-data/iam/security-credentials/{name}": self._credentials,
             "meta-data/spot/instance-action": self._notice,
+            "meta-data/events/recommendations/rebalance": self._hint,
         }
         found = facts.get(path.removeprefix("/latest/").rstrip("/"))
         return found() if found else None
@@ -84,6 +85,10 @@ class InstanceMetadata:
     def _notice(self) -> str | None:
         ends = self._machine.ends_at
         return None if ends is None else json.dumps({"action": "terminate", "time": stamp(ends)})
+
+    def _hint(self) -> str | None:
+        given = self._machine.hinted_at
+        return None if given is None else json.dumps({"noticeTime": stamp(given)})
 
     def _profile(self) -> str:
         profile = self._machine.environment.resources["instanceRole"]

@@ -29,3 +29,11 @@ class Metadata(Protocol):
             OSError: Nobody answers.
         """
         ...
+
+    def at_risk(self) -> bool:
+        """Whether a notice has become more likely than it usually is. Asked often; it costs next to nothing.
+
+        Raises:
+            OSError: Nobody answers.
+        """
+        ...

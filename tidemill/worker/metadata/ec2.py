@@ -2,7 +2,9 @@
 notice.
 
 Containers do not reach instance metadata. The notice is what EC2 says there, about two minutes ahead of an
-interruption: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html.
+interruption: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html. Its hint that
+the risk has risen is a file too: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html.
+Machines that an earlier stack has started never write that one.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.worker.metadata import Notice
 
 LONGEST_NOTICE = 180.0
+HINT = "rebalance"
+"""The second file's name."""
 _MARKETS = {"spot": "spot", "on-demand": "on_demand"}
 """By `instance-life-cycle`: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-categories.html."""
 
@@ -31,6 +35,10 @@ class Ec2Notice:
             return read_notice(self._file.read_text(errors="replace"))
         except FileNotFoundError:
             return None
+
+    def at_risk(self) -> bool:
+        """Whether EC2 recommends to leave the machine."""
+        return self._file.with_name(HINT).exists()
 
 
 def read_machine(file: Path) -> RanOn:

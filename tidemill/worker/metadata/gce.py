@@ -74,6 +74,11 @@ class GceMetadata:
         self._asked, self._etag = True, value.etag
         return Notice(PREEMPTION_SECONDS) if value.text.strip().upper() == "TRUE" else None
 
+    def at_risk(self) -> bool:
+        """Never: Compute Engine says nothing ahead of a preemption
+        (https://cloud.google.com/compute/docs/instances/spot#preemption-process)."""
+        return False
+
     def token(self, *, fresh: bool = False) -> str:
         """An access token of the machine's account; a new one if `fresh`. Any thread may ask."""
         with self._lock:
