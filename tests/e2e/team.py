@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import subprocess
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-import pytest
+from unittest.mock import patch
 
 from localcloud.cloud import Cloud
 from tests.engine.inventory import client
 from tests.harness import Project
 from tidemill.backends.gcp.logs import Reads
+from tidemill.cli import run
 from tidemill.client import Pipeline, Status
 from tidemill.state import Snapshots
 
@@ -62,18 +63,14 @@ class Member:
     """Their environment."""
 
     def tidemill(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> str:
-        """Run the CLI and return what it printed to stdout."""
-        done = subprocess.run(
-            ["tidemill", *arguments],
-            env=self.person,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-        )
-        assert done.returncode in ok, f"{arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        """Run a command line in this process and return what it printed to stdout. The tests of the README run
+        commands in processes of their own: to start one takes longer than most of them."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        with self._login(), redirect_stdout(out), redirect_stderr(err):
+            code = run(arguments)
+        printed, told = (each.detach().getvalue().decode() for each in (out, err))
+        assert code in ok, f"{arguments} ended with {code}\n{printed}\n{told}"
+        return printed
 
     def submit(self, name: str, items: Path, *command: str, chunk_size: int = 10) -> str:
         """Submit a job and return its id."""
@@ -117,11 +114,9 @@ class Member:
 
     @contextmanager
     def _login(self) -> Iterator[None]:
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in self.person.items():
-                patch.setenv(name, value)
-            # Tests look often, on a clock that runs fast.
-            patch.setattr("tidemill.backends.gcp.logs.READS", Reads(most=10_000))
+        # Tests look often, on a clock that runs fast.
+        reads = patch("tidemill.backends.gcp.logs.READS", Reads(most=10_000))
+        with patch.dict(os.environ, self.person, clear=True), reads:
             yield
 
     @cached_property
