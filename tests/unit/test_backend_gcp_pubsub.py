@@ -13,7 +13,7 @@ from tidemill.backends import Array, ArrayAddress, ArrayState, DeadLetter, LogSe
 from tidemill.backends.gcp import session as gcp_session
 from tidemill.backends.gcp.backlog import EMPTY_SECONDS, Empty, Point, empty_since
 from tidemill.backends.gcp.pubsub import IN_FLIGHT, GcpPubSub, publish_request
-from tidemill.client.deliveries import Facts
+from tidemill.client.deliveries import ChunkFacts
 from tidemill.client.site import Site
 from tidemill.descriptor import GcpQueue, Resources
 from tidemill.errors import CallerError, CloudError
@@ -55,7 +55,7 @@ def lost(backend, ledger, state) -> dict[int, str]:
     (array,) = ledger.round(0).arrays
     counts = Counts(0, 0, 0, 0, 0, 0, 0, False, 0)
     waiting = set(array.all()) - ledger.done_chunks(0)
-    facts = Facts(
+    facts = ChunkFacts(
         Site(gcp_descriptor(), ledger.store, backend), ledger, ledger.spec(), Listing(counts, [], {}, {}, waiting)
     )
     facts.look_at(0, array, state)

@@ -12,7 +12,8 @@ from tests.unit.client_fakes import ARN, FakeBackend, descriptor, gpu_machine, q
 from tidemill import layout
 from tidemill.backends import QueueState
 from tidemill.backends.aws import checks as aws_checks
-from tidemill.backends.aws.checks import AwsChecks, kind_of
+from tidemill.backends.aws.checks import AwsChecks
+from tidemill.backends.aws.facts import kind_of
 from tidemill.cli import run
 from tidemill.client import checks, fleet
 from tidemill.client import site as site_module
@@ -126,7 +127,7 @@ MACHINES = "aws batch update-compute-environment --compute-environment ce-1 --st
             "pulumi up",
         ),
         (
-            {"job_queues": job_queue(state="DISABLED"), "environments": "not asked"},
+            {"job_queues": job_queue(state="DISABLED")},
             "queue cpu",
             "is disabled: it takes no jobs",
             QUEUE,

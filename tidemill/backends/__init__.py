@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tidemill.descriptor import Queue, Resources
+from tidemill.explain.facts import CloudFacts, Unseen
 from tidemill.job import After
 
 
@@ -256,6 +257,11 @@ class Backend(ABC):
     def forget_dead(self, queue: Queue, job: str, letters: Collection[DeadLetter]) -> int:
         """Throw away what was put aside, after it was enqueued anew; returns how many there were."""
         return 0
+
+    def facts(self, queue: Queue, job: str, arrays: Sequence[ArrayState]) -> tuple[CloudFacts | None, list[Unseen]]:
+        """What the cloud tells of a job, its queue and its machines, for `tidemill explain`, and what this login may
+        not see. A refusal is part of the answer, not an error."""
+        return None, []
 
     def is_gone(self, queue: Queue, enqueued_at: float) -> bool:
         """Whether the queue no longer holds anything that was enqueued by then. False where the cloud does not tell."""

@@ -25,6 +25,7 @@ from tidemill.client.preview import JobPreview
 from tidemill.client.rounds import Sent
 from tidemill.client.status import JobRow
 from tidemill.descriptor import Queue
+from tidemill.explain import Explanation
 from tidemill.fleet import FleetReport, FleetSettings, MachineError
 from tidemill.ledger import Outcome
 
@@ -169,6 +170,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "train": ("The job that was sent; with --here, the job at its end.", of(Submitted)),
         "estimate": ("A job's estimated time and cost.", of(JobEstimate)),
         "status": ("A job so far.", of(Status, ENDED)),
+        "explain": ("Why a job does not progress: the causes that hold, the headline first.", of(Explanation)),
         "wait": ("A job at its end.", waited),
         "run": ("A job at its end.", within("pipeline", STRING)(waited)),
         "logs": ("Each line: what a program or a worker printed.", logged()),

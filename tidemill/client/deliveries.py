@@ -98,7 +98,7 @@ def reconcile(
         The deliveries; of a cancelled job nothing is lost, for it is not wanted.
     """
     grace = SUBMIT_GRACE_SECONDS if patient else SUBMIT_GRACE_SECONDS / 10
-    facts = Facts(site, ledger, spec, listing)
+    facts = ChunkFacts(site, ledger, spec, listing)
     seen = _compare(facts, spec, known, listing, grace)
     if not patient:
         return seen
@@ -107,7 +107,9 @@ def reconcile(
     return seen if site.backend.sees_children else facts.counted(seen)
 
 
-def _compare(facts: Facts, spec: JobSpec, known: Sequence[ArrayState], listing: Listing, grace: float) -> Deliveries:
+def _compare(
+    facts: ChunkFacts, spec: JobSpec, known: Sequence[ArrayState], listing: Listing, grace: float
+) -> Deliveries:
     states: Counter[str] = Counter()
     by_name = oldest_by_name(known)
     for state in by_name.values():
@@ -145,7 +147,7 @@ class Loss:
     reason: str = ""
 
 
-class Facts:
+class ChunkFacts:
     """A job's chunks as the cloud and as the ledger know them.
 
     Attributes:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from tidemill.backends import ArrayState
 from tidemill.client.chained import closed_gate
 from tidemill.client.consumption import Consumption, sample, suggestion
 from tidemill.client.deliveries import Deliveries, known_arrays, queue_of, reconcile
@@ -22,13 +25,19 @@ BY_ITS_USER = "cancelled by its user"
 
 def read_status(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool) -> tuple[Status, Listing]:
     """A job's status, and the names of the store that it was made from. See `Job.status`."""
+    seen = observe(site, ledger, spec, consumption=consumption)
+    return seen.status(), seen.listing
+
+
+def observe(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool) -> Observation:
+    """Look at a job: its names in the store, and its arrays in the queue."""
     there = spec.queue in site.descriptor.queues
     gate = closed_gate(site, ledger, spec) if there else None
     known = known_arrays(site, spec) if there else []
     listing = ledger.listing()
     taken = sample(ledger, listing, spec.resources) if consumption else None
     if listing.counts.finished:
-        return _Observation(site, ledger, spec, listing, Deliveries(), "finished").status(taken), listing
+        return Observation(site, ledger, spec, listing, Deliveries(), "finished", taken=taken)
     deliveries = reconcile(site, ledger, spec, known, listing)
     active = deliveries.states.get("running", 0) + deliveries.states.get("starting", 0)
     state: State = "running" if active else "waiting"
@@ -36,11 +45,11 @@ def read_status(site: Site, ledger: Ledger, spec: JobSpec, *, consumption: bool)
         state = "cancelled"
     elif not deliveries.outstanding and deliveries.lost:
         state = "lost"
-    seen = _Observation(site, ledger, spec, listing, deliveries, state, fleet=consumption)
-    return (_waiting(seen, gate) if gate else seen).status(taken), listing
+    seen = Observation(site, ledger, spec, listing, deliveries, state, known, taken, fleet=consumption)
+    return _waiting(seen, gate) if gate else seen
 
 
-def _waiting(seen: _Observation, gate: Gate) -> _Observation:
+def _waiting(seen: Observation, gate: Gate) -> Observation:
     """A job that waits for others: none of its deliveries counts as lost until they are complete."""
     site, state, reason = seen.site, "waiting", gate.words()
     for each in gate.waits:
@@ -68,8 +77,13 @@ def _how_to_mend(site: Site, job: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Observation:
-    """What was read of a job at one moment, and whether the status shows what machines of the `fleet` report."""
+class Observation:
+    """What was read of a job at one moment, and whether the status shows what machines of the `fleet` report.
+
+    Attributes:
+        known: What the queue knows of its arrays.
+        taken: What items take, where that was asked for.
+    """
 
     site: Site
     ledger: Ledger
@@ -77,11 +91,13 @@ class _Observation:
     listing: Listing
     deliveries: Deliveries
     state: State
+    known: Sequence[ArrayState] = ()
+    taken: Consumption | None = None
     fleet: bool = False
     waits_for: list[Waits] = field(default_factory=list)
 
-    def status(self, taken: Consumption | None) -> Status:
-        counts = self.listing.counts
+    def status(self) -> Status:
+        counts, taken = self.listing.counts, self.taken
         rate = items_a_second(self.listing, self.ledger.index()) if self.state in ("running", "waiting") else None
         status = Status(
             job=self.spec.job,
@@ -125,11 +141,11 @@ class _Observation:
         instead, where that is shown."""
         counts = self.listing.counts
         if said := self.listing.cancellation:
-            return _cancelled_words(said.get("by"), said.get("reason", ""))
+            return cancelled_words(said)
         if counts.start_failures:
             texts = self.ledger.start_failures(counts.rounds - 1) or [""]
             times = "once" if counts.start_failures == 1 else f"{counts.start_failures} times"
-            return f"the program did not start {times}: {_telling(texts[-1])}"
+            return f"the program did not start {times}: {telling(texts[-1])}"
         if self.deliveries.lost or self.waits_for:
             return self.deliveries.reason
         if self.state == "waiting":
@@ -142,15 +158,16 @@ class _Observation:
         return None
 
 
-def _cancelled_words(by: str | None, reason: str) -> str:
+def cancelled_words(tombstone: Mapping[str, Any]) -> str:
     """Who ended a job, and why: a person, or the job's own worker."""
-    why = _telling(reason)
+    by, reason = tombstone.get("by"), tombstone.get("reason", "")
+    why = telling(reason)
     if by == "worker":
         return f"stopped: {why}"
     return f"cancelled by {by or 'an unknown user'}{'' if reason == BY_ITS_USER else f': {why}'}"
 
 
-def _telling(text: str) -> str:
+def telling(text: str) -> str:
     """The most telling part of a program's last words: of pip's, its last error rather than its warnings."""
     lines = text.strip().splitlines()
     errors = [line for line in lines if line.startswith("ERROR: ")]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tidemill.client.explaining import explain_job
 from tidemill.client.export import meta_keys, with_meta
 from tidemill.client.live import showing
 from tidemill.client.values import stream_values
 from tidemill.client.waiting import Watched
+from tidemill.explain import Explanation
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.paired import items_of, paired
@@ -26,6 +28,19 @@ class Readable:
     _watched: Watched
     _ledger: Ledger
     spec: JobSpec
+
+    def explain(self) -> Explanation:
+        """Why the job does not progress: the causes that hold, the one to look at first in front.
+
+        Raises:
+            CloudError: The store or the queue cannot be asked for the job's status. Whatever else this login may not
+                see is listed as `unknown`.
+
+        Example:
+            >>> job.explain().kind
+            'well'
+        """
+        return explain_job(self._watched.site, self._ledger, self.spec)
 
     def results(self, failed_only: bool = False, *, meta: bool = False) -> Iterator[Outcome]:
         """The outcome of every item that has one, in the items' order, as a stream.

@@ -59,20 +59,26 @@ def read_history(store: Store, keys: Iterable[layout.ChunkKey]) -> History:
     """What earlier attempts left of a chunk, given its key in each round whose attempts count."""
     history = History()
     for key in keys:
-        newest: dict[str, dict[str, Any]] = {}
-        for name in store.list(layout.attempts(key)):
-            data = store.find(name)
-            if data is None:
-                continue
-            with decoding(store.uri_of(name)):
-                marker, attempt = json.loads(data), layout.attempt_of(name)
-                if attempt not in newest or marker.get("writes", 0) > newest[attempt].get("writes", 0):
-                    newest[attempt] = marker
+        newest = newest_markers(store, key)
         with decoding(store.uri_of(layout.attempts(key))):
-            for marker in newest.values():
+            for marker in newest:
                 history.attempts += 1
                 _count(history, marker, store, key)
     return history
+
+
+def newest_markers(store: Store, key: layout.ChunkKey) -> list[dict[str, Any]]:
+    """The newest marker of each attempt on a chunk in a round."""
+    newest: dict[str, dict[str, Any]] = {}
+    for name in store.list(layout.attempts(key)):
+        data = store.find(name)
+        if data is None:
+            continue
+        with decoding(store.uri_of(name)):
+            marker, attempt = json.loads(data), layout.attempt_of(name)
+            if attempt not in newest or marker.get("writes", 0) > newest[attempt].get("writes", 0):
+                newest[attempt] = marker
+    return list(newest.values())
 
 
 def _count(history: History, marker: dict[str, Any], store: Store, key: layout.ChunkKey) -> None:

@@ -12,7 +12,18 @@ from dataclasses import replace
 from botocore import xform_name
 
 from localcloud.aws.batch.catalog import Catalog, page, valid_name
-from localcloud.aws.batch.core import BatchError, Core, Host, Json, Settings, arn, invalid, left_out, refuse_left_out
+from localcloud.aws.batch.core import (
+    BatchError,
+    Core,
+    Host,
+    Json,
+    Settings,
+    arn,
+    invalid,
+    left_out,
+    now_ms,
+    refuse_left_out,
+)
 from localcloud.aws.batch.jobs import ENDED, Child, Job, Task, describe, known, summarize, with_empty_lists
 from localcloud.aws.batch.machines import Machine, namespaces_work
 from localcloud.aws.batch.scheduler import Scheduler
@@ -25,6 +36,8 @@ SUBMIT_LEFT_OUT = (
     "parameters", "nodeOverrides", "eksPropertiesOverride", "consumableResourcePropertiesOverride",
     "schedulingPriorityOverride",
 )  # fmt: skip
+SNAPSHOT = 100
+"""https://docs.aws.amazon.com/batch/latest/APIReference/API_FrontOfQueueDetail.html"""
 MOST_DEPENDENCIES = 20
 """https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitJob.html"""
 DEFINITION_LEFT_OUT = (
@@ -243,6 +256,22 @@ class BatchApi:
         answer = page("jobSummaryList", rows, p, 100 if filters else 1000)
         return answer | {"jobSummaryList": [summarize(*row) for row in answer["jobSummaryList"]]}
 
+    def get_job_queue_snapshot(self, p: Json, region: str) -> Json:
+        queue, now = self._catalog.queue(p["jobQueue"], region).arn, now_ms()
+        front, used = self._scheduler.front(queue, SNAPSHOT), self._scheduler.usage(queue)
+        shares = [{"shareIdentifier": name, "capacityUsage": _vcpus(cpus)} for name, cpus in used.most_common() if name]
+        return {
+            "frontOfQueue": {
+                "jobs": [{"jobArn": _arn_of(child), "earliestTimeAtPosition": child.job.created} for child in front],
+                "lastUpdatedAt": now,
+            },
+            "queueUtilization": {
+                "totalCapacityUsage": _vcpus(sum(used.values())),
+                "fairshareUtilization": {"activeShareCount": len(shares), "topCapacityUtilization": shares},
+                "lastUpdatedAt": now,
+            },
+        }
+
     def terminate_job(self, p: Json, region: str) -> Json:
         return self._end(p, "terminate")
 
@@ -360,6 +389,14 @@ class BatchApi:
             for identity in finished:
                 del self._jobs[identity]
             return {"forgotten": len(finished)}
+
+
+def _vcpus(count: float) -> list[Json]:
+    return [{"capacityUnit": "VCPU", "quantity": float(count)}]
+
+
+def _arn_of(child: Child) -> str:
+    return child.job.arn if child.index is None else f"{child.job.arn}:{child.index}"
 
 
 def _is(definition: Json, name: str, region: str) -> bool:

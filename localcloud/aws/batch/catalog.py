@@ -97,6 +97,7 @@ class Catalog:
 
     Attributes:
         retire: Called with an environment, minutes (None: at once) and a callback when its machines must be replaced.
+        cpus_of: Called with an environment; returns the vCPUs of its machines.
         end_jobs: Called with the ARN of a queue that is being deleted; returns whether all its jobs have ended.
     """
 
@@ -106,6 +107,7 @@ class Catalog:
         self.queues: dict[str, Queue] = {}
         self.policies: dict[str, Json] = {}
         self.retire: Callable[[Environment, float | None, Callable[[], None]], None]
+        self.cpus_of: Callable[[Environment], int]
         self.end_jobs: Callable[[str], bool]
 
     # Compute environments
@@ -349,8 +351,12 @@ class Catalog:
         return {"schedulingPolicies": [self.policies[each] for each in p["arns"] if each in self.policies]}
 
     def describe_compute_environments(self, p: Json, region: str) -> Json:
-        every = {arn: each.detail for arn, each in self.environments.items()}
+        every = {arn: self._described(each) for arn, each in self.environments.items()}
         return page("computeEnvironments", _chosen(every, "compute-environment", p, "computeEnvironments", region), p)
+
+    def _described(self, environment: Environment) -> Json:
+        wanted = max(environment.resources["desiredvCpus"], self.cpus_of(environment))
+        return environment.detail | {"computeResources": environment.resources | {"desiredvCpus": wanted}}
 
     def describe_job_queues(self, p: Json, region: str) -> Json:
         every = {arn: each.detail for arn, each in self.queues.items()}

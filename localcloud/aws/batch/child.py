@@ -109,6 +109,8 @@ class Run:
     def _pull(self, reference: str) -> Image | None:
         """Return the image's files, or None for this machine's root."""
         try:
+            if reference in self._core.settings.unpullable:
+                raise PullError(f"pull access denied for {reference}")
             image = self._core.registry.find(reference)
         except PullError as error:
             reason = f"CannotPullContainerError: Error response from daemon: {error}"

@@ -9,7 +9,7 @@ import re
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +74,9 @@ class Settings:
         max_children: Most concurrent processes on this machine, whatever the compute environments allow.
         submit_rate: SubmitJob calls per second.
         log_stream_rate: CreateLogStream calls per second.
+        stockout: Machine types that EC2 is out of.
+        unpullable: Images that the registry refuses.
+        joins: False keeps new machines from ever joining their cluster.
         namespaces: False runs children as plain processes even where namespaces would work.
         image_paths: Folders that are part of every image, even if they are under /tmp.
     """
@@ -90,6 +93,9 @@ class Settings:
     max_children: int = 16
     submit_rate: int = 50
     log_stream_rate: int = 50
+    stockout: Sequence[str] = ()
+    unpullable: Sequence[str] = ()
+    joins: bool = True
     namespaces: bool = True
     image_paths: tuple[Path, ...] = ()
 

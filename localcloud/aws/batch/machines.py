@@ -136,6 +136,8 @@ class Machine:
 
     def boot(self) -> None:
         """Start the machine: network, metadata, user data, agent. The caller does not hold the lock."""
+        if not self._core.settings.joins:
+            return
         try:
             region = self.environment.region
             subnets = service_client("ec2", region).describe_subnets(SubnetIds=[self._subnet])["Subnets"]

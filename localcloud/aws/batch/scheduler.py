@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
 from localcloud.aws.batch.catalog import Catalog, Environment, Queue
@@ -29,6 +29,13 @@ TOO_LARGE = (
     "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The CE(s) associated with the job queue cannot meet the job's "
     "resource requirement."
 )
+MORE_THAN_MOST = (
+    "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - Job resource requirement cannot be met by the CE(s) "
+    "associated with the job queue."
+)
+SHORT = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - Service cannot fulfill the capacity requested for instance type [{}]"
+INVALID = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
+GIVEN_UP = "Canceled by JobStateTimeLimit action due to reason: {}"
 """https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"""
 
 
@@ -93,6 +100,7 @@ class Scheduler:
         self.placements: list[Json] = []
         self._logs = LogShipper(core)
         catalog.retire = self.retire
+        catalog.cpus_of = self._cpus_of
         self._thread = threading.Thread(target=self._loop, name="batch-scheduler", daemon=True)
         self._thread.start()
 
@@ -114,6 +122,18 @@ class Scheduler:
             child.reason = reason
             if child.run:
                 self._stop_run(child.run)
+
+    def front(self, queue: str, most: int) -> list[Child]:
+        """The first waiting children of a queue, in the order in which they will start."""
+        return list(self._waiting_in(queue).demand(most))
+
+    def usage(self, queue: str) -> Counter[str]:
+        """vCPUs that children of a queue use, by share identifier."""
+        used: Counter[str] = Counter()
+        for child in self._running:
+            if child.job.queue == queue:
+                used[child.job.share or ""] += child.job.needs.cpus
+        return used
 
     def reclaim(self, machine: Machine) -> None:
         """Give a Spot machine its notice, and take it away when the notice has run out."""
@@ -295,7 +315,7 @@ class Scheduler:
                 waited = time.monotonic() - child.runnable_since
                 expired = waited > action["maxTimeSeconds"] * self._core.settings.time_scale
                 if expired and (child.reason or "").startswith(action["reason"]):
-                    self.end(child, "cancel", action["reason"])
+                    self.end(child, "cancel", GIVEN_UP.format(action["reason"]))
 
     # Machines
 
@@ -324,9 +344,17 @@ class Scheduler:
     def _explain(self, queue: Queue, child: Child) -> None:
         """Say why a child waits. While Batch scales from zero, it also says so of a healthy one:
         https://github.com/nextflow-io/nextflow/issues/7479"""
-        types = [each for rung in queue.rungs for each in self._catalog.environments[rung].types]
+        environments = [self._catalog.environments[rung] for rung in queue.rungs]
+        needs = child.job.needs
+        fitting = [each.name for env in environments for each in env.types if needs.fits(each.room)]
         from_zero = all(each.state == "booting" for each in self.machines.values())
-        if from_zero or not any(child.job.needs.fits(each.room) for each in types):
+        if all(each.detail["status"] == "INVALID" for each in environments):
+            child.reason = INVALID
+        elif fitting and needs.cpus > max(each.resources["maxvCpus"] for each in environments):
+            child.reason = MORE_THAN_MOST
+        elif fitting and set(fitting) <= set(self._core.settings.stockout):
+            child.reason = SHORT.format(", ".join(dict.fromkeys(fitting)))
+        elif from_zero or not fitting:
             child.reason = TOO_LARGE
 
     def _launch(self, queue: Queue, needs: Needs, cpus: int) -> list[Needs] | None:
@@ -350,7 +378,10 @@ class Scheduler:
         https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html
         """
         left = environment.resources["maxvCpus"] - self._cpus_of(environment)
-        fitting = [each for each in environment.types if needs.fits(each.room)]
+        if needs.cpus > environment.resources["maxvCpus"]:
+            return None
+        here = [each for each in environment.types if each.name not in self._core.settings.stockout]
+        fitting = [each for each in here if needs.fits(each.room)]
         within = [each for each in fitting if each.room.cpus <= left]
         if within:
             return next((each for each in within if each.room.cpus >= cpus), within[-1])

@@ -16,10 +16,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidemill.backends import Array, ArrayAddress, ArrayState, Backend, LogLine, LogSearch, QueueState, Shape
+from tidemill.backends.aws.facts import Reader
 from tidemill.backends.aws.logs import LogGroup
 from tidemill.backends.aws.session import client, default_session, translated
 from tidemill.descriptor import Descriptor, Queue
 from tidemill.errors import CallerError, CloudError
+from tidemill.explain.facts import CloudFacts, Unseen
 
 if TYPE_CHECKING:
     import boto3
@@ -127,6 +129,17 @@ class AwsBatch(Backend):
             answer = self._batch.describe_job_queues(jobQueues=list(arns.values()))["jobQueues"]
         found = {queue["jobQueueArn"]: queue for queue in answer}
         return {name: _queue_state(found.get(arn)) for name, arn in arns.items()}
+
+    def facts(self, queue: Queue, job: str, arrays: Sequence[ArrayState]) -> tuple[CloudFacts | None, list[Unseen]]:
+        region = self._descriptor.region
+        reader = Reader(lambda service: client(service, region, self._session))
+        return reader.job(region, queue, arrays, self._share()), reader.unseen
+
+    def _share(self) -> str:
+        try:
+            return self.user()
+        except CloudError:
+            return ""
 
 
 def submit_request(shape: Shape, array: Array) -> dict[str, Any]:

@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tidemill.backends.aws.facts import COMMAND, Reader, wanted_quotas
 from tidemill.backends.aws.session import client, default_session, translated
 from tidemill.backends.findings import UP, Finding
 from tidemill.descriptor import Descriptor, Image, Queue
 from tidemill.errors import CloudError
+from tidemill.explain.aws import queue_problems, quota_problem
+from tidemill.explain.facts import Quota
 
 if TYPE_CHECKING:
     import boto3
@@ -19,19 +22,6 @@ _ECR = re.compile(
     r"(?P<registry>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/"
     r"(?P<repository>[^@:]+)(?:@(?P<digest>sha256:[0-9a-f]{64})|:(?P<tag>[^@:]+))"
 )
-
-_STANDARD = "acdhimrtz"
-QUOTAS = {
-    ("spot", "standard"): "L-34B43A08",
-    ("spot", "g"): "L-3819A6DF",
-    ("spot", "p"): "L-7212CCBC",
-    ("on_demand", "standard"): "L-1216C47A",
-    ("on_demand", "g"): "L-DB2E81BA",
-    ("on_demand", "p"): "L-417A185B",
-}
-"""Quotas of vCPUs by market and class of types, "All ... Spot Instance Requests" and "Running On-Demand ... instances".
-Other classes have quotas of their own and are not looked at.
-Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html"""
 
 
 class AwsChecks:
@@ -83,40 +73,21 @@ class AwsChecks:
         try:
             return look()
         except CloudError as error:
-            return Finding(check, "fault", str(error), "pulumi stack output submitter_policy_arn", owner=True)
+            return Finding(check, "fault", str(error), COMMAND, owner=True)
 
     def _queue(self, name: str, queue: Queue) -> Finding:
-        check, arn = f"queue {name}", queue.aws.job_queue if queue.aws else ""
-        batch = client("batch", self._region, self._session)
-        with translated("batch:DescribeJobQueues"):
-            found = batch.describe_job_queues(jobQueues=[arn])["jobQueues"] if arn else []
-        if not found or found[0]["status"] in ("DELETING", "DELETED"):
-            return Finding(check, "fault", "is not there: the stack was changed or destroyed", UP, owner=True)
-        state = found[0]
-        if state["state"] != "ENABLED":
-            command = f"aws batch update-job-queue --job-queue {arn} --state ENABLED --region {self._region}"
-            return Finding(check, "fault", "is disabled: it takes no jobs", command, owner=True)
-        environments = [order["computeEnvironment"] for order in state.get("computeEnvironmentOrder", [])]
-        with translated("batch:DescribeComputeEnvironments"):
-            machines = batch.describe_compute_environments(computeEnvironments=environments)["computeEnvironments"]
-        for machine in machines:
-            if problem := self._environment(check, machine):
-                return problem
-        if state["status"] == "INVALID" or not machines:
-            reason = state.get("statusReason") or "no compute environment"
-            return Finding(check, "fault", f"cannot start machines: {reason}", UP, owner=True)
-        return Finding(check, "ok", f"enabled, {state['status'].lower()}: {queue.ladder}")
+        check, reader = f"queue {name}", self._reader()
+        seen = reader.queue(queue.aws.job_queue if queue.aws else "")
+        for problem in queue_problems(seen):
+            # An environment that is only being updated is no fault.
+            if problem.code != "A16" or problem.do != "wait":
+                return Finding(check, "fault", problem.text, problem.do, owner=True)
+        for each in reader.unseen:
+            return Finding(check, "fault", each.reason, COMMAND, owner=True)
+        return Finding(check, "ok", f"enabled, {seen.status.lower()}: {queue.ladder}")
 
-    def _environment(self, check: str, machine: dict[str, Any]) -> Finding | None:
-        name = machine["computeEnvironmentName"]
-        if machine["state"] != "ENABLED":
-            command = f"aws batch update-compute-environment --compute-environment {name} --state ENABLED"
-            command += f" --region {self._region}"
-            return Finding(check, "fault", f"{name} is disabled: no machine starts", command, owner=True)
-        if machine["status"] == "INVALID":
-            reason = machine.get("statusReason", "no reason given")
-            return Finding(check, "fault", f"{name} is invalid: {reason}", UP, owner=True)
-        return None
+    def _reader(self) -> Reader:
+        return Reader(lambda service: client(service, self._region, self._session))
 
     # ---- images -------------------------------------------------------------------------------------------------
 
@@ -157,52 +128,18 @@ class AwsChecks:
     # ---- quotas -------------------------------------------------------------------------------------------------
 
     def _quotas(self, descriptor: Descriptor) -> Iterator[Finding]:
-        wanted: dict[tuple[str, str], int] = {}
-        least: dict[tuple[str, str], int] = {}
-        for queue in descriptor.queues.values():
-            for rung in queue.capacity:
-                for kind in {kind_of(machine.type) for machine in queue.machines}:
-                    key = (rung.market, kind)
-                    sizes = [machine.cpus for machine in queue.machines if kind_of(machine.type) == kind]
-                    wanted[key] = wanted.get(key, 0) + rung.max_cpus
-                    least[key] = min([least.get(key, sizes[0]), *sizes])
-        for key in sorted(wanted):
-            yield self._quota(key, wanted[key], least[key])
-
-    def _quota(self, key: tuple[str, str], wanted: int, least: int) -> Finding:
-        import botocore.exceptions
-
-        market, kind = key
-        check = f"quota {market} {kind}"
-        code = QUOTAS.get(key)
-        if code is None:
-            return Finding(check, "unknown", "types of this class have a quota that is not looked at")
-        try:
-            quota = client("service-quotas", self._region, self._session).get_service_quota(
-                ServiceCode="ec2", QuotaCode=code
-            )["Quota"]["Value"]
-        except botocore.exceptions.ClientError as error:
-            return Finding(check, "unknown", f"{code} is not shown ({error.response['Error'].get('Code')})")
-        except botocore.exceptions.BotoCoreError as error:
-            return Finding(check, "unknown", f"{code}: Service Quotas does not answer ({error})")
-        said = f"{quota:.0f} vCPUs in {self._region}, the queues may start {wanted}"
-        if quota >= wanted:
-            return Finding(check, "ok", said)
-        command = (
-            "aws service-quotas request-service-quota-increase --service-code ec2 "
-            f"--quota-code {code} --desired-value {wanted} --region {self._region}"
-        )
-        if quota < least:
-            return Finding(
-                check, "fault", f"{said}; the smallest machine has {least}: none starts", command, owner=True
-            )
-        return Finding(check, "warning", f"{said}: jobs wait at the quota", command, owner=True)
+        reader = self._reader()
+        for wanted in wanted_quotas(self._region, list(descriptor.queues.values())):
+            yield _quota(reader.quota(wanted))
 
 
-def kind_of(machine: str) -> str:
-    """The class of a machine type as quotas count it: `standard`, or the family's letters."""
-    letters = re.match(r"[a-z]+", machine)
-    family = letters[0] if letters else machine
-    if family in ("g", "gr", "vt"):
-        return "g"
-    return "standard" if family[0] in _STANDARD and family not in ("dl", "inf", "mac", "trn", "hpc") else family
+def _quota(quota: Quota) -> Finding:
+    check = f"quota {quota.market} {quota.kind}"
+    if quota.limit is None:
+        return Finding(check, "unknown", quota.unseen)
+    problem = quota_problem(quota)
+    if problem is None:
+        said = f"{quota.limit:.0f} vCPUs in {quota.region}, the queues may start {quota.wanted}"
+        return Finding(check, "ok", said)
+    found, none_starts = problem
+    return Finding(check, "fault" if none_starts else "warning", found.text, found.do, owner=True)

@@ -1,0 +1,53 @@
+"""`tidemill explain`: why a job does not progress."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.show import color, show_json
+
+if TYPE_CHECKING:
+    from tidemill.explain.judge import Explanation, Reason
+
+STYLES = {"well": "green", "turn": "cyan", "act": "yellow", "never": "red"}
+
+
+@click.command()
+@job_argument
+@common
+def command(job: str, pipeline: str | None, as_json: bool) -> int:
+    """Say why a job does not progress, and what to do.
+
+    Each cause is of a class. well: it progresses. turn: it waits, and nobody needs to act. act: somebody must act.
+    never: as it stands, it cannot run. Exits with 1 for act and never.
+    """
+    found = load_job(pipeline, job).explain()
+    if as_json:
+        show_json(found.to_json())
+    else:
+        show(found)
+    return found.exit_code
+
+
+def show(found: Explanation) -> None:
+    for cause in found.causes:
+        _show_cause(cause)
+    for each in found.unknown:
+        who = f"; the stack's owner types: {each.command}" if each.command else ""
+        click.echo(f"unknown: may not see {each.what}: {each.reason}{who}")
+
+
+def _show_cause(cause: Reason) -> None:
+    kind = (
+        click.style(cause.kind, fg=STYLES[cause.kind], bold=cause.kind in ("act", "never")) if color() else cause.kind
+    )
+    click.echo(f"{kind} ({cause.code}): {cause.text}")
+    for line in cause.evidence:
+        click.echo(f"   {line}")
+    if cause.kind in ("act", "never"):
+        who = "the stack's owner" if cause.owner else "you"
+        click.echo(f"   {who}: {cause.do}")
+        click.echo(f"   {cause.docs}")

@@ -1,0 +1,226 @@
+"""Why a job does not progress: the facts that the store, the queue and the machines tell, for the rules to judge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from statistics import median
+
+from tidemill import layout
+from tidemill.capacity import fitting, usable_memory_mib
+from tidemill.client.deliveries import newest_rounds, queue_of
+from tidemill.client.limit import spent_of
+from tidemill.client.looking import Observation, cancelled_words, observe, telling
+from tidemill.client.site import Site
+from tidemill.client.status import SPEED_SECONDS
+from tidemill.errors import CallerError, CloudError, one_line
+from tidemill.explain import Explanation, Facts, JobFacts, Looks, explain
+from tidemill.explain.facts import Straggler, Unseen
+from tidemill.failures import telling_line
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger, Listing, Outcome
+from tidemill.ledger.attempts import newest_markers
+from tidemill.ledger.gate import begun_at
+
+NEWEST = 200
+"""Outcomes whose failures are counted."""
+RECORDS = 4
+"""Records that are read, of failed and of other chunks each."""
+LAST_SHARE = 100
+"""The end of a job: at most one of so many chunks is left."""
+STRAGGLERS = 3
+STORM_SECONDS = 1800.0
+STEADY = 3
+"""Earlier spans of ten minutes that tell what is usual."""
+
+
+def explain_job(site: Site, ledger: Ledger, spec: JobSpec, looks: Looks | None = None) -> Explanation:
+    """Why a job does not progress. See `Job.explain`."""
+    return explain(read_facts(observe(site, ledger, spec, consumption=False)), looks)
+
+
+def read_facts(seen: Observation) -> Facts:
+    """Everything that can be seen of a job, in a bounded number of requests."""
+    site, spec, unseen = seen.site, seen.spec, list[Unseen]()
+    cloud = None
+    if seen.state not in ("finished", "cancelled"):
+        try:
+            cloud, unseen = site.backend.facts(queue_of(site, spec), spec.job, seen.known)
+        except (CallerError, CloudError) as error:
+            unseen.append(Unseen("the queue", one_line(error.problem)))
+    now = site.backend.now()
+    try:
+        job = _job_facts(seen, now)
+    except CloudError as error:
+        unseen.append(Unseen("the job's records", one_line(error.problem)))
+        job = _plain_facts(seen)
+    return Facts(now, job, cloud, unseen)
+
+
+def _plain_facts(seen: Observation) -> JobFacts:
+    """What the look itself has told: nothing is read."""
+    spec, counts, sent = seen.spec, seen.listing.counts, seen.deliveries
+    status = sent.states
+    records = [at for done in seen.listing.done.values() for at in done.values()]
+    fits, cpus = _fits(seen.site, spec)
+    said = seen.listing.cancellation
+    return JobFacts(
+        job=spec.job,
+        queue=spec.queue,
+        state=seen.state,
+        items=counts.items,
+        ended=counts.succeeded + counts.failed,
+        failed=counts.failed,
+        began=_began(seen),
+        last=max(records, default=None),
+        waiting=status.get("waiting", 0),
+        active=status.get("running", 0) + status.get("starting", 0),
+        cancelled=cancelled_words(said) if said else "",
+        lost=len(sent.lost),
+        lost_reason=(sent.reason or "") if sent.lost else "",
+        dead=len(sent.dead),
+        run_command=seen.site.run_command(spec.job) or "",
+        waits_for=(sent.reason or "") if seen.waits_for else "",
+        blocked=bool(seen.waits_for) and seen.state == "lost",
+        start_failures=counts.start_failures,
+        recent=_recent(seen.listing, seen.ledger),
+        memory_mib=spec.resources.memory_mib,
+        fits=fits,
+        cpus=cpus,
+    )
+
+
+def _began(seen: Observation) -> float:
+    """When the newest round could begin."""
+    rounds = seen.listing.rounds
+    begun = begun_at(seen.site.store, seen.spec)
+    times = [rounds[-1].created_at if rounds else seen.spec.created_at, *([begun] if begun else [])]
+    return max(times).timestamp()
+
+
+def _fits(site: Site, spec: JobSpec) -> tuple[bool | None, int]:
+    """Whether the descriptor has a machine type for a container of the job, and its CPUs."""
+    cpus = max(1, round(spec.resources.cpus * spec.slots))
+    queue = site.descriptor.queues.get(spec.queue)
+    if queue is None or not queue.machines:
+        return None, cpus
+    cloud = site.descriptor.cloud
+    room = ((each.cpus, usable_memory_mib(cloud, each), each.gpus) for each in queue.machines)
+    return any(fitting(*each, spec.resources, spec.slots) for each in room), cpus
+
+
+def _recent(listing: Listing, ledger: Ledger) -> tuple[int, int]:
+    """Outcomes of the newest chunks, and how many of them failed; from names alone."""
+    index, outcomes, failed = ledger.index(), 0, 0
+    for _, number, chunk in _newest_done(listing):
+        outcomes += listing.rounds[number].size(chunk, index)
+        failed += listing.failed.get(chunk, 0)
+        if outcomes >= NEWEST:
+            break
+    return outcomes, min(failed, outcomes)
+
+
+def _newest_done(listing: Listing) -> list[tuple[float, int, int]]:
+    """Time, round and chunk of each record, the newest first."""
+    return sorted(((at, n, chunk) for n, done in listing.done.items() for chunk, at in done.items()), reverse=True)
+
+
+# ---- what has to be read --------------------------------------------------------------------------------------------
+
+
+def _job_facts(seen: Observation, now: float) -> JobFacts:
+    plain = _plain_facts(seen)
+    if not (plain.open or plain.state == "lost") or plain.waits_for:
+        return replace(plain, limit=_limit(seen))
+    failed = _sample(seen, [each for each in _newest_done(seen.listing) if each[2] in seen.listing.failed])
+    others = _sample(seen, [each for each in _newest_done(seen.listing) if each[2] not in seen.listing.failed])
+    bad = [outcome for outcomes in failed.values() for outcome in outcomes if outcome.status == "failed"]
+    usual = [sum(each.wall_seconds for each in outcomes) for outcomes in (*failed.values(), *others.values())]
+    worst = Counter(telling_line(each) for each in bad).most_common(1)
+    drained, done = _reclaims(seen, now)
+    deaths, stopped, straggler = _oldest(seen, now, max(usual, default=0.0))
+    return replace(
+        plain,
+        limit=_limit(seen),
+        start_error=_start_error(seen) if plain.start_failures else "",
+        reasons=Counter(each.reason or "exit" for each in bad),
+        worst=worst[0][0] if worst else "",
+        deaths=deaths,
+        stopped=stopped,
+        straggler=straggler,
+        drained=drained,
+        done=done,
+        speed=_speed(seen, now),
+    )
+
+
+def _limit(seen: Observation) -> str:
+    if seen.state != "cancelled":
+        return ""
+    spent = spent_of(seen.ledger, seen.spec, seen.listing.rounds)
+    return spent.words() if spent and spent.reached else ""
+
+
+def _start_error(seen: Observation) -> str:
+    texts = seen.ledger.start_failures(len(seen.listing.rounds) - 1) or [""]
+    return telling(texts[-1])
+
+
+def _sample(seen: Observation, chunks: Sequence[tuple[float, int, int]]) -> dict[int, list[Outcome]]:
+    """Outcomes of a few of these chunks."""
+    chosen = chunks[:RECORDS]
+    with ThreadPoolExecutor(max(1, len(chosen))) as pool:
+        read = pool.map(lambda at: seen.ledger.chunk(at[1], at[2]).committed(), chosen)
+        return {chunk: record.outcomes for (_, _, chunk), record in zip(chosen, read, strict=True) if record}
+
+
+def _reclaims(seen: Observation, now: float) -> tuple[int, int]:
+    """Attempts that reclaims ended within half an hour, and chunks that were committed in it."""
+    if not seen.listing.counts.reclaims:
+        return 0, 0
+    folder = layout.of_round(seen.spec.job, len(seen.listing.rounds) - 1, "drained")
+    drained = sum(entry.modified >= now - STORM_SECONDS for entry in seen.site.store.entries(folder))
+    return drained, sum(at >= now - STORM_SECONDS for at, _, _ in _newest_done(seen.listing))
+
+
+def _oldest(seen: Observation, now: float, usual: float) -> tuple[int, list[str], Straggler | None]:
+    """What attempts on the first open chunks tell: workers that died, attempts that gave up, and the oldest that runs
+    at the end of a job. Nothing is read of a job that progresses and has much left."""
+    listing = seen.listing
+    open_ = sorted(listing.waiting.difference(seen.deliveries.lost))
+    last = len(open_) <= max(1, listing.counts.chunks_total // LAST_SHARE) and listing.counts.chunks_done
+    records = _newest_done(listing)
+    if not open_ or (not last and records and now - records[0][0] < SPEED_SECONDS):
+        return 0, [], None
+    rounds, late = newest_rounds(listing), list[Straggler]()
+    deaths, stopped = 0, list[str]()
+    for chunk in open_[:STRAGGLERS]:
+        if chunk not in rounds:
+            continue
+        markers = newest_markers(seen.site.store, layout.ChunkKey(seen.spec.job, rounds[chunk], chunk))
+        markers.sort(key=lambda one: str(one.get("started_at", "")))
+        stopped += [str(one["ended"]) for one in markers if one.get("ended") not in (None, "drained", "broke")]
+        deaths = max(deaths, sum(one.get("ended") is None and bool(one.get("in_flight")) for one in markers[:-1]))
+        if last and markers and markers[-1].get("ended") is None and markers[-1].get("started_at"):
+            began = datetime.fromisoformat(markers[-1]["started_at"]).timestamp()
+            machine = str(markers[-1].get("backend", {}).get("machine", ""))
+            items = tuple(markers[-1].get("in_flight", ()))
+            late.append(Straggler(chunk, items, max(0.0, now - began), machine, usual))
+    oldest = max(late, key=lambda one: one.seconds, default=None)
+    return deaths, stopped, oldest if usual else None
+
+
+def _speed(seen: Observation, now: float) -> tuple[float, float] | None:
+    """Items per second of the last ten minutes, and the median of earlier ten minutes; None for a young job."""
+    index, spans = seen.ledger.index(), Counter[int]()
+    for at, number, chunk in _newest_done(seen.listing):
+        spans[int((now - at) // SPEED_SECONDS)] += seen.listing.rounds[number].size(chunk, index)
+    oldest = max(spans, default=0)
+    # The first span of a job is not a whole one.
+    earlier = [spans[span] for span in range(1, oldest)]
+    if len(earlier) < STEADY:
+        return None
+    return spans[0] / SPEED_SECONDS, median(earlier) / SPEED_SECONDS

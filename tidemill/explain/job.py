@@ -1,0 +1,149 @@
+"""Causes that the job's own records tell, on every cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidemill.explain.facts import AwsFacts, Facts, JobFacts
+from tidemill.explain.found import Found, said
+from tidemill.figures import counted, duration
+
+MOVING_SECONDS = 300.0
+"""A job that has committed a chunk within this time progresses."""
+YOUNG_SECONDS = 300.0
+ENOUGH = 20
+"""Outcomes from which on their share of failures means something."""
+MOST = 0.5
+STORM = 0.3
+"""Share of attempts that reclaims may end before the work is mostly lost."""
+STORM_LEAST = 5
+FAR = 4.0
+"""How many times longer than usual a chunk must run to hold up the end."""
+SLOWER = 0.5
+FORGOTTEN = "the queue does not know it (any more)"
+TIME_LIMIT = "JobStateTimeLimit"
+
+
+def rules(facts: Facts) -> Iterator[Found]:
+    """The causes that hold, in any order."""
+    job = facts.job
+    yield from _end(facts, job)
+    if not job.open or job.waits_for:
+        return
+    yield from _starts(job)
+    yield from _items(job)
+    yield from _speed(facts, job)
+    yield from _well(facts, job)
+
+
+def nothing(facts: Facts) -> Iterator[Found]:
+    """What is left to say when no cause holds."""
+    job = facts.job
+    if job.active:
+        text = f"{counted(job.active, 'chunk')} run, and none was committed for {_for(facts)}"
+        evidence = "A chunk is committed as a whole: long items, or many of them, take long."
+        yield Found("L13", text, job.idle_since, (evidence,))
+    else:
+        yield Found("L13", f"nothing was committed for {_for(facts)}, and no fact tells why", job.idle_since)
+
+
+def _for(facts: Facts) -> str:
+    return duration(max(0.0, facts.now - facts.job.idle_since))
+
+
+# ---- ended, or not begun --------------------------------------------------------------------------------------------
+
+
+def _end(facts: Facts, job: JobFacts) -> Iterator[Found]:
+    if job.state == "finished":
+        failed = f", {job.failed} of them failed" if job.failed else ""
+        do = f"tidemill failures {job.job}" if job.failed else "nothing"
+        yield Found("L11", f"all {counted(job.items, 'item')} have an outcome{failed}", job.last, do=do)
+    elif job.limit:
+        yield Found("L9", f"its limit is reached: {job.limit} are spent", do=f"tidemill resume {job.job} --max-usd USD")
+    elif job.cancelled:
+        yield Found("L9", job.cancelled, do=f"tidemill resume {job.job}")
+    elif job.waits_for:
+        yield Found("L12", job.waits_for, kind="act" if job.blocked else None)
+    elif job.run_command and job.state == "lost":
+        yield Found("L9", "no run works on it", do=job.run_command)
+    elif job.lost:
+        yield from _lost(facts, job)
+
+
+def _lost(facts: Facts, job: JobFacts) -> Iterator[Found]:
+    on_aws = isinstance(facts.cloud, AwsFacts)
+    what, again = f"{job.lost} deliveries" if job.lost > 1 else "a delivery", f"tidemill resume {job.job}"
+    if on_aws and TIME_LIMIT in job.lost_reason:
+        text = f"Batch has given up {what}, because nothing came for too long{said('Batch', job.lost_reason)}"
+        yield Found("A15", text, do=again)
+    elif on_aws and job.lost_reason == FORGOTTEN:
+        yield Found("A17", f"Batch does not know {what} any more: it forgets what ended days ago", do=again)
+    elif not (isinstance(facts.cloud, AwsFacts) and facts.cloud.tries):
+        # How its containers ended says more, and sending them again would end alike.
+        yield Found("L9", f"{what} will not come again: {job.lost_reason or 'no reason is known'}", do=again)
+
+
+# ---- starting -------------------------------------------------------------------------------------------------------
+
+
+def _starts(job: JobFacts) -> Iterator[Found]:
+    if job.start_failures and job.ended == job.failed:
+        times = "once" if job.start_failures == 1 else f"{job.start_failures} times"
+        yield Found("L2", f"the program did not start {times}: {job.start_error}", do=f"tidemill logs {job.job}")
+
+
+# ---- items ----------------------------------------------------------------------------------------------------------
+
+
+def _items(job: JobFacts) -> Iterator[Found]:
+    outcomes, failed = job.recent
+    sampled = sum(job.reasons.values())
+    stores = job.reasons.get("input", 0) + job.reasons.get("output", 0)
+    if "store" in job.stopped:
+        yield Found("L7", "a worker gave its chunk up because the job store did not answer")
+    elif sampled and stores > MOST * sampled and outcomes >= ENOUGH and failed >= MOST * outcomes:
+        yield Found("L7", f"most items cannot be read or written: {job.worst}", do=f"tidemill failures {job.job}")
+    if outcomes >= ENOUGH and failed >= MOST * outcomes:
+        text = f"{failed} of the newest {outcomes} outcomes are failures"
+        evidence = (f"the most common: {job.worst}",) if job.worst else ()
+        yield Found("L3", text, evidence=evidence, do=f"tidemill failures {job.job}")
+    dying = job.reasons.get("memory", 0) + job.reasons.get("poison", 0)
+    if dying and dying >= MOST * sampled:
+        more = f"--memory {2 * job.memory_mib}M" if job.memory_mib else "--memory"
+        text = f"{dying} of {sampled} failures that were looked at ran out of memory or killed their worker"
+        yield Found("L4", text, evidence=(f"the job asks for {job.memory_mib} MiB per item",), do=f"submit with {more}")
+    elif job.deaths > 1:
+        yield Found("L4", f"{job.deaths} workers died with the same chunk", do=f"tidemill logs {job.job} --worker")
+
+
+# ---- speed ----------------------------------------------------------------------------------------------------------
+
+
+def _speed(facts: Facts, job: JobFacts) -> Iterator[Found]:
+    late = job.straggler
+    if late and late.seconds > FAR * late.usual:
+        text = f"chunk {late.chunk} has run for {duration(late.seconds)}; others took {duration(late.usual)} at most"
+        first = f"items in flight: {', '.join(map(str, late.items[:5]))}" if late.items else ""
+        where = f"on {late.machine}" if late.machine else ""
+        item = f" --item {late.items[0]}" if late.items else ""
+        evidence = tuple(each for each in (first, where) if each)
+        yield Found("L5", text, facts.now - late.seconds, evidence, do=f"tidemill logs {job.job}{item}")
+    attempts = job.drained + job.done
+    if job.drained >= STORM_LEAST and job.drained > STORM * attempts:
+        yield Found("L6", f"reclaims ended {job.drained} of {attempts} attempts within half an hour")
+    if job.speed and job.speed[0] < SLOWER * job.speed[1]:
+        yield Found("L8", f"{job.speed[0]:.3g} items/s over ten minutes; it was {job.speed[1]:.3g}")
+
+
+def _well(facts: Facts, job: JobFacts) -> Iterator[Found]:
+    if job.last is not None and facts.now - job.last < MOVING_SECONDS and job.last >= job.began:
+        yield Found(
+            "L10", f"{job.ended} of {counted(job.items, 'item')} ended, the last {_ago(facts, job.last)}", job.last
+        )
+    elif facts.now - job.began < YOUNG_SECONDS:
+        yield Found("L1", f"it was sent {_ago(facts, job.began)}; machines take 2 to 5 minutes from zero", job.began)
+
+
+def _ago(facts: Facts, at: float) -> str:
+    return f"{duration(max(0.0, facts.now - at))} ago"

@@ -1,0 +1,162 @@
+"""From facts to an explanation: which causes hold, what they mean now, and which comes first.
+
+The first cause that needs somebody is the headline. Without one, a job that commits is well, and otherwise the first
+cause that holds explains the wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tidemill.explain import aws, job
+from tidemill.explain.causes import BY_CODE, Kind
+from tidemill.explain.facts import AwsFacts, Facts, Unseen
+from tidemill.explain.found import Found
+
+USUAL_SECONDS = 300.0
+"""How long machines may take to come: 2 to 5 minutes from zero on AWS, the metric's age and a boot on GCP. Before that
+a reason that may pass does not count."""
+LASTING_SECONDS = 600.0
+"""How long nothing may have been committed or started before a reason that may pass counts. AWS Batch detects a blocked
+queue within about ten minutes, and shows reasons that pass while it scales from zero
+(https://github.com/nextflow-io/nextflow/issues/7479)."""
+APART_SECONDS = 60.0
+"""Two looks that are this far apart and show the same reason are enough, too."""
+MAY_PASS = "seen now, it may pass"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A cause that holds for a job.
+
+    Attributes:
+        code: Stable; docs/explain.md has all of them.
+        kind: `well`, `turn` (nobody needs to act), `act`, or `never` (as it stands, it cannot run).
+        title: The cause in a few words.
+        text: What it is about this job. The cloud's own words come last.
+        since: Since when, in seconds since the epoch; null when that is unknown.
+        evidence: Further facts.
+        do: What to do; empty when nothing has to be done.
+        owner: Whether the stack's owner does it.
+        docs: Where our documents describe it.
+    """
+
+    code: str
+    kind: Kind
+    title: str
+    text: str
+    since: float | None
+    evidence: Sequence[str]
+    do: str
+    owner: bool
+    docs: str
+
+    @property
+    def line(self) -> str:
+        """One line: class, code, text."""
+        return f"{self.kind} ({self.code}): {self.text}"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a job does not progress, or that it does.
+
+    Attributes:
+        job: Its id.
+        kind: The class of the first cause.
+        causes: The causes that hold, the headline first.
+        unknown: What could not be seen.
+    """
+
+    job: str
+    kind: Kind
+    causes: Sequence[Reason]
+    unknown: Sequence[Unseen] = field(default_factory=list)
+
+    @property
+    def headline(self) -> Reason:
+        return self.causes[0]
+
+    @property
+    def exit_code(self) -> int:
+        """1 when somebody must act."""
+        return 1 if self.kind in ("act", "never") else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Stable keys."""
+        return asdict(self)
+
+
+class Looks:
+    """What earlier looks of the same loop have seen: a cause that stays does not pass."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, float] = {}
+
+    def note(self, codes: Sequence[str], now: float) -> None:
+        """Remember the causes of a look; one that is gone begins anew."""
+        self._first = {code: self._first.get(code, now) for code in codes}
+
+    def lasts(self, code: str, now: float) -> bool:
+        """Whether the looks have shown a cause for a minute."""
+        return now - self._first.get(code, now) >= APART_SECONDS
+
+
+def explain(facts: Facts, looks: Looks | None = None) -> Explanation:
+    """What the facts mean."""
+    looks = looks or Looks()
+    found = list(_rules(facts))
+    looks.note([each.code for each in found], facts.now)
+    judged = [_judged(each, facts, looks) for each in found]
+    moving = any(reason.code == "L10" for reason, _ in judged)
+    judged.sort(key=lambda each: (_rank(*each, moving), BY_CODE[each[0].code][0]))
+    causes = [reason for reason, _ in judged]
+    return Explanation(facts.job.job, causes[0].kind, causes, list(facts.unseen))
+
+
+def _rules(facts: Facts) -> Iterator[Found]:
+    found = list(job.rules(facts))
+    ended = facts.job.state in ("finished", "cancelled")
+    if not ended and not facts.job.waits_for and isinstance(facts.cloud, AwsFacts):
+        found += aws.rules(facts, facts.cloud)
+    yield from found
+    if not found:
+        yield from job.nothing(facts)
+
+
+def _judged(found: Found, facts: Facts, looks: Looks) -> tuple[Reason, bool]:
+    """A cause in its class, and whether it may still pass."""
+    _, cause = BY_CODE[found.code]
+    kind = found.kind or cause.kind
+    passes = kind in ("act", "never") and cause.passing and not found.sure and not _lasts(found.code, facts, looks)
+    # No line of ours or of a cloud's may steer a terminal.
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in found.text).split())
+    reason = Reason(
+        code=found.code,
+        kind="turn" if passes else kind,
+        title=cause.title,
+        text=f"{text} ({MAY_PASS})" if passes else text,
+        since=found.since,
+        evidence=list(found.evidence),
+        do="" if passes else found.do or cause.do,
+        owner=cause.owner if found.owner is None else found.owner,
+        docs=cause.docs,
+    )
+    return reason, passes
+
+
+def _lasts(code: str, facts: Facts, looks: Looks) -> bool:
+    if facts.now - facts.job.began < USUAL_SECONDS:
+        return False
+    still = facts.job.active == 0 and facts.now - facts.job.idle_since >= LASTING_SECONDS
+    return still or looks.lasts(code, facts.now)
+
+
+def _rank(reason: Reason, passes: bool, moving: bool) -> int:
+    if reason.kind in ("act", "never"):
+        return 0
+    if passes:
+        return 3
+    return 1 if (reason.kind == "well") is moving else 2
