@@ -34,6 +34,7 @@ COMPONENTS = {
     "AwsBudget": "components.aws.budget",
     "AwsCi": "components.aws.ci",
     "AwsLogs": "components.aws.logs",
+    "AwsMonitoring": "components.aws.monitoring",
     "AwsNetwork": "components.aws.network",
     "AwsRegistry": "components.aws.registry",
     "AwsShared": "components.aws.shared",

@@ -25,6 +25,10 @@ MIN_WORKER = "0.1.0"
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}[a-z0-9]$|^[a-z]$")]
 
 
+CANCELLED = "cancelled: "
+"""How the reason of an array that was cancelled begins, which a stack's rule for failed arrays on AWS leaves out."""
+
+
 class WorkerExit(IntEnum):
     """Exit codes of a worker, as the retry rules of a queue on AWS Batch and the unit of a machine on GCP read them.
 

@@ -121,7 +121,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         settings = part(Queue, args.settings, "queues", args.queue)
         if not args.reads_mounts:
             _refuse_s3_mounts(args.queue, settings)
-        rungs = self._rungs(name, settings)
+        self._open = rungs = self._rungs(name, settings)
         self.arn = self._queue(name, settings, rungs).arn
         self._point_to_worker(name)
         definitions = self._definitions(name, settings, rungs)
@@ -288,6 +288,11 @@ class AwsBatchQueue(pulumi.ComponentResource):
         args = self._args
         jobs = jobs_statements(self._account, args.team, args.environment)
         grant(self, "submit", role, [submit_statement(self.submit_arns, args.team), *jobs])
+
+    @property
+    def clusters(self) -> list[pulumi.Output[str]]:
+        """Names of the ECS clusters of its machines, one per rung that takes jobs."""
+        return [rung.ecs_cluster_arn.apply(lambda arn: arn.rpartition("/")[2]) for rung in self._open]
 
     @property
     def submit_arns(self) -> list[pulumi.Output[str]]:

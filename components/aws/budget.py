@@ -26,6 +26,8 @@ class AwsBudgetArgs:
     """USD per calendar month (UTC)."""
     notify: list[str]
     """Recipients of notices: 1 to 10 e-mail addresses."""
+    topic: pulumi.Input[str] | None = None
+    """ARN of an SNS topic that gets the notices as well; its policy must let Budgets publish."""
     cost_tags: dict[str, str] = field(default_factory=dict)
     """Counts the cost of everything that has all of these tags; without tags, the whole account's cost."""
     tags: dict[str, str] | None = None
@@ -74,8 +76,8 @@ class AwsBudget(pulumi.ComponentResource):
             metrics=METRIC if args.cost_tags else None,
             filter_expression=_all_of(args.cost_tags),
             notifications=[
-                *(_notice("ACTUAL", percent, wanted.notify) for percent in ACTUAL),
-                _notice("FORECASTED", FORECAST, wanted.notify),
+                *(_notice("ACTUAL", percent, wanted.notify, args.topic) for percent in ACTUAL),
+                _notice("FORECASTED", FORECAST, wanted.notify, args.topic),
             ],
             tags=args.tags,
             opts=pulumi.ResourceOptions(parent=self),
@@ -106,11 +108,14 @@ def _all_of(tags: dict[str, str]) -> aws.budgets.BudgetFilterExpressionArgs | No
     )
 
 
-def _notice(kind: str, percent: int, addresses: list[str]) -> aws.budgets.BudgetNotificationArgs:
+def _notice(
+    kind: str, percent: int, addresses: list[str], topic: pulumi.Input[str] | None
+) -> aws.budgets.BudgetNotificationArgs:
     return aws.budgets.BudgetNotificationArgs(
         comparison_operator="GREATER_THAN",
         notification_type=kind,
         threshold=percent,
         threshold_type="PERCENTAGE",
         subscriber_email_addresses=sorted(addresses),
+        subscriber_sns_topic_arns=None if topic is None else [topic],
     )

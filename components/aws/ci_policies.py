@@ -19,6 +19,7 @@ _READ_ANY = {
     "batch": "DescribeComputeEnvironments DescribeJobDefinitions DescribeJobQueues DescribeSchedulingPolicies "
     "ListSchedulingPolicies ListTagsForResource",
     "budgets": "ListTagsForResource ViewBudget",
+    "cloudwatch": "DescribeAlarms GetDashboard ListTagsForResource",
     "ec2": "DescribeAddresses DescribeAddressesAttribute DescribeAvailabilityZones DescribeInstanceTypeOfferings "
     "DescribeInstanceTypes DescribeInternetGateways DescribeLaunchTemplateVersions DescribeLaunchTemplates "
     "DescribeManagedPrefixLists "
@@ -26,6 +27,7 @@ _READ_ANY = {
     "DescribeRouteTables DescribeSecurityGroupRules DescribeSecurityGroups DescribeSubnets DescribeTags "
     "DescribeVpcAttribute DescribeVpcEndpoints DescribeVpcs",
     "ecr": "DescribeRepositories GetLifecyclePolicy ListTagsForResource",
+    "events": "DescribeRule ListTagsForResource ListTargetsByRule",
     "firehose": "DescribeDeliveryStream ListTagsForDeliveryStream",
     "iam": "GetInstanceProfile GetPolicy GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies "
     "ListInstanceProfileTags ListInstanceProfilesForRole ListPolicyTags ListPolicyVersions ListRolePolicies "
@@ -36,6 +38,7 @@ _READ_ANY = {
     "GetBucketObjectLockConfiguration GetBucketOwnershipControls GetBucketPolicy GetBucketPublicAccessBlock "
     "GetBucketRequestPayment GetBucketTagging GetBucketVersioning GetBucketWebsite GetEncryptionConfiguration "
     "GetLifecycleConfiguration GetReplicationConfiguration ListBucket ListTagsForResource",
+    "sns": "GetSubscriptionAttributes GetTopicAttributes ListTagsForResource",
 }
 """Names and settings of everything in the account; no data, log lines or secrets."""
 
@@ -44,8 +47,10 @@ _WRITE_NAMED = {
     "DeleteSchedulingPolicy DeregisterJobDefinition RegisterJobDefinition TagResource UntagResource "
     "UpdateComputeEnvironment UpdateJobQueue UpdateSchedulingPolicy",
     "budgets": "ModifyBudget TagResource UntagResource",
+    "cloudwatch": "DeleteAlarms DeleteDashboards PutDashboard PutMetricAlarm TagResource UntagResource",
     "ecr": "BatchDeleteImage CreateRepository DeleteLifecyclePolicy DeleteRepository ListImages "
     "PutImageScanningConfiguration PutImageTagMutability PutLifecyclePolicy TagResource UntagResource",
+    "events": "DeleteRule PutRule PutTargets RemoveTargets TagResource UntagResource",
     "firehose": "CreateDeliveryStream DeleteDeliveryStream TagDeliveryStream UntagDeliveryStream UpdateDestination",
     "logs": "AssociateKmsKey CreateLogGroup DeleteLogGroup DeleteMetricFilter DeleteRetentionPolicy "
     "DeleteSubscriptionFilter DisassociateKmsKey PutMetricFilter PutRetentionPolicy PutSubscriptionFilter TagResource "
@@ -53,6 +58,8 @@ _WRITE_NAMED = {
     "s3": "CreateBucket DeleteBucket DeleteBucketPolicy ListBucketVersions PutBucketOwnershipControls PutBucketPolicy "
     "PutBucketPublicAccessBlock PutBucketTagging PutBucketVersioning PutEncryptionConfiguration "
     "PutLifecycleConfiguration TagResource UntagResource",
+    "sns": "CreateTopic DeleteTopic SetSubscriptionAttributes SetTopicAttributes Subscribe TagResource Unsubscribe "
+    "UntagResource",
 }
 _NAMED = {
     "batch": [
@@ -60,9 +67,17 @@ _NAMED = {
         for kind in ("compute-environment", "job-definition", "job-queue", "scheduling-policy")
     ],
     "budgets": ["budgets::{account}:budget/*-{environment}-*"],
+    # `*-{environment}-*` would match another environment's queue of that name; a dashboard has its pipeline's name.
+    "cloudwatch": [
+        "cloudwatch:*:{account}:alarm:*-{environment}-monitoring-*",
+        "cloudwatch::{account}:dashboard/*-{environment}",
+    ],
     "ecr": ["ecr:*:{account}:repository/*-{environment}/*"],
+    "events": ["events:*:{account}:rule/*-{environment}-monitoring-*"],
     "firehose": ["firehose:*:{account}:deliverystream/*-{environment}-*"],
     "logs": ["logs:*:{account}:log-group:*-{environment}-*"],
+    # A subscription's name begins with its topic's.
+    "sns": ["sns:*:{account}:*-{environment}-monitoring-*"],
     # As narrow as a store's name: a wildcard also matches object names after the slash.
     "s3": ["s3:::*-{environment}-store-bucket-*"],
 }

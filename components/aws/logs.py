@@ -7,14 +7,12 @@ import pulumi_aws as aws
 
 from components.aws.account import account_of
 from components.aws.key import key_arn
+from components.aws.metrics import NAMESPACE, metric_filters
 from components.aws.policy import Statement, allow, grant, trust
 from components.base import as_args, token
 from components.config import Logs, part
 from components.config.checks.aws import check_logs
 from tidemill import layout
-
-FAILED_ITEMS = '{ $.event = "item" && $.status = "failed" }'
-"""Filter of the worker's JSON lines: each item that failed for good has one line with these fields."""
 
 _ARCHIVE_PREFIX = f"{layout.LOGS}/"
 
@@ -27,8 +25,8 @@ class AwsLogsArgs:
     """Days to keep lines, one of CloudWatch's values."""
     kms_key: str | None = None
     """ARN of a KMS key that admits CloudWatch Logs, or `create` for a new one."""
-    metric_namespace: str = "Tidemill"
-    """CloudWatch namespace of the metric `FailedItems`."""
+    metric_namespace: str = NAMESPACE
+    """CloudWatch namespace of the workers' metrics."""
     archive_bucket_arn: pulumi.Input[str] | None = None
     """Copy every line to this bucket, under ``logs/``; None makes no archive."""
     archive_kms_key_arn: pulumi.Input[str] | None = None
@@ -42,14 +40,16 @@ class AwsLogsArgs:
 
 
 class AwsLogs(pulumi.ComponentResource):
-    """A log group with retention, and a metric of items that failed.
+    """A log group with retention, and metrics of what the workers do.
 
     Type token: ``tidemill:index:AwsLogs``.
 
-    Makes: log group, metric filter; with `kms_key` of `create` a KMS key and an alias; with an archive a Firehose
-    delivery stream and a subscription filter, each with a role.
+    Makes: log group, four metric filters (items, failed items, reclaims and errors of workers, by queue); with
+    `kms_key` of `create` a KMS key and an alias; with an archive a Firehose delivery stream and a subscription filter,
+    each with a role.
 
-    Costs while idle: stored lines, $0.03 per GB and month; its own KMS key about $1 per month. The archive is billed
+    Costs while idle: stored lines, $0.03 per GB and month; a metric costs $0.30 per month and queue for the hours with
+    work, nothing while idle, and ten are free in an account; its own KMS key about $1 per month. The archive is billed
     per GB, nothing idle.
 
     Example:
@@ -78,15 +78,7 @@ class AwsLogs(pulumi.ComponentResource):
             opts=self._child,
         )
         self.group, self.arn = group.name, group.arn
-        aws.cloudwatch.LogMetricFilter(
-            f"{name}-failed-items",
-            log_group_name=group.name,
-            pattern=FAILED_ITEMS,
-            metric_transformation=aws.cloudwatch.LogMetricFilterMetricTransformationArgs(
-                namespace=args.metric_namespace, name="FailedItems", value="1", default_value="0"
-            ),
-            opts=self._child,
-        )
+        metric_filters(name, group.name, args.metric_namespace, self._child)
         if args.archive_bucket_arn is not None:
             self._archive(name, args, pulumi.Output.from_input(args.archive_bucket_arn))
         self.register_outputs({"group": self.group, "arn": self.arn})

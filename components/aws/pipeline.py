@@ -12,6 +12,8 @@ from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
 from components.aws.budget import AwsBudget, AwsBudgetArgs
 from components.aws.identity import AwsIdentity, AwsIdentityArgs
 from components.aws.logs import AwsLogs, AwsLogsArgs
+from components.aws.metrics import NAMESPACE
+from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
 from components.aws.network import AwsNetwork, AwsNetworkArgs
 from components.aws.registry import AwsRegistry, AwsRegistryArgs, look_statements
 from components.aws.shared import AwsSharedOutput, repository_arns
@@ -47,6 +49,7 @@ class AwsParts:
         self._identity = self._make_identity(name)
         self._budget = self._make_budget(name)
         self._queues = {key: self._make_queue(f"{name}-{key}", key, queue) for key, queue in config.queues.items()}
+        self._monitoring = self._make_monitoring(name)
         self._grant()
         self.descriptor = describe(
             config,
@@ -58,7 +61,7 @@ class AwsParts:
         )
         self.descriptor_uri = self._store.publish(as_text(self.descriptor))
         parts = [self._store, self._logs, self._network, self._registry, self._identity]
-        self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._queues.values()]
+        self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._monitoring, *self._queues.values()]
 
     def _make_store(self, name: str) -> AwsStore:
         args = AwsStoreArgs(
@@ -73,7 +76,7 @@ class AwsParts:
         archive = self._config.logs.archive == "bucket"
         args = AwsLogsArgs(
             **self._config.logs.model_dump(exclude={"archive"}),
-            metric_namespace=f"Tidemill/{name}",
+            metric_namespace=f"{NAMESPACE}/{name}",
             archive_bucket_arn=self._store.arn if archive else None,
             archive_kms_key_arn=self._store.key_arn if archive else None,
             purge=self._config.may_purge,
@@ -135,13 +138,30 @@ class AwsParts:
         )
         return AwsIdentity(f"{name}-identity", args, self._child)
 
+    def _make_monitoring(self, name: str) -> list[AwsMonitoring]:
+        """The dashboard and alarms, or none."""
+        wanted = self._config.monitoring
+        if not wanted.tells and not wanted.shows("aws"):
+            return []
+        args = AwsMonitoringArgs(
+            **wanted.model_dump(exclude={"channels", "dashboard"}),
+            dashboard=wanted.shows("aws"),
+            pipeline=name,
+            log_group=self._logs.group,
+            queues={key: queue.arn for key, queue in self._queues.items()},
+            clusters={key: [*queue.clusters] for key, queue in self._queues.items()},
+            metric_namespace=f"{NAMESPACE}/{name}",
+            tags=self._tags,
+        )
+        return [AwsMonitoring(f"{name}-monitoring", args, self._child)]
+
     def _make_budget(self, name: str) -> list[AwsBudget]:
         """The budget for the pipeline's tags, or none."""
         wanted = self._config.budget
         if wanted is None:
             return []
         given = wanted.model_dump(exclude={"billing_account"})
-        args = AwsBudgetArgs(**given, cost_tags=self._tags, tags=self._tags)
+        args = AwsBudgetArgs(**given, topic=self._config.monitoring.topic, cost_tags=self._tags, tags=self._tags)
         return [AwsBudget(f"{name}-budget", args, self._child)]
 
     def _make_queue(self, name: str, key: str, queue: Queue) -> AwsBatchQueue:

@@ -4,6 +4,7 @@ from components.config.checks import repository_of, shared_repository_of
 from components.config.errors import ConfigError
 from components.config.load import from_file, from_pulumi, gcp_queue, parse, part
 from components.config.models import Budget, Logs, Registry, StackConfig, Store
+from components.config.monitoring_models import Monitoring
 from components.config.network_models import NewNetwork
 from components.config.queue_models import Mount, Queue, Rung
 
@@ -11,6 +12,7 @@ __all__ = [
     "Budget",
     "ConfigError",
     "Logs",
+    "Monitoring",
     "Mount",
     "NewNetwork",
     "Queue",

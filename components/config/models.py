@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from components.config.import_models import Imports
+from components.config.monitoring_models import Monitoring
 from components.config.network_models import Network
 from components.config.queue_models import Model, Queue
 from components.config.types import (
@@ -191,6 +192,14 @@ class StackConfig(Model):
     store: Store = Field(default=Store(), description="The job store.")
     registry: Registry = Field(default=Registry(), description="The team's image repositories.")
     logs: Logs = Field(default=Logs(), description="The workers' log lines.")
+    monitoring: Monitoring = Field(
+        default=Monitoring(),
+        description="A dashboard, and alarms for whoever is to be told.",
+        examples=[
+            {"notify": ["ml-oncall@example.com"], "failed_percent": 10},
+            {"notify": ["ml-oncall@example.com"], "dashboard": False},
+        ],
+    )
     budget: Budget | None = Field(
         default=None,
         description="A monthly budget with notices by e-mail, which costs nothing. Leave out for none.",

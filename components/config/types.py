@@ -27,6 +27,11 @@ GCP_PRINCIPAL = re.compile(r"(user|group|serviceAccount):[\w.+-]+@[\w-]+(\.[\w-]
 """A person, group or service account of GCP."""
 ADDRESS = re.compile(r"[\w.+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
 """An e-mail address."""
+SNS_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:(?P<region>[a-z0-9-]+):\d{12}:[\w-]{1,256}")
+"""A topic of SNS that is not FIFO, which neither alarms nor budgets can tell.
+Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Notify_Users_Alarm_Changes.html"""
+CHANNEL = re.compile(rf"{_PROJECT}/notificationChannels/\d{{1,30}}")
+"""A notification channel of Cloud Monitoring."""
 BILLING_ACCOUNT = re.compile(r"[0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6}")
 """A billing account of GCP. Source: https://cloud.google.com/billing/docs/how-to/find-billing-account-id"""
 NETWORK = re.compile(rf"{_PROJECT}/global/networks/[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")

@@ -125,6 +125,23 @@ FEDERATED = Thing(
     _in_store("vision-dev", "out/a").name,
     {"aws:federatedprovider": of_account("iam", "oidc-provider/token.actions.githubusercontent.com", "")},
 )
+_ENVIRONMENTS = ("dev", "prod")
+ALARM = {
+    each: _named("cloudwatch", f"an alarm of vision-{each}", f"alarm:vision-{each}-monitoring-cpu-failed-{SUFFIX}")
+    for each in _ENVIRONMENTS
+}
+DASHBOARD = {
+    each: _named("cloudwatch", f"the dashboard of vision-{each}", f"dashboard/vision-{each}", "")
+    for each in _ENVIRONMENTS
+}
+RULE = {
+    each: _named("events", f"a rule of vision-{each}", f"rule/vision-{each}-monitoring-cpu-blocked-{SUFFIX}")
+    for each in _ENVIRONMENTS
+}
+TOPIC = {
+    each: _named("sns", f"the alarms' topic of vision-{each}", f"vision-{each}-monitoring-alarms-{SUFFIX}")
+    for each in _ENVIRONMENTS
+}
 REPOSITORY = {
     stack: _named("ecr", f"a repository of {stack}", f"repository/{stack}/preprocess")
     for stack in ("vision-dev", "audio-dev", "vision-prod")
@@ -272,6 +289,15 @@ PROBES = [
         yes("batch:UpdateJobQueue", _queue("vision-dev"), "Its environment's queue."),
         no("batch:UpdateJobQueue", _queue("vision-prod"), "The queue is another environment's."),
         no("batch:UpdateJobQueue", CALLED_DEV, "It is prod's, whatever it is called."),
+        yes("cloudwatch:PutMetricAlarm", ALARM["dev"], "Stacks make alarms."),
+        no("cloudwatch:DeleteAlarms", ALARM["prod"], "It would blind another environment."),
+        yes("cloudwatch:PutDashboard", DASHBOARD["dev"], "Stacks make dashboards."),
+        no("cloudwatch:PutDashboard", DASHBOARD["prod"], "The dashboard is another environment's."),
+        yes("events:PutTargets", RULE["dev"], "Stacks tell what Batch says of their queues."),
+        no("events:PutTargets", RULE["prod"], "It would send another environment's events elsewhere."),
+        yes("sns:Subscribe", TOPIC["dev"], "Stacks make the topic of their alarms."),
+        no("sns:Subscribe", TOPIC["prod"], "It would read another environment's alarms."),
+        no("sns:Publish", TOPIC["dev"], "Only alarms and rules publish."),
         no("s3:GetObject", _in_store("vision-dev", "out/a/0"), "A deploy reads no data."),
         yes("s3:DeleteObject", _in_store("vision-dev", "out/a/0"), "A store that is purged is emptied."),
         no("s3:DeleteObject", NAMED_LIKE_DEV, "A wildcard also matches what follows a slash."),

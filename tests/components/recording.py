@@ -109,6 +109,7 @@ class Recorder(mocks.Mocks):
         outputs["arnPrefix"] = f"arn:mock:JobDefinition:{name}"
         outputs["latestVersion"] = 3
         outputs["keyId"] = f"{name}-key-id"
+        outputs["ecsClusterArn"] = f"arn:mock:ecs:cluster/{name}"
         outputs["allocationId"] = f"{name}-allocation"
         if args.typ == "aws:batch/jobDefinition:JobDefinition":
             outputs["arn"] += ":1"

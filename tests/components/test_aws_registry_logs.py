@@ -66,16 +66,24 @@ def test_an_empty_registry_grants_no_repository():
 
 def test_a_log_group_keeps_lines_for_as_long_as_it_is_told():
     made = run(lambda: AwsLogs("l", AwsLogsArgs(retention_days=30, metric_namespace="Tidemill/v")))
-    assert made.counts() == {"AwsLogs": 1, "cloudwatch.LogGroup": 1, "cloudwatch.LogMetricFilter": 1}
+    assert made.counts() == {"AwsLogs": 1, "cloudwatch.LogGroup": 1, "cloudwatch.LogMetricFilter": 4}
     assert made.one("cloudwatch.LogGroup").inputs["retentionInDays"] == 30
-    metric = made.one("cloudwatch.LogMetricFilter").inputs
-    assert metric["pattern"] == '{ $.event = "item" && $.status = "failed" }'
-    assert metric["metricTransformation"] == {
-        "namespace": "Tidemill/v",
-        "name": "FailedItems",
-        "value": "1",
-        "defaultValue": "0",
+
+
+def test_workers_events_are_counted_by_queue():
+    """tests/unit/test_worker_events.py proves that workers say these events, with these fields."""
+    made = run(lambda: AwsLogs("l", AwsLogsArgs(metric_namespace="Tidemill/v"))).of("cloudwatch.LogMetricFilter")
+    counted = {each.inputs["metricTransformation"]["name"]: each.inputs for each in made}
+    assert {name: (each["pattern"], each["metricTransformation"]["value"]) for name, each in counted.items()} == {
+        "Items": ('{ $.event = "chunk" }', "$.items"),
+        "FailedItems": ('{ $.event = "chunk" }', "$.failed"),
+        "Reclaims": ('{ $.event = "reclaim" }', "1"),
+        "WorkerErrors": ('{ $.event = "worker_error" }', "1"),
     }
+    for each in counted.values():
+        assert each["metricTransformation"]["dimensions"] == {"queue": "$.queue"}
+        # With dimensions CloudWatch refuses one.
+        assert "defaultValue" not in each["metricTransformation"]
 
 
 def test_writing_and_reading_lines_of_this_group_alone():

@@ -51,6 +51,7 @@ def test_the_components_are_these():
         "AwsCi",
         "AwsIdentity",
         "AwsLogs",
+        "AwsMonitoring",
         "AwsNetwork",
         "AwsRegistry",
         "AwsShared",

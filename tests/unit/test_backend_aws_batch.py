@@ -84,6 +84,7 @@ def request(size: int, needs: list[dict[str, str]], k: int = 0) -> dict:
         "jobDefinition": f"{ARN}:job-definition/cpu-default:1",
         "shareIdentifier": "ada",
         "ecsPropertiesOverride": {"taskProperties": [{"containers": [container]}]},
+        "parameters": {"job": JOB},
         "tags": {"tidemill:team": "vision", "tidemill:job": JOB},
         "propagateTags": True,
     }
@@ -197,7 +198,7 @@ def test_an_array_without_failures_is_not_asked_about(stubbed):
 
 def test_cancel_ends_parents_that_have_not_ended(stubbed):
     states = [ArrayState("a", "id-0", 2, {}, True), ArrayState("b", "id-1", 2, {}, False)]
-    stubbed.stubs["batch"].add_response("terminate_job", {}, {"jobId": "id-1", "reason": "why"})
+    stubbed.stubs["batch"].add_response("terminate_job", {}, {"jobId": "id-1", "reason": "cancelled: why"})
     assert stubbed.backend.cancel(states, "why") == 1
 
 

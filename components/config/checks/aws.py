@@ -12,6 +12,7 @@ from components.config.checks.images import STACKS_IMAGE, check_images
 from components.config.checks.imports import check_aws_imports
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
+from components.config.monitoring_models import Monitoring
 from components.config.queue_models import Queue
 from components.config.types import AWS_KEY, AWS_PRINCIPAL
 from tidemill.capacity import slots
@@ -59,6 +60,7 @@ def check_stack(config: StackConfig) -> None:
     _other_clouds(config)
     check_logs(config.logs)
     check_budget(config.budget)
+    check_monitoring(config.monitoring)
     _existing_network(config)
     check_aws_imports(config)
     _worker(config.worker_image)
@@ -113,6 +115,34 @@ def check_budget(budget: Budget | None) -> None:
     """The budget's keys are AWS's."""
     if budget is not None:
         common.refuse(["budget"], budget, "billing_account", _ON_GCP, "Remove it; an AWS account has its own budgets")
+
+
+def check_monitoring(monitoring: Monitoring) -> None:
+    """The keys are AWS's, and there is one way to tell people."""
+    here = ["monitoring"]
+    if monitoring.channels:
+        common.refuse(here, monitoring, "channels", _ON_GCP, "Name an SNS topic in `topic`")
+    if monitoring.topic and monitoring.notify:
+        raise ConfigError(
+            key_path([*here, "notify"]),
+            shown(monitoring.notify),
+            "nothing together with topic",
+            "Subscribe these addresses to the topic, or leave the topic out",
+        )
+    if monitoring.stalled_minutes and monitoring.stalled_minutes % 5:
+        raise ConfigError(
+            key_path([*here, "stalled_minutes"]),
+            str(monitoring.stalled_minutes),
+            "a multiple of 5, the minutes between two looks of the alarm",
+            "Round it up",
+        )
+    if monitoring.stalled_minutes and not monitoring.tells:
+        raise ConfigError(
+            key_path([*here, "stalled_minutes"]),
+            str(monitoring.stalled_minutes),
+            "only with notify or topic",
+            "Say in notify who is to be told",
+        )
 
 
 def check_store(store: Store) -> None:

@@ -12,6 +12,7 @@ from components.config.checks.images import check_images, repository_of, shared_
 from components.config.checks.imports import check_gcp_imports
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
+from components.config.monitoring_models import Monitoring
 from components.config.queue_models import Queue
 from components.config.types import GCP_KEY, GCP_PRINCIPAL
 from tidemill.capacity import most_machines
@@ -53,6 +54,7 @@ def check_stack(config: StackConfig) -> None:
     _network(config)
     check_logs(config.logs)
     check_budget(config.budget)
+    check_monitoring(config.monitoring)
     check_gcp_imports(config)
     _reachable(config, ["worker_image"], config.worker_image)
 
@@ -170,6 +172,13 @@ def check_budget(budget: Budget | None) -> None:
             f"at most {MOST_CHANNELS} on GCP",
             "Name a mailing list",
         )
+
+
+def check_monitoring(monitoring: Monitoring) -> None:
+    """The keys are Cloud Monitoring's."""
+    here = ["monitoring"]
+    common.refuse(here, monitoring, "topic", _ON_AWS, "Name notification channels in `channels`")
+    common.refuse(here, monitoring, "stalled_minutes", _ON_AWS, "Leave it out; the reconciler watches the workers")
 
 
 def check_store(store: Store) -> None:

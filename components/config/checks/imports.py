@@ -9,7 +9,7 @@ from components.config.checks.common import check_all_set, refuse
 from components.config.checks.images import repository_of
 from components.config.errors import ConfigError, key_path, nearest, shown
 from components.config.models import StackConfig
-from components.config.types import JOB_QUEUE, REPOSITORY, SUBSCRIPTION, TOPIC
+from components.config.types import JOB_QUEUE, REPOSITORY, SNS_TOPIC, SUBSCRIPTION, TOPIC
 
 _HERE = ("imports",)
 
@@ -40,13 +40,16 @@ def check_gcp_imports(config: StackConfig) -> None:
 
 
 def check_place(config: StackConfig, region: str | None, project: str | None) -> None:
-    """Imports must be in the stack's region and project: a provider reads nothing elsewhere.
+    """Imports and the alarms' topic must be in the stack's region and project: nothing elsewhere is reached.
 
     Args:
         region: the stack's region; None if it comes from the environment.
     """
     imports = config.imports
-    named = [((*_HERE, "repository"), imports.repository, REPOSITORY)]
+    named = [
+        (("monitoring", "topic"), config.monitoring.topic, SNS_TOPIC),
+        ((*_HERE, "repository"), imports.repository, REPOSITORY),
+    ]
     for name, queue in imports.queues.items():
         here = (*_HERE, "queues", name)
         named += [

@@ -33,7 +33,7 @@ SUBMIT_BYTES = 30 * 1024
 DEFINITION_BYTES = 24 * 1024
 """https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html"""
 SUBMIT_LEFT_OUT = (
-    "parameters", "nodeOverrides", "eksPropertiesOverride", "consumableResourcePropertiesOverride",
+    "nodeOverrides", "eksPropertiesOverride", "consumableResourcePropertiesOverride",
     "schedulingPriorityOverride",
 )  # fmt: skip
 SNAPSHOT = 100
@@ -188,6 +188,7 @@ class BatchApi:
             retry={"attempts": 1} | (p.get("retryStrategy") or definition.get("retryStrategy") or {}),
             timeout=p.get("timeout") or definition.get("timeout"),
             tags=p.get("tags", {}),
+            parameters=p.get("parameters", {}),
             propagate=p.get("propagateTags", definition.get("propagateTags", False)),
             depends_on=self._dependencies(p.get("dependsOn", [])),
         )

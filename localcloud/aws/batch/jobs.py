@@ -228,6 +228,8 @@ class Job:
     retry: Json
     timeout: Json | None
     tags: dict[str, str]
+    parameters: dict[str, str]
+    """Shown, and part of its events; no command of ours has a place for them."""
     propagate: bool
     depends_on: list[Job] = field(default_factory=list)
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -308,7 +310,7 @@ def describe(job: Job, child: Child | None) -> Json:
         "attempts": [each.describe(job.task) for each in child.attempts if each.stopped] if child else [],
         "retryStrategy": job.retry,
         "dependsOn": [{"jobId": each.id} for each in job.depends_on],
-        "parameters": {},
+        "parameters": job.parameters,
         "tags": job.tags,
         "propagateTags": job.propagate,
         "platformCapabilities": ["EC2"],

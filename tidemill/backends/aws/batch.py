@@ -19,7 +19,7 @@ from tidemill.backends import Array, ArrayAddress, ArrayState, Backend, LogLine,
 from tidemill.backends.aws.facts import Reader
 from tidemill.backends.aws.logs import LogGroup
 from tidemill.backends.aws.session import client, default_session, translated
-from tidemill.descriptor import Descriptor, Queue
+from tidemill.descriptor import CANCELLED, Descriptor, Queue
 from tidemill.errors import CallerError, CloudError
 from tidemill.explain.facts import CloudFacts, Unseen
 
@@ -110,7 +110,7 @@ class AwsBatch(Backend):
         waiting = [state for state in arrays if not state.ended]
         for state in waiting:
             with translated("batch:TerminateJob"):
-                self._batch.terminate_job(jobId=state.id, reason=reason)
+                self._batch.terminate_job(jobId=state.id, reason=f"{CANCELLED}{reason}")
         return len(waiting)
 
     def logs(self, search: LogSearch) -> Iterator[LogLine]:
@@ -162,6 +162,8 @@ def submit_request(shape: Shape, array: Array) -> dict[str, Any]:
         "jobDefinition": _definition_arn(shape),
         "shareIdentifier": shape.user,
         **_overrides(shape.queue, {"resourceRequirements": needs, "environment": environment}),
+        # The alarm of a blocked queue names the job; it can read neither a tag nor a variable.
+        "parameters": {"job": array.address.job},
         "tags": shape.tags,
         "propagateTags": True,
     }

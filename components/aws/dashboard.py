@@ -1,0 +1,100 @@
+"""The body of a pipeline's dashboard in CloudWatch.
+
+Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.aws.metrics import COUNTED, DIMENSION
+
+_WIDTH = 24
+_HEIGHT = 6
+_SECONDS = 300
+_HELP = (
+    "`tidemill status JOB` shows a job, `tidemill explain JOB` why it does not progress, `tidemill failures JOB` what "
+    "failed. Items count when their chunk is complete."
+)
+_FAILED = (
+    "filter event = 'item' and status = 'failed' | stats count(*) as failed by queue, job, reason | sort failed desc "
+    "| limit 20"
+)
+
+
+def body(
+    pipeline: str,
+    *,
+    region: str,
+    namespace: str,
+    log_group: str,
+    clusters: Mapping[str, Sequence[str]],
+    alarms: Sequence[str],
+) -> dict[str, Any]:
+    """The dashboard as data.
+
+    Args:
+        pipeline: Its title.
+        region: Where the metrics and the log group are.
+        namespace: Of the workers' metrics.
+        log_group: The workers' lines.
+        clusters: By queue, the names of the ECS clusters of its machines.
+        alarms: ARNs of the alarms.
+    """
+    rows = [[_text(f"# {pipeline}\n{_HELP}")]]
+    if alarms:
+        rows.append([_widget("alarm", {"title": "Alarms", "alarms": list(alarms)}, _WIDTH, 2)])
+    for queue, names in clusters.items():
+        rows.append(_queue(queue, region, namespace, names))
+    query = f"SOURCE '{log_group}' | {_FAILED}"
+    said = {"title": "What failed", "region": region, "query": query, "view": "table"}
+    rows.append([_widget("log", said, _WIDTH, _HEIGHT)])
+    return {"widgets": _placed(rows)}
+
+
+def _queue(queue: str, region: str, namespace: str, clusters: Sequence[str]) -> list[dict[str, Any]]:
+    """A queue's row: items, what failed, trouble, machines."""
+    width = _WIDTH // 4
+
+    def metric(suffix: str, **look: Any) -> list[Any]:
+        return [namespace, COUNTED[suffix].name, DIMENSION, queue, {"stat": "Sum", **look}]
+
+    def shown(title: str, metrics: Sequence[Any], **more: Any) -> dict[str, Any]:
+        fields = {"title": f"{queue}: {title}", "region": region, "view": "timeSeries", "period": _SECONDS}
+        return _widget("metric", {**fields, "metrics": list(metrics), **more}, width, _HEIGHT)
+
+    rate = {"expression": "100 * FILL(failed, 0) / items", "label": "failed, percent", "id": "rate"}
+    hidden = [metric("items", id="items", visible=False), metric("failed-items", id="failed", visible=False)]
+    reserved = [
+        ["AWS/ECS", name, "ClusterName", cluster, {"stat": "Average"}]
+        for cluster in clusters
+        for name in ("CPUReservation", "MemoryReservation")
+    ]
+    percent = {"yAxis": {"left": {"min": 0, "max": 100}}}
+    return [
+        shown("items", [metric("items"), metric("failed-items")]),
+        shown("failed, percent", [[rate], *hidden], **percent),
+        shown("reclaims and errors", [metric("reclaims"), metric("worker-errors")]),
+        shown("machines reserved, percent", reserved, **percent),
+    ]
+
+
+def _text(markdown: str) -> dict[str, Any]:
+    return _widget("text", {"markdown": markdown}, _WIDTH, 2)
+
+
+def _widget(kind: str, properties: Mapping[str, Any], width: int, height: int) -> dict[str, Any]:
+    return {"type": kind, "width": width, "height": height, "properties": dict(properties)}
+
+
+def _placed(rows: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The widgets with their places, row below row."""
+    placed, y = [], 0
+    for row in rows:
+        x = 0
+        for widget in row:
+            placed.append({**widget, "x": x, "y": y})
+            x += widget["width"]
+        y += max(widget["height"] for widget in row)
+    return placed

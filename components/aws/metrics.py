@@ -1,0 +1,58 @@
+"""The metrics that CloudWatch counts in the workers' lines: which lines, and what of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+NAMESPACE = "Tidemill"
+"""A pipeline's namespace is `Tidemill/<team>-<environment>`: a queue's name alone says nothing in an account."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A metric: the events that count, and what each counts for."""
+
+    name: str
+    pattern: str
+    value: str
+
+
+COUNTED = {
+    "items": Counted("Items", '{ $.event = "chunk" }', "$.items"),
+    "failed-items": Counted("FailedItems", '{ $.event = "chunk" }', "$.failed"),
+    "reclaims": Counted("Reclaims", '{ $.event = "reclaim" }', "1"),
+    "worker-errors": Counted("WorkerErrors", '{ $.event = "worker_error" }', "1"),
+}
+"""By the suffix of the filter's name. Chunks count when their record stands, each once, so that failed items are a
+share of the items of the same minutes."""
+
+DIMENSION = "queue"
+
+
+def metric_filters(
+    name: str, group: pulumi.Input[str], namespace: str, opts: pulumi.ResourceOptions
+) -> dict[str, aws.cloudwatch.LogMetricFilter]:
+    """Filters of a log group's JSON lines. A metric has data, and a price, only in hours with matching lines.
+
+    With a dimension there is no default value: a metric without lines has no data.
+    Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntaxForMetricFilters.html
+    """
+    return {
+        suffix: aws.cloudwatch.LogMetricFilter(
+            f"{name}-{suffix}",
+            log_group_name=group,
+            pattern=counted.pattern,
+            metric_transformation=aws.cloudwatch.LogMetricFilterMetricTransformationArgs(
+                namespace=namespace,
+                name=counted.name,
+                value=counted.value,
+                dimensions={DIMENSION: f"$.{DIMENSION}"},
+                unit="Count",
+            ),
+            opts=opts,
+        )
+        for suffix, counted in COUNTED.items()
+    }

@@ -1,0 +1,166 @@
+"""A pipeline's dashboard and alarms on AWS."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_aws as aws
+
+from components.aws import dashboard
+from components.aws.account import account_of
+from components.aws.alarms import Told
+from components.aws.metrics import NAMESPACE
+from components.aws.policy import Statement, document
+from components.base import as_args, token
+from components.config import Monitoring, part
+from components.config.checks.aws import check_monitoring
+from components.outputs import json_of
+
+_KEYS = ("dashboard", "notify", "topic", "failed_percent", "stalled_minutes")
+
+
+@dataclass
+class AwsMonitoringArgs:
+    """Arguments of `AwsMonitoring`."""
+
+    pipeline: str
+    """The pipeline's name, `<team>-<environment>`; the dashboard has it."""
+    log_group: pulumi.Input[str]
+    """Name of the workers' log group."""
+    queues: dict[str, pulumi.Input[str]]
+    """ARNs of the job queues, by the name that users type."""
+    clusters: dict[str, list[pulumi.Input[str]]] = field(default_factory=dict)
+    """Names of the ECS clusters of each queue's machines, by the queue's name."""
+    dashboard: bool = False
+    """Make a dashboard."""
+    notify: list[str] = field(default_factory=list)
+    """E-mail addresses that alarms tell, up to 10; not together with `topic`."""
+    topic: str | None = None
+    """ARN of an existing SNS topic that alarms tell; its policy must let CloudWatch and EventBridge publish."""
+    failed_percent: int = 20
+    """Failed items among those that ended within 15 minutes, in percent, above which an alarm tells."""
+    stalled_minutes: int | None = None
+    """Tell when machines are reserved but no item ends for this long; None for no such alarm."""
+    metric_namespace: str = NAMESPACE
+    """CloudWatch namespace of the workers' metrics."""
+    tags: dict[str, str] | None = None
+    """Tags of all taggable resources."""
+
+
+class AwsMonitoring(pulumi.ComponentResource):
+    """A dashboard, and alarms by e-mail or to a topic.
+
+    Type token: ``tidemill:index:AwsMonitoring``.
+
+    Makes: with `dashboard` a dashboard. With `notify` an SNS topic, its policy and a subscription per address, which
+    AWS asks to confirm; with `notify` or `topic`, per queue, alarms of failed items and of workers' errors, and rules
+    that tell what Batch says of a blocked queue and of an array that it has given up; with `stalled_minutes` an alarm
+    of machines that get nothing done.
+
+    Costs while idle: nothing without the keys; a dashboard $3 per month after the account's third; an alarm $0.10 per
+    metric and month after the account's tenth: $0.30 per queue, with `stalled_minutes` $0.20 more for one rung.
+
+    Example:
+        ```python
+        args = AwsMonitoringArgs(
+            pipeline="vision-dev",
+            log_group="vision-dev-logs",
+            queues={"cpu": "arn:aws:batch:us-west-2:123456789012:job-queue/vision-dev-cpu"},
+            notify=["ml-oncall@example.com"],
+        )
+        monitoring = AwsMonitoring("vision-dev-monitoring", args)
+        pulumi.export("alarms", monitoring.topic)
+        ```
+    """
+
+    topic: pulumi.Output[str] | None
+    """ARN of the topic that alarms tell; None where no one is told."""
+    dashboard: pulumi.Output[str] | None
+    """Name of the dashboard; None without one."""
+
+    def __init__(self, name: str, args: AwsMonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(AwsMonitoringArgs, args)
+        super().__init__(token(AwsMonitoring), name, None, opts)
+        settings = part(Monitoring, {key: getattr(args, key) for key in _KEYS}, "monitoring")
+        check_monitoring(settings)
+        self._name, self._args, self._settings = name, args, settings
+        self._account = account_of(self)
+        self._child = pulumi.ResourceOptions(parent=self)
+        self.topic = pulumi.Output.from_input(settings.topic) if settings.topic else None
+        if settings.notify:
+            self.topic = self._topic(settings.notify)
+        alarms = [] if self.topic is None else self._alarms(self.topic)
+        self.dashboard = self._dashboard(alarms) if settings.shows("aws") else None
+        self.register_outputs({"topic": self.topic, "dashboard": self.dashboard})
+
+    def _topic(self, addresses: Sequence[str]) -> pulumi.Output[str]:
+        """The topic. It has no key: AWS's own admits neither CloudWatch nor EventBridge, and one of the stack's costs
+        $1 per month. Messages have names of jobs and queues and the cloud's words, never an item's.
+
+        Source: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html#compatibility-with-aws-services
+        """
+        topic = aws.sns.Topic(f"{self._name}-alarms", tags=self._args.tags, opts=self._child)
+        services = {"cloudwatch": "alarm:", "events": "rule/"}
+        allowed = [self._publishes(topic.arn, service, kind) for service, kind in services.items()]
+        aws.sns.TopicPolicy(f"{self._name}-alarms-policy", arn=topic.arn, policy=document(allowed), opts=self._child)
+        for address in sorted(addresses):
+            aws.sns.TopicSubscription(
+                f"{self._name}-{re.sub(r'[^a-z0-9]+', '-', address.lower())}",
+                topic=topic.arn,
+                protocol="email",
+                endpoint=address,
+                opts=self._child,
+            )
+        return topic.arn
+
+    def _publishes(self, topic: pulumi.Input[str], service: str, kind: str) -> Statement:
+        """Lets a service publish for this component's alarms or rules, whose names begin with the component's.
+
+        Source: https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html
+        """
+        source = self._account.arn(service, f"{kind}{self._name}-*")
+        return {
+            "Effect": "Allow",
+            "Principal": {"Service": f"{service}.amazonaws.com"},
+            "Action": "sns:Publish",
+            "Resource": topic,
+            "Condition": {
+                "ArnLike": {"aws:SourceArn": source},
+                "StringEquals": {"aws:SourceAccount": self._account.number},
+            },
+        }
+
+    def _alarms(self, topic: pulumi.Input[str]) -> list[pulumi.Output[str]]:
+        settings, args = self._settings, self._args
+        told = Told(topic, args.metric_namespace, args.tags, self._child)
+        alarms = []
+        for queue, arn in args.queues.items():
+            name = f"{self._name}-{queue}"
+            alarms += [told.failed(f"{name}-failed", queue, settings.failed_percent)]
+            alarms += [told.errors(f"{name}-errors", queue)]
+            if settings.stalled_minutes:
+                alarms += [
+                    told.stalled(f"{name}-stalled", queue, args.clusters.get(queue, []), settings.stalled_minutes)
+                ]
+            told.blocked(f"{name}-blocked", queue, arn)
+            told.ended(f"{name}-ended", queue, arn)
+        return alarms
+
+    def _dashboard(self, alarms: Sequence[pulumi.Input[str]]) -> pulumi.Output[str]:
+        args = self._args
+        made = aws.cloudwatch.Dashboard(
+            f"{self._name}-dashboard",
+            # People look for it by its name.
+            dashboard_name=args.pipeline,
+            dashboard_body=json_of(
+                pulumi.Output.all(
+                    region=self._account.region,
+                    log_group=args.log_group,
+                    clusters={queue: args.clusters.get(queue, []) for queue in args.queues},
+                    alarms=list(alarms),
+                ).apply(lambda known: dashboard.body(args.pipeline, namespace=args.metric_namespace, **known))
+            ),
+            opts=self._child,
+        )
+        return made.dashboard_name

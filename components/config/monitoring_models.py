@@ -1,0 +1,71 @@
+"""Dashboards, alarms and their recipients as plain data."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from components.config.queue_models import Model
+from components.config.types import ADDRESS, CHANNEL, SNS_TOPIC, matching, unique
+
+MOST_MINUTES = 1440
+"""An alarm of CloudWatch looks back a day at most.
+Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html"""
+
+
+class Monitoring(Model):
+    """A dashboard, and alarms for whoever is to be told. Without recipients there is no alarm."""
+
+    dashboard: bool | None = Field(
+        default=None,
+        description="A dashboard of the queues: items, failed items, reclaims, errors of workers, machines. AWS: off "
+        "unless set; $3 per month after the account's third. GCP: on unless set; free.",
+    )
+    notify: Annotated[
+        list[Annotated[str, matching(ADDRESS, "an e-mail address such as ml-oncall@example.com", 254)]], unique
+    ] = Field(
+        default=[],
+        max_length=10,
+        description="E-mail addresses that alarms tell. AWS sends each a confirmation first; an alarm is at most $0.60 "
+        "per queue and month. GCP: three conditions of alert policies.",
+    )
+    topic: Annotated[str, matching(SNS_TOPIC, "the ARN of an SNS topic")] | None = Field(
+        default=None,
+        description="AWS: an existing SNS topic that alarms and the budget tell instead of `notify`, for chat; its "
+        "policy must let CloudWatch, EventBridge and Budgets publish.",
+    )
+    channels: Annotated[
+        list[
+            Annotated[
+                str, matching(CHANNEL, "a notification channel such as projects/my-project/notificationChannels/123")
+            ]
+        ],
+        unique,
+    ] = Field(
+        default=[],
+        max_length=6,
+        description="GCP: existing notification channels that alarms tell in addition to `notify`, for chat.",
+    )
+    failed_percent: int = Field(
+        default=20,
+        ge=1,
+        le=100,
+        description="Failed items among those that ended within 15 minutes, in percent, above which an alarm tells.",
+    )
+    stalled_minutes: int | None = Field(
+        default=None,
+        ge=15,
+        le=MOST_MINUTES,
+        description="AWS: tell when machines are reserved but no item ends for this long; it must be more than the "
+        "longest chunk takes. Leave out for no such alarm. On GCP the reconciler watches the workers.",
+    )
+
+    @property
+    def tells(self) -> bool:
+        """Whether anybody is told."""
+        return bool(self.notify or self.topic or self.channels)
+
+    def shows(self, cloud: str) -> bool:
+        """Whether there is a dashboard, which costs money on AWS alone."""
+        return cloud == "gcp" if self.dashboard is None else self.dashboard

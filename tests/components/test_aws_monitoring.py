@@ -1,0 +1,171 @@
+"""Dashboard and alarms on AWS. Recording mocks prove what is requested; the arithmetic of the alarms is worked out here
+as CloudWatch documents it, not by CloudWatch."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from components.aws.alarms import FEWEST_ITEMS
+from components.aws.metrics import COUNTED
+from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
+from components.config import ConfigError
+from tests.components.recording import ACCOUNT, REGION, Made, Recorder, run
+from tests.components.stacks import run_stack
+
+QUEUE = "arn:aws:batch:us-west-2:123456789012:job-queue/vision-dev-cpu"
+OURS = {("Tidemill/v", counted.name) for counted in COUNTED.values()}
+CLOUDS = {("AWS/ECS", "CPUReservation"), ("AWS/ECS", "MemoryReservation")}
+"""https://docs.aws.amazon.com/AmazonECS/latest/developerguide/available-metrics.html"""
+WIDGETS = {"alarm", "log", "metric", "text"}
+
+
+def monitoring(**settings: Any) -> Recorder:
+    given: dict[str, Any] = {"pipeline": "v", "log_group": "v-logs", "queues": {"cpu": QUEUE}}
+    given |= {"clusters": {"cpu": ["spot-cluster", "more-cluster"]}, "metric_namespace": "Tidemill/v"}
+    return run(lambda: AwsMonitoring("v-monitoring", AwsMonitoringArgs(**given | settings)))
+
+
+def told(**settings: Any) -> Recorder:
+    return monitoring(notify=["b@example.com", "A.b@example.com"], **settings)
+
+
+def metrics_of(alarm: Made) -> set[tuple[str, str]]:
+    found = [query["metric"] for query in alarm.inputs["metricQueries"] if "metric" in query]
+    return {(metric["namespace"], metric["metricName"]) for metric in found}
+
+
+def test_without_keys_there_is_nothing_to_pay():
+    made = run_stack("vision-prod")
+    kinds = {each.kind for each in made.resources}
+    assert not kinds & {"AwsMonitoring", "cloudwatch.MetricAlarm", "cloudwatch.Dashboard", "sns.Topic"}
+    assert len(made.of("cloudwatch.LogMetricFilter")) == len(COUNTED)
+
+
+def test_each_queue_has_its_alarms_and_events():
+    assert told().counts() == {
+        "AwsMonitoring": 1,
+        "cloudwatch.EventRule": 2,
+        "cloudwatch.EventTarget": 2,
+        "cloudwatch.MetricAlarm": 2,
+        "sns.Topic": 1,
+        "sns.TopicPolicy": 1,
+        "sns.TopicSubscription": 2,
+    }
+
+
+def test_only_this_components_alarms_and_rules_may_publish():
+    made = told()
+    statements = made.document_of("v-monitoring-alarms-policy")
+    sources = {each["Principal"]["Service"]: each["Condition"] for each in statements}
+    assert sources == {
+        "cloudwatch.amazonaws.com": {
+            "ArnLike": {"aws:SourceArn": f"arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:v-monitoring-*"},
+            "StringEquals": {"aws:SourceAccount": ACCOUNT},
+        },
+        "events.amazonaws.com": {
+            "ArnLike": {"aws:SourceArn": f"arn:aws:events:{REGION}:{ACCOUNT}:rule/v-monitoring-*"},
+            "StringEquals": {"aws:SourceAccount": ACCOUNT},
+        },
+    }
+    assert {each["Action"] for each in statements} == {"sns:Publish"}
+    # What the conditions name is how the engine names them.
+    for each in [*made.of("cloudwatch.MetricAlarm"), *made.of("cloudwatch.EventRule")]:
+        assert each.name.startswith("v-monitoring-")
+
+
+def test_an_existing_topic_is_told_and_not_changed():
+    topic = "arn:aws:sns:us-west-2:123456789012:oncall"
+    made = monitoring(topic=topic)
+    assert not made.of("sns.Topic") + made.of("sns.TopicPolicy") + made.of("sns.TopicSubscription")
+    assert {each.inputs["arn"] for each in made.of("cloudwatch.EventTarget")} == {topic}
+    assert all(each.inputs["alarmActions"] == [topic] for each in made.of("cloudwatch.MetricAlarm"))
+
+
+def test_an_event_names_the_queue_the_reason_and_the_command():
+    made = told()
+    rule = made.one("cloudwatch.EventRule", "v-monitoring-cpu-blocked").document("eventPattern")
+    assert rule == {
+        "source": ["aws.batch"],
+        "detail-type": ["Batch Job Queue Blocked"],
+        "detail": {"jobQueue": [QUEUE]},
+    }
+    transformer = made.one("cloudwatch.EventTarget", "v-monitoring-cpu-blocked-topic").inputs["inputTransformer"]
+    text = json.loads(transformer["inputTemplate"])
+    assert "Queue cpu" in text
+    assert text.endswith("tidemill explain <job>")
+    assert set(re.findall(r"<(\w+)>", text)) <= transformer["inputPaths"].keys()
+
+
+def test_a_failed_array_is_told_and_its_children_and_cancelled_ones_are_not():
+    detail = told().one("cloudwatch.EventRule", "v-monitoring-cpu-ended").document("eventPattern")["detail"]
+    assert detail["arrayProperties"] == {"index": [{"exists": False}]}
+    assert detail["statusReason"] == [{"anything-but": {"prefix": "cancelled: "}}]
+
+
+@pytest.mark.parametrize(
+    ("items", "failed", "alarms"),
+    [(1000, 0, False), (1000, 200, False), (1000, 201, True), (FEWEST_ITEMS - 1, 19, False), (FEWEST_ITEMS, 5, True)],
+)
+def test_when_failed_items_tell(items: int, failed: int, alarms: bool):
+    alarm = told().one("cloudwatch.MetricAlarm", "v-monitoring-cpu-failed").inputs
+    assert alarm["metricQueries"][0]["expression"] == "IF(items >= 20, 100 * FILL(failed, 0) / items, 0)"
+    rate = 100 * failed / items if items >= 20 else 0
+    assert (rate > alarm["threshold"]) is alarms
+    assert (alarm["comparisonOperator"], alarm["treatMissingData"]) == ("GreaterThanThreshold", "notBreaching")
+
+
+def test_stalled_looks_back_as_far_as_told():
+    alarm = told(stalled_minutes=240).one("cloudwatch.MetricAlarm", "v-monitoring-cpu-stalled")
+    assert alarm.inputs["evaluationPeriods"] == 240 // 5
+    expression = alarm.inputs["metricQueries"][0]["expression"]
+    assert expression == "IF(FILL(r0, 0) + FILL(r1, 0) > 0 AND FILL(items, 0) == 0, 1, 0)"
+    assert metrics_of(alarm) == {("AWS/ECS", "CPUReservation"), ("Tidemill/v", "Items")}
+
+
+def test_alarms_name_metrics_that_are_counted_and_commands():
+    for alarm in told(stalled_minutes=15).of("cloudwatch.MetricAlarm"):
+        assert metrics_of(alarm) <= OURS | CLOUDS
+        assert "`tidemill " in alarm.inputs["alarmDescription"]
+        [shown] = [query for query in alarm.inputs["metricQueries"] if query.get("returnData")]
+        assert shown
+
+
+def test_a_dashboard_names_metrics_that_are_counted():
+    made = told(dashboard=True).one("cloudwatch.Dashboard")
+    assert made.inputs["dashboardName"] == "v"
+    widgets = made.document("dashboardBody")["widgets"]
+    assert {widget["type"] for widget in widgets} == WIDGETS
+    rows = [row for widget in widgets for row in widget["properties"].get("metrics", [])]
+    named = {(row[0], row[1]) for row in rows if isinstance(row[0], str)}
+    assert named == OURS | CLOUDS
+    [alarms] = [widget["properties"]["alarms"] for widget in widgets if widget["type"] == "alarm"]
+    assert len(alarms) == 2
+    places = {(x, y) for w in widgets for x in range(w["x"], w["x"] + w["width"]) for y in range(w["y"], w["y"] + 1)}
+    assert len(places) == sum(widget["width"] for widget in widgets), "widgets overlap"
+    assert all(widget["x"] + widget["width"] <= 24 for widget in widgets)
+
+
+def test_a_stack_passes_its_keys_on():
+    keys = {"notify": ["a@example.com"], "dashboard": True, "failed_percent": 5, "stalled_minutes": 60}
+    made = run_stack("vision-prod", monitoring=keys)
+    assert len(made.of("cloudwatch.MetricAlarm")) == 2 * 3
+    alarm = made.one("cloudwatch.MetricAlarm", "vision-prod-monitoring-gpu-failed").inputs
+    assert alarm["threshold"] == 5
+    assert alarm["metricQueries"][1]["metric"]["namespace"] == "Tidemill/vision-prod"
+    counted = made.one("cloudwatch.LogMetricFilter", "vision-prod-logs-items").inputs["metricTransformation"]
+    assert counted["namespace"] == "Tidemill/vision-prod"
+    body = made.one("cloudwatch.Dashboard").document("dashboardBody")
+    assert "vision-prod-cpu-spot" in json.dumps(body)
+
+
+def test_the_budget_tells_an_existing_topic_too():
+    topic = "arn:aws:sns:us-west-2:123456789012:oncall"
+    notices = run_stack("vision-prod", monitoring={"topic": topic}).one("budgets.Budget").inputs["notifications"]
+    assert all(each["subscriberSnsTopicArns"] == [topic] for each in notices)
+
+
+def test_alone_it_refuses_what_a_stack_file_refuses():
+    with pytest.raises(ConfigError, match=r"tidemill:monitoring\.notify"):
+        monitoring(notify=["nobody"])
