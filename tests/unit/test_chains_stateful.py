@@ -8,6 +8,7 @@ test_rounds_stateful.py. What this cannot prove: when AWS Batch starts a contain
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest.mock import patch
 
@@ -26,7 +27,7 @@ from hypothesis.stateful import (
 from tests.mutants import gate_left_open
 from tests.unit.client_fakes import descriptor, uris
 from tests.unit.test_chains import Batch
-from tests.unit.test_ledger_stateful import OneLease
+from tests.unit.test_ledger_stateful import OneLease, submit_at_once
 from tests.unit.test_rounds_stateful import Actor, pause
 from tidemill.backends import Array, Shape
 from tidemill.client import Job, Pipeline, deliveries, handover, rounds, waiting
@@ -77,6 +78,7 @@ class Chain(RuleBasedStateMachine):
             patch.object(deliveries, "SUBMIT_GRACE_SECONDS", -1),
             *(patch.object(module, "LOOK_SECONDS", 0) for module in (handover, rounds)),
             patch.object(waiting.time, "sleep", lambda seconds: pause("the next look")),
+            patch.object(ThreadPoolExecutor, "submit", submit_at_once),
         ]
         for one in self.patches:
             one.start()

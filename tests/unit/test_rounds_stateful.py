@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import patch
@@ -28,7 +29,7 @@ from hypothesis.stateful import (
 
 from tests.mutants import impatient_resume, marker_after_record, stale_plans, two_watchers
 from tests.unit.client_fakes import FakeArray, FakeBackend, belongs, descriptor, uris
-from tests.unit.test_ledger_stateful import OneLease
+from tests.unit.test_ledger_stateful import OneLease, submit_at_once
 from tidemill.backends import Array, ArrayState, Shape
 from tidemill.client import Pipeline, deliveries, rounds, waiting
 from tidemill.descriptor import Queue
@@ -166,6 +167,7 @@ class Team(RuleBasedStateMachine):
             patch.object(Store, "put", written),
             patch.object(deliveries, "_young", lambda written, *_: written > self.now),
             patch.object(waiting.time, "sleep", lambda seconds: pause("the next look")),
+            patch.object(ThreadPoolExecutor, "submit", submit_at_once),
         ]
         for one in self.patches:
             one.start()
