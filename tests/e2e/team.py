@@ -42,17 +42,18 @@ def assume(env: Mapping[str, str], role: str) -> dict[str, str]:
 
 
 def await_that(condition: Callable[[], Any], what: str, timeout: float = TIMEOUT_SECONDS) -> Any:
-    """Wait until a condition is true and return its value. Most of the time is left to what it waits for.
+    """Wait until a condition is true and return its value. Most of the time is left to what it waits for, and the
+    longer that has taken, the less often the condition is looked at.
 
     Raises:
         AssertionError: It did not become true in time.
     """
-    deadline = (begun := time.monotonic()) + timeout
+    start = asked = time.monotonic()
     while not (value := condition()):
+        answered = time.monotonic()
+        assert answered < start + timeout, f"not within {timeout} s: {what}"
+        time.sleep(min(2.0, max(0.1, 4 * (answered - asked), (answered - start) / 20)))
         asked = time.monotonic()
-        assert asked < deadline, f"not within {timeout} s: {what}"
-        time.sleep(min(0.5, max(0.1, 4 * (asked - begun))))
-        begun = time.monotonic()
     return value
 
 

@@ -98,7 +98,7 @@ def test_an_image_of_one_static_program(team: Team, tmp_path: Path) -> None:
 
 def test_an_image_with_a_python_of_its_own(team: Team, tmp_path: Path) -> None:
     items, digests = team.put_items("python", 10, tmp_path)
-    program = (sys.executable, str(PROGRAMS / "digest.py"), "{input}", "{output}", "0")
+    program = (sys.executable, str(PROGRAMS / "digest.py"), "{input}", "{output}")
     outcomes = run(team, "python", items, "default", *program)
     found = [team.read(outcome["output"] + "sha256.txt").decode() for outcome in outcomes]
     assert found == digests

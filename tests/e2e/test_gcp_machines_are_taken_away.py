@@ -24,14 +24,14 @@ from tidemill import layout
 ITEMS, CHUNK_SIZE = 500, 2
 """250 messages, of which 12 come twice on average. Items sleep, so that the others are still at work when what a killed
 worker held comes back: a paused reconciler starts no machine for it."""
-WANTED, TO_BE_HAD = 24, 12
+WANTED, TO_BE_HAD = 12, 6
 """Machines. Each that is wanted starts sooner or later, and to start one takes a second of CPU time."""
-HASH = ("sh", "-c", 'sha256sum < "$1" > "$2/sum"; sleep 2.5', "sh", "{input}", "{output}")
+HASH = ("sh", "-c", 'sha256sum < "$1" > "$2/sum"; sleep 1.2', "sh", "{input}", "{output}")
 
 
 @pytest.fixture(scope="module")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpTeam]:
-    """A team whose pipeline is up: a queue of 24 machines."""
+    """A team whose pipeline is up: a queue of 12 machines."""
     with GcpCloud(tmp_path_factory.mktemp("localcloud"), time_factor=TIME_FACTOR) as cloud:
         queue = {"capacity": [{"market": "spot", "max_cpus": 2 * WANTED}]}
         yield gcp_team_up(cloud, tmp_path_factory.mktemp("demo-gcp"), queue)
@@ -44,7 +44,7 @@ def told(team: GcpTeam, job: str, words: str) -> bool:
 
 @pytest.mark.timeout(900)
 def test_500_items_with_everything_that_goes_wrong(team: GcpTeam, tmp_path: Path) -> None:
-    """Duplicates, a stockout at 12 of 24 machines, preemptions, a killed worker, no reconciler for an hour."""
+    """Duplicates, a stockout at 6 of 12 machines, preemptions, a killed worker, no reconciler for an hour."""
     items, digests = team.put_items("survive", ITEMS, tmp_path)
     team.cloud.control("pubsub", duplicates=0.05)
     team.cloud.control("compute/stockout", limit=TO_BE_HAD)
