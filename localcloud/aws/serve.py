@@ -41,7 +41,17 @@ def _paths(text: str) -> tuple[Path, ...]:
     return tuple(Path(part) for part in text.split(os.pathsep) if part)
 
 
-_KINDS: dict[str, Any] = {"int": int, "float": float, "bool": daemon.yes, "tuple[Path, ...]": _paths}
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
+
+
+_KINDS: dict[str, Any] = {
+    "int": int,
+    "float": float,
+    "bool": daemon.yes,
+    "Sequence[str]": _names,
+    "tuple[Path, ...]": _paths,
+}
 
 
 class AwsDaemon:
