@@ -169,6 +169,15 @@ RESOURCES: dict[str, dict[str, str]] = {
         "arn": "{}",
     },
     "budgets": {"BudgetName": "budget/{}", "ResourceARN": "{}"},
+    "cloudwatch": {
+        "AlarmName": "alarm:{}",
+        "AlarmNames": "alarm:{}",
+        "DashboardName": "dashboard/{}",
+        "DashboardNames": "dashboard/{}",
+        "ResourceARN": "{}",
+    },
+    "events": {"Name": "rule/{}", "Rule": "rule/{}", "ResourceARN": "{}"},
+    "sns": {"TopicArn": "{}", "ResourceArn": "{}", "SubscriptionArn": "{}", "Name": "{}"},
     "ecr": {"repositoryName": "repository/{}", "repositoryNames": "repository/{}", "resourceArn": "{}"},
     "firehose": {"DeliveryStreamName": "deliverystream/{}"},
     "kms": {"KeyId": "key/{}", "TargetKeyId": "key/{}", "AliasName": "{}"},
@@ -187,6 +196,7 @@ RESOURCES: dict[str, dict[str, str]] = {
 # Operations of these services without a resource: describing and listing requires ``*``.
 WITHOUT_RESOURCE = {
     "batch": re.compile(r"Describe|List(?!TagsForResource)"),
+    "cloudwatch": re.compile(r"DescribeAlarms|List(?!TagsForResource)"),
     "ecr": re.compile(r"GetAuthorizationToken"),
     "firehose": re.compile(r"List"),
     "secretsmanager": re.compile(r"List|GetRandomPassword|BatchGet"),
@@ -257,7 +267,8 @@ def _resources(prefix: str, operation: str, params: dict[str, Any], region: str)
 def _arn(prefix: str, template: str, name: str, region: str) -> str:
     if name.startswith("arn:"):
         return name
-    where = "" if prefix in {"budgets", "iam", "sts"} else region
+    regional = prefix not in {"budgets", "iam", "sts"} and not template.startswith("dashboard/")
+    where = region if regional else ""
     return f"arn:aws:{prefix}:{where}:{ACCOUNT}:{template.format(name.lstrip('/') if prefix == 'ssm' else name)}"
 
 

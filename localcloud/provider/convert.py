@@ -115,7 +115,12 @@ def _structure(value: Any, shape: Any, path: str, names: dict[str, str]) -> dict
 
 def _list(value: Any, shape: Any, path: str, names: dict[str, str]) -> list[Any]:
     keys = set(getattr(shape.member, "members", {}))
-    if isinstance(value, dict) and keys in ({"Key", "Value"}, {"key", "value"}, {"TagKey", "TagValue"}):
+    if isinstance(value, dict) and keys in (
+        {"Key", "Value"},
+        {"Name", "Value"},
+        {"key", "value"},
+        {"TagKey", "TagValue"},
+    ):
         key_name, value_name = sorted(keys, key=len)
         return [{key_name: key, value_name: item} for key, item in value.items()]
     items = value if isinstance(value, list) else [value]

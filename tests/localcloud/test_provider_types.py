@@ -112,6 +112,9 @@ class World:
     def logs(self) -> str:
         return self.make("aws:cloudwatch/logGroup:LogGroup")["id"]
 
+    def topic(self) -> str:
+        return self.make("aws:sns/topic:Topic")["arn"]
+
     def stream(self) -> str:
         settings = {"bucketArn": self.bucket_arn(), "roleArn": self.role_arn()}
         token = "aws:kinesis/firehoseDeliveryStream:FirehoseDeliveryStream"
@@ -180,6 +183,11 @@ def expiry(days: int) -> list[dict[str, Any]]:
 
 def metric(value: str) -> dict[str, str]:
     return {"name": "FailedItems", "namespace": "Test", "value": value}
+
+
+def queries(name: str) -> list[dict[str, Any]]:
+    counted = {"namespace": "Test", "metricName": name, "dimensions": {"queue": "cpu"}, "period": 60, "stat": "Sum"}
+    return [{"id": "all", "expression": "one", "returnData": True}, {"id": "one", "metric": counted}]
 
 
 def notice(percent: float) -> dict[str, Any]:
@@ -287,6 +295,42 @@ LIVES: dict[str, Any] = {
     "aws:cloudwatch/logMetricFilter:LogMetricFilter": lambda w: (
         {"logGroupName": w["logs"], "pattern": "x", "metricTransformation": metric("1")},
         {"metricTransformation": metric("2")},
+    ),
+    "aws:cloudwatch/metricAlarm:MetricAlarm": lambda w: (
+        {
+            "comparisonOperator": "GreaterThanThreshold",
+            "evaluationPeriods": 1,
+            "threshold": 20,
+            "metricQueries": queries("items"),
+            "tags": {"a": "b"},
+        },
+        {"threshold": 30, "metricQueries": queries("failed")},
+    ),
+    "aws:cloudwatch/dashboard:Dashboard": lambda w: (
+        {"dashboardName": "vision-dev", "dashboardBody": '{"widgets": []}'},
+        {"dashboardBody": '{"widgets": [{"type": "text", "properties": {"markdown": "a"}}]}'},
+    ),
+    "aws:cloudwatch/eventRule:EventRule": lambda w: (
+        {"eventPattern": '{"source": ["aws.batch"]}', "tags": {"a": "b"}},
+        {"eventPattern": '{"source": ["aws.ec2"]}', "description": "b"},
+    ),
+    "aws:cloudwatch/eventTarget:EventTarget": lambda w: (
+        {
+            "rule": w.make("aws:cloudwatch/eventRule:EventRule", eventPattern='{"source": ["aws.batch"]}')["name"],
+            "targetId": "topic",
+            "arn": w["topic"],
+            "inputTransformer": {"inputPaths": {"job": "$.detail.jobName"}, "inputTemplate": '"<job>"'},
+        },
+        {"inputTransformer": {"inputPaths": {"job": "$.detail.jobId"}, "inputTemplate": '"<job>"'}},
+    ),
+    "aws:sns/topic:Topic": lambda w: ({"tags": {"a": "b"}}, {"tags": {"a": "c"}}),
+    "aws:sns/topicPolicy:TopicPolicy": lambda w: (
+        {"arn": w["topic"], "policy": policy("sns:Publish", w["topic"])},
+        {"policy": policy("sns:Subscribe", w["topic"])},
+    ),
+    "aws:sns/topicSubscription:TopicSubscription": lambda w: (
+        {"topic": w["topic"], "protocol": "email", "endpoint": "a@example.com"},
+        {},
     ),
     "aws:cloudwatch/logSubscriptionFilter:LogSubscriptionFilter": lambda w: (
         {"logGroup": w["logs"], "filterPattern": "", "destinationArn": w["stream"], "roleArn": w["role_arn"]},
