@@ -2,7 +2,8 @@
 
 A run starts a language host, a provider, a program and a policy pack, each an interpreter of its own. To import
 Pulumi's packages costs them more than all else that they do. Here one process a test session imports them once, and
-each of those processes is a fork of it. The project's own code is imported by each run. `COLD` is how users start them.
+each of those processes is a fork of it. It also imports this checkout's code and reads localcloud's tables; a project
+with code of its own imports that. `COLD` is how users start them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import contextlib
 import functools
 import gc
 import importlib
+import importlib.abc
+import importlib.machinery
 import io
 import os
+import pkgutil
 import runpy
 import select
 import shutil
@@ -26,6 +30,7 @@ import threading
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[1]
@@ -35,11 +40,8 @@ START_SECONDS = 60.0
 HOST = "pulumi-language-python"
 LAUNCHERS = ("pulumi-resource-aws", "pulumi-resource-gcp", "pulumi-analyzer-policy-python", HOST)
 _OURS = ("components", "tidemill", "policy", "rules", "ops", "plugin", "shared", "bootstrap")
-_PACKAGES = {
-    "AWS_ENDPOINT_URL": ("localcloud.aws.provider.server", "components.aws.pipeline", "components.pipeline"),
-    "GOOGLE_PROJECT": ("localcloud.gcp.provider.server", "components.gcp.pipeline", "components.pipeline"),
-}
-"""What is imported for runs in whose environment a variable is."""
+_CLOUDS = {"AWS_ENDPOINT_URL": "aws", "GOOGLE_PROJECT": "gcp"}
+"""The cloud of the runs in whose environment a variable is."""
 
 
 def warmed(env: Mapping[str, str]) -> dict[str, str]:
@@ -91,7 +93,8 @@ class Server:
     def __init__(self, folder: Path, listening: socket.socket) -> None:
         self._python, self._listening = str(folder / "forked-python"), listening
         self._running: dict[int, socket.socket] = {}
-        self._imported: set[str] = set()
+        self._prepared: set[str] = set()
+        self._ours: dict[str, ModuleType] = {}
 
     def run(self) -> None:
         """Serve."""
@@ -135,7 +138,7 @@ class Server:
             return
         cwd, count, *rest = os.fsdecode(request).split("\0")
         arguments, environment = rest[: int(count)], dict(each.split("=", 1) for each in rest[int(count) :])
-        self._import(environment)
+        self._prepare(environment)
         pid = os.fork()
         if not pid:
             self._become(fds, cwd, arguments, environment)
@@ -144,19 +147,25 @@ class Server:
         self._running[pid] = client
         _send(client, pid)
 
-    def _import(self, environment: Mapping[str, str]) -> None:
-        """Import third-party packages. Our own are forgotten again: each process imports them from its own project."""
-        for variable, names in _PACKAGES.items():
-            if variable in environment and variable not in self._imported:
-                self._imported.add(variable)
-                for name in ("pulumi_policy", "localcloud.engine.host", *names):
-                    importlib.import_module(name)
-                for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
-                    del sys.modules[name]
-                host: Any = importlib.import_module("localcloud.engine.host")
+    def _prepare(self, environment: Mapping[str, str]) -> None:
+        """Import everything that runs on a cloud need. Our own modules are set aside for `_Kept`."""
+        for variable, cloud in _CLOUDS.items():
+            if variable not in environment or cloud in self._prepared:
+                continue
+            self._prepared.add(cloud)
+            sys.path[:0] = ours = [str(ROOT), str(ROOT / "policy")]
+            sys.modules |= self._ours
+            for name in ("pulumi_policy", "rules", *_modules("components", cloud)):
+                importlib.import_module(name)
+            _read(cloud)
+            del sys.path[: len(ours)]
+            for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
+                self._ours[name] = sys.modules.pop(name)
+            host: Any = importlib.import_module("localcloud.engine.host")
+            if not isinstance(host.interpreter, functools.partial):
                 host.interpreter = functools.partial(_interpreter, self._python, host.interpreter)
-                gc.collect()
-                gc.freeze()
+            gc.collect()
+            gc.freeze()
 
     def _become(self, fds: list[int], cwd: str, arguments: list[str], environment: dict[str, str]) -> NoReturn:
         """Become the requested process, and end like it."""
@@ -170,6 +179,9 @@ class Server:
             os.chdir(cwd)
             os.environ.clear()
             os.environ.update(environment)
+            # It ends before there is much garbage.
+            gc.disable()
+            sys.meta_path.insert(0, _Kept(self._ours))
             # As with `-u`, which does not hold back bytes either.
             sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(fd, "w"), write_through=True) for fd in (1, 2))
             _run([each for each in arguments if each != "-u"])
@@ -184,6 +196,51 @@ class Server:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
+
+
+class _Kept(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Answers an import with the module that the server has made of the same file."""
+
+    def __init__(self, modules: Mapping[str, ModuleType]) -> None:
+        self._modules = modules
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name not in self._modules:
+            return None
+        found = importlib.machinery.PathFinder.find_spec(name, path, target)
+        kept = self._modules[name].__file__
+        if not found or not found.origin or not kept or not os.path.samefile(found.origin, kept):
+            return None
+        found.loader = self
+        return found
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return self._modules[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It was executed in the server."""
+
+
+def _modules(package: str, cloud: str) -> list[str]:
+    """The modules of a package that are for every cloud or for one of them."""
+    (other,) = {*_CLOUDS.values()} - {cloud}
+    found = pkgutil.walk_packages([str(ROOT / package)], f"{package}.")
+    return [each.name for each in found if other not in each.name.split(".") and not each.name.endswith("__main__")]
+
+
+def _read(cloud: str) -> None:
+    """Read what localcloud's provider reads, and import the SDK's modules of the types that it knows."""
+    server, sdk = (importlib.import_module(name) for name in (f"localcloud.{cloud}.provider.server", f"pulumi_{cloud}"))
+    provider = getattr(server, f"{cloud.title()}Provider")()
+    for row in provider.kind.rows.values():
+        _, module, name = row.token.split(":")
+        getattr(getattr(sdk, module.partition("/")[0]), name)
+        for step in (*row.steps(), *row.read, *row.delete, *row.tags):
+            provider.kind.shape(step.get("service", row.service), step["op"])
+    if cloud == "aws":
+        clients = provider.configure({"region": "us-west-2"})
+        for service in {"sts", *(row.service for row in provider.kind.rows.values())}:
+            clients.get(service)
 
 
 def _interpreter(ours: str, original: object, info: object) -> str:
