@@ -16,6 +16,10 @@ from pathlib import Path
 from typing import Any
 
 os.environ |= {"MOTO_IAM_LOAD_MANAGED_POLICIES": "true", "S3_IGNORE_SUBDOMAIN_BUCKETNAME": "true"}
+# A thousand images, which nothing here names.
+os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
+
+import localcloud.aws.models  # noqa: F401  # isort: skip  (before moto)
 
 import boto3
 from botocore.awsrequest import AWSResponse

@@ -18,12 +18,11 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from botocore.exceptions import DataNotFoundError, UnknownServiceError
-from botocore.loaders import Loader
-from botocore.model import ServiceModel
 
 from localcloud.aws.accounts import ACCOUNT, boundary_of
 from localcloud.aws.ec2_actions import ec2_resources
 from localcloud.aws.errors import AwsError
+from localcloud.aws.models import service_model
 from localcloud.aws.s3_actions import s3_checks
 from localcloud.aws.signature import Scope
 from localcloud.aws.wsgi import Environ
@@ -55,10 +54,9 @@ class AwsCall:
 
 @lru_cache(maxsize=64)
 def _model(signing_name: str) -> Any:
-    """Return the service model or None. It is untyped because the properties of botocore's models are."""
-    name = MODELS.get(signing_name, signing_name)
+    """Return the service model or None."""
     try:
-        return ServiceModel(Loader().load_service_model(name, "service-2"), name)
+        return service_model(MODELS.get(signing_name, signing_name))
     except (DataNotFoundError, UnknownServiceError):
         return None
 

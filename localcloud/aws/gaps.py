@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+from moto import backends
+from moto.core import responses
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend
@@ -127,6 +130,10 @@ def fill() -> None:
     EC2Backend.delete_route = _delete_route_if_there  # type: ignore[method-assign]
     EC2Backend.delete_nat_gateway = _delete_nat_gateway_whole  # type: ignore[method-assign]
     EC2Backend.delete_nat_gateway = _delete_gateway_and_interface  # type: ignore[method-assign]
+    # Each request reads moto's folder and sorts a class.
+    names = frozenset(backends.list_of_moto_modules())
+    backends.list_of_moto_modules = lambda: names
+    responses.method_names_from_class = functools.cache(responses.method_names_from_class)  # type: ignore[attr-defined]
     EC2_RESOURCE_TO_PREFIX["placement-group"] = "pg"
     EC2Response.create_placement_group = _create  # type: ignore[attr-defined]
     EC2Response.delete_placement_group = _delete  # type: ignore[attr-defined]

@@ -10,20 +10,18 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs
 
-from botocore.loaders import Loader
-from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
 from localcloud.aws.batch.core import BatchError, Json, invalid
+from localcloud.aws.models import service_model
 
 TAGS = "/v1/tags/"
 STATUS_TEXT = {200: "OK", 400: "Bad Request", 404: "Not Found", 429: "Too Many Requests"}
 
 
-@lru_cache(maxsize=1)
-def model() -> Any:  # botocore's cached properties have no types
+def model() -> Any:
     """The service model that boto3 itself uses."""
-    return ServiceModel(Loader().load_service_model("batch", "service-2"), "batch")
+    return service_model("batch")
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,6 @@ import threading
 from typing import Any
 
 import boto3
-import botocore.session
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
@@ -17,7 +16,7 @@ from localcloud.provider.resources import HalfMadeError, Props, check, merged_ta
 from localcloud.provider.table import Row
 
 from . import odd
-from .table import models, row
+from .table import row
 
 __all__ = ["Clients", "HalfMadeError", "Props", "Resource", "check", "diff", "merged_tags"]
 GLOBAL = {"iam", "budgets"}
@@ -32,10 +31,7 @@ class Clients:
 
     def __init__(self, region: str) -> None:
         self.region = region
-        session = botocore.session.get_session()
-        # The models are large, so they are loaded once. Everything else, such as credentials, belongs to this session.
-        session.register_component("data_loader", models().get_component("data_loader"))
-        self._session = boto3.Session(region_name=region, botocore_session=session)
+        self._session = boto3.Session(region_name=region)
         self._lock = threading.Lock()
         self._made: dict[tuple[str, str], Any] = {}
         self._account = functools.cache(lambda: self.get("sts").get_caller_identity()["Account"])

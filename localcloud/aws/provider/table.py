@@ -6,9 +6,9 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import botocore.session
 from botocore import xform_name
 
+from localcloud.aws.models import service_model
 from localcloud.provider.table import Kind, Row
 
 from . import odd
@@ -34,15 +34,9 @@ class Aws(Kind):
 
 
 @functools.cache
-def models() -> botocore.session.Session:
-    """The session whose loader holds the service models, which are read once."""
-    return botocore.session.get_session()
-
-
-@functools.cache
 def operation_model(service: str, method: str) -> Any:
     """Return botocore's model (OperationModel) of a boto3 method."""
-    model: Any = models().get_service_model(service)
+    model = service_model(service)
     name = next(name for name in model.operation_names if xform_name(name) == method)
     return model.operation_model(name)
 
