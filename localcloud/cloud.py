@@ -142,6 +142,10 @@ class Localcloud:
                 raise CloudError(f"localcloud did not start on port {port}:\n{tail}")
             time.sleep(0.05)
         (self.state / "pulumi").mkdir(exist_ok=True)
+        home = self.state / "pulumi-home"
+        home.mkdir(exist_ok=True)
+        # The engine logs each step to a folder of this name, which takes a tenth of a command's time, unless it cannot.
+        (home / "logs").touch()
         return self
 
     def _evict(self) -> None:

@@ -103,7 +103,9 @@ def programs(folder: Path) -> None:
         # the executor's path is fixed here because a later pulumi call may have another HOME
         host = f'from localcloud.engine.host import main; main("{built}/pulumi-language-python-exec")'
         scripts["pulumi-language-python"] = start + host + '\' "$@"'
-        scripts["pulumi"] = f'exec "{built}/pulumi" "$@"'
+        # A command ends before its garbage matters, unless a stack is huge.
+        lazily = 'GOGC="${GOGC:-off}" GOMEMLIMIT="${GOMEMLIMIT:-1GiB}"'
+        scripts["pulumi"] = f'{lazily} exec "{built}/pulumi" "$@"'
         scripts["pulumi-language-python-exec"] = f'exec "{sys.executable}" "{built}/pulumi-language-python-exec" "$@"'
     for name, script in scripts.items():
         path = folder / name
