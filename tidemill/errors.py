@@ -60,7 +60,7 @@ class TidemillError(Exception):
         command: str = "",
         owner: bool = False,
     ) -> None:
-        super().__init__(problem, fix)
+        super().__init__(*((problem, fix) if fix else (problem,)))
         self.problem = problem
         self.fix = fix
         self.what = what

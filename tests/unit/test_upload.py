@@ -26,6 +26,7 @@ from tidemill.client.upload.hashes import Hashes
 from tidemill.client.upload.inventory import Inventory
 from tidemill.client.upload.meter import Meter
 from tidemill.client.upload.session import Amount
+from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError, StoreDeniedError
 from tidemill.job import Item
 from tidemill.store import Store
@@ -133,6 +134,50 @@ def test_names_of_items_stay_names(tmp_path, monkeypatch, puts):
     assert puts == []
     assert any("stays here" in text for text in said)
     assert submit(target, "data", NAMES)[0].uri.endswith(name_of("one", "a"))
+
+
+CODE = """
+import functools
+def of_a_file(input, output): ...
+def of_a_name(item): ...
+@functools.cache
+def wrapped(item): ...
+"""
+
+
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with functions, and a current folder with a file."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "f.py").write_text(CODE)
+    monkeypatch.chdir(folder(tmp_path, a="one"))
+    return tmp_path / "code"
+
+
+def mapped(function: str, code: Path | None, *items: str) -> list[str]:
+    target, _ = pipeline(max_spec=SPEC_VERSION)
+    job = target.map(function, list(items), queue="cpu", code=code, progress=False).job
+    return [item.uri for item in read_items(target.store, job.id)]
+
+
+def test_a_function_that_takes_a_file_gets_files_of_this_machine(code, puts):
+    assert mapped("f:of_a_file", code, "a", "s3://raw/b") == [f"memory:///{name_of('one', 'a')}", "s3://raw/b"]
+    assert puts == [name_of("one", "a")]
+    with pytest.raises(CallerError, match="no file of this machine"):
+        mapped("f:of_a_file", code, "b")
+
+
+def test_a_function_that_would_get_a_relative_path_is_refused(code, puts):
+    with pytest.raises(CallerError, match="gets only its name") as error:
+        mapped("f:of_a_name", code, "a")
+    assert (error.value.what, "`input`" in error.value.fix) == ("items", True)
+    # A path that may be on a mount of the machines, names, and what cannot be known.
+    path = os.path.abspath("a")
+    assert mapped("f:of_a_name", code, path, "a") == [path, "a"]
+    assert mapped("f:of_a_name", code, "tile-1") == ["tile-1"]
+    assert mapped("f:wrapped", code, "a") == ["a"]
+    assert mapped("os.path:basename", None, "a") == ["a"]
+    assert puts == []
 
 
 def test_large_files_are_sent_in_parts(tmp_path, monkeypatch):

@@ -97,6 +97,12 @@ def test_the_first_failure_is_raised_with_its_traceback_and_ends_the_job(monkeyp
     assert list(mapped) == []
 
 
+def test_an_error_shows_only_what_it_has():
+    failed = ItemFailedError("j", 3, "x", reason="exit", traceback="ValueError: no", command="tidemill logs j")
+    assert repr(failed) == "ItemFailedError(\"Item 3 of j, 'x', failed (exit): ValueError: no.\")"
+    assert str(pickle.loads(pickle.dumps(failed))) == str(failed)
+
+
 def test_failures_may_take_the_place_of_values(monkeypatch):
     world = World(monkeypatch, order=[0, 1], fail=[1])
     found = list(world.map(4, return_exceptions=True))

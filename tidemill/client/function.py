@@ -48,6 +48,26 @@ def function_remarks(function: str, code: Path | None, local: bool) -> Iterator[
     yield f"{folder} has no module {first!r}; it must come from {where}.{near}"
 
 
+def takes_input(function: str, code: Path | None) -> bool | None:
+    """Whether a function of the folder that travels with the job has a parameter named `input`; None if that cannot be
+    told without an import."""
+    module, _, name = function.partition(":")
+    file = None if code is None else _file(code, module)
+    if file is None:
+        return None
+    try:
+        found: ast.AST | None = ast.parse(file.read_bytes(), str(file))
+    except (SyntaxError, ValueError):
+        return None
+    for part in name.split("."):
+        found = next((node for node in getattr(found, "body", ()) if getattr(node, "name", "") == part), None)
+    if not isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return None
+    names = {argument.arg for argument in (*found.args.posonlyargs, *found.args.args, *found.args.kwonlyargs)}
+    # A decorator may change what it is called with.
+    return True if "input" in names else None if found.decorator_list else False
+
+
 def _file(folder: Path, module: str) -> Path | None:
     """The file of a module, as Python looks for it."""
     path = folder.joinpath(*module.split("."))

@@ -52,8 +52,18 @@ class Gathered:
     folder: str | None
 
 
-def gather(site: Site, asked: ItemsAsked, draft: JobSpec, references: References, log: Log) -> Gathered:
+def gather(
+    site: Site, asked: ItemsAsked, draft: JobSpec, references: References, log: Log, *, takes_input: bool | None = None
+) -> Gathered:
     """Read and check a job's items.
+
+    Args:
+        site: Where the job goes.
+        asked: The items.
+        draft: The job without them.
+        references: Looks other jobs up.
+        log: Told what may be wrong.
+        takes_input: Whether the job's function has items fetched; None if that is not known, or there is none.
 
     Raises:
         CallerError: An item that cannot be one, or that the machines surely cannot fetch.
@@ -61,7 +71,8 @@ def gather(site: Site, asked: ItemsAsked, draft: JobSpec, references: References
     source = _opened(site, asked, references)
     files = site.store.uri.startswith("file://")
     readable = (*site.descriptor.readable_prefixes, SCHEME)
-    fetched = Fetched(site.descriptor.cloud, files, readable) if draft.stages_input else None
+    staged = draft.stages_input or bool(takes_input)
+    fetched = Fetched(site.descriptor.cloud, files, readable) if staged else None
     spool = Spool(fetched).fill(source)
     repeated, example = spool.duplicates()
     if repeated:
@@ -69,13 +80,32 @@ def gather(site: Site, asked: ItemsAsked, draft: JobSpec, references: References
         log(f"{counted(repeated, 'item')} {are} (e.g. {example}); {copy} runs.")
     if not files and isinstance(source, ItemFolder):
         return Gathered(spool, str(source.folder))
-    if not files and draft.stages_input:
+    if not files and staged:
         if not isinstance(source, StorePrefix):
             _look_at_some(site, spool.sample, draft, log)
         return Gathered(spool, None if spool.objects else "")
     if not files and "://" not in spool.first and os.path.exists(spool.first):
-        log(f"{spool.first} is a file of this machine, and stays here: only {{input}} or a folder as --items uploads.")
+        log(_stays_here(spool.first, draft.function, takes_input))
     return Gathered(spool, None)
+
+
+def _stays_here(item: str, function: str | None, takes_input: bool | None) -> str:
+    """What to say of an item that is a path of this machine, and that machines get as a name.
+
+    Raises:
+        CallerError: A function gets a relative path, which leads nowhere on a machine.
+    """
+    if function is None:
+        return f"{item} is a file of this machine, and stays here: only {{input}} or a folder as --items uploads."
+    if takes_input is False and os.path.isfile(item) and not os.path.isabs(item):
+        raise CallerError(
+            f"items: {item!r} is a file of this machine, and {function} gets only its name.",
+            "Name a parameter of it `input`: then the file is uploaded, and `input` is the path of its copy. Or give "
+            "the folder as the items: its files are uploaded, and the function gets their URIs.",
+            what="items",
+            value=item,
+        )
+    return f"{item} is a file of this machine, and stays here: only for a parameter named `input` is it uploaded."
 
 
 def _opened(site: Site, asked: ItemsAsked, references: References) -> ItemSource:

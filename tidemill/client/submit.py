@@ -17,6 +17,7 @@ from tidemill import layout
 from tidemill.client.chunks import ITEM_SECONDS_HERE, Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.fleet import fleet_errors, image_problems, machine_words
 from tidemill.client.frames import DataFrameLike
+from tidemill.client.function import takes_input
 from tidemill.client.gather import Gathered, ItemsAsked, gather, uploads
 from tidemill.client.handover import enqueue, write_first_round
 from tidemill.client.job import Job
@@ -139,7 +140,8 @@ def check(site: Site, asked: Submission, log: Log) -> CheckedSubmission:
     references = References(site)
     inputs = references.of_inputs(draft.inputs)
     items = ItemsAsked(asked.items, asked.items_format, asked.items_column)
-    gathered = gather(site, items, draft, references, log)
+    takes = None if draft.function is None else takes_input(draft.function, code)
+    gathered = gather(site, items, draft, references, log, takes_input=takes)
     draft = references.waited_for(draft, log)
     _check_version(site, draft)
     seconds = asked.item_seconds or (CHUNK_SECONDS if draft.state else ITEM_SECONDS_HERE if site.local else None)
