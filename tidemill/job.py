@@ -81,6 +81,16 @@ class After(BaseModel):
     """Whether all of its items must have succeeded, too."""
 
 
+class Expected(BaseModel):
+    """What the submit expected of the job, for its report."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    item_seconds: float = Field(gt=0, allow_inf_nan=False)
+    usd_low: float | None = None
+    usd_high: float | None = None
+
+
 class StateSettings(BaseModel):
     """What a job says of the state of its items."""
 
@@ -137,6 +147,8 @@ class JobSpec(BaseModel):
     """For the cloud's cost reports."""
     pip_index: str | None = Field(default=None, pattern=r"^https?://\S+$")
     wheelhouse: str | None = Field(default=None, pattern=r"^(s3|gs|file)://.+$")
+    expected: Expected | None = None
+    """What it was expected to take, where the submit knew."""
     limit: CostLimit | None = None
     """What it may cost, from version 2 on; a later round may raise it."""
     inputs: dict[Annotated[str, StringConstraints(pattern=INPUT_PATTERN)], str] = Field(default_factory=dict)

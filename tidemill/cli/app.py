@@ -29,6 +29,7 @@ COMMANDS = {
     "metrics": "Show the metrics of a job's items, such as their losses.",
     "run": "Run a job on this machine, without a cloud.",
     "failures": "Group failed items by error message, largest group first.",
+    "report": "Write a job's report: an HTML file, or JSON.",
     "queues": "List the queues of the pipeline and their machines.",
     "doctor": "Check your setup, with a fix for each problem.",
     "use": "Choose the default pipeline.",

@@ -22,6 +22,7 @@ from tidemill.client.failures import FailureGroup
 from tidemill.client.fetch import FetchReport
 from tidemill.client.metrics import ItemMetrics
 from tidemill.client.preview import JobPreview
+from tidemill.client.report.model import JobReport
 from tidemill.client.rounds import Sent
 from tidemill.client.status import JobRow
 from tidemill.descriptor import Queue
@@ -182,6 +183,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "fetch": ("What is in the folder now.", of(FetchReport, {"whole": TRUTH})),
         "metrics": ("Each line: the metrics of an item.", of(ItemMetrics)),
         "failures": ("Failed items by error message, largest group first.", of(Failures)),
+        "report": ("A job's time, resources, machines, failures and cost.", of(JobReport)),
         "queues": ("The pipeline's queues.", within("queues", of(Queue, QUEUE, ("aws", "gcp")), list_of=True)(EMPTY)),
         "use": ("The contexts.", of(ContextList)),
         "doctor": ("The checks and their findings.", of(Checked)),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from tidemill.client.metrics import ItemMetrics
+    from tidemill.client.report.model import JobReport
 
 
 class Readable:
@@ -109,6 +110,52 @@ class Readable:
         from tidemill.client.metrics import read_metrics
 
         return read_metrics(self._ledger, self.spec)
+
+    def report(self, *, everything: bool = False) -> JobReport:
+        """What the job's records say about time, resources, machines, failures and cost, now or at its end. The heads
+        of records are read, and at most 2,000 records with failed items.
+
+        Args:
+            everything: Read all records with failed items.
+
+        Raises:
+            CloudError: The store or the queue cannot be asked.
+
+        Example:
+            >>> job.report().succeeded
+            2
+        """
+        from tidemill.client.report.make import make_report
+
+        return make_report(self._watched, everything)
+
+    def write_report(self, place: str | None = None, *, redact: bool = False, everything: bool = False) -> str:
+        """Write the report as one HTML page, which needs no network and runs no script.
+
+        Args:
+            place: A file, or a URI such as `s3://bucket/tiles.html`; None for `<job>.html` in the current folder.
+            redact: Leave out the command, URIs, users and messages.
+            everything: See `report`.
+
+        Returns:
+            Where it is.
+
+        Raises:
+            CallerError: A place that nothing can be written to.
+            CloudError: See `report`; the page cannot be written there.
+            OSError: The file cannot be written.
+
+        Example:
+            >>> job.write_report("tiles.html")
+            'tiles.html'
+        """
+        from tidemill.client.report.page import page_of, redacted
+        from tidemill.client.report.save import check_place, save
+
+        place = place or f"{self.id}.html"
+        check_place(place)
+        report = self.report(everything=everything)
+        return save(self._watched.site, place, page_of(redacted(report) if redact else report))
 
     def values(self, *, return_exceptions: bool = False, progress: bool | None = None) -> Iterator[Any]:
         """What the job's function returned for each item, in the items' order, as soon as it is known.

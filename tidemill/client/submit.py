@@ -15,6 +15,7 @@ from typing import Any
 
 from tidemill import layout
 from tidemill.client.chunks import ITEM_SECONDS_HERE, Plan, arrays_of, check_sizes, plan_chunks
+from tidemill.client.expecting import expected
 from tidemill.client.fleet import fleet_errors, image_problems, machine_words
 from tidemill.client.frames import DataFrameLike
 from tidemill.client.function import takes_input
@@ -165,6 +166,7 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
             "items_total": spool.count,
             "chunks_total": checked.plan.chunks,
             "user": site.backend.user(),
+            "expected": expected(site, asked.place, spool.count, asked.item_seconds),
         }
     )
     return _send(site, spec, known, spool, checked.plan, packed=checked.packed, named=asked.name is not None, log=log)

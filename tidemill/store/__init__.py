@@ -2,6 +2,7 @@
 
 from tidemill.store.answers import Created, Entry, Uploaded
 from tidemill.store.files import BLOCK_BYTES, STREAM_BYTES, no_room, open_plain
+from tidemill.store.heads import read_heads
 from tidemill.store.names import refusal
 from tidemill.store.store import PAGE, Store
 from tidemill.store.stores import Stores
@@ -17,5 +18,6 @@ __all__ = [
     "Uploaded",
     "no_room",
     "open_plain",
+    "read_heads",
     "refusal",
 ]

@@ -94,9 +94,13 @@ class Store:
             "GET", self.uri_of(name), lambda: bytes(obstore.get_range(self._backend, name, start=start, length=length))
         )
 
-    def put(self, name: str, data: bytes | Callable[[], Iterator[bytes]], size: int = 0) -> None:
-        """Write an object, or its `size` bytes from a function that gives blocks; an error of that leaves no object."""
-        put = partial(obstore.put, self._backend, name, **how_to_put(size))
+    def put(
+        self, name: str, data: bytes | Callable[[], Iterator[bytes]], size: int = 0, *, media_type: str = ""
+    ) -> None:
+        """Write an object, or its `size` bytes from a function that gives blocks; an error of that leaves no object.
+        A browser shows an object of a `media_type` that it knows."""
+        attributes: Any = {"Content-Type": media_type} if media_type and self.is_object_store else None
+        put = partial(obstore.put, self._backend, name, attributes=attributes, **how_to_put(size))
         _bounded("PUT", self.uri_of(name), lambda: put(data() if callable(data) else data))
 
     def exists(self, name: str) -> bool:

@@ -1,0 +1,1 @@
+"""The report of a job: what `tidemill report` reads, reckons and draws."""

@@ -1,0 +1,61 @@
+"""What a job has cost by the price table: its slots' share of each machine, for as long as they were held."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from tidemill import capacity, prices
+from tidemill.client.report.model import Cost, CostLine
+from tidemill.client.report.totals import PlaceKey, PlaceTotal
+from tidemill.descriptor import Descriptor, Machine
+from tidemill.job import JobSpec
+
+
+def cost_of(
+    descriptor: Descriptor, spec: JobSpec, places: Mapping[PlaceKey, PlaceTotal], emulated: bool
+) -> Cost | None:
+    """The cost of what was measured; None where nothing is paid for, or nothing was measured."""
+    queue = descriptor.queues.get(spec.queue)
+    hours: defaultdict[tuple[str | None, str | None], float] = defaultdict(float)
+    for (kind, _, market), total in places.items():
+        hours[kind, market] += total.held / 3600
+    if descriptor.cloud == "local" or queue is None or not any(hours.values()):
+        return None
+    lines: list[CostLine] = []
+    dates: list[str] = []
+    unpriced = 0.0
+    for (kind, market), held in hours.items():
+        machine = next((each for each in queue.machines if each.type == kind), None)
+        line = machine and market and _line(descriptor, spec, machine, market, held)
+        if not line:
+            unpriced += held
+            continue
+        lines.append(line)
+        price = prices.machine(descriptor.cloud, descriptor.region, line.type, gpus=machine.gpus if machine else 0)
+        dates += [price.as_of.isoformat()] if price else []
+    known = [line.on_demand for line in lines if line.on_demand is not None]
+    return Cost(
+        low=round(sum(line.low for line in lines), 4),
+        high=round(sum(line.high for line in lines), 4),
+        on_demand=round(sum(known), 4) if len(known) == len(lines) and lines else None,
+        unpriced_hours=round(unpriced, 4),
+        as_of=min(dates, default=None),
+        emulated=emulated,
+        lines=sorted(lines, key=lambda line: -line.high),
+    )
+
+
+def _line(descriptor: Descriptor, spec: JobSpec, machine: Machine, market: str, hours: float) -> CostLine | None:
+    """None where the machine has no price, or is too small for the job's items."""
+    cloud, region = descriptor.cloud, descriptor.region
+    price = prices.machine(cloud, region, machine.type, gpus=machine.gpus)
+    usd, fixed = capacity.machine_usd(price, market), capacity.machine_usd(price, "on_demand")
+    slots = capacity.slots(cloud, machine, spec.resources, spec.slots)
+    if usd is None or not slots:
+        return None
+    disk = prices.service(cloud, region, "disk_gib_month")
+    disk_hour = descriptor.queues[spec.queue].scratch_gib * disk.usd / prices.HOURS_A_MONTH if disk else 0.0
+    low, high = (round((each + disk_hour) / slots * hours, 4) for each in usd)
+    on_demand = None if fixed is None else round((fixed[0] + disk_hour) / slots * hours, 4)
+    return CostLine(machine.type, market, round(hours, 4), low, high, on_demand)

@@ -1,0 +1,260 @@
+"""What a report says of a job: `tidemill report --json`, and what the page draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A measure over all items that ran. Items that ran in several rounds count in each.
+
+    Attributes:
+        items: Items with a value.
+        mean: Their exact mean.
+        p50: Quantiles are within 2 %.
+        p90: See `p50`.
+        p95: See `p50`.
+        p99: See `p50`.
+        max: The exact largest value.
+        asked: What the job asked for an item; None where it does not ask.
+        bars: Lower bound, upper bound and items of each bar, smallest values first.
+    """
+
+    items: int
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+    asked: float | None
+    bars: list[tuple[float, float, int]]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The job in equal steps of time, by the clocks of the workers that committed chunks.
+
+    Attributes:
+        start: Beginning of the first step, ISO 8601.
+        step_seconds: Length of a step.
+        succeeded: Items that a step's records say succeeded.
+        failed: Items that they say failed.
+        reclaims: Attempts on chunks that a reclaim ended.
+        slots: By kind of machine: slots that were busy, on average over the step.
+        machines: Machines between their first lease and their last commit; None where workers do not know theirs.
+    """
+
+    start: str
+    step_seconds: float
+    succeeded: list[int]
+    failed: list[int]
+    reclaims: list[int]
+    slots: dict[str, list[float]]
+    machines: list[int] | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Machines of one type, zone and market. Null is unknown.
+
+    Attributes:
+        machines: How many there were; None where workers do not know their names.
+        slot_hours: Hours for which slots were held by attempts that committed.
+    """
+
+    type: str | None
+    zone: str | None
+    market: str | None
+    machines: int | None
+    chunks: int
+    items: int
+    failed: int
+    slot_hours: float
+
+
+@dataclass(frozen=True)
+class SlowItem:
+    """One of the slowest items, of the three slowest of each chunk."""
+
+    item: int
+    seconds: float
+    attempts: int
+    type: str | None
+    zone: str | None
+
+
+@dataclass(frozen=True)
+class FailedGroup:
+    """Failed items with the same message; see `tidemill failures`.
+
+    Attributes:
+        first_at: When the first record with one of them was committed, ISO 8601.
+        last_at: The same of the last one.
+        places: Machine types and zones, most frequent first.
+    """
+
+    id: str
+    count: int
+    reason: str | None
+    exit_code: int | None
+    message: str
+    items: list[int]
+    first_at: str | None
+    last_at: str | None
+    places: list[str]
+
+
+@dataclass(frozen=True)
+class Failing:
+    """What failed.
+
+    Attributes:
+        groups: Largest first.
+        chunks: Chunks with failed items.
+        chunks_read: Those that were read. Where they are fewer, counts of groups are scaled up.
+    """
+
+    groups: list[FailedGroup]
+    chunks: int
+    chunks_read: int
+
+
+@dataclass(frozen=True)
+class SlotUse:
+    """What held slots did, in hours. `other` is the start of programs, earlier attempts, and waits between items."""
+
+    held: float
+    work: float
+    fetch: float
+    upload: float
+    other: float
+
+
+@dataclass(frozen=True)
+class CostLine:
+    """What one kind of machine cost: its slots' share of it while they were held, in USD."""
+
+    type: str
+    market: str
+    slot_hours: float
+    low: float
+    high: float
+    on_demand: float | None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a job has cost by the price table, in USD.
+
+    Attributes:
+        low: At the lowest prices that were seen of each machine.
+        high: At the highest.
+        on_demand: The same hours on On-Demand machines; None where a price is unknown.
+        unpriced_hours: Slot-hours on machines that are unknown or without a price; they are not in the sums.
+        as_of: Date of the oldest price.
+        emulated: Whether no cloud was paid.
+        lines: By kind of machine.
+    """
+
+    low: float
+    high: float
+    on_demand: float | None
+    unpriced_hours: float
+    as_of: str | None
+    emulated: bool
+    lines: list[CostLine]
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """What `submit` expected of the job, where it knew how long an item takes."""
+
+    item_seconds: float
+    usd_low: float | None
+    usd_high: float | None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Something to do differently the next time.
+
+    Attributes:
+        rule: `memory`, `cpus`, `chunk`, `staging`.
+        flag: What to type, such as `--memory 512`.
+        text: Why, with the figures.
+    """
+
+    rule: str
+    flag: str
+    text: str
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """A job as its report shows it. Counts are exact; distributions describe executions that were committed.
+
+    Attributes:
+        state: As in `tidemill status`.
+        cloud: `aws`, `gcp` or `local`.
+        emulated: Whether localcloud imitated that cloud.
+        as_of: When the job was read, ISO 8601.
+        ended_at: When its last record was committed; None while anything of it is open.
+        reclaims: Attempts on chunks that a reclaim ended.
+        executions: Items in all committed records: more than `items` are done after a retry.
+        slots: Items that run side by side in a container.
+        tries: Items that succeeded or failed at their first, second and a later attempt.
+        reasons: Failed executions by their reason.
+        records: Records that were read.
+        without_digest: Those of an older worker, which were read whole and name no machine.
+        note: The most urgent remark of `tidemill status`.
+    """
+
+    job: str
+    name: str
+    queue: str
+    user: str
+    state: str
+    cloud: str
+    region: str
+    emulated: bool
+    as_of: str
+    created_at: str
+    ended_at: str | None
+    wall_seconds: float
+    items: int
+    succeeded: int
+    failed: int
+    remaining: int
+    chunks: int
+    chunks_done: int
+    chunk_size: int
+    slots: int
+    rounds: int
+    reclaims: int
+    executions: int
+    records: int
+    without_digest: int
+    command: list[str]
+    versions: list[str]
+    asked_cpus: float
+    asked_memory_mib: int
+    asked_gpus: int
+    note: str | None
+    timeline: Timeline | None
+    wall: Distribution | None
+    chunk_seconds: Distribution | None
+    cores: Distribution | None
+    memory_mib: Distribution | None
+    gpu_memory_mib: Distribution | None
+    gpu_percent: Distribution | None
+    tries: list[int]
+    reasons: dict[str, int]
+    places: list[Place]
+    slowest: list[SlowItem]
+    failing: Failing
+    slot_use: SlotUse | None
+    cost: Cost | None
+    estimated: Estimated | None
+    advice: list[Advice] = field(default_factory=list)

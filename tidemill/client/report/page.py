@@ -1,0 +1,92 @@
+"""A report as one HTML page: no script, no network, nothing that a name or a message could bring in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tidemill.client.report.html import number, percent, seconds, tiles, usd
+from tidemill.client.report.model import JobReport
+from tidemill.client.report.panels import panels
+from tidemill.client.report.style import HATCH, STYLE
+from tidemill.client.report.svg import escaped
+from tidemill.figures import counted
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""Even a mistake in the escaping runs nothing and loads nothing."""
+LEFT_OUT = "(left out)"
+CLOUDS = {"aws": "AWS", "gcp": "Google Cloud"}
+
+
+def redacted(report: JobReport) -> JobReport:
+    """A report without commands, names of people, and what programs said: one that can be passed on."""
+    groups = [replace(group, message=LEFT_OUT) for group in report.failing.groups]
+    failing = replace(report.failing, groups=groups)
+    return replace(report, command=[LEFT_OUT], user=LEFT_OUT, note=report.note and LEFT_OUT, failing=failing)
+
+
+def page_of(report: JobReport) -> str:
+    """The page."""
+    advice = "".join(f"<li>{_flag(one.flag)}{escaped(one.text)}</li>" for one in report.advice)
+    suggested = f'<section class="wide"><h2>Next time</h2><ol class="advice">{advice}</ol></section>' if advice else ""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escaped(report.job)}: {escaped(report.state)}</title><style>{STYLE}</style></head>"
+        f"<body>{HATCH}<main>{_head(report)}{''.join(_remarks(report))}{tiles(_facts(report))}"
+        f'<div class="panels">{suggested}{"".join(panels(report))}</div></main></body></html>\n'
+    )
+
+
+def _flag(flag: str) -> str:
+    return f"<code>{escaped(flag)}</code> " if flag else ""
+
+
+def _head(report: JobReport) -> str:
+    ended = report.ended_at or f"{report.as_of}, when this was written"
+    return (
+        f'<h1>{escaped(report.job)} <span class="state {escaped(report.state)}">{escaped(report.state)}</span></h1>'
+        f'<p class="soft">Queue {escaped(report.queue)}, submitted by {escaped(report.user)}.<br>'
+        f"{escaped(_moment(report.created_at))} to {escaped(_moment(ended))} (UTC)</p>"
+    )
+
+
+def _moment(text: str) -> str:
+    return text.replace("T", " ").replace("+00:00", "")
+
+
+def _remarks(report: JobReport) -> Iterator[str]:
+    said: list[str] = []
+    if report.ended_at is None and report.remaining:
+        done = percent(report.items - report.remaining, report.items)
+        said.append(f"The job has not ended: this is as of {_moment(report.as_of)} UTC, with {done} of its items done.")
+    if report.emulated:
+        cloud = CLOUDS.get(report.cloud, report.cloud)
+        said.append(f"localcloud ran this job on one machine and imitated {cloud}. Nothing was paid.")
+    elif report.cloud == "local":
+        said.append("This job ran on one machine, without a cloud and without cost.")
+    if report.note:
+        said.append(report.note)
+    yield from (f'<p class="remark">{escaped(text)}</p>' for text in said)
+
+
+def _facts(report: JobReport) -> dict[str, tuple[str, str]]:
+    done = report.succeeded + report.failed
+    rate = report.executions / report.wall_seconds if report.wall_seconds else 0.0
+    speed = f"{number(rate)} per second" if rate >= 1 else f"{number(60 * rate)} per minute"
+    facts = {
+        "Items done": (f"{done:,}", f"of {report.items:,}"),
+        "Failed": (f"{report.failed:,}", percent(report.failed, report.items)),
+        "Wall time": (seconds(report.wall_seconds), f"{speed} on average"),
+        "Reclaims": (f"{report.reclaims:,}", f"in {counted(report.chunks_done, 'finished chunk')}"),
+    }
+    if cost := report.cost:
+        paid = "list prices, not paid" if cost.emulated else "machines and their disks"
+        facts["Cost in USD"] = (usd(cost.low, cost.high), paid)
+        if cost.on_demand and cost.high and cost.on_demand > cost.high:
+            facts["Saved on Spot"] = (
+                percent(cost.on_demand - (cost.low + cost.high) / 2, cost.on_demand),
+                f"of {usd(cost.on_demand)} USD On-Demand",
+            )
+    return facts

@@ -1,0 +1,28 @@
+"""Writes a report where its reader finds it: a file of this machine, or an object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidemill.client.site import Site
+from tidemill.errors import CallerError
+
+
+def check_place(place: str) -> None:
+    """Refuse a place that nothing can be written to, before a job is read for it."""
+    scheme, is_uri, rest = place.partition("://")
+    if is_uri and (scheme not in ("s3", "gs", "file") or rest.endswith("/") or "/" not in rest):
+        allowed = "a file, or the URI of an object such as s3://bucket/tiles.html"
+        raise CallerError.about("output", place, allowed, "Name a file or an object.")
+    if not is_uri and (Path(place).is_dir() or not Path(place).absolute().parent.is_dir()):
+        raise CallerError.about("output", place, "a file in a folder that exists", "Make the folder, or name another.")
+
+
+def save(site: Site, place: str, page: str) -> str:
+    """Write a page to a path or a URI; returns where it is."""
+    if "://" not in place:
+        Path(place).write_text(page, encoding="utf-8")
+        return place
+    store, name = site.stores().locate(place)
+    store.put(name, page.encode(), media_type="text/html; charset=utf-8")
+    return place
