@@ -116,7 +116,7 @@ class Told:
             "jobQueue": [arn],
             "status": ["FAILED"],
             "arrayProperties": {"index": [{"exists": False}]},
-            "statusReason": [{"anything-but": {"prefix": CANCELLED}}],
+            "statusReason": [{"exists": False}, {"anything-but": {"prefix": CANCELLED}}],
         }
         text = (
             f"Batch has given up chunks of job <job> (<array>) on queue {queue}, it says: <reason> What is lost, and "

@@ -167,7 +167,7 @@ def test_array_sizes_that_are_refused(cloud: Account, queue: str, size: int) -> 
         ({"dependsOn": [{"jobId": "a"}]}, "Job a not found"),
         ({"dependsOn": [{"type": "SEQUENTIAL"}]}, "does not emulate a dependency with a type"),
         ({"dependsOn": [{"jobId": "a"}] * 21}, "at most 20"),
-        ({"parameters": {"a": "b"}}, "does not emulate parameters"),
+        ({"nodeOverrides": {"numNodes": 1}}, "does not emulate nodeOverrides"),
         ({"jobName": "a b"}, "must be 1 to 128"),
         ({"jobDefinition": "none"}, "not found or is not active"),
         ({"jobQueue": "none"}, "does not exist"),

@@ -265,12 +265,16 @@ class Job:
         return {"size": self.size, "statusSummary": dict(self.summary), "statusSummaryLastUpdatedAt": now_ms()}
 
 
+CHILD_FAILED = "Array Child Job failed"
+
+
 def _common(job: Job, child: Child | None) -> Json:
     """Return what describe and list share (child None: of an array's parent)."""
     attempts = child.attempts if child else []
     last = attempts[-1] if attempts else None
     ended = (child.status if child else job.status) in ENDED
-    reason = child.reason if child else job.terminated or job.cancelled
+    gave_up = CHILD_FAILED if job.status == "FAILED" else None
+    reason = child.reason if child else job.terminated or job.cancelled or gave_up
     content = {
         "jobArn": job.arn if child is None or child.index is None else f"{job.arn}:{child.index}",
         "jobId": child.id if child else job.id,

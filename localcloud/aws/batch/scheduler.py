@@ -14,11 +14,12 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
+from localcloud.aws import events
 from localcloud.aws.batch.catalog import Catalog, Environment, Queue
 from localcloud.aws.batch.child import Result, Run
 from localcloud.aws.batch.core import Core, Json, log, now_ms
 from localcloud.aws.batch.instance_types import InstanceType, Needs
-from localcloud.aws.batch.jobs import ENDED, WAITING, Attempt, Child, Job
+from localcloud.aws.batch.jobs import ENDED, WAITING, Attempt, Child, Job, describe
 from localcloud.aws.batch.logs import LogShipper
 from localcloud.aws.batch.machines import Machine
 
@@ -95,6 +96,7 @@ class Scheduler:
         self._catalog = catalog
         self._waiting: dict[str, Waiting] = {}
         self._submitted: deque[Job] = deque()
+        self._unfinished: list[Job] = []
         self._running: set[Child] = set()
         self.machines: dict[str, Machine] = {}
         self.placements: list[Json] = []
@@ -108,6 +110,7 @@ class Scheduler:
 
     def submit(self, job: Job) -> None:
         """Accept a new job; its children become RUNNABLE in the scheduler's next round."""
+        self._unfinished.append(job)
         self._submitted.append(job)
         self._core.changed.notify_all()
 
@@ -186,6 +189,7 @@ class Scheduler:
                     wait = core.run_due()
                     self._admit()
                     self._reap()
+                    self._tell_ends()
                     self._place()
                     self._grow()
                     self._shrink()
@@ -214,6 +218,17 @@ class Scheduler:
                     child.to("PENDING")
             if not statuses <= {"SUCCEEDED"} and "FAILED" not in statuses:
                 self._submitted.append(job)
+
+    def _tell_ends(self) -> None:
+        """Send the event of each job that has ended; those of children, and of other states, reach no rule of ours."""
+        ended = [job for job in self._unfinished if job.status in ENDED]
+        self._unfinished = [job for job in self._unfinished if job.status not in ENDED]
+        for job in ended:
+            self._send("Batch Job State Change", job, None if job.size else job.children[0])
+
+    def _send(self, kind: str, job: Job, child: Child | None) -> None:
+        detail = describe(job, child)
+        self._core.background(lambda: events.send(kind, detail, [detail["jobArn"]], job.arn.split(":")[3]))
 
     def _enqueue(self, child: Child, front: bool = False) -> None:
         child.to("RUNNABLE")
@@ -345,7 +360,7 @@ class Scheduler:
         """Say why a child waits. While Batch scales from zero, it also says so of a healthy one:
         https://github.com/nextflow-io/nextflow/issues/7479"""
         environments = [self._catalog.environments[rung] for rung in queue.rungs]
-        needs = child.job.needs
+        needs, before = child.job.needs, child.reason
         fitting = [each.name for env in environments for each in env.types if needs.fits(each.room)]
         from_zero = all(each.state == "booting" for each in self.machines.values())
         if all(each.detail["status"] == "INVALID" for each in environments):
@@ -356,6 +371,8 @@ class Scheduler:
             child.reason = SHORT.format(", ".join(dict.fromkeys(fitting)))
         elif from_zero or not fitting:
             child.reason = TOO_LARGE
+        if child.reason != before and not (fitting and child.reason == TOO_LARGE):
+            self._send("Batch Job Queue Blocked", child.job, child)
 
     def _launch(self, queue: Queue, needs: Needs, cpus: int) -> list[Needs] | None:
         for rung in queue.rungs:
