@@ -141,7 +141,7 @@ _WORK = {
     "SubmitAttachmentStateChanges SubmitContainerStateChange SubmitTaskStateChange TagResource "
     "UpdateContainerInstancesState",
     "firehose": "PutRecord PutRecordBatch",
-    "logs": "CreateLogStream DescribeLogStreams FilterLogEvents GetLogEvents PutLogEvents",
+    "logs": "CreateLogStream DescribeLogStreams FilterLogEvents GetLogEvents PutLogEvents StartQuery",
     "s3": "AbortMultipartUpload GetBucketLocation GetObject ListBucket ListBucketMultipartUploads PutObject",
 }
 """Actions of machines, jobs, log delivery and submitters on the resources of their environment's stacks."""
@@ -152,6 +152,7 @@ _LOOK = {
     "ListJobs",
     "ecr": "GetAuthorizationToken",
     "ecs": "DiscoverPollEndpoint",
+    "logs": "GetQueryResults StopQuery",
     "servicequotas": "GetServiceQuota",
 }
 

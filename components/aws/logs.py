@@ -14,6 +14,10 @@ from components.config import Logs, part
 from components.config.checks.aws import check_logs
 from tidemill import layout
 
+QUERIES = ["logs:GetQueryResults", "logs:StopQuery"]
+"""Calls about a query. They know no resource, but need the query's id, a UUID that only StartQuery and DescribeQueries
+tell. https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoncloudwatchlogs.html"""
+
 _ARCHIVE_PREFIX = f"{layout.LOGS}/"
 
 
@@ -106,9 +110,10 @@ class AwsLogs(pulumi.ComponentResource):
         return [allow(["logs:CreateLogStream", "logs:PutLogEvents"], [streams])]
 
     def read_statements(self) -> list[Statement]:
-        """A submitter's permissions to read this group's lines."""
+        """A submitter's permissions to read and query this group's lines; `QUERIES` go with them."""
         resources = [self.arn, pulumi.Output.concat(self.arn, ":*")]
-        return [allow(["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents"], resources)]
+        actions = ["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents", "logs:StartQuery"]
+        return [allow(actions, resources)]
 
     def grant_write(self, role: aws.iam.Role) -> None:
         """Let a role write to this log group and no other."""
@@ -116,7 +121,7 @@ class AwsLogs(pulumi.ComponentResource):
 
     def grant_read(self, role: aws.iam.Role) -> None:
         """Let a role read this log group and no other."""
-        grant(self, "read", role, self.read_statements())
+        grant(self, "read", role, [*self.read_statements(), allow(QUERIES, ["*"])])
 
     def _archive(self, name: str, args: AwsLogsArgs, bucket: pulumi.Output[str]) -> None:
         delivery = self._delivery_role(name, args, bucket)

@@ -3,6 +3,7 @@
 import pulumi
 
 from components.aws.account import Account
+from components.aws.logs import QUERIES
 from components.aws.policy import Statement, allow
 from components.base import ENVIRONMENT_TAG, TEAM_TAG
 
@@ -13,6 +14,7 @@ _WATCH = [
     "batch:DescribeJobs",
     "batch:GetJobQueueSnapshot",
     "batch:ListJobs",
+    *QUERIES,
     "servicequotas:GetServiceQuota",
 ]
 """Calls without a resource; `tidemill doctor` checks the quota of vCPUs."""

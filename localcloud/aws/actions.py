@@ -197,6 +197,7 @@ WITHOUT_RESOURCE = {
     "cloudwatch": re.compile(r"DescribeAlarms|List(?!TagsForResource)"),
     "ecr": re.compile(r"GetAuthorizationToken"),
     "firehose": re.compile(r"List"),
+    "logs": re.compile(r"GetQueryResults|StopQuery|\w+QueryDefinition"),
     "secretsmanager": re.compile(r"List|GetRandomPassword|BatchGet"),
     "iam": re.compile(r"List(Roles|Users|Policies|InstanceProfiles)$"),
 }
@@ -237,8 +238,11 @@ def _checks(prefix: str, operation: str, params: dict[str, Any], region: str) ->
 
 
 def _resources(prefix: str, operation: str, params: dict[str, Any], region: str) -> list[str]:
-    if prefix == "logs":
-        return [_log_resource(params, region)]
+    if prefix == "logs" and not WITHOUT_RESOURCE[prefix].match(operation):
+        groups = params.get("logGroupNames") or params.get("logGroupIdentifiers") or []
+        return [_log_resource({"logGroupIdentifier": group}, region) for group in groups] or [
+            _log_resource(params, region)
+        ]
     if (prefix, operation) == ("batch", "SubmitJob"):
         # Both are required: https://docs.aws.amazon.com/batch/latest/userguide/iam-example-restrict-job-queue.html
         named = {"job-definition/{}": params.get("jobDefinition"), "job-queue/{}": params.get("jobQueue")}

@@ -99,9 +99,10 @@ def test_writing_and_reading_lines_of_this_group_alone():
     assert made.document_of("l-read-human") == [
         {
             "Effect": "Allow",
-            "Action": ["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents"],
+            "Action": ["logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents", "logs:StartQuery"],
             "Resource": [GROUP, f"{GROUP}:*"],
-        }
+        },
+        {"Effect": "Allow", "Action": ["logs:GetQueryResults", "logs:StopQuery"], "Resource": ["*"]},
     ]
 
 

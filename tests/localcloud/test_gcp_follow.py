@@ -34,6 +34,8 @@ BASE = "projects/localcloud-project"
 BUCKET = f"{BASE}/locations/us-central1/buckets/lines"
 JOB = "tiles-0a1b2c3d"
 START = time.time()
+LINES = 4_000
+"""`make bench ONLY=logs` has 10,000."""
 
 
 class World(BaseAdapter):
@@ -121,23 +123,23 @@ def world(tmp_path, monkeypatch):
     made.close()
 
 
-def test_three_followers_of_a_busy_job_see_each_of_10_000_lines_once(world):
+def test_three_followers_of_a_busy_job_see_each_line_once(world):
     """Lines come out of order and late: each has waited on its machine."""
     over, found = threading.Event(), [Counter[str]() for _ in range(3)]
 
     def machines() -> None:
         ages = random.Random(53)
-        for start in range(0, 10_000, 250):
+        for start in range(0, LINES, 250):
             world.write(range(start, start + 250), ages)
             world.time.sleep(3.0)
         over.set()
 
     world.time.run([machines, *(functools.partial(world.follow, over.is_set, one) for one in found)])
-    assert all(one == {f"line {number}": 1 for number in range(10_000)} for one in found)
+    assert all(one == {f"line {number}": 1 for number in range(LINES)} for one in found)
     assert (world.refused, len(world.reads)) == (0, 3)
     assert world.most_per_minute() <= logs.READS_A_MINUTE
     # A read takes no time here: lines are shown at the latest one pause after the job's end.
-    assert world.time.now < START + 120 + 60
+    assert world.time.now < START + 120
 
 
 def test_a_follower_of_a_quiet_job_reads_six_times_per_minute(world):

@@ -236,7 +236,7 @@ def test_logs_are_searched_by_their_json_fields(stubbed):
     }
     events = [{"timestamp": 6000, "message": json.dumps({"job": JOB, "item": n})} for n in (3, 4)]
     stubbed.stubs["logs"].add_response("filter_log_events", {"events": events}, asked)
-    found = stubbed.backend.logs(LogSearch(JOB, (3,), 5.0))
+    found = stubbed.backend.logs(LogSearch(JOB, frozenset([3]), 5.0))
     assert [line.fields["item"] for line in found] == [3]
 
 

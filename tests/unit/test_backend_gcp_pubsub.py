@@ -294,7 +294,7 @@ def test_lines_are_found_by_their_fields_through_pages(backend, google):
     for second in range(7):
         google.line(1000.5 + second, job=JOB, item=second % 2, chunk=0, stream="stdout", message=f"line {second}")
     google.line(1000, job="else-00000000", item=1, message="line 0")
-    found = list(backend.logs(LogSearch(JOB, (1,), 1000.0)))
+    found = list(backend.logs(LogSearch(JOB, frozenset([1]), 1000.0)))
     assert [(line.at, line.said, line.fields["item"]) for line in found] == [
         (1001.5, "line 1", 1),
         (1003.5, "line 3", 1),

@@ -149,17 +149,21 @@ class LogSearch:
         since: Seconds since the epoch.
         until: The same; None for all there are.
         text: Only lines whose message holds this. A hint that spares reading: a backend may return others too.
-        regex: Only lines whose message matches. A hint as well.
+        regex: Only lines whose message matches, in Python's dialect. A hint as well.
+        printed: Only lines that programs printed, none of the worker itself. A hint as well.
+        limit: How many lines are wanted. A hint as well.
         arrived: Only lines that the cloud received at this time or later, where it tells. A hint as well.
         say: Is told what a person should know while they wait.
     """
 
     job: str
-    items: tuple[int, ...] | None = None
+    items: frozenset[int] | None = None
     since: float = 0.0
     until: float | None = None
     text: str | None = None
     regex: str | None = None
+    printed: bool = False
+    limit: int | None = None
     arrived: float = 0.0
     say: Callable[[str], None] = ignore
 
@@ -236,6 +240,10 @@ class Backend(ABC):
     @abstractmethod
     def logs(self, search: LogSearch) -> Iterator[LogLine]:
         """Log lines of a job, oldest first."""
+
+    def search_logs(self, search: LogSearch) -> Iterator[LogLine]:
+        """The same for few lines of a whole job, where the cloud has something faster for them."""
+        return self.logs(search)
 
     @abstractmethod
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:

@@ -39,6 +39,10 @@ class Moment(click.ParamType[datetime]):
 @job_argument
 @click.option("--item", type=click.IntRange(min=0), help="Only this item, by its index.")
 @click.option("--grep", "text", metavar="TEXT", help="Only lines that contain TEXT; case matters.")
+@click.option("--regex", metavar="RE", help="Only lines in which this regular expression matches.")
+@click.option("--failed", is_flag=True, help="Only items that failed.")
+@click.option("--group", metavar="ID", help="Only failed items of a group that `tidemill failures` shows.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N lines.")
 @click.option("--since", type=Moment(), metavar="TIME", help="Only lines since TIME: 10m, 2h, 3d or 2026-11-21T09:30.")
 @click.option("--until", type=Moment(), metavar="TIME", help="Only lines until TIME.")
 @click.option("--follow", "-f", is_flag=True, help="Keep printing new lines until the job ends.")
@@ -50,6 +54,10 @@ def command(*, job: str, times: bool, pipeline: str | None, as_json: bool, **wan
     since, until, follow = (wanted[key] for key in ("since", "until", "follow"))
     if follow and until:
         raise click.UsageError("--until and --follow are given; new lines have no end. Leave one out.")
+    if (wanted["item"] is not None) + wanted["failed"] + (wanted["group"] is not None) > 1:
+        raise click.UsageError("--item, --failed and --group each choose items; give one of them.")
+    if follow and wanted["limit"]:
+        raise click.UsageError("--limit and --follow are given; new lines have no end. Leave one out.")
     if since and until and since > until:
         raise click.UsageError(f"--since ({since.isoformat()}) is after --until ({until.isoformat()}); swap them.")
     for line in load_job(pipeline, job).logs(**wanted, say=partial(click.echo, err=True)):

@@ -13,7 +13,7 @@ from tidemill.backends import LogLine, ignore
 from tidemill.client.failures import items_of_group
 from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
-from tidemill.client.lines import LineFilter, follow_lines, read_lines
+from tidemill.client.lines import choose_lines, follow_lines, read_lines
 from tidemill.client.live import showing
 from tidemill.client.looking import BY_ITS_USER
 from tidemill.client.reading import Readable
@@ -23,7 +23,6 @@ from tidemill.client.site import Log, Site
 from tidemill.client.status import Status, Summary, summarise
 from tidemill.client.waiting import Watched, watch
 from tidemill.code import pack, upload
-from tidemill.errors import CallerError
 from tidemill.job import JobSpec
 from tidemill.ledger import Counts, Ledger
 
@@ -303,10 +302,17 @@ class Job(Readable):
         since: datetime | None = None,
         until: datetime | None = None,
         text: str | None = None,
+        regex: str | None = None,
+        failed: bool = False,
+        group: str | None = None,
+        limit: int | None = None,
         follow: bool = False,
         say: Log = ignore,
     ) -> Iterator[LogLine]:
         """What the items printed, oldest first.
+
+        With `text`, `regex`, `failed`, `group` or `limit` a whole job is searched by the cloud. AWS bills that search
+        by the GB, and `say` is told the price.
 
         Args:
             item: Only this item.
@@ -314,21 +320,26 @@ class Job(Readable):
             since: Only lines of this time and later.
             until: Only lines of this time and before.
             text: Only lines that hold this, case as typed.
-            follow: Continue with new lines until the job ends; `until` has no effect then.
-            say: Is told what a person should know while they wait, such as that the cloud's quota is used up.
+            regex: Only lines in which this regular expression of Python matches.
+            failed: Only items that failed for good, so far. Lines are in order for each 200 items.
+            group: Only failed items of this group, by its id. The same order.
+            limit: At most so many lines.
+            follow: Continue with new lines until the job ends; `until` and `limit` have no effect then.
+            say: Is told what a person should know while they wait, such as what a search costs.
 
         Raises:
-            CallerError: The job has no such item.
+            CallerError: The job has no such item or group, or the expression is not one.
 
         Example:
             >>> [line.said for line in job.logs(item=1)]
             ['opening s3://raw/1.jpg', 'ValueError: no']
+            >>> [line.said for line in job.logs(regex="^ValueError")]
+            ['ValueError: no']
         """
-        if item is not None and not 0 <= item < self.spec.items_total:
-            raise CallerError.about("item", item, f"from 0 to {self.spec.items_total - 1}", "Give an item's index.")
-        wanted = LineFilter(item, worker, since, until, text, say)
+        wanted = choose_lines(self._ledger, self.spec, item=item, failed=failed, group=group)
+        wanted = replace(wanted, worker=worker, since=since, until=until, text=text, regex=regex, limit=limit, say=say)
         if not follow:
             return read_lines(self._site, self._ledger, self.spec, wanted)
-        wanted = replace(wanted, until=None)
+        wanted = replace(wanted, until=None, limit=None)
         read = partial(read_lines, self._site, self._ledger, self.spec, wanted)
         return follow_lines(self._site.backend, wanted.search(self.spec), read, lambda: self.status().ended)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 
 from tidemill.backends import ArrayState, Backend, LogLine, LogSearch, ignore
 from tidemill.client.deliveries import known_arrays, oldest_by_name
+from tidemill.client.failures import items_of_group
 from tidemill.client.site import Site
+from tidemill.errors import CallerError, one_line
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger
+from tidemill.ledger import Ledger, Outcome
 
 OVERLAP_SECONDS = 15.0
 """How far back each look goes in the order in which a cloud received lines."""
@@ -29,13 +34,35 @@ class LineFilter:
     since: datetime | None = None
     until: datetime | None = None
     text: str | None = None
+    regex: str | None = None
+    items: frozenset[int] | None = None
+    limit: int | None = None
     say: Callable[[str], None] = ignore
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.regex or "")
+        except re.error as error:
+            allowed = "a regular expression of Python"
+            raise CallerError.about("regex", self.regex, allowed, f"{one_line(error)}.".capitalize()) from None
 
     def search(self, spec: JobSpec) -> LogSearch:
         """What a backend is asked."""
         since = max(spec.created_at.timestamp(), self.since_seconds)
-        items = None if self.item is None else (self.item,)
-        return LogSearch(spec.job, items, since, self.until_seconds, self.text, say=self.say)
+        items = self.items if self.item is None else frozenset([self.item])
+        printed, limit = not self.worker, self.limit
+        return LogSearch(
+            spec.job, items, since, self.until_seconds, self.text, self.regex, printed, limit, say=self.say
+        )
+
+    @property
+    def narrow(self) -> bool:
+        """Whether few lines of a whole job are wanted."""
+        return any(value is not None for value in (self.text, self.regex, self.items, self.limit))
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(self.regex or "")
 
     @property
     def since_seconds(self) -> float:
@@ -53,12 +80,37 @@ class LineFilter:
             and self.since_seconds <= line.at
             and (until is None or line.at <= until)
             and (self.text is None or self.text in line.said)
+            and (self.regex is None or self._pattern.search(line.said) is not None)
         )
 
     def _of_the_item(self, line: LogLine) -> bool:
+        if self.items is not None:
+            return line.fields.get("item") in self.items
         if self.item is None:
             return True
         return line.fields["item"] == self.item if "item" in line.fields else "stream" not in line.fields
+
+
+def choose_lines(
+    ledger: Ledger, spec: JobSpec, *, item: int | None = None, failed: bool = False, group: str | None = None
+) -> LineFilter:
+    """A filter of the items that somebody wants: the ledger knows which have failed, without a search.
+
+    Raises:
+        CallerError: The job has no such item or group.
+    """
+    if item is not None and not 0 <= item < spec.items_total:
+        raise CallerError.about("item", item, f"from 0 to {spec.items_total - 1}", "Give an item's index.")
+    if group is not None:
+        return LineFilter(items=frozenset(items_of_group(spec.job, _failures(ledger), group)))
+    if failed:
+        return LineFilter(items=frozenset(one.index for one in _failures(ledger)))
+    return LineFilter(item)
+
+
+def _failures(ledger: Ledger) -> Iterator[Outcome]:
+    """Outcomes of items that failed; only records with one are read."""
+    return (one for one in ledger.outcomes(ledger.listing().failed) if one.status == "failed")
 
 
 def follow_lines(
@@ -98,13 +150,21 @@ def _identity(line: LogLine) -> tuple[object, ...]:
 def read_lines(
     site: Site, ledger: Ledger, spec: JobSpec, wanted: LineFilter, search: LogSearch | None = None
 ) -> Iterator[LogLine]:
-    """An item's containers are read by name; what the cloud has forgotten, and whole jobs, by a search."""
-    backend, search = site.backend, search or wanted.search(spec)
+    """An item's containers are read by name; what the cloud has forgotten, and whole jobs, by a search.
+
+    Args:
+        search: Of a follower, which looks for the newest lines only.
+    """
+    backend, following = site.backend, search is not None
+    search = search or wanted.search(spec)
     children = [] if wanted.item is None or not backend.sees_children else _children(site, ledger, spec, wanted.item)
-    for array, index in children:
-        yield from filter(wanted.has, backend.child_logs(array, index, search))
-    if not children:
-        yield from filter(wanted.has, backend.logs(search))
+    if children:
+        found = (line for array, index in children for line in backend.child_logs(array, index, search))
+    elif wanted.narrow and wanted.item is None and not following:
+        found = backend.search_logs(search)
+    else:
+        found = backend.logs(search)
+    yield from itertools.islice(filter(wanted.has, found), wanted.limit)
 
 
 def _children(site: Site, ledger: Ledger, spec: JobSpec, item: int) -> list[tuple[ArrayState, int]]:

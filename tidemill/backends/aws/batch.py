@@ -116,6 +116,9 @@ class AwsBatch(Backend):
     def logs(self, search: LogSearch) -> Iterator[LogLine]:
         return self._lines.find(search)
 
+    def search_logs(self, search: LogSearch) -> Iterator[LogLine]:
+        return self._lines.search(search)
+
     def child_logs(self, array: ArrayState, index: int, search: LogSearch) -> Iterator[LogLine]:
         child = array.id if array.size == 1 else f"{array.id}:{index}"
         with translated("batch:DescribeJobs"):

@@ -15,7 +15,7 @@ CONNECT_SECONDS = 10
 READ_SECONDS = 30
 ATTEMPTS = 6
 
-_DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError")
+DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError")
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException")
 _LOGIN = "Log in (`aws sso login`, `aws configure`, or AWS_PROFILE) and try again."
 
@@ -84,7 +84,7 @@ def translated(action: str, absent: tuple[str, ...] = ()) -> Iterator[None]:
 
 
 def _refusal(action: str, code: str, text: str) -> tuple[str, str]:
-    if code in _DENIED:
+    if code in DENIED:
         return f"{action} is denied ({text}).", "Ask the stack's owner for its submitter policy or role."
     if code in _EXPIRED:
         return f"{action}: the AWS login is not valid ({text}).", _LOGIN

@@ -7,7 +7,6 @@ others. https://cloud.google.com/logging/quotas, https://cloud.google.com/loggin
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections import deque
@@ -17,13 +16,20 @@ from typing import Any
 from tidemill.backends import LogLine, LogSearch
 from tidemill.backends.gcp.backlog import seconds, stamp
 from tidemill.backends.gcp.session import BusyError, GoogleSession, MissingError
+from tidemill.backends.patterns import common
 from tidemill.errors import CallerError
 
 PAGE = 1000
 """The most entries per page."""
 READS_A_MINUTE = 15
 """Reads of one process: a quarter of what the project has."""
+ITEMS = 200
+"""Items named in one filter, which has at most 20,000 characters."""
 MANY_LINES = 20_000
+_ADVICE = (
+    f"{MANY_LINES:,} lines so far, and at most {READS_A_MINUTE * PAGE:,} more per minute, because Cloud Logging lets a "
+    "project read 60 times per minute. --item, --grep, --regex, --since and --failed read less."
+)
 BUSY_PAUSES = (10.0, 20.0, 40.0, 60.0, 60.0, 60.0)
 """Seconds before each of at most six retries once the project's reads are used up."""
 
@@ -48,12 +54,14 @@ class Reads:
 READS = Reads()
 
 
-def query(search: LogSearch) -> str:
+def query(search: LogSearch, items: list[int] | None) -> str:
     """A filter; its `:` means "holds this text" in any case."""
     terms = [f"jsonPayload.job={json.dumps(search.job)}"]
-    if search.items is not None:
-        values = " OR ".join(map(str, search.items))
-        terms.append(f"jsonPayload.item={values if len(search.items) == 1 else f'({values})'}")
+    if items is not None:
+        values = " OR ".join(map(str, items))
+        terms.append(f"jsonPayload.item={values if len(items) == 1 else f'({values})'}")
+    if search.printed:
+        terms.append("jsonPayload.stream:*")
     terms.append(f'timestamp>="{stamp(search.since)}"')
     if search.until is not None:
         terms.append(f'timestamp<="{stamp(search.until)}"')
@@ -61,18 +69,14 @@ def query(search: LogSearch) -> str:
         terms.append(f'receiveTimestamp>="{stamp(search.arrived)}"')
     if search.text:
         terms.append(f"jsonPayload.message:{json.dumps(search.text, ensure_ascii=False)}")
-    if search.regex and _is_common(search.regex):
-        terms.append(f"jsonPayload.message=~{json.dumps(search.regex, ensure_ascii=False)}")
+    if search.regex and (regex := common(search.regex)):
+        terms.append(f"jsonPayload.message=~{json.dumps(regex)}")
     return " AND ".join(terms)
 
 
-def _is_common(regex: str) -> bool:
-    """Whether RE2 has all of a Python expression: it has no groups that look around, and none that are named twice."""
-    return not re.search(r"\(\?(?!:|i\))|\\[1-9Z]|[*+?}]\+", regex)
-
-
 def find(session: GoogleSession, bucket: str | None, search: LogSearch) -> Iterator[LogLine]:
-    """Lines of a job, oldest first; nothing when the bucket is not there.
+    """Lines of a job, oldest first; nothing when the bucket is not there. Lines of many items are oldest first for each
+    200 of them.
 
     Raises:
         CallerError: The stack's descriptor names no bucket.
@@ -80,34 +84,32 @@ def find(session: GoogleSession, bucket: str | None, search: LogSearch) -> Itera
     """
     if not bucket:
         raise CallerError("the pipeline's descriptor names no log_group.", "Ask the stack's owner to run `pulumi up`.")
+    items, found = None if search.items is None else sorted(search.items), 0
+    for start in range(0, len(items or [0]), ITEMS):
+        for page in _pages(session, bucket, query(search, items and items[start : start + ITEMS]), search.say):
+            yield from filter(search.has, page)
+            if found < MANY_LINES <= found + len(page):
+                search.say(_ADVICE)
+            found += len(page)
+
+
+def _pages(session: GoogleSession, bucket: str, wanted: str, say: Callable[[str], None]) -> Iterator[list[LogLine]]:
     body: dict[str, Any] = {
         "resourceNames": [f"{bucket}/views/_AllLogs"],
-        "filter": query(search),
+        "filter": wanted,
         "orderBy": "timestamp asc",
         "pageSize": PAGE,
     }
-    found = 0
     while True:
         try:
-            answer = _read(session, body, search.say)
+            answer = _read(session, body, say)
         except MissingError:
             return
-        lines = [line for line in map(_line, answer.get("entries", [])) if search.has(line)]
-        yield from lines
+        yield [_line(entry) for entry in answer.get("entries", [])]
         # A page may be empty although more follow.
         if not answer.get("nextPageToken"):
             return
-        if found < MANY_LINES <= found + len(lines):
-            search.say(_advice())
-        found += len(lines)
         body["pageToken"] = answer["nextPageToken"]
-
-
-def _advice() -> str:
-    return (
-        f"{MANY_LINES:,} lines, and more follow at {READS_A_MINUTE * PAGE:,} per minute, because Cloud Logging lets a "
-        "project read 60 times per minute. --item, --grep, --regex, --since or --failed make it fewer."
-    )
 
 
 def _read(session: GoogleSession, body: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
