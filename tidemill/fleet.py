@@ -78,6 +78,36 @@ class FleetSettings:
 
 
 @dataclass(frozen=True)
+class ScalerNote:
+    """What Google says of an autoscaler: an entry of its `statusDetails`.
+
+    Attributes:
+        type: Such as `ZONE_RESOURCE_STOCKOUT`.
+        message: In Google's words.
+    """
+
+    type: str
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class MachineFailure:
+    """Why a machine could not be created.
+
+    Attributes:
+        code: Google's, such as `QUOTA_EXCEEDED`.
+        message: In Google's words.
+        zone: Where; empty where Google does not say so.
+        at: When, in ISO 8601; empty where Google does not say so.
+    """
+
+    code: str
+    message: str = ""
+    zone: str = ""
+    at: str = ""
+
+
+@dataclass(frozen=True)
 class GroupReport:
     """A rung's machines.
 
@@ -90,6 +120,11 @@ class GroupReport:
         errors: What went wrong within an hour, the newest first: `<Google's code>: <message>`.
         quotas: Those of `errors` that are a quota; None in a report of an older function.
         open: Whether the rung takes work; None for the first rung, which always does.
+        autoscaler: Status of its autoscaler: `ACTIVE`, `ERROR`, ...
+        notes: What Google says of the autoscaler.
+        failures: Why machines could not be created within an hour: the three newest per code.
+        unheard: Machines that are up, or were, and whose worker has never said that it is alive; None in a report of
+            an older function.
     """
 
     target: int = 0
@@ -100,6 +135,10 @@ class GroupReport:
     errors: list[str] = field(default_factory=list)
     quotas: list[str] | None = None
     open: bool | None = None
+    autoscaler: str = ""
+    notes: list[ScalerNote] = field(default_factory=list)
+    failures: list[MachineFailure] = field(default_factory=list)
+    unheard: int | None = None
 
 
 @dataclass(frozen=True)

@@ -354,7 +354,8 @@ def test_the_report():
     report = google.report
     assert report.pop("at") in (iso(google.now), iso(google.now + 1), iso(google.now - 1))
     shown = {"target": 4, "running": 2, "creating": 1, "stopped": 1, "stockout": False, "errors": [], "quotas": []}
-    closed = shown | dict.fromkeys(("target", "running", "creating", "stopped"), 0)
+    shown |= {"autoscaler": "", "notes": [], "failures": [], "unheard": 3}
+    closed = shown | dict.fromkeys(("target", "running", "creating", "stopped", "unheard"), 0)
     assert report == {
         "period_seconds": 120,
         "queues": {
@@ -365,6 +366,19 @@ def test_the_report():
             }
         },
     }
+
+
+def test_the_report_has_googles_words_and_three_failures_of_a_code():
+    google = Google()
+    google.errors["spot-m"] = [
+        error(f"m{number}", code, google.now - number)
+        for number in range(5)
+        for code in ("IP_SPACE_EXHAUSTED", "QUOTA_EXCEEDED")
+    ]
+    assert run(google) == []
+    failures = google.report["queues"]["cpu"]["groups"]["spot"]["failures"]
+    assert [each["code"] for each in failures] == ["IP_SPACE_EXHAUSTED"] * 3 + ["QUOTA_EXCEEDED"] * 3
+    assert {each["zone"] for each in failures} == {"r-a"}
 
 
 def test_time_is_the_clouds_own():

@@ -80,7 +80,7 @@ class FakeGoogle(BaseAdapter):
     messages: dict[str, list[Message]] = field(default_factory=dict)
     """Messages by subscription."""
     points: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    """Time and backlog, by the subscription's short name."""
+    """Time and backlog, by the subscription's short name; the age of the oldest message by `<name>/oldest`."""
     entries: list[dict[str, Any]] = field(default_factory=list)
     published: list[int] = field(default_factory=list)
     """Number of messages in each publish request."""
@@ -203,9 +203,10 @@ class FakeGoogle(BaseAdapter):
     def _monitoring_projects_timeseries_list(self, name: str, params: Any, body: Any) -> dict[str, Any]:
         short = re.search(r'subscription_id="([^"]+)"', params["filter"])
         assert short, params
+        name = short[1] + "/oldest" * ("oldest_unacked" in params["filter"])
         points = [
             {"interval": {"startTime": _stamp(at), "endTime": _stamp(at)}, "value": {"int64Value": str(count)}}
-            for at, count in sorted(self.points.get(short[1], ()), reverse=True)
+            for at, count in sorted(self.points.get(name, ()), reverse=True)
             if params["interval.startTime"] <= _stamp(at) <= params["interval.endTime"]
         ]
         return {"timeSeries": [{"points": points}]} if points else {}

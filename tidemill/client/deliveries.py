@@ -12,6 +12,8 @@ from tidemill.backends import ArrayState, DeadLetter
 from tidemill.client.site import Site
 from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
+from tidemill.explain.gcp import GONE
+from tidemill.explain.job import FORGOTTEN
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing, RoundArray
 from tidemill.ledger.gate import begun_at
@@ -21,8 +23,6 @@ EXPLAINED_CHILDREN = 1000
 SUBMIT_GRACE_SECONDS = 300
 """A round younger than this may still be on its way to the queue: its submit still runs, or the queue's listing is
 late. `resume` waits for a tenth of it."""
-
-GONE = "it is not done, and the queue no longer holds it"
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class ChunkFacts:
     def why(self, chunk: int, loss: Loss) -> str:
         """Why a chunk was lost, in the cloud's words where it has any."""
         if loss.reason or loss.state is None:
-            return loss.reason or "the queue does not know it (any more)"
+            return loss.reason or FORGOTTEN
         failed = loss.state.states.get("failed", 0)
         if failed > EXPLAINED_CHILDREN:
             return f"{failed} containers of {loss.array.name} ended without a record"

@@ -12,13 +12,15 @@ from statistics import median
 from tidemill import layout
 from tidemill.capacity import fitting, usable_memory_mib
 from tidemill.client.deliveries import newest_rounds, queue_of
+from tidemill.client.fleet import fleet_errors
 from tidemill.client.limit import spent_of
 from tidemill.client.looking import Observation, cancelled_words, observe, telling
+from tidemill.client.reconciler import read_report
 from tidemill.client.site import Site
 from tidemill.client.status import SPEED_SECONDS
 from tidemill.errors import CallerError, CloudError, one_line
 from tidemill.explain import Explanation, Facts, JobFacts, Looks, explain
-from tidemill.explain.facts import Straggler, Unseen
+from tidemill.explain.facts import FleetFacts, Straggler, Unseen
 from tidemill.failures import telling_line
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing, Outcome
@@ -57,7 +59,35 @@ def read_facts(seen: Observation) -> Facts:
     except CloudError as error:
         unseen.append(Unseen("the job's records", one_line(error.problem)))
         job = _plain_facts(seen)
-    return Facts(now, job, cloud, unseen)
+    return Facts(now, job, cloud, _fleet(seen, job.began, unseen) if cloud else None, unseen)
+
+
+def _fleet(seen: Observation, began: float, unseen: list[Unseen]) -> FleetFacts | None:
+    """What the reconciler and the machines have written down, where there is a reconciler."""
+    site = seen.site
+    if site.descriptor.cloud != "gcp":
+        return None
+    try:
+        report = read_report(site.store)
+        errors, count = fleet_errors(site.store, since=began)
+    except CloudError as error:
+        unseen.append(Unseen("the fleet's records", one_line(error.problem)))
+        return None
+    texts = [error.text() for error in errors]
+    if report is None:
+        return FleetFacts(errors=texts, broken=count)
+    late = "".join(report.late(site.backend.now()))
+    return FleetFacts(report.at, late, report.groups(seen.spec.queue), texts, count)
+
+
+def _sent(seen: Observation) -> tuple[int, int] | None:
+    """Arrays that the queue was given, where it was given fewer than there are: of a queue that forgets nothing."""
+    arrays = [array.name for round_ in seen.listing.rounds for array in round_.arrays]
+    known = {state.name for state in seen.known}
+    if seen.site.backend.sees_children or seen.deliveries.on_its_way or seen.deliveries.held:
+        return None
+    there = sum(name in known for name in arrays)
+    return (there, len(arrays)) if there < len(arrays) else None
 
 
 def _plain_facts(seen: Observation) -> JobFacts:
@@ -80,6 +110,7 @@ def _plain_facts(seen: Observation) -> JobFacts:
         active=status.get("running", 0) + status.get("starting", 0),
         cancelled=cancelled_words(said) if said else "",
         lost=len(sent.lost),
+        sent=_sent(seen) if sent.lost else None,
         lost_reason=(sent.reason or "") if sent.lost else "",
         dead=len(sent.dead),
         run_command=seen.site.run_command(spec.job) or "",
@@ -208,8 +239,8 @@ def _oldest(seen: Observation, now: float, usual: float) -> tuple[int, list[str]
             began = datetime.fromisoformat(markers[-1]["started_at"]).timestamp()
             machine = str(markers[-1].get("backend", {}).get("machine", ""))
             items = tuple(markers[-1].get("in_flight", ()))
-            late.append(Straggler(chunk, items, max(0.0, now - began), machine, usual))
-    oldest = max(late, key=lambda one: one.seconds, default=None)
+            late.append(Straggler(chunk, items, began, machine, usual))
+    oldest = min(late, key=lambda one: one.began, default=None)
     return deaths, stopped, oldest if usual else None
 
 

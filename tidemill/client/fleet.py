@@ -37,12 +37,12 @@ class FleetError:
         return f"{self.machine}: {lines[-1] if lines else 'no reason given'}"
 
 
-def fleet_errors(store: Store) -> tuple[list[FleetError], int]:
-    """The newest records that machines have left within the last day, and how many there are within it.
+def fleet_errors(store: Store, since: float = 0.0) -> tuple[list[FleetError], int]:
+    """The newest records that machines have left within the last day, and since a time; and how many there are.
 
     A bad image leaves thousands of records, so only those that are shown are read; the listing tells their age.
     """
-    since = time.time() - RECENT_SECONDS
+    since = max(since, time.time() - RECENT_SECONDS)
     recent = [entry for entry in store.entries(FLEET_ERRORS) if entry.modified >= since]
     newest = heapq.nlargest(SHOWN, recent, key=lambda entry: entry.modified)
     found = [_fleet_error(entry.name, data) for entry in newest if (data := store.find(entry.name)) is not None]

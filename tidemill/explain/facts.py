@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tidemill.fleet import GroupReport
+
 State = Literal["waiting", "running", "finished", "cancelled", "lost"]
 
 
@@ -31,14 +33,14 @@ class Straggler:
     Attributes:
         chunk: The chunk.
         items: Its items in flight, as far as its worker has written them down.
-        seconds: How long it has run.
+        began: When its attempt began.
         machine: Where; empty where nothing says so.
         usual: The longest time that a sampled chunk took.
     """
 
     chunk: int
     items: tuple[int, ...]
-    seconds: float
+    began: float
     machine: str
     usual: float
 
@@ -61,6 +63,7 @@ class JobFacts:
         cancelled: Who ended it and why; empty while nobody has.
         limit: What is spent of its limit, when the limit ended it.
         lost: Chunks that the cloud will not deliver again.
+        sent: Arrays that the queue was given, and how many there are, where fewer were; None otherwise.
         lost_reason: Why, in the cloud's words where it has any.
         dead: Those of them that are dead letters.
         run_command: What continues a local job; empty elsewhere.
@@ -95,6 +98,7 @@ class JobFacts:
     cancelled: str = ""
     limit: str = ""
     lost: int = 0
+    sent: tuple[int, int] | None = None
     lost_reason: str = ""
     dead: int = 0
     run_command: str = ""
@@ -253,7 +257,62 @@ class AwsFacts:
     user: str = ""
 
 
-CloudFacts = AwsFacts
+# ---- GCP ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PubSubQueue:
+    """A topic and its subscription.
+
+    Attributes:
+        topic: Its full name; empty when the descriptor names none.
+        subscription: Its full name.
+        topic_there: Whether it is there.
+        reads: The topic that the subscription reads; None when there is no subscription.
+    """
+
+    topic: str = ""
+    subscription: str = ""
+    topic_there: bool = False
+    reads: str | None = None
+
+
+@dataclass(frozen=True)
+class GcpFacts:
+    """What Pub/Sub and Monitoring tell. None means that it could not be seen.
+
+    Attributes:
+        backlog: Messages that are not done, leased ones included, those of other jobs too.
+        backlog_at: When that was sampled.
+        oldest: Age of the oldest of them in seconds.
+    """
+
+    queue: PubSubQueue | None = None
+    backlog: int | None = None
+    backlog_at: float = 0.0
+    oldest: float | None = None
+
+
+@dataclass(frozen=True)
+class FleetFacts:
+    """What the reconciler and the machines have written down.
+
+    Attributes:
+        report_at: When the reconciler ran last; None when it has never reported.
+        late: What is wrong with its schedule, in words; empty when it runs.
+        groups: The queue's machines by market, in the order of the rungs.
+        errors: What machines wrote that could not run their worker since the round began, the newest first.
+        broken: How many such machines there are.
+    """
+
+    report_at: float | None = None
+    late: str = ""
+    groups: Sequence[tuple[str, GroupReport]] = ()
+    errors: Sequence[str] = ()
+    broken: int = 0
+
+
+CloudFacts = AwsFacts | GcpFacts
 
 
 @dataclass(frozen=True)
@@ -263,4 +322,5 @@ class Facts:
     now: float
     job: JobFacts
     cloud: CloudFacts | None = None
+    fleet: FleetFacts | None = None
     unseen: Sequence[Unseen] = ()

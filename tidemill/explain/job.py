@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.explain.facts import AwsFacts, Facts, JobFacts
+from tidemill.explain import gcp
+from tidemill.explain.facts import AwsFacts, Facts, GcpFacts, JobFacts
 from tidemill.explain.found import Found, said
 from tidemill.figures import counted, duration
 
@@ -19,6 +20,8 @@ STORM = 0.3
 STORM_LEAST = 5
 FAR = 4.0
 """How many times longer than usual a chunk must run to hold up the end."""
+LONG_SECONDS = 300.0
+"""A shorter time than this holds nobody up."""
 SLOWER = 0.5
 FORGOTTEN = "the queue does not know it (any more)"
 TIME_LIMIT = "JobStateTimeLimit"
@@ -72,6 +75,9 @@ def _end(facts: Facts, job: JobFacts) -> Iterator[Found]:
 
 
 def _lost(facts: Facts, job: JobFacts) -> Iterator[Found]:
+    if isinstance(facts.cloud, GcpFacts) and (found := gcp.lost(facts)):
+        yield found
+        return
     on_aws = isinstance(facts.cloud, AwsFacts)
     what, again = f"{job.lost} deliveries" if job.lost > 1 else "a delivery", f"tidemill resume {job.job}"
     if on_aws and TIME_LIMIT in job.lost_reason:
@@ -122,13 +128,14 @@ def _items(job: JobFacts) -> Iterator[Found]:
 
 def _speed(facts: Facts, job: JobFacts) -> Iterator[Found]:
     late = job.straggler
-    if late and late.seconds > FAR * late.usual:
-        text = f"chunk {late.chunk} has run for {duration(late.seconds)}; others took {duration(late.usual)} at most"
+    took = facts.now - late.began if late else 0.0
+    if late and took > max(LONG_SECONDS, FAR * late.usual):
+        text = f"chunk {late.chunk} has run for {duration(took)}; others took {duration(late.usual)} at most"
         first = f"items in flight: {', '.join(map(str, late.items[:5]))}" if late.items else ""
         where = f"on {late.machine}" if late.machine else ""
         item = f" --item {late.items[0]}" if late.items else ""
         evidence = tuple(each for each in (first, where) if each)
-        yield Found("L5", text, facts.now - late.seconds, evidence, do=f"tidemill logs {job.job}{item}")
+        yield Found("L5", text, late.began, evidence, do=f"tidemill logs {job.job}{item}")
     attempts = job.drained + job.done
     if job.drained >= STORM_LEAST and job.drained > STORM * attempts:
         yield Found("L6", f"reclaims ended {job.drained} of {attempts} attempts within half an hour")

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tidemill.explain import aws, job
+from tidemill.explain import aws, gcp, job
 from tidemill.explain.causes import BY_CODE, Kind
-from tidemill.explain.facts import AwsFacts, Facts, Unseen
+from tidemill.explain.facts import AwsFacts, Facts, GcpFacts, Unseen
 from tidemill.explain.found import Found
 
 USUAL_SECONDS = 300.0
@@ -119,8 +119,12 @@ def explain(facts: Facts, looks: Looks | None = None) -> Explanation:
 def _rules(facts: Facts) -> Iterator[Found]:
     found = list(job.rules(facts))
     ended = facts.job.state in ("finished", "cancelled")
-    if not ended and not facts.job.waits_for and isinstance(facts.cloud, AwsFacts):
+    if ended or facts.job.waits_for:
+        pass
+    elif isinstance(facts.cloud, AwsFacts):
         found += aws.rules(facts, facts.cloud)
+    elif isinstance(facts.cloud, GcpFacts):
+        found += gcp.rules(facts, facts.cloud)
     yield from found
     if not found:
         yield from job.nothing(facts)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from google.auth.compute_engine import Credentials
 from google.auth.transport.requests import AuthorizedSession
 
-from tidemill.fleet import FleetGroup
+from tidemill.fleet import FleetGroup, MachineFailure, ScalerNote
 from tidemill.layout import FLEET_ALIVE, FLEET_ERRORS
 
 from .decide import BROKEN_SECONDS, Group, Machine, Sample, is_stockout
@@ -48,6 +48,7 @@ _BASES = {
 _TRIES = 3
 _TIMEOUT_SECONDS = 20
 _ERRORS_SHOWN = 5
+_FAILURES_A_CODE = 3
 _REPORT_SECONDS = 15.0
 _CREATING = frozenset({"CREATING", "RECREATING", "CREATING_WITHOUT_RETRIES"})
 
@@ -92,6 +93,12 @@ class Reading:
     """What went wrong in the last hour, each text once with its code, the newest first."""
     at: float
     """When its machines were listed, by the cloud's clock."""
+    failures: list[MachineFailure]
+    """The newest errors of each code."""
+    scaler: str
+    """Status of its autoscaler."""
+    notes: list[ScalerNote]
+    """What Google says of its autoscaler."""
 
 
 class Cloud:
@@ -162,7 +169,11 @@ class Cloud:
             mode=autoscaler.get("autoscalingPolicy", {}).get("mode", "ON"),
             stockout_at=max(stockouts, default=None),
         )
-        return Reading(group, _texts(errors, listed, at), at)
+        scaler = str(autoscaler.get("status", ""))
+        details = [
+            ScalerNote(one.get("type", ""), one.get("message", "")) for one in autoscaler.get("statusDetails", [])
+        ]
+        return Reading(group, _texts(errors, listed, at), at, _failures(errors, at), scaler, details)
 
     def backlog(self, subscription: str) -> list[Sample]:
         """Samples of the unacknowledged messages of a subscription; none if Monitoring has none.
@@ -341,8 +352,27 @@ def _attempt(listed: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return listed.get("lastAttempt", {}).get("errors", {}).get("errors", [])
 
 
+def _failures(errors: Sequence[Mapping[str, Any]], now: float) -> list[MachineFailure]:
+    """The newest errors of each code within an hour."""
+    found: dict[str, list[MachineFailure]] = {}
+    for each in _lately(errors, now):
+        error, machine = each.get("error", {}), each.get("instanceActionDetails", {}).get("instance", "")
+        code, zone = error.get("code", "UNKNOWN"), re.search(r"zones/([^/]+)/", machine)
+        some = found.setdefault(code, [])
+        if len(some) < _FAILURES_A_CODE:
+            message = error.get("message", "")[:300]
+            some.append(MachineFailure(code, message, zone[1] if zone else "", iso(_at(each))))
+    return [one for some in found.values() for one in some]
+
+
+def _lately(errors: Sequence[Mapping[str, Any]], now: float) -> list[Mapping[str, Any]]:
+    """Those of the last hour, the newest first."""
+    return sorted((each for each in errors if now - _at(each) <= 3600), key=_at, reverse=True)
+
+
 def _texts(errors: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, Any]], now: float) -> dict[str, str]:
-    lately = sorted((each for each in errors if now - _at(each) <= 3600), key=_at, reverse=True)
-    found = [each.get("error", {}) for each in lately] + [error for each in listed for error in _attempt(each)]
+    found = [each.get("error", {}) for each in _lately(errors, now)] + [
+        error for each in listed for error in _attempt(each)
+    ]
     codes = [(error.get("code", "UNKNOWN"), error.get("message", "")) for error in found]
     return dict(islice({f"{code}: {said}"[:300]: code for code, said in codes}.items(), _ERRORS_SHOWN))

@@ -166,6 +166,10 @@ def _shown(read: Reading, now: float, number: int) -> GroupReport:
         errors=list(read.errors),
         quotas=[text for text, code in read.errors.items() if "QUOTA" in code],
         open=group.open if number else None,
+        autoscaler=read.scaler,
+        notes=read.notes,
+        failures=read.failures,
+        unheard=sum(each.alive_at is None for each in (*group.of("up"), *group.of("off"))),
     )
 
 

@@ -67,6 +67,7 @@ class Compute:
             "compute/list": lambda _: self._list(),
             "compute/preempt": self._preempt,
             "compute/stockout": self._limit,
+            "compute/health": self._health_of_all,
             "compute/kill": self._kill,
             "compute/settings": self._settings,
             "compute/registry": lambda _: {"address": self.host.registry.address()},
@@ -326,16 +327,25 @@ class Compute:
         return {"instance": vm.name}
 
     def _limit(self, wanted: Json) -> Json:
-        """Allow at most `limit` machines (null: no limit) of a `market` (spot, standard), `zone` or family."""
+        """Allow at most `limit` machines (null: no limit) of a `market` (spot, standard), `zone` or family; `code` is
+        what Compute answers beyond it."""
         markets = {"spot": True, "standard": False, None: None}
         with self._changing():
             self.capacity.limits = []
             if wanted.get("limit") is not None:
+                code = wanted.get("code") or (QUOTA if wanted.get("quota") else STOCKOUT)
                 self.capacity.limits = [Limit(
-                    int(wanted["limit"]), QUOTA if wanted.get("quota") else STOCKOUT, markets[wanted.get("market")],
+                    int(wanted["limit"]), code, markets[wanted.get("market")],
                     wanted.get("zone", ""), wanted.get("machine_type", ""),
                 )]  # fmt: skip
         return {"limits": len(self.capacity.limits)}
+
+    def _health_of_all(self, wanted: Json) -> Json:
+        """Let autoscalers see their instances as healthy or not: `{"healthy": false}`."""
+        with self._lock:
+            for scaler in self.autoscalers.values():
+                scaler.healthy = bool(wanted["healthy"])
+        return {"autoscalers": len(self.autoscalers)}
 
     def _kill(self, wanted: Json) -> Json:
         """Send SIGKILL to the containers of a VM: `{"instance": name}`."""

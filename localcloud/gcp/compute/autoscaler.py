@@ -23,6 +23,7 @@ TEXTS = {
     "MODE_OFF": "Autoscaling is turned off.",
     "MODE_ONLY_SCALE_OUT": "Instances in the group will be only added.",
     "ZONE_RESOURCE_STOCKOUT": "There is a resource stockout in at least one of the zones.",
+    "ALL_INSTANCES_UNHEALTHY": "All instances in the instance group are unhealthy (not in RUNNING state).",
     "NOT_ENOUGH_QUOTA_AVAILABLE": "There is insufficient quota for the necessary resources.",
 }
 
@@ -60,6 +61,7 @@ class Autoscaler:
 
     Attributes:
         recommended: ``recommendedSize``; computed even while the mode is OFF.
+        healthy: Whether its instances count as healthy.
     """
 
     def __init__(self, policy: Callable[[], Json], group: Sized, read: Callable[[Json, float], float | None]) -> None:
@@ -68,6 +70,7 @@ class Autoscaler:
         self._loads: deque[tuple[float, int]] = deque()
         self._missing = self._capped = False
         self.recommended: int | None = None
+        self.healthy = True
 
     def next_at(self) -> float:
         """When it next looks."""
@@ -121,6 +124,7 @@ class Autoscaler:
             "MODE_OFF": mode == "OFF",
             "MODE_ONLY_SCALE_OUT": mode in ("ONLY_SCALE_OUT", "ONLY_UP"),
             "ZONE_RESOURCE_STOCKOUT": STOCKOUT in codes,
+            "ALL_INSTANCES_UNHEALTHY": not self.healthy,
             "NOT_ENOUGH_QUOTA_AVAILABLE": QUOTA in codes,
         }
         return [{"type": name, "message": TEXTS[name]} for name, holds in found.items() if holds]

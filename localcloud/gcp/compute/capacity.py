@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 STOCKOUT, QUOTA = "ZONE_RESOURCE_POOL_EXHAUSTED", "QUOTA_EXCEEDED"
+NO_ADDRESS = "IP_SPACE_EXHAUSTED"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Limit:
     def text(self, room: Room) -> str:
         if self.code == QUOTA:
             return f"Quota 'CPUS' exceeded. Limit: {self.count} machines in region {room.zone.rpartition('-')[0]}."
+        if self.code == NO_ADDRESS:
+            return f"IP space of the subnetwork of {room.zone} is exhausted."
         return (
             f"The zone 'zones/{room.zone}' does not have enough resources available to fulfill the request "
             f"for {room.machine_type}. Try a different zone, or try again later."

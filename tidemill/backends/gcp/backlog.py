@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from tidemill.backends.gcp.session import GoogleSession
 
 METRIC = "pubsub.googleapis.com/subscription/num_undelivered_messages"
+OLDEST = "pubsub.googleapis.com/subscription/oldest_unacked_message_age"
+"""In seconds; sampled like the other one."""
 SAMPLE_SECONDS = 60.0
 EMPTY_SECONDS = 180.0
 """How long the backlog has to have been empty: one zero may be a sample that missed something."""
@@ -53,12 +55,12 @@ def empty_since(points: Sequence[Point]) -> Empty | None:
     return Empty(run[-1], run[0]) if run else None
 
 
-def backlog(session: GoogleSession, subscription: str) -> list[Point]:
+def backlog(session: GoogleSession, subscription: str, metric: str = METRIC) -> list[Point]:
     """Samples of the last half hour, several series added up, of `projects/<project>/subscriptions/<id>`."""
     _, project, _, name = subscription.split("/")
     now = session.now()
     params = {
-        "filter": f'metric.type="{METRIC}" AND resource.type="pubsub_subscription" '
+        "filter": f'metric.type="{metric}" AND resource.type="pubsub_subscription" '
         f'AND resource.labels.subscription_id="{name}"',
         "interval.startTime": stamp(now - WINDOW_SECONDS),
         "interval.endTime": stamp(now),

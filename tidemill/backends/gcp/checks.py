@@ -10,10 +10,12 @@ from tidemill.backends import LogSearch
 from tidemill.backends.findings import UP, Finding, access_command, login_fault
 from tidemill.backends.gcp import dead_letters
 from tidemill.backends.gcp.backlog import backlog
+from tidemill.backends.gcp.facts import read_queue
 from tidemill.backends.gcp.logs import find
 from tidemill.backends.gcp.session import LOGIN, DeniedError, GoogleSession, MissingError, default_credentials
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Queue
 from tidemill.errors import CallerError, CloudError
+from tidemill.explain.gcp import NO_TOPIC, topic_problem
 
 _ACCESS = access_command("gs://")
 _REGISTRY = re.compile(
@@ -55,7 +57,7 @@ class GcpChecks:
     def _of_queue(self, name: str, queue: Queue) -> Iterator[Finding]:
         check, gcp = f"queue {name}", queue.gcp
         if gcp is None:
-            yield Finding(check, "fault", "the descriptor names no Pub/Sub topic", UP, owner=True)
+            yield Finding(check, "fault", NO_TOPIC, UP, owner=True)
             return
         state = self._guarded(check, lambda: self._queue(check, queue, gcp))
         yield state
@@ -75,12 +77,8 @@ class GcpChecks:
             return Finding(check, "fault", str(error), "tidemill doctor")
 
     def _queue(self, check: str, queue: Queue, gcp: GcpQueue) -> Finding:
-        if self._calls().find(gcp.topic, "pubsub.topics.get") is None:
-            return Finding(check, "fault", f"{gcp.topic} is not there", UP, owner=True)
-        subscription = self._calls().find(gcp.subscription, "pubsub.subscriptions.get")
-        if subscription is None or subscription.get("topic") != gcp.topic:
-            problem = "is not there" if subscription is None else "does not read the queue's topic"
-            return Finding(check, "fault", f"{gcp.subscription} {problem}: messages would be lost", UP, owner=True)
+        if problem := topic_problem(read_queue(self._calls(), gcp)):
+            return Finding(check, "fault", problem.text, problem.do, owner=True)
         return Finding(check, "ok", f"topic and subscription are there: {queue.ladder}")
 
     def _dead_letters(self, check: str, gcp: GcpQueue) -> Finding:

@@ -21,10 +21,13 @@ from tidemill import fleet, layout
 from tidemill.backends import Array, ArrayState, Backend, DeadLetter, LogLine, LogSearch, QueueState, Shape
 from tidemill.backends.gcp import dead_letters as dead
 from tidemill.backends.gcp.backlog import Empty, backlog, empty_since
+from tidemill.backends.gcp.facts import Reader, read_queue
 from tidemill.backends.gcp.logs import find
 from tidemill.backends.gcp.session import DeniedError, GoogleSession, MissingError
 from tidemill.descriptor import Descriptor, GcpQueue, Queue
 from tidemill.errors import CallerError, CloudError
+from tidemill.explain.facts import CloudFacts, Unseen
+from tidemill.explain.gcp import EXPIRED
 from tidemill.job import After
 from tidemill.store import Store
 
@@ -41,7 +44,6 @@ WAIT_SECONDS = 300.0
 """A job that waits longer than this waits for something other than its first machine's start."""
 
 _DELETED = "_deleted-topic_"
-_FORGOTTEN = "Pub/Sub has dropped it: it was not done within the subscription's retention"
 _WAITS = "the first machine takes 1 to 4 minutes to start (the autoscaler's metric lags)"
 _NO_TOPIC = "the descriptor names no Pub/Sub topic for this queue. Ask the stack's owner to run `pulumi up`."
 
@@ -121,7 +123,7 @@ class GcpPubSub(Backend):
             if round_ in (None, number):
                 name, at = f"{job}-r{number}-a{k}", entry.modified
                 old = self._is_forgotten(queue, at)
-                reason = _FORGOTTEN if old else _WAITS if self.now() - at < WAIT_SECONDS else None
+                reason = EXPIRED if old else _WAITS if self.now() - at < WAIT_SECONDS else None
                 found.append(ArrayState(name, name, size, {}, old, at, reason))
         return sorted(found, key=lambda state: (state.created_at, state.name))
 
@@ -193,17 +195,19 @@ class GcpPubSub(Backend):
         return {name: self._queue_state(_of(queue)) for name, queue in queues.items()}
 
     def _queue_state(self, queue: GcpQueue) -> QueueState:
-        if self._session.find(queue.topic, "pubsub.topics.get") is None:
+        seen = read_queue(self._session, queue)
+        if not seen.topic_there:
             return QueueState(False, False, "not there: the stack was changed or destroyed")
-        subscription = self._session.find(queue.subscription, "pubsub.subscriptions.get")
-        if subscription is None:
+        if seen.reads is None:
             return QueueState(False, False, "without its subscription: messages would be lost")
-        if subscription.get("topic") != queue.topic:
-            gone = subscription.get("topic") == _DELETED
-            return QueueState(
-                False, False, f"broken: its subscription reads {'a deleted' if gone else 'another'} topic"
-            )
+        if seen.reads != queue.topic:
+            other = "a deleted" if seen.reads == _DELETED else "another"
+            return QueueState(False, False, f"broken: its subscription reads {other} topic")
         return QueueState(True, True, "topic and subscription are there")
+
+    def facts(self, queue: Queue, job: str, arrays: Sequence[ArrayState]) -> tuple[CloudFacts | None, list[Unseen]]:
+        reader = Reader(self._session)
+        return reader.job(queue.gcp), reader.unseen
 
 
 def publish_request(array: Array) -> dict[str, Any]:
