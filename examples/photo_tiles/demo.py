@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 PROGRAM = Path(__file__).with_name("features.py")
 CLOUDS = {"aws": "Aws", "gcp": "Gcp"}
+REPORTS = ROOT / "build" / "reports"
+"""They stay when everything else is torn down."""
 
 
 def push_worker(cloud: Aws | Gcp, scratch: Path) -> str:
@@ -119,6 +121,9 @@ def demo(keep: bool, cloud: Aws | Gcp, scratch: Path) -> None:
     print(f"{len(tiles)} of {len(tiles)} outputs are correct.")
     say("What this job would cost on the real cloud, at list prices:")
     run(person, "tidemill", "estimate", "--like", "tiles")
+    say("What became of it, as a page to open in a browser:")
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    run(person, "tidemill", "report", job, "--output", str(REPORTS / f"{job}.html"))
     if keep:
         say("Everything is still up. Try next:")
         print(UP.format(uri=outputs["pipeline_uri"], job=job, stack=cloud.stack))

@@ -161,7 +161,9 @@ def likely_options(error: click.NoSuchOption) -> list[str]:
 
 def report(error: TidemillError, code: int, json_too: bool = False) -> int:
     """Print a failure: a line on stderr, and with `--json` its fields on stdout."""
-    message = " ".join(str(error).split())
+    from tidemill.visible import visible
+
+    message = " ".join(visible(error).split())
     click.echo(f"tidemill: {message}", err=True)
     if json_too:
         import json

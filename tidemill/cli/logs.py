@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -12,6 +11,7 @@ import click
 
 from tidemill.cli.kinds import seconds_of
 from tidemill.cli.options import common, job_argument, load_job
+from tidemill.visible import json_line, visible
 
 if TYPE_CHECKING:
     from tidemill.backends import LogLine
@@ -61,7 +61,7 @@ def command(*, job: str, times: bool, pipeline: str | None, as_json: bool, **wan
     if since and until and since > until:
         raise click.UsageError(f"--since ({since.isoformat()}) is after --until ({until.isoformat()}); swap them.")
     for line in load_job(pipeline, job).logs(**wanted, say=partial(click.echo, err=True)):
-        click.echo(json.dumps(record(line), ensure_ascii=False) if as_json else plain(line, times))
+        click.echo(json_line(record(line)) if as_json else plain(line, times))
         if follow:
             sys.stdout.flush()
     return 0
@@ -82,6 +82,6 @@ def plain(line: LogLine, times: bool = False) -> str:
     if "stream" in fields:
         # What a folder of code installs belongs to no item.
         who = f"{fields['item']}.{fields.get('attempt', '?')}" if "item" in fields else "setup"
-        return f"{at}{who} {fields['stream']}: {line.said}"
+        return f"{at}{who} {fields['stream']}: {visible(line.said)}"
     place = next((f"{key} {fields[key]} " for key in ("item", "chunk") if key in fields), "")
-    return f"{at}{place}worker: {line.said}"
+    return f"{at}{place}worker: {visible(line.said)}"

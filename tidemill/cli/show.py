@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -12,17 +11,19 @@ from urllib.parse import unquote
 
 import click
 
+from tidemill.visible import json_line, visible
+
 NARROWEST = 8
 """The least width of a cell on a narrow terminal."""
 
 
 def show_json(value: Mapping[str, Any]) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False))
+    click.echo(json_line(value))
 
 
 def show_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns under a header; numbers to the right."""
-    body = [[str(cell) for cell in row] for row in rows]
+    body = [[visible(cell).replace("\n", " ") for cell in row] for row in rows]
     numeric = [bool(body) and all(_is_number(row[i]) for row in body) for i in range(len(header))]
     widths = [max(len(line[i]) for line in [list(header), *body]) for i in range(len(header))]
     _fit(widths)
@@ -38,7 +39,7 @@ def show_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 def show_facts(facts: Mapping[str, object]) -> None:
     width = max(len(name) for name in facts)
     for name, value in facts.items():
-        click.echo(f"{name.ljust(width)}  {value}")
+        click.echo(f"{name.ljust(width)}  {visible(value)}")
 
 
 def color() -> bool:

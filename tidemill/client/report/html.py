@@ -115,4 +115,4 @@ def _is_number(cell: Cell) -> bool:
 def _kind(right: bool, cell: Cell) -> str:
     if right:
         return ' class="n"'
-    return ' class="w"' if isinstance(cell, str) and len(cell) > 60 else ""
+    return ' class="w"' if isinstance(cell, str) and len(cell) > 40 else ""

@@ -8,6 +8,8 @@ from itertools import accumulate
 
 from tidemill import layout
 from tidemill.backends.clouds import emulated
+from tidemill.client.explaining import read_facts
+from tidemill.client.looking import observe
 from tidemill.client.report.advice import Experience, advise
 from tidemill.client.report.costing import cost_of
 from tidemill.client.report.model import Estimated, JobReport, Place, SlotUse, Timeline
@@ -15,6 +17,7 @@ from tidemill.client.report.reading import read_digests, read_failures
 from tidemill.client.report.totals import STEPS, Steps, Totals
 from tidemill.client.status import Status
 from tidemill.client.waiting import Watched
+from tidemill.explain import explain
 from tidemill.ledger import Listing
 
 KINDS_SHOWN = 6
@@ -30,7 +33,8 @@ def make_report(watched: Watched, everything: bool = False) -> JobReport:
         everything: Read every record with failed items, not only a sample of many.
     """
     site, ledger, spec = watched.site, watched.ledger, watched.spec
-    status, listing = watched.look(consumption=False, running=True)
+    seen = observe(site, ledger, spec, consumption=False)
+    status, listing = seen.status(), seen.listing
     now, created = datetime.now(UTC), spec.created_at
     records = [at for done in listing.done.values() for at in done.values()]
     last = max(records, default=created.timestamp())
@@ -71,6 +75,7 @@ def make_report(watched: Watched, everything: bool = False) -> JobReport:
         asked_memory_mib=spec.resources.memory_mib,
         asked_gpus=spec.resources.gpus,
         note=status.note,
+        headline=None if status.ended else explain(read_facts(seen)).headline.line,
         timeline=_timeline(watched, listing, totals) if totals.records else None,
         wall=totals.measures["wall"].distribution(),
         chunk_seconds=totals.chunks.distribution(),

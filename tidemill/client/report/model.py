@@ -209,6 +209,7 @@ class JobReport:
         records: Records that were read.
         without_digest: Those of an older worker, which were read whole and name no machine.
         note: The most urgent remark of `tidemill status`.
+        headline: The first cause that `tidemill explain` gives; None of a job that has ended.
     """
 
     job: str
@@ -242,6 +243,7 @@ class JobReport:
     asked_memory_mib: int
     asked_gpus: int
     note: str | None
+    headline: str | None
     timeline: Timeline | None
     wall: Distribution | None
     chunk_seconds: Distribution | None

@@ -22,7 +22,7 @@ def redacted(report: JobReport) -> JobReport:
     """A report without commands, names of people, and what programs said: one that can be passed on."""
     groups = [replace(group, message=LEFT_OUT) for group in report.failing.groups]
     failing = replace(report.failing, groups=groups)
-    return replace(report, command=[LEFT_OUT], user=LEFT_OUT, note=report.note and LEFT_OUT, failing=failing)
+    return replace(report, command=[LEFT_OUT], user=LEFT_OUT, note=None, headline=None, failing=failing)
 
 
 def page_of(report: JobReport) -> str:
@@ -66,8 +66,7 @@ def _remarks(report: JobReport) -> Iterator[str]:
         said.append(f"localcloud ran this job on one machine and imitated {cloud}. Nothing was paid.")
     elif report.cloud == "local":
         said.append("This job ran on one machine, without a cloud and without cost.")
-    if report.note:
-        said.append(report.note)
+    said += [text for text in (report.headline, report.note) if text]
     yield from (f'<p class="remark">{escaped(text)}</p>' for text in said)
 
 

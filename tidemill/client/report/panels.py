@@ -54,7 +54,7 @@ def _failures(report: JobReport) -> str:
         else ""
     )
     caption = f"Failed items with the same message, except for numbers and their own names.{sampled}"
-    header = ("Items", "Share", "Group", "Reason", "Message, and how to run them again", "First to last", "Where")
+    header = ("Items", "Share", "Message, and how to run them again", "Reason", "Group", "First to last", "Where")
     rows = [_group(report, group) for group in failing.groups]
     return panel("Failures", caption, table(header, rows), wide=True)
 
@@ -65,9 +65,9 @@ def _group(report: JobReport, group: FailedGroup) -> tuple[str | int, ...]:
     return (
         group.count,
         percent(group.count, report.failed),
-        group.id,
-        f"{group.reason or 'several'}{code}",
         Markup(f"{escaped(group.message)}<br><code>tidemill retry {escaped(report.job)} --group {group.id}</code>"),
+        f"{group.reason or 'several'}{code}",
+        group.id,
         " to ".join(dict.fromkeys(times)),
         "; ".join(group.places[:2]),
     )

@@ -42,20 +42,22 @@ svg{display:block;width:100%;max-width:560px;height:auto}
 .key svg{display:inline-block;width:12px;height:12px;margin-right:5px;vertical-align:-1px}
 details{margin-top:8px;font-size:14px}
 summary{cursor:pointer;color:var(--link)}
-.scroll{overflow-x:auto;margin-top:6px}
+.scroll{overflow-x:auto;margin:6px 0 8px}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;width:100%}
-th,td{text-align:left;padding:3px 12px 3px 0;border-bottom:1px solid var(--rule);vertical-align:top}
-th{color:var(--soft);font-weight:600;white-space:nowrap}
-td.n,th.n{text-align:right;white-space:nowrap}
-td.w{min-width:16em;overflow-wrap:anywhere}
-code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}
+th,td{text-align:left;padding:3px 12px 3px 0;border-bottom:1px solid var(--rule);vertical-align:top;white-space:nowrap}
+th{color:var(--soft);font-weight:600}
+td.n,th.n{text-align:right}
+td.w{min-width:16em;white-space:normal;overflow-wrap:anywhere}
+code{font:.95em ui-monospace,monospace;overflow-wrap:anywhere}
 ol.advice{margin:4px 0 0;padding-left:20px}
 ol.advice li{margin-bottom:4px}
 ol.advice code{font-weight:700}
 @media (max-width:719px){.panels{grid-template-columns:minmax(0,1fr)}h1{font-size:20px}
 .tiles{grid-template-columns:repeat(2,minmax(0,1fr))}.tiles dd{font-size:18px}main{padding:14px 12px 32px}}
 @media print{:root{color-scheme:light;--page:#fff;--card:#fff;--ink:#000;--soft:#444;--rule:#bbb;--link:#000;
---s0:#0072b2;--s5:#b8a800;--s6:#7f8790;--bad:#b83a00;--good:#116329}body{font-size:11px}main{max-width:none;padding:0}
+--s0:#0072b2;--s5:#b8a800;--s6:#7f8790;--bad:#b83a00;--good:#116329}
+body,section p,.key,details{font-size:11px}h2{font-size:13px}
+.tiles dd{font-size:15px}.tiles small,.tiles dt{font-size:10px}main{max-width:none;padding:0}
 .panels{grid-template-columns:repeat(2,minmax(0,1fr))}summary{display:none}svg,rect{print-color-adjust:exact;
 -webkit-print-color-adjust:exact}.scroll{overflow:visible}table{font-size:10px}}
 """

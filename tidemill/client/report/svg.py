@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tidemill.visible import visible
+
 WIDTH, HEIGHT = 400.0, 170.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 8.0, 10.0, 22.0
 SERIES = 7
@@ -19,17 +21,12 @@ SERIES = 7
 _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 _CHARACTER = 6.4
 """About the width of a character of the axes."""
-# Control characters but tab and line feed, and what turns the direction of text: a name must not disguise another.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
-)
 
 
 def escaped(value: object, most: int = 1000) -> str:
     """A value as text of a page: the only door through which names and messages pass."""
-    text = str(value)
-    text = text if len(text) <= most else f"{text[: most - 1]}…"
-    return html.escape(_UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text), quote=True)
+    text = visible(value)
+    return html.escape(text if len(text) <= most else f"{text[: most - 1]}…", quote=True)
 
 
 @dataclass(frozen=True)
