@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ import yaml
 
 from ops.processes import end_session
 from ops.project import ROOT, copy_project, policy_options
-from tests.warm import warmed
+from tests.warm import python, warmed
 
 TIMEOUT_SECONDS = 180
 CLOUDS = ("aws:", "gcp:")
@@ -313,7 +312,7 @@ class Project:
 def typed(*command: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 240) -> tuple[int, str]:
     """Run Python with arguments as typed in a shell. Returns the exit code and the output; no child outlives it."""
     process = subprocess.Popen(
-        [sys.executable, *command],
+        [python(), *command],
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,

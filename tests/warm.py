@@ -52,6 +52,11 @@ def warmed(env: Mapping[str, str]) -> dict[str, str]:
     return {**env, "PATH": os.pathsep.join([str(_launchers(path)), path, rest])}
 
 
+def python() -> str:
+    """An interpreter like this one whose processes are forks, and so are the processes that they start with it."""
+    return sys.executable if os.environ.get(COLD) else str(_server() / "forked-python")
+
+
 @functools.cache
 def _launchers(original: str) -> Path:
     """A folder with launchers that do as those of another folder, by forks."""
@@ -141,6 +146,7 @@ class Server:
         self._prepare(environment)
         pid = os.fork()
         if not pid:
+            sys.executable = self._python
             self._become(fds, cwd, arguments, environment)
         for fd in fds:
             os.close(fd)
@@ -149,9 +155,8 @@ class Server:
 
     def _prepare(self, environment: Mapping[str, str]) -> None:
         """Import everything that runs on a cloud need. Our own modules are set aside for `_Kept`."""
-        for variable, cloud in _CLOUDS.items():
-            if variable not in environment or cloud in self._prepared:
-                continue
+        clouds = {cloud for variable, cloud in _CLOUDS.items() if variable in environment} or {"aws"}
+        for cloud in clouds - self._prepared:
             self._prepared.add(cloud)
             sys.path[:0] = ours = [str(ROOT), str(ROOT / "policy")]
             sys.modules |= self._ours
