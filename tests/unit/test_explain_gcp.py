@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from components.gcp.reconciler_function import main
-from components.gcp.reconciler_function.cloud import Cloud, iso
+from components.gcp.reconciler_function.answers import iso
+from components.gcp.reconciler_function.cloud import Cloud
 from localcloud.gcp.compute.autoscaler import Autoscaler
 from localcloud.gcp.compute.capacity import NO_ADDRESS, QUOTA, STOCKOUT, Capacity, Limit
 from localcloud.gcp.compute.group import Group

@@ -19,7 +19,8 @@ from tidemill import layout
 from tidemill.completion import Never, Row, gone, hindrance, rows_of, settle
 from tidemill.fleet import HeldJob
 
-from .cloud import CallError, Cloud, base, iso
+from .answers import iso
+from .cloud import CallError, Cloud, base
 
 BY = "reconciler"
 CLIENT_SECONDS = 90.0

@@ -6,8 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import Any, Protocol
@@ -18,7 +17,8 @@ from google.auth.transport.requests import AuthorizedSession
 from tidemill.fleet import FleetGroup, MachineFailure, ScalerNote
 from tidemill.layout import FLEET_ALIVE, FLEET_ERRORS
 
-from .decide import BROKEN_SECONDS, Group, Machine, Sample, is_stockout
+from .answers import Notes, epoch, error_at, failing_since, failures_of, iso, machine_of, texts_of
+from .decide import BROKEN_SECONDS, Group, Sample, is_stockout
 
 HISTORY_SECONDS = 1200
 """How far back the backlog is read."""
@@ -47,10 +47,7 @@ _BASES = {
 }
 _TRIES = 3
 _TIMEOUT_SECONDS = 20
-_ERRORS_SHOWN = 5
-_FAILURES_A_CODE = 3
 _REPORT_SECONDS = 15.0
-_CREATING = frozenset({"CREATING", "RECREATING", "CREATING_WITHOUT_RETRIES"})
 
 
 class Session(Protocol):
@@ -72,16 +69,6 @@ class CallError(Exception):
 def session() -> Session:
     """A session that is logged in as the function's service account."""
     return AuthorizedSession(Credentials())
-
-
-@dataclass(frozen=True)
-class Notes:
-    """Reports of machines in the store: times by machine."""
-
-    broken: Mapping[str, float] = field(default_factory=dict)
-    """When they reported that they cannot run their worker."""
-    alive: Mapping[str, float] = field(default_factory=dict)
-    """When their worker last reported that it is alive."""
 
 
 @dataclass(frozen=True)
@@ -158,11 +145,11 @@ class Cloud:
         at = self.now()
         pages = self.pages("POST", f"{self._groups}/{name}/listManagedInstances", {"maxResults": "500"})
         listed = [each for page in pages for each in page.get("managedInstances", [])]
-        stockouts = [_at(each) for each in errors if is_stockout(each.get("error", {}).get("code", ""))]
-        failing = _failing(errors)
+        stockouts = [error_at(each) for each in errors if is_stockout(each.get("error", {}).get("code", ""))]
+        failing = failing_since(errors)
         group = Group(
             market=wanted.market,
-            machines=[_machine(each, failing, notes) for each in listed],
+            machines=[machine_of(each, failing, notes) for each in listed],
             target=int(manager.get("targetSize", 0)),
             per_machine=wanted.per_machine,
             minimum=wanted.minimum,
@@ -173,7 +160,7 @@ class Cloud:
         details = [
             ScalerNote(one.get("type", ""), one.get("message", "")) for one in autoscaler.get("statusDetails", [])
         ]
-        return Reading(group, _texts(errors, listed, at), at, _failures(errors, at), scaler, details)
+        return Reading(group, texts_of(errors, listed, at), at, failures_of(errors, at), scaler, details)
 
     def backlog(self, subscription: str) -> list[Sample]:
         """Samples of the unacknowledged messages of a subscription; none if Monitoring has none.
@@ -195,7 +182,7 @@ class Cloud:
         sums: dict[float, float] = {}
         for series in found.get("timeSeries", []):
             for point in series.get("points", []):
-                at = _epoch(point["interval"]["endTime"])
+                at = epoch(point["interval"]["endTime"])
                 sums[at] = sums.get(at, 0.0) + float(point["value"].get("int64Value", 0))
         return [Sample(at, value) for at, value in sums.items()]
 
@@ -215,7 +202,7 @@ class Cloud:
         query = {"prefix": prefix, "fields": "items(name,timeCreated),nextPageToken", **more}
         pages = self.pages("GET", f"{base('STORAGE')}storage/v1/b/{self._bucket}/o", query)
         found = (each for page in islice(pages, NOTE_PAGES) for each in page.get("items", []))
-        return {each["name"].removeprefix(prefix): _epoch(each["timeCreated"]) for each in found}
+        return {each["name"].removeprefix(prefix): epoch(each["timeCreated"]) for each in found}
 
     # ---- changing ---------------------------------------------------------------------------------------------------
 
@@ -303,76 +290,3 @@ def _document(answer: Any, method: str, url: str) -> dict[str, Any]:
 def base(api: str) -> str:
     """The address of an API."""
     return os.environ.get(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}") or _BASES[api]
-
-
-def iso(epoch: float) -> str:
-    """RFC 3339 in UTC, to the second."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch))
-
-
-def _epoch(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
-
-
-def _at(error: Mapping[str, Any]) -> float:
-    return _epoch(error["timestamp"])
-
-
-def _failing(errors: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The first failed attempt to create each machine, by the machine's URL."""
-    found: dict[str, float] = {}
-    for error in errors:
-        details = error.get("instanceActionDetails", {})
-        if details.get("action") in _CREATING and details.get("instance"):
-            name = _partial(details["instance"])
-            found[name] = min(found.get(name, _at(error)), _at(error))
-    return found
-
-
-def _partial(url: str) -> str:
-    """``zones/<zone>/instances/<name>``, a machine's name in a regional group."""
-    return url[url.index("zones/") :]
-
-
-def _machine(listed: Mapping[str, Any], failing: Mapping[str, float], notes: Notes) -> Machine:
-    name = _partial(listed["instance"])
-    short = name.rpartition("/")[2]
-    return Machine(
-        name=name,
-        status=listed.get("instanceStatus", ""),
-        action=listed.get("currentAction", "NONE"),
-        stockout=any(is_stockout(error.get("code", "")) for error in _attempt(listed)),
-        failing_since=failing.get(name),
-        broken_at=notes.broken.get(short),
-        alive_at=notes.alive.get(short),
-    )
-
-
-def _attempt(listed: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return listed.get("lastAttempt", {}).get("errors", {}).get("errors", [])
-
-
-def _failures(errors: Sequence[Mapping[str, Any]], now: float) -> list[MachineFailure]:
-    """The newest errors of each code within an hour."""
-    found: dict[str, list[MachineFailure]] = {}
-    for each in _lately(errors, now):
-        error, machine = each.get("error", {}), each.get("instanceActionDetails", {}).get("instance", "")
-        code, zone = error.get("code", "UNKNOWN"), re.search(r"zones/([^/]+)/", machine)
-        some = found.setdefault(code, [])
-        if len(some) < _FAILURES_A_CODE:
-            message = error.get("message", "")[:300]
-            some.append(MachineFailure(code, message, zone[1] if zone else "", iso(_at(each))))
-    return [one for some in found.values() for one in some]
-
-
-def _lately(errors: Sequence[Mapping[str, Any]], now: float) -> list[Mapping[str, Any]]:
-    """Those of the last hour, the newest first."""
-    return sorted((each for each in errors if now - _at(each) <= 3600), key=_at, reverse=True)
-
-
-def _texts(errors: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, Any]], now: float) -> dict[str, str]:
-    found = [each.get("error", {}) for each in _lately(errors, now)] + [
-        error for each in listed for error in _attempt(each)
-    ]
-    codes = [(error.get("code", "UNKNOWN"), error.get("message", "")) for error in found]
-    return dict(islice({f"{code}: {said}"[:300]: code for code, said in codes}.items(), _ERRORS_SHOWN))

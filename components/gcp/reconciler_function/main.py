@@ -16,8 +16,9 @@ from tidemill import layout
 from tidemill.fleet import FleetGroup, FleetQueue, FleetReport, FleetSettings, GroupReport, QueueReport
 
 from . import cloud as google
+from .answers import Notes, iso
 from .chains import release
-from .cloud import CallError, Cloud, Notes, Reading, iso
+from .cloud import CallError, Cloud, Reading
 from .decide import FRESH_READ_SECONDS, Decision, QueueState, Sample, backlog, decide, warm
 
 OPEN = "ONLY_SCALE_OUT"

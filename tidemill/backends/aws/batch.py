@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidemill.backends import Array, ArrayAddress, ArrayState, Backend, LogLine, LogSearch, QueueState, Shape
-from tidemill.backends.aws.facts import Reader
+from tidemill.backends.aws.facts import BatchReader
 from tidemill.backends.aws.logs import LogGroup
 from tidemill.backends.aws.session import client, default_session, translated
 from tidemill.descriptor import CANCELLED, Descriptor, Queue
@@ -135,7 +135,7 @@ class AwsBatch(Backend):
 
     def facts(self, queue: Queue, job: str, arrays: Sequence[ArrayState]) -> tuple[CloudFacts | None, list[Unseen]]:
         region = self._descriptor.region
-        reader = Reader(lambda service: client(service, region, self._session))
+        reader = BatchReader(lambda service: client(service, region, self._session))
         return reader.job(region, queue, arrays, self._share()), reader.unseen
 
     def _share(self) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidemill.backends.aws.facts import COMMAND, Reader, wanted_quotas
+from tidemill.backends.aws.facts import COMMAND, BatchReader, wanted_quotas
 from tidemill.backends.aws.session import client, default_session, translated
 from tidemill.backends.findings import UP, Finding
 from tidemill.descriptor import Descriptor, Image, Queue
@@ -86,8 +86,8 @@ class AwsChecks:
             return Finding(check, "fault", each.reason, COMMAND, owner=True)
         return Finding(check, "ok", f"enabled, {seen.status.lower()}: {queue.ladder}")
 
-    def _reader(self) -> Reader:
-        return Reader(lambda service: client(service, self._region, self._session))
+    def _reader(self) -> BatchReader:
+        return BatchReader(lambda service: client(service, self._region, self._session))
 
     # ---- images -------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas
 T = TypeVar("T")
 
 
-class Reader:
+class BatchReader:
     """The calls of one look. What is denied, or does not answer, is noted in `unseen`.
 
     Args:

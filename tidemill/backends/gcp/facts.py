@@ -27,7 +27,7 @@ def read_queue(session: GoogleSession, queue: GcpQueue) -> PubSubQueue:
     return PubSubQueue(queue.topic, queue.subscription, True, None if found is None else str(found.get("topic", "")))
 
 
-class Reader:
+class PubSubReader:
     """The calls of one look: four at most. What is denied, or does not answer, is noted in `unseen`."""
 
     def __init__(self, session: GoogleSession) -> None:

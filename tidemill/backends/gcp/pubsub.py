@@ -21,7 +21,7 @@ from tidemill import fleet, layout
 from tidemill.backends import Array, ArrayState, Backend, DeadLetter, LogLine, LogSearch, QueueState, Shape
 from tidemill.backends.gcp import dead_letters as dead
 from tidemill.backends.gcp.backlog import Empty, backlog, empty_since
-from tidemill.backends.gcp.facts import Reader, read_queue
+from tidemill.backends.gcp.facts import PubSubReader, read_queue
 from tidemill.backends.gcp.logs import find
 from tidemill.backends.gcp.session import DeniedError, GoogleSession, MissingError
 from tidemill.descriptor import Descriptor, GcpQueue, Queue
@@ -206,7 +206,7 @@ class GcpPubSub(Backend):
         return QueueState(True, True, "topic and subscription are there")
 
     def facts(self, queue: Queue, job: str, arrays: Sequence[ArrayState]) -> tuple[CloudFacts | None, list[Unseen]]:
-        reader = Reader(self._session)
+        reader = PubSubReader(self._session)
         return reader.job(queue.gcp), reader.unseen
 
 
