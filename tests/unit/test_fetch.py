@@ -284,7 +284,7 @@ def line(world, item, at, message, stream="stdout"):
 
 
 def test_logs_are_a_file_per_item(world, tmp_path, monkeypatch):
-    monkeypatch.setattr("tidemill.client.fetch_logs._OPEN", 2)
+    monkeypatch.setattr("tidemill.client.log_files._OPEN", 2)
     world.end(0, 2, 4, failed=[1])
     for n in range(3):
         for item in (0, 1, 5):

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from tidemill.backends.findings import Finding
 from tidemill.client import Status, Summary
+from tidemill.client.download_logs import LogDownload
 from tidemill.client.estimate import JobEstimate
 from tidemill.client.failures import FailureGroup
 from tidemill.client.fetch import FetchReport
@@ -175,6 +176,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "wait": ("A job at its end.", waited),
         "run": ("A job at its end.", within("pipeline", STRING)(waited)),
         "logs": ("Each line: what a program or a worker printed.", logged()),
+        "download": ("What `logs --download` has written.", of(LogDownload)),
         "cancel": ("A job that was cancelled.", of(Cancelled)),
         "retry": ("What was enqueued.", of(Sent)),
         "resume": ("What was enqueued.", of(Sent)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,15 @@ import click
 
 from tidemill.cli.kinds import seconds_of
 from tidemill.cli.options import common, job_argument, load_job
+from tidemill.cli.show import show_json
 from tidemill.visible import json_line, visible
 
 if TYPE_CHECKING:
     from tidemill.backends import LogLine
+    from tidemill.client.download_logs import LogDownload
+
+
+ALONE = {"--grep": "text", "--regex": "regex", "--limit": "limit", "--follow": "follow"}
 
 
 class Moment(click.ParamType[datetime]):
@@ -45,13 +51,47 @@ class Moment(click.ParamType[datetime]):
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N lines.")
 @click.option("--since", type=Moment(), metavar="TIME", help="Only lines since TIME: 10m, 2h, 3d or 2026-11-21T09:30.")
 @click.option("--until", type=Moment(), metavar="TIME", help="Only lines until TIME.")
+@click.option(
+    "--download",
+    "folder",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write files into DIR, one per item; again continues.",
+)
+@click.option("--by", type=click.Choice(["item", "container"]), default="item", help="What --download makes a file of.")
+@click.option("--yes", is_flag=True, help="Download more than 20,000 files by item, too.")
 @click.option("--follow", "-f", is_flag=True, help="Keep printing new lines until the job ends.")
 @click.option("--times", "-t", is_flag=True, help="Print the time before each line.")
 @click.option("--worker", is_flag=True, help="Also lines of the worker itself.")
 @common
-def command(*, job: str, times: bool, pipeline: str | None, as_json: bool, **wanted: Any) -> int:
+def command(
+    *, job: str, times: bool, folder: str | None, by: str, yes: bool, pipeline: str | None, as_json: bool, **wanted: Any
+) -> int:
     """Show what a job's items printed, oldest first."""
+    check(folder is not None, **wanted)
+    handle, say = load_job(pipeline, job), partial(click.echo, err=True)
+    if folder is not None:
+        for name in ("item", "text", "regex", "limit", "follow"):
+            del wanted[name]
+        done = handle.download_logs(folder, by=by, any_number=yes, say=say, **wanted)
+        show_download(done, as_json)
+        return 0
+    for line in handle.logs(**wanted, say=say):
+        click.echo(json_line(record(line)) if as_json else plain(line, times))
+        if wanted["follow"]:
+            sys.stdout.flush()
+    return 0
+
+
+def check(download: bool, **wanted: Any) -> None:
+    """Refuse options that do not go together.
+
+    Raises:
+        UsageError: With what to do.
+    """
     since, until, follow = (wanted[key] for key in ("since", "until", "follow"))
+    if download and (wrong := [name for name in ALONE if wanted[ALONE[name]]]):
+        raise click.UsageError(f"--download and {wrong[0]} are given; files hold every line. Leave one out.")
     if follow and until:
         raise click.UsageError("--until and --follow are given; new lines have no end. Leave one out.")
     if (wanted["item"] is not None) + wanted["failed"] + (wanted["group"] is not None) > 1:
@@ -60,11 +100,14 @@ def command(*, job: str, times: bool, pipeline: str | None, as_json: bool, **wan
         raise click.UsageError("--limit and --follow are given; new lines have no end. Leave one out.")
     if since and until and since > until:
         raise click.UsageError(f"--since ({since.isoformat()}) is after --until ({until.isoformat()}); swap them.")
-    for line in load_job(pipeline, job).logs(**wanted, say=partial(click.echo, err=True)):
-        click.echo(json_line(record(line)) if as_json else plain(line, times))
-        if follow:
-            sys.stdout.flush()
-    return 0
+
+
+def show_download(done: LogDownload, as_json: bool) -> None:
+    if as_json:
+        show_json(asdict(done))
+        return
+    more = " more" if done.resumed else ""
+    click.echo(f"{done.lines:,}{more} lines in {done.files:,} files of {done.folder}")
 
 
 def record(line: LogLine) -> dict[str, object]:

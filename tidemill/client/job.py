@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidemill.backends import LogLine, ignore
 from tidemill.client.failures import items_of_group
 from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
-from tidemill.client.lines import choose_lines, follow_lines, read_lines
 from tidemill.client.live import showing
+from tidemill.client.logged import Logged
 from tidemill.client.looking import BY_ITS_USER
 from tidemill.client.reading import Readable
 from tidemill.client.rounds import Sent, resume, retry, retry_dead
@@ -34,7 +31,7 @@ def quiet(text: str) -> None:
     """Says nothing."""
 
 
-class Job(Readable):
+class Job(Readable, Logged):
     """A job of a pipeline. Made by `Pipeline.submit` and `Pipeline.job`.
 
     Example:
@@ -291,55 +288,3 @@ class Job(Readable):
             False
         """
         return self._ledger.is_cancelled()
-
-    # ---- logs ---------------------------------------------------------------------------------------------------
-
-    def logs(
-        self,
-        item: int | None = None,
-        worker: bool = False,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        text: str | None = None,
-        regex: str | None = None,
-        failed: bool = False,
-        group: str | None = None,
-        limit: int | None = None,
-        follow: bool = False,
-        say: Log = ignore,
-    ) -> Iterator[LogLine]:
-        """What the items printed, oldest first.
-
-        With `text`, `regex`, `failed`, `group` or `limit` a whole job is searched by the cloud. AWS bills that search
-        by the GB, and `say` is told the price.
-
-        Args:
-            item: Only this item.
-            worker: Also what the worker itself says.
-            since: Only lines of this time and later.
-            until: Only lines of this time and before.
-            text: Only lines that hold this, case as typed.
-            regex: Only lines in which this regular expression of Python matches.
-            failed: Only items that failed for good, so far. Lines are in order for each 200 items.
-            group: Only failed items of this group, by its id. The same order.
-            limit: At most so many lines.
-            follow: Continue with new lines until the job ends; `until` and `limit` have no effect then.
-            say: Is told what a person should know while they wait, such as what a search costs.
-
-        Raises:
-            CallerError: The job has no such item or group, or the expression is not one.
-
-        Example:
-            >>> [line.said for line in job.logs(item=1)]
-            ['opening s3://raw/1.jpg', 'ValueError: no']
-            >>> [line.said for line in job.logs(regex="^ValueError")]
-            ['ValueError: no']
-        """
-        wanted = choose_lines(self._ledger, self.spec, item=item, failed=failed, group=group)
-        wanted = replace(wanted, worker=worker, since=since, until=until, text=text, regex=regex, limit=limit, say=say)
-        if not follow:
-            return read_lines(self._site, self._ledger, self.spec, wanted)
-        wanted = replace(wanted, until=None, limit=None)
-        read = partial(read_lines, self._site, self._ledger, self.spec, wanted)
-        return follow_lines(self._site.backend, wanted.search(self.spec), read, lambda: self.status().ended)
