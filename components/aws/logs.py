@@ -135,8 +135,9 @@ class AwsLogs(pulumi.ComponentResource):
                 error_output_prefix=f"{_ARCHIVE_PREFIX}errors/",
                 buffering_interval=300,
                 buffering_size=64,
-                # CloudWatch Logs delivers lines gzipped.
-                compression_format="UNCOMPRESSED",
+                processing_configuration=_one_document_per_line(),
+                compression_format="GZIP",
+                file_extension=".json.gz",
                 kms_key_arn=args.archive_kms_key_arn,
             ),
             tags=args.tags,
@@ -173,3 +174,16 @@ class AwsLogs(pulumi.ComponentResource):
             tags=args.tags,
             opts=self._child,
         )
+
+
+def _one_document_per_line() -> aws.kinesis.FirehoseDeliveryStreamExtendedS3ConfigurationProcessingConfigurationArgs:
+    """CloudWatch Logs delivers gzipped JSON documents, of some lines each, with nothing between them.
+
+    Source: https://docs.aws.amazon.com/firehose/latest/dev/writing-with-cloudwatch-logs-decompression.html
+    """
+    kind = aws.kinesis.FirehoseDeliveryStreamExtendedS3ConfigurationProcessingConfigurationProcessorArgs
+    parameter = aws.kinesis.FirehoseDeliveryStreamExtendedS3ConfigurationProcessingConfigurationProcessorParameterArgs
+    gzip = parameter(parameter_name="CompressionFormat", parameter_value="GZIP")
+    return aws.kinesis.FirehoseDeliveryStreamExtendedS3ConfigurationProcessingConfigurationArgs(
+        enabled=True, processors=[kind(type="Decompression", parameters=[gzip]), kind(type="AppendDelimiterToRecord")]
+    )

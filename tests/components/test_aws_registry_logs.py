@@ -125,6 +125,9 @@ def test_the_archive_copies_every_line_under_logs():
     made = archived()
     stream = made.one("kinesis.FirehoseDeliveryStream").inputs["extendedS3Configuration"]
     assert (stream["bucketArn"], stream["prefix"]) == ("arn:aws:s3:::store", "logs/")
+    assert (stream["compressionFormat"], stream["fileExtension"]) == ("GZIP", ".json.gz")
+    processors = [each["type"] for each in stream["processingConfiguration"]["processors"]]
+    assert processors == ["Decompression", "AppendDelimiterToRecord"]
     subscription = made.one("cloudwatch.LogSubscriptionFilter").inputs
     assert subscription["filterPattern"] == ""
     assert subscription["destinationArn"] == "arn:mock:FirehoseDeliveryStream:l-archive"

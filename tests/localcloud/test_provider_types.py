@@ -174,7 +174,17 @@ def container(image: str) -> str:
 
 
 def destination(world: World, prefix: str) -> dict[str, Any]:
-    return {"bucketArn": world.bucket_arn(), "roleArn": world.role_arn(), "prefix": prefix, "bufferingInterval": 300}
+    gzip = {"parameterName": "CompressionFormat", "parameterValue": "GZIP"}
+    processors = [{"type": "Decompression", "parameters": [gzip]}, {"type": "AppendDelimiterToRecord"}]
+    return {
+        "bucketArn": world.bucket_arn(),
+        "roleArn": world.role_arn(),
+        "prefix": prefix,
+        "bufferingInterval": 300,
+        "compressionFormat": "GZIP",
+        "fileExtension": ".json.gz",
+        "processingConfiguration": {"enabled": True, "processors": processors},
+    }
 
 
 def expiry(days: int) -> list[dict[str, Any]]:
