@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tidemill.client.download_logs import LogDownload
 
 
-ALONE = {"--grep": "text", "--regex": "regex", "--limit": "limit", "--follow": "follow"}
+ALONE = {"--item": "item", "--grep": "text", "--regex": "regex", "--limit": "limit", "--follow": "follow"}
 
 
 class Moment(click.ParamType[datetime]):
@@ -90,7 +90,9 @@ def check(download: bool, **wanted: Any) -> None:
         UsageError: With what to do.
     """
     since, until, follow = (wanted[key] for key in ("since", "until", "follow"))
-    if download and (wrong := [name for name in ALONE if wanted[ALONE[name]]]):
+    if download and (
+        wrong := [name for name in ALONE if wanted[ALONE[name]] is not None and wanted[ALONE[name]] is not False]
+    ):
         raise click.UsageError(f"--download and {wrong[0]} are given; files hold every line. Leave one out.")
     if follow and until:
         raise click.UsageError("--until and --follow are given; new lines have no end. Leave one out.")
