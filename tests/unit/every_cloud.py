@@ -184,8 +184,18 @@ class AwsWorld:
         return {}
 
     def _DescribeJobQueues(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
-        states = {"state": "ENABLED", "status": "VALID"}
+        order = [{"order": 1, "computeEnvironment": "ce-1"}]
+        states = {"state": "ENABLED", "status": "VALID", "computeEnvironmentOrder": order}
         return {"jobQueues": [{"jobQueueArn": arn, **states} for arn in asked["jobQueues"] if arn.startswith(ARN)]}
+
+    def _DescribeComputeEnvironments(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        made = {
+            "computeEnvironmentName": "ce-1",
+            "computeEnvironmentArn": "ce-1",
+            "state": "ENABLED",
+            "status": "VALID",
+        }
+        return {"computeEnvironments": [made]}
 
     def _FilterLogEvents(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
         streams = asked.get("logStreamNames")

@@ -127,6 +127,7 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "spent",
         "waits_for",
         "saved",
+        "explained",
         "ended",
     ]
     assert (status["state"], status["failed"], status["ended"]) == ("finished", len(failed), True)

@@ -3,20 +3,25 @@ a cloud's facts are read right (tests/localcloud/test_explain_aws.py, test_expla
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from tests.unit.client_fakes import outcome, pipeline, uris
 from tidemill import layout
-from tidemill.client import Job, deliveries
+from tidemill.cli import run
+from tidemill.client import Job, Pipeline, deliveries, explaining
 from tidemill.client.explaining import read_facts
+from tidemill.client.live import Lines
 from tidemill.client.looking import observe
 from tidemill.descriptor import SPEC_VERSION
+from tidemill.errors import CloudError
 from tidemill.explain import Facts, JobFacts, Looks, explain, page
 from tidemill.explain.causes import BY_CODE, CAUSES, KINDS
 from tidemill.explain.facts import (
@@ -30,6 +35,7 @@ from tidemill.explain.facts import (
     Straggler,
     Try,
     Turn,
+    Unseen,
 )
 from tidemill.explain.gcp import EXPIRED, GONE
 from tidemill.fleet import GroupReport, MachineFailure, ScalerNote
@@ -338,3 +344,74 @@ def test_what_a_cloud_says_cannot_steer_a_terminal() -> None:
     text = explain(facts).headline.text
     assert text.isprintable()
     assert "and more" in text
+
+
+# ---- status, wait and submit -----------------------------------------------------------------------------------------
+
+
+def test_status_and_wait_say_why_when_nothing_was_committed_for_five_minutes(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert world.job.status(running=True).explained is None
+    monkeypatch.setattr(explaining, "STILL_SECONDS", -1.0)
+    status = world.job.status(running=True)
+    assert status.explained
+    assert status.explained.code == "L1"
+    assert str(status.facts()["why"]).startswith("well (L1): ")
+    world.job._watched.hints.__init__()
+    world.ledger.start_failed(0, "no torch")
+    shown = Lines("tiles")
+    shown(world.job.status(running=True))
+    assert "act (L2): the program did not start once" in capsys.readouterr().err
+    world.commit(range(10))
+    assert world.job.status(running=True).explained is None
+
+
+def test_wait_asks_why_once_a_minute(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explaining, "STILL_SECONDS", -1.0)
+    asked: list[int] = []
+    facts = world.backend.facts
+    monkeypatch.setattr(world.backend, "facts", lambda *given: asked.append(1) or facts(*given))
+    for _ in range(5):
+        world.job.status(running=True)
+    assert len(asked) == 1
+
+
+def test_a_cloud_that_does_not_answer_why_leaves_the_status_as_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explaining, "STILL_SECONDS", -1.0)
+
+    def refuse(*given: Any) -> Any:
+        raise CloudError("batch:ListJobs is denied (no).")
+
+    monkeypatch.setattr(world.backend, "facts", refuse)
+    found = explain(world.facts())
+    assert [each.reason for each in found.unknown] == ["batch:ListJobs is denied (no)"]
+    assert world.job.status(running=True).explained
+
+
+def test_a_submit_says_what_is_known_to_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, backend = pipeline(max_spec=SPEC_VERSION)
+    monkeypatch.setattr(backend, "queue_facts", lambda queue: (AwsFacts(HOLDS["A3"][1]["queue"]), []))
+    said: list[str] = []
+    target.submit(["true"], uris(2), queue="cpu", log=said.append)
+    assert [line for line in said if "no machine can start: ce-2 is disabled" in line]
+
+
+def test_the_command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(Pipeline, "load", classmethod(lambda cls, uri: world.target))
+    unseen = [Unseen("batch:GetJobQueueSnapshot", "it is denied", "pulumi stack output submitter_policy_arn")]
+    tries = AwsFacts(tries=HOLDS["A12"][1]["tries"])
+    monkeypatch.setattr(world.backend, "facts", lambda *given: (replace(tries, tries=HOLDS["A12"][1]["tries"]), unseen))
+    monkeypatch.setenv("TIDEMILL_PIPELINE", "memory://x/pipeline.json")
+    assert run(["explain", world.job.id]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("act (A12): the image cannot be pulled: CannotPullContainerError: no")
+    assert "   the stack's owner: push the image, or give the role access" in lines
+    assert "docs/explain.md#a12" in lines[3]
+    assert lines[-1].startswith("unknown: may not see batch:GetJobQueueSnapshot: it is denied; the stack's owner types")
+    assert run(["explain", world.job.id, "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["causes"][0]["code"] == "A12"
+    jsonschema.validate(document, json.loads((ROOT / "docs" / "json" / "explain.schema.json").read_text()))

@@ -271,6 +271,10 @@ class Backend(ABC):
         not see. A refusal is part of the answer, not an error."""
         return None, []
 
+    def queue_facts(self, queue: Queue) -> tuple[CloudFacts | None, list[Unseen]]:
+        """The part of `facts` that is about the queue itself."""
+        return None, []
+
     def is_gone(self, queue: Queue, enqueued_at: float) -> bool:
         """Whether the queue no longer holds anything that was enqueued by then. False where the cloud does not tell."""
         return False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from statistics import median
@@ -17,10 +19,11 @@ from tidemill.client.limit import spent_of
 from tidemill.client.looking import Observation, cancelled_words, observe, telling
 from tidemill.client.reconciler import read_report
 from tidemill.client.site import Site
-from tidemill.client.status import SPEED_SECONDS
+from tidemill.client.status import SPEED_SECONDS, Status
 from tidemill.errors import CallerError, CloudError, one_line
 from tidemill.explain import Explanation, Facts, JobFacts, Looks, explain
-from tidemill.explain.facts import FleetFacts, Straggler, Unseen
+from tidemill.explain.facts import FleetFacts, GcpFacts, Straggler, Unseen
+from tidemill.explain.judge import APART_SECONDS, Reason
 from tidemill.failures import telling_line
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Listing, Outcome
@@ -33,6 +36,10 @@ RECORDS = 4
 """Records that are read, of failed and of other chunks each."""
 LAST_SHARE = 100
 """The end of a job: at most one of so many chunks is left."""
+STILL_SECONDS = 300.0
+"""Without a record for this long, `status` and `wait` say why."""
+TROUBLE = ("A2", "A3", "G3", "G10")
+"""What a submit says; it reports quotas, shortages and errors of machines anyway."""
 STRAGGLERS = 3
 STORM_SECONDS = 1800.0
 STEADY = 3
@@ -42,6 +49,42 @@ STEADY = 3
 def explain_job(site: Site, ledger: Ledger, spec: JobSpec, looks: Looks | None = None) -> Explanation:
     """Why a job does not progress. See `Job.explain`."""
     return explain(read_facts(observe(site, ledger, spec, consumption=False)), looks)
+
+
+class Hints:
+    """The headline of a job that has committed nothing for a while, for `status` and `wait`.
+
+    It keeps what it has seen: looks that follow each other tell what passes and what stays.
+    """
+
+    def __init__(self) -> None:
+        self._looks, self._next = Looks(), 0.0
+        self._line: Reason | None = None
+
+    def added(self, status: Status, seen: Observation) -> Status:
+        """A status with the headline; unchanged while the job progresses, or when nothing can be asked."""
+        if status.ended or status.run_command or status.waits_for or time.time() - _idle_since(seen) < STILL_SECONDS:
+            self._line = None
+            return status
+        if time.monotonic() >= self._next:
+            # Each of these costs a dozen requests.
+            self._next = time.monotonic() + APART_SECONDS
+            with suppress(CallerError, CloudError):
+                self._line = explain(read_facts(seen), self._looks).headline
+        return replace(status, explained=self._line)
+
+
+def known_trouble(site: Site, queue: str) -> list[str]:
+    """What is known to be wrong with a queue before a job is sent to it, a line each."""
+    try:
+        cloud, _ = site.backend.queue_facts(site.descriptor.queues[queue])
+        report = read_report(site.store) if isinstance(cloud, GcpFacts) else None
+    except CloudError:
+        return []
+    fleet = FleetFacts(report.at, groups=report.groups(queue)) if report else None
+    # As for a job that has waited for long: what is wrong now does not pass while this one waits.
+    facts = Facts(site.backend.now(), JobFacts("", queue, waiting=1), cloud, fleet)
+    return [f"queue {queue!r}: {cause.text}" for cause in explain(facts).causes if cause.code in TROUBLE]
 
 
 def read_facts(seen: Observation) -> Facts:
@@ -122,6 +165,13 @@ def _plain_facts(seen: Observation) -> JobFacts:
         fits=fits,
         cpus=cpus,
     )
+
+
+def _idle_since(seen: Observation) -> float:
+    """Since when nothing was committed; from what has been read already."""
+    rounds = seen.listing.rounds
+    began = rounds[-1].created_at if rounds else seen.spec.created_at
+    return max([began.timestamp(), *(at for done in seen.listing.done.values() for at in done.values())])
 
 
 def _began(seen: Observation) -> float:

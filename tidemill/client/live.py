@@ -202,7 +202,9 @@ def figures_of(status: Status, speed: Speed) -> list[tuple[str, str]]:
         words += [(f"{duration(left)} left", "")] if left else []
     if status.spent and not status.ended:
         words.append((status.spent.words(), ""))
-    if status.note and status.state in ("waiting", "lost"):
+    if status.explained:
+        words.append((status.explained.line, "bold red" if status.explained.kind in ("act", "never") else "yellow"))
+    elif status.note and status.state in ("waiting", "lost"):
         words.append((status.note, "yellow"))
     return words or [(status.verdict, "")]
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from tidemill.client.consumption import Consumption
 from tidemill.client.limit import Spent
 from tidemill.client.saved import Saved
+from tidemill.explain.judge import Reason
 from tidemill.figures import duration
 from tidemill.job import JobSpec
 from tidemill.ledger import Again, Ledger, Listing
@@ -59,6 +60,7 @@ class Status:
         waits_for: Jobs that must be complete before its first item runs, while they are not.
         saved: How much of the state of its items is saved; None without state, and where it was not asked for.
         again: Items that run again and keep their outcome until there is a new one; None where none do.
+        explained: Why it does not progress, when nothing was committed for five minutes; see `Job.explain`.
     """
 
     job: str
@@ -82,6 +84,7 @@ class Status:
     spent: Spent | None = None
     waits_for: list[Waits] = field(default_factory=list)
     saved: Saved | None = None
+    explained: Reason | None = None
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -152,7 +155,14 @@ class Status:
                 table["lost"] = f"{len(lost)} deliveries {_some(lost)}: `tidemill resume {self.job}` repairs that"
         if self.failed:
             table["failures"] = f"tidemill failures {self.job}; `tidemill retry {self.job} --failed` runs them again"
-        return table | ({"note": self.note} if self.note else {})
+        return table | self._why()
+
+    def _why(self) -> dict[str, object]:
+        """The last lines: why it does not progress, and what else a person should know."""
+        why: dict[str, object] = (
+            {"why": f"{self.explained.line}; `tidemill explain {self.job}`"} if self.explained else {}
+        )
+        return why | ({"note": self.note} if self.note else {})
 
     def _again(self) -> dict[str, object]:
         if self.again is None:

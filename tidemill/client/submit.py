@@ -16,6 +16,7 @@ from typing import Any
 from tidemill import layout
 from tidemill.client.chunks import ITEM_SECONDS_HERE, Plan, arrays_of, check_sizes, plan_chunks
 from tidemill.client.expecting import expected
+from tidemill.client.explaining import known_trouble
 from tidemill.client.fleet import fleet_errors, image_problems, machine_words
 from tidemill.client.frames import DataFrameLike
 from tidemill.client.function import takes_input
@@ -275,6 +276,9 @@ def _check_machines(site: Site, place: Placement, log: Log) -> None:
         raise CloudError(f"queue {name!r} takes no jobs: it is {state.detail}.", "Ask the stack's owner.")
     if not state.running:
         log(f"queue {name!r} is {state.detail}; the job waits until its owner fixes that.")
+    else:
+        for words in known_trouble(site, name):
+            log(words)
 
 
 def _draft(asked: Submission, packed: Packed | None) -> JobSpec:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidemill.client.deliveries import known_arrays
-from tidemill.client.looking import read_status
+from tidemill.client.explaining import Hints
+from tidemill.client.looking import observe
 from tidemill.client.rounds import send_again
 from tidemill.client.running import RunningItems
 from tidemill.client.site import Log, Site
@@ -35,12 +36,14 @@ class Watched:
     ledger: Ledger
     spec: JobSpec
     running: RunningItems
+    hints: Hints = field(default_factory=Hints)
 
     def look(self, *, consumption: bool, running: bool) -> tuple[Status, Listing]:
         """The job's status (see `Job.status`), and the names of the store that it was made from."""
-        status, listing = read_status(self.site, self.ledger, self.spec, consumption=consumption)
+        seen = observe(self.site, self.ledger, self.spec, consumption=consumption)
+        status, listing = seen.status(), seen.listing
         if running and not status.ended:
-            status = self.running.added(status, listing.waiting)
+            status = self.hints.added(self.running.added(status, listing.waiting), seen)
         return status, listing
 
     def end(self, reason: str, rounds: int | None = None, max_usd: float | None = None) -> int:

@@ -7,13 +7,14 @@ cause that holds explains the wait.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tidemill.explain import aws, gcp, job
 from tidemill.explain.causes import BY_CODE, Kind
 from tidemill.explain.facts import AwsFacts, Facts, GcpFacts, Unseen
 from tidemill.explain.found import Found
+from tidemill.visible import visible
 
 USUAL_SECONDS = 300.0
 """How long machines may take to come: 2 to 5 minutes from zero on AWS, the metric's age and a boot on GCP. Before that
@@ -113,7 +114,8 @@ def explain(facts: Facts, looks: Looks | None = None) -> Explanation:
     moving = any(reason.code == "L10" for reason, _ in judged)
     judged.sort(key=lambda each: (_rank(*each, moving), BY_CODE[each[0].code][0]))
     causes = [reason for reason, _ in judged]
-    return Explanation(facts.job.job, causes[0].kind, causes, list(facts.unseen))
+    unknown = [replace(each, reason=_plain(each.reason)) for each in facts.unseen]
+    return Explanation(facts.job.job, causes[0].kind, causes, unknown)
 
 
 def _rules(facts: Facts) -> Iterator[Found]:
@@ -135,20 +137,24 @@ def _judged(found: Found, facts: Facts, looks: Looks) -> tuple[Reason, bool]:
     _, cause = BY_CODE[found.code]
     kind = found.kind or cause.kind
     passes = kind in ("act", "never") and cause.passing and not found.sure and not _lasts(found.code, facts, looks)
-    # No line of ours or of a cloud's may steer a terminal.
-    text = " ".join("".join(letter if letter.isprintable() else " " for letter in found.text).split())
+    text = _plain(found.text)
     reason = Reason(
         code=found.code,
         kind="turn" if passes else kind,
         title=cause.title,
         text=f"{text} ({MAY_PASS})" if passes else text,
         since=found.since,
-        evidence=list(found.evidence),
+        evidence=[_plain(line) for line in found.evidence],
         do="" if passes else found.do or cause.do,
         owner=cause.owner if found.owner is None else found.owner,
         docs=cause.docs,
     )
     return reason, passes
+
+
+def _plain(text: str) -> str:
+    """One line that steers no terminal: clouds and programs write parts of it."""
+    return " ".join(visible(text).split())
 
 
 def _lasts(code: str, facts: Facts, looks: Looks) -> bool:

@@ -21,7 +21,7 @@ from tidemill.backends.aws.logs import LogGroup
 from tidemill.backends.aws.session import client, default_session, translated
 from tidemill.descriptor import CANCELLED, Descriptor, Queue
 from tidemill.errors import CallerError, CloudError
-from tidemill.explain.facts import CloudFacts, Unseen
+from tidemill.explain.facts import AwsFacts, CloudFacts, Unseen
 
 if TYPE_CHECKING:
     import boto3
@@ -134,9 +134,15 @@ class AwsBatch(Backend):
         return {name: _queue_state(found.get(arn)) for name, arn in arns.items()}
 
     def facts(self, queue: Queue, job: str, arrays: Sequence[ArrayState]) -> tuple[CloudFacts | None, list[Unseen]]:
-        region = self._descriptor.region
-        reader = BatchReader(lambda service: client(service, region, self._session))
-        return reader.job(region, queue, arrays, self._share()), reader.unseen
+        reader = self._reader()
+        return reader.job(self._descriptor.region, queue, arrays, self._share()), reader.unseen
+
+    def queue_facts(self, queue: Queue) -> tuple[CloudFacts | None, list[Unseen]]:
+        reader = self._reader()
+        return AwsFacts(reader.queue(_queue_arn(queue))), reader.unseen
+
+    def _reader(self) -> BatchReader:
+        return BatchReader(lambda service: client(service, self._descriptor.region, self._session))
 
     def _share(self) -> str:
         try:

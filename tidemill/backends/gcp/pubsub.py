@@ -26,7 +26,7 @@ from tidemill.backends.gcp.logs import find
 from tidemill.backends.gcp.session import DeniedError, GoogleSession, MissingError
 from tidemill.descriptor import Descriptor, GcpQueue, Queue
 from tidemill.errors import CallerError, CloudError
-from tidemill.explain.facts import CloudFacts, Unseen
+from tidemill.explain.facts import CloudFacts, GcpFacts, Unseen
 from tidemill.explain.gcp import EXPIRED
 from tidemill.job import After
 from tidemill.store import Store
@@ -208,6 +208,10 @@ class GcpPubSub(Backend):
     def facts(self, queue: Queue, job: str, arrays: Sequence[ArrayState]) -> tuple[CloudFacts | None, list[Unseen]]:
         reader = PubSubReader(self._session)
         return reader.job(queue.gcp), reader.unseen
+
+    def queue_facts(self, queue: Queue) -> tuple[CloudFacts | None, list[Unseen]]:
+        # A submit has looked at topic and subscription already.
+        return GcpFacts(), []
 
 
 def publish_request(array: Array) -> dict[str, Any]:
