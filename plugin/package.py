@@ -43,6 +43,7 @@ COMPONENTS = {
     "GcpBudget": "components.gcp.budget",
     "GcpCi": "components.gcp.ci",
     "GcpLogs": "components.gcp.logs",
+    "GcpMonitoring": "components.gcp.monitoring",
     "GcpNetwork": "components.gcp.network",
     "GcpReconciler": "components.gcp.reconciler",
     "GcpRegistry": "components.gcp.registry",

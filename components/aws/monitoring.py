@@ -91,7 +91,7 @@ class AwsMonitoring(pulumi.ComponentResource):
         if settings.notify:
             self.topic = self._topic(settings.notify)
         alarms = [] if self.topic is None else self._alarms(self.topic)
-        self.dashboard = self._dashboard(alarms) if settings.shows("aws") else None
+        self.dashboard = self._dashboard(alarms) if settings.dashboard else None
         self.register_outputs({"topic": self.topic, "dashboard": self.dashboard})
 
     def _topic(self, addresses: Sequence[str]) -> pulumi.Output[str]:

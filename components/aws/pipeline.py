@@ -141,11 +141,10 @@ class AwsParts:
     def _make_monitoring(self, name: str) -> list[AwsMonitoring]:
         """The dashboard and alarms, or none."""
         wanted = self._config.monitoring
-        if not wanted.tells and not wanted.shows("aws"):
+        if not wanted.tells and not wanted.dashboard:
             return []
         args = AwsMonitoringArgs(
-            **wanted.model_dump(exclude={"channels", "dashboard"}),
-            dashboard=wanted.shows("aws"),
+            **wanted.model_dump(exclude={"channels"}),
             pipeline=name,
             log_group=self._logs.group,
             queues={key: queue.arn for key, queue in self._queues.items()},

@@ -197,7 +197,7 @@ class StackConfig(Model):
         description="A dashboard, and alarms for whoever is to be told.",
         examples=[
             {"notify": ["ml-oncall@example.com"], "failed_percent": 10},
-            {"notify": ["ml-oncall@example.com"], "dashboard": False},
+            {"notify": ["ml-oncall@example.com"], "dashboard": True},
         ],
     )
     budget: Budget | None = Field(

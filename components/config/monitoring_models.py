@@ -17,10 +17,10 @@ Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_Put
 class Monitoring(Model):
     """A dashboard, and alarms for whoever is to be told. Without recipients there is no alarm."""
 
-    dashboard: bool | None = Field(
-        default=None,
-        description="A dashboard of the queues: items, failed items, reclaims, errors of workers, machines. AWS: off "
-        "unless set; $3 per month after the account's third. GCP: on unless set; free.",
+    dashboard: bool = Field(
+        default=False,
+        description="A dashboard of the queues: items, failed items, reclaims, errors of workers, machines. AWS: $3 "
+        "per month after the account's third. GCP: free.",
     )
     notify: Annotated[
         list[Annotated[str, matching(ADDRESS, "an e-mail address such as ml-oncall@example.com", 254)]], unique
@@ -65,7 +65,3 @@ class Monitoring(Model):
     def tells(self) -> bool:
         """Whether anybody is told."""
         return bool(self.notify or self.topic or self.channels)
-
-    def shows(self, cloud: str) -> bool:
-        """Whether there is a dashboard, which costs money on AWS alone."""
-        return cloud == "gcp" if self.dashboard is None else self.dashboard

@@ -8,6 +8,7 @@ import pulumi_gcp as gcp
 from components.base import as_args, token
 from components.config import Logs, part
 from components.config.checks.gcp import check_logs
+from components.gcp.counted import metrics
 from components.gcp.key import key_name
 from components.gcp.member import Member, grant
 from components.gcp.project import Project
@@ -40,12 +41,13 @@ class GcpLogsArgs:
 
 
 class GcpLogs(pulumi.ComponentResource):
-    """A log bucket with retention for the workers' lines, and a metric of items that failed.
+    """A log bucket with retention for the workers' lines, and metrics of what the workers do.
 
     Type token: ``tidemill:index:GcpLogs``.
 
     Makes: log bucket (protected), a sink of this stack's log into it, an exclusion that keeps the same lines out of the
-    project's ``_Default`` bucket, a log-based metric; with `kms_key` of `create` a key ring, a key and the grant on it;
+    project's ``_Default`` bucket, five log-based metrics (items that failed so far; by queue, items and failed items of
+    complete chunks, reclaims and errors of workers); with `kms_key` of `create` a key ring, a key and the grant on it;
     with an archive a storage bucket or a BigQuery dataset, a sink and its writer's grant on that only.
 
     Costs while idle: stored lines, nothing for the first 30 days and then $0.01 per GB and month; ingestion costs $0.50
@@ -63,6 +65,8 @@ class GcpLogs(pulumi.ComponentResource):
     """The log bucket's full name: ``projects/<project>/locations/<location>/buckets/<id>``."""
     log: pulumi.Output[str]
     """The log that workers write to: ``projects/<project>/logs/<id>``."""
+    counted: dict[str, pulumi.Output[str]]
+    """Names of the metrics of the workers' lines, by what they count."""
     archive: pulumi.Output[str] | None
     """The archive's storage bucket or dataset, None without one."""
 
@@ -80,10 +84,13 @@ class GcpLogs(pulumi.ComponentResource):
         self.bucket = self._bucket(name, self._exclusion(name))
         self._sink("lines", pulumi.Output.concat("logging.googleapis.com/", self.bucket))
         self._metric(name)
+        self.counted = metrics(name, self._filter, self._child)
         self.archive = None
         if args.archive is not None:
             self.archive = self._to_storage(name) if args.archive == "bucket" else self._to_bigquery(name)
-        self.register_outputs({"bucket": self.bucket, "log": self.log, "archive": self.archive})
+        self.register_outputs(
+            {"bucket": self.bucket, "log": self.log, "counted": self.counted, "archive": self.archive}
+        )
 
     def _bucket(self, name: str, exclusion: gcp.logging.ProjectExclusion) -> pulumi.Output[str]:
         """The log bucket. Google reserves a deleted id for 7 days and generates none, so the id uses the random suffix

@@ -14,6 +14,7 @@ from components.gcp.budget import GcpBudget, GcpBudgetArgs
 from components.gcp.identity import GcpIdentity, GcpIdentityArgs
 from components.gcp.logs import GcpLogs, GcpLogsArgs
 from components.gcp.member import Member
+from components.gcp.monitoring import GcpMonitoring, GcpMonitoringArgs
 from components.gcp.network import GcpNetwork, GcpNetworkArgs
 from components.gcp.project import Project
 from components.gcp.reconciler import GcpReconciler, GcpReconcilerArgs
@@ -49,6 +50,7 @@ class GcpParts:
         self._budget = self._make_budget(name)
         self._pools = {key: self._make_pool(f"{name}-{key}", key, queue) for key, queue in config.queues.items()}
         self._reconciler = self._make_reconciler(name)
+        self._monitoring = self._make_monitoring(name)
         self._grant_machines()
         self._grant_submitters()
         self._store.grant_fleet(self._reconciler.member)
@@ -64,7 +66,7 @@ class GcpParts:
         )
         self.descriptor_uri = self._store.publish(as_text(self.descriptor))
         parts = [self._store, self._logs, self._network, self._registry, self._identity, self._reconciler]
-        self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._pools.values()]
+        self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._monitoring, *self._pools.values()]
 
     def _make_store(self, name: str) -> GcpStore:
         args = GcpStoreArgs(
@@ -146,6 +148,24 @@ class GcpParts:
             labels=self._labels,
         )
         return GcpReconciler(f"{name}-reconciler", args, self._child)
+
+    def _make_monitoring(self, name: str) -> list[GcpMonitoring]:
+        """The dashboard and alarms, or none."""
+        wanted = self._config.monitoring
+        if not wanted.tells and not wanted.dashboard:
+            return []
+        args = GcpMonitoringArgs(
+            **wanted.model_dump(exclude={"topic", "stalled_minutes"}),
+            pipeline=name,
+            log=self._logs.log,
+            metrics=self._logs.counted,
+            function=self._reconciler.function,
+            subscriptions={
+                key: pool.subscription.apply(lambda full: full.rpartition("/")[2]) for key, pool in self._pools.items()
+            },
+            labels=self._labels,
+        )
+        return [GcpMonitoring(f"{name}-monitoring", args, self._child)]
 
     def _grant_machines(self) -> None:
         config, identity, worker = self._config, self._identity, self._identity.worker

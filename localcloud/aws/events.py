@@ -24,7 +24,7 @@ def send(kind: str, detail: dict[str, Any], resources: list[str], region: str) -
     Its envelope: https://docs.aws.amazon.com/batch/latest/userguide/batch_cwe_events.html
     """
     now = datetime.now(UTC)
-    event: dict[str, Any] = {
+    event: Any = {
         "version": "0",
         "id": str(uuid.uuid4()),
         "detail-type": kind,

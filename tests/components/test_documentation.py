@@ -61,6 +61,7 @@ def test_the_components_are_these():
         "GcpCi",
         "GcpIdentity",
         "GcpLogs",
+        "GcpMonitoring",
         "GcpNetwork",
         "GcpReconciler",
         "GcpRegistry",

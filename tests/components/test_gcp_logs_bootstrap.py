@@ -27,7 +27,7 @@ def test_lines_are_kept_for_as_long_as_is_told_and_once():
     made = logs(retention_days=30)
     assert made.counts() == {
         "GcpLogs": 1,
-        "logging.Metric": 1,
+        "logging.Metric": 5,
         "logging.ProjectBucketConfig": 1,
         "logging.ProjectExclusion": 1,
         "logging.ProjectSink": 1,
@@ -54,9 +54,31 @@ def test_noise_is_stored_nowhere():
         ]
 
 
+def test_workers_events_are_counted_by_queue():
+    """tests/unit/test_worker_events.py proves that workers say these events, with these fields."""
+    made = {each.name: each.inputs for each in logs().of("logging.Metric") if each.name != "v-logs-failed-items"}
+    filters = {name: each["filter"].removeprefix(f'logName = "{LOG}" AND ') for name, each in made.items()}
+    assert filters == {
+        "v-logs-items": 'jsonPayload.event = "chunk"',
+        "v-logs-chunk-failures": 'jsonPayload.event = "chunk"',
+        "v-logs-reclaims": 'jsonPayload.event = "reclaim"',
+        "v-logs-worker-errors": 'jsonPayload.event = "worker_error"',
+    }
+    assert {name: each.get("valueExtractor") for name, each in made.items()} == {
+        "v-logs-items": "EXTRACT(jsonPayload.items)",
+        "v-logs-chunk-failures": "EXTRACT(jsonPayload.failed)",
+        "v-logs-reclaims": None,
+        "v-logs-worker-errors": None,
+    }
+    for each in made.values():
+        # Only a distribution has a sum.
+        kind = "DISTRIBUTION" if each.get("valueExtractor") else "INT64"
+        assert each["metricDescriptor"]["valueType"] == kind
+        assert each["labelExtractors"] == {"queue": "EXTRACT(jsonPayload.queue)"}
+
+
 def test_failed_items_are_counted():
-    """The metric filter on AWS uses the same fields."""
-    metric = logs().one("logging.Metric").inputs
+    metric = logs().one("logging.Metric", "v-logs-failed-items").inputs
     assert metric["filter"] == f'logName = "{LOG}" AND jsonPayload.event = "item" AND jsonPayload.status = "failed"'
     assert metric["metricDescriptor"] == {"metricKind": "DELTA", "valueType": "INT64", "unit": "1"}
 

@@ -20,6 +20,7 @@ from .answers import Notes, iso
 from .chains import release
 from .cloud import CallError, Cloud, Reading
 from .decide import FRESH_READ_SECONDS, Decision, QueueState, Sample, backlog, decide, warm
+from .trouble import due, troubles
 
 OPEN = "ONLY_SCALE_OUT"
 _UNREADABLE = (CallError, AttributeError, KeyError, TypeError, ValueError)
@@ -49,7 +50,7 @@ def run(settings: FleetSettings, cloud: Cloud) -> list[str]:
     errors = {each.name: _errors(each, cloud) for each in wanted}
     queues: dict[str, QueueReport] = {}
     for each in wanted:
-        queues[each.name], failed = _queue(each, cloud, errors[each.name], notes)
+        queues[each.name], failed = _queue(each, cloud, errors[each.name], notes, settings.period_seconds)
         failures += failed
     # Last: a job that has waited for hours may wait for another run, a machine that is off may not.
     released, failed = release(cloud, settings.bucket)
@@ -79,7 +80,7 @@ def _errors(wanted: FleetQueue, cloud: Cloud) -> list[list[dict[str, Any]]] | Ex
 
 
 def _queue(
-    wanted: FleetQueue, cloud: Cloud, errors: list[list[dict[str, Any]]] | Exception, notes: Notes
+    wanted: FleetQueue, cloud: Cloud, errors: list[list[dict[str, Any]]] | Exception, notes: Notes, period: float
 ) -> tuple[QueueReport, list[str]]:
     """A queue's part of the report, and the failures."""
     name = wanted.name
@@ -109,6 +110,9 @@ def _queue(
     groups = {each.group.market: _shown(each, now, number) for number, each in enumerate(read)}
     shown = QueueReport(_whole(backlog(queue, now)), groups, done)
     _say("INFO", "queue", f"{name}: {len(done)} decisions", queue=name, **asdict(shown))
+    if due(now, period):
+        for found in troubles(queue, shown, now):
+            _say("ERROR", "trouble", f"{name}: {found.text}", queue=name, cause=found.cause)
     return shown, failures
 
 

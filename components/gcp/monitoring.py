@@ -1,0 +1,212 @@
+"""A pipeline's dashboard and alarms on GCP."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.base import as_args, token
+from components.config import Monitoring, part
+from components.config.checks.gcp import check_monitoring
+from components.gcp import dashboard
+from components.gcp.counted import increase
+from components.gcp.member import person
+
+FEWEST_ITEMS = 20
+"""Items of 15 minutes from which a share of failed ones says something."""
+MINUTES = 15
+NOTIFY_SECONDS = 1800
+"""Least seconds between two notices of an alert on log lines; the reconciler says a trouble as often."""
+
+_KEYS = ("dashboard", "notify", "channels", "failed_percent")
+
+
+@dataclass
+class GcpMonitoringArgs:
+    """Arguments of `GcpMonitoring`."""
+
+    pipeline: str
+    """The pipeline's name, `<team>-<environment>`; the dashboard has it."""
+    log: pulumi.Input[str]
+    """The log that workers write to: ``projects/<project>/logs/<id>``."""
+    metrics: dict[str, pulumi.Input[str]]
+    """Names of the log-based metrics of the workers' lines (`GcpLogs.counted`)."""
+    function: pulumi.Input[str]
+    """Name of the reconciler's function."""
+    subscriptions: dict[str, pulumi.Input[str]]
+    """Short names of the subscriptions that workers pull from, by queue."""
+    dashboard: bool = False
+    """Make a dashboard."""
+    notify: list[str] = field(default_factory=list)
+    """E-mail addresses that alarms tell, up to 10."""
+    channels: list[str] = field(default_factory=list)
+    """Full names of existing notification channels that alarms tell as well."""
+    failed_percent: int = 20
+    """Failed items among those that ended within 15 minutes, in percent, above which an alarm tells."""
+    labels: dict[str, str] | None = None
+    """Labels of the notification channels and alert policies."""
+
+
+class GcpMonitoring(pulumi.ComponentResource):
+    """A dashboard, and alarms by e-mail or to notification channels.
+
+    Type token: ``tidemill:index:GcpMonitoring``.
+
+    Makes: with `dashboard` a dashboard. With `notify` a notification channel per address; with `notify` or `channels`
+    three alert policies of one condition each: the reconciler says that a queue is in trouble, the reconciler has been
+    silent for 15 minutes, too many items fail; and a log-based metric of the reconciler's runs.
+
+    Costs while idle: nothing without recipients; alert policies are to be billed per condition, see
+    https://cloud.google.com/stackdriver/pricing.
+
+    Example:
+        ```python
+        logs = GcpLogs("vision-dev-logs", GcpLogsArgs())
+        args = GcpMonitoringArgs(
+            pipeline="vision-dev",
+            log=logs.log,
+            metrics=logs.counted,
+            function="vision-dev-reconciler-run",
+            subscriptions={"cpu": "vision-dev-cpu"},
+            notify=["ml-oncall@example.com"],
+        )
+        monitoring = GcpMonitoring("vision-dev-monitoring", args)
+        pulumi.export("alarms", monitoring.alarms)
+        ```
+    """
+
+    alarms: list[pulumi.Output[str]]
+    """Full names of the alert policies."""
+
+    def __init__(self, name: str, args: GcpMonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args = as_args(GcpMonitoringArgs, args)
+        super().__init__(token(GcpMonitoring), name, None, opts)
+        settings = part(Monitoring, {key: getattr(args, key) for key in _KEYS}, "monitoring")
+        check_monitoring(settings)
+        self._name, self._args = name, args
+        self._child = pulumi.ResourceOptions(parent=self)
+        self.alarms = []
+        if settings.tells:
+            self._channels = [*map(self._channel, sorted(settings.notify)), *settings.channels]
+            self.alarms = [self._trouble(), self._silent(), self._failed(settings.failed_percent)]
+        if settings.dashboard:
+            self._dashboard()
+        self.register_outputs({"alarms": self.alarms})
+
+    def _channel(self, address: str) -> pulumi.Output[str]:
+        return gcp.monitoring.NotificationChannel(
+            f"{self._name}-{person(address).name}",
+            display_name=address,
+            type="email",
+            labels={"email_address": address},
+            user_labels=self._args.labels,
+            opts=self._child,
+        ).name
+
+    @property
+    def _lines(self) -> pulumi.Output[str]:
+        """A filter of the reconciler's lines."""
+        return pulumi.Output.concat(
+            'resource.type = "cloud_run_revision" AND resource.labels.service_name = "', self._args.function, '"'
+        )
+
+    def _trouble(self) -> pulumi.Output[str]:
+        """The reconciler sees backlogs, machines and errors together, so that one condition is enough.
+
+        Source: https://cloud.google.com/logging/docs/alerting/log-based-alerts
+        """
+        lines = pulumi.Output.concat(self._lines, ' AND jsonPayload.event = "trouble"')
+        condition = gcp.monitoring.AlertPolicyConditionArgs(
+            display_name="The reconciler says that a queue is in trouble",
+            condition_matched_log=gcp.monitoring.AlertPolicyConditionConditionMatchedLogArgs(
+                filter=lines,
+                label_extractors={each: f"EXTRACT(jsonPayload.{each})" for each in ("queue", "cause")},
+            ),
+        )
+        rate = gcp.monitoring.AlertPolicyAlertStrategyNotificationRateLimitArgs(period=f"{NOTIFY_SECONDS}s")
+        strategy = gcp.monitoring.AlertPolicyAlertStrategyArgs(
+            notification_rate_limit=rate, auto_close=f"{NOTIFY_SECONDS}s"
+        )
+        said = (
+            "Queue ${log.extracted_label.queue} is in trouble: ${log.extracted_label.cause}. `tidemill doctor` and "
+            "`tidemill explain JOB` say why and what to do."
+        )
+        return self._policy("trouble", condition, said, strategy)
+
+    def _silent(self) -> pulumi.Output[str]:
+        metric = gcp.logging.Metric(
+            f"{self._name}-runs",
+            description="Queues that the reconciler has looked at",
+            filter=pulumi.Output.concat(self._lines, ' AND jsonPayload.event = "queue"'),
+            metric_descriptor=gcp.logging.MetricMetricDescriptorArgs(metric_kind="DELTA", value_type="INT64", unit="1"),
+            opts=self._child,
+        )
+        condition = gcp.monitoring.AlertPolicyConditionArgs(
+            display_name="The reconciler is silent",
+            condition_absent=gcp.monitoring.AlertPolicyConditionConditionAbsentArgs(
+                filter=pulumi.Output.concat(
+                    'metric.type = "logging.googleapis.com/user/',
+                    metric.name,
+                    '" AND resource.type = "cloud_run_revision"',
+                ),
+                duration=f"{MINUTES * 60}s",
+                aggregations=[
+                    gcp.monitoring.AlertPolicyConditionConditionAbsentAggregationArgs(
+                        alignment_period="300s", per_series_aligner="ALIGN_DELTA", cross_series_reducer="REDUCE_SUM"
+                    )
+                ],
+            ),
+        )
+        said = "The reconciler has not looked at the queues for 15 minutes. `tidemill doctor` says why; docs/gcp.md."
+        return self._policy("silent", condition, said)
+
+    def _failed(self, percent: int) -> pulumi.Output[str]:
+        query = pulumi.Output.all(**self._args.metrics).apply(lambda names: failed_query(names, percent))
+        condition = gcp.monitoring.AlertPolicyConditionArgs(
+            display_name=f"More than {percent} % of a queue's items fail",
+            condition_prometheus_query_language=gcp.monitoring.AlertPolicyConditionConditionPrometheusQueryLanguageArgs(
+                query=query, duration="0s", evaluation_interval="300s", disable_metric_validation=True
+            ),
+        )
+        said = (
+            f"More than {percent} % of a queue's items failed within {MINUTES} minutes. `tidemill jobs` lists the "
+            "jobs, `tidemill failures JOB` groups what failed."
+        )
+        return self._policy("failed", condition, said)
+
+    def _policy(
+        self,
+        what: str,
+        condition: gcp.monitoring.AlertPolicyConditionArgs,
+        said: str,
+        strategy: gcp.monitoring.AlertPolicyAlertStrategyArgs | None = None,
+    ) -> pulumi.Output[str]:
+        return gcp.monitoring.AlertPolicy(
+            f"{self._name}-{what}",
+            display_name=f"{self._args.pipeline}: {condition.display_name}",
+            combiner="OR",
+            conditions=[condition],
+            alert_strategy=strategy,
+            documentation=gcp.monitoring.AlertPolicyDocumentationArgs(content=said, mime_type="text/markdown"),
+            notification_channels=self._channels,
+            user_labels=self._args.labels,
+            opts=self._child,
+        ).name
+
+    def _dashboard(self) -> None:
+        args = self._args
+        known = pulumi.Output.all(log=args.log, metrics=args.metrics, subscriptions=args.subscriptions)
+        gcp.monitoring.Dashboard(
+            f"{self._name}-dashboard",
+            dashboard_json=known.apply(lambda known: json.dumps(dashboard.body(args.pipeline, **known))),
+            opts=self._child,
+        )
+
+
+def failed_query(names: Mapping[str, str], percent: int) -> str:
+    """Queues of which more than so many percent of the items failed, in PromQL."""
+    items = increase(names["items"], "items", MINUTES)
+    failed = increase(names["chunk-failures"], "chunk-failures", MINUTES)
+    return f"(100 * {failed} / {items} > {percent}) and ({items} >= {FEWEST_ITEMS})"

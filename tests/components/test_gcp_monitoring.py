@@ -1,0 +1,127 @@
+"""Dashboard and alarms on GCP. Recording mocks prove what is requested, not that Google accepts it."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from components.config import ConfigError
+from components.gcp.counted import COUNTED
+from components.gcp.dashboard import COLUMNS
+from components.gcp.monitoring import GcpMonitoring, GcpMonitoringArgs, failed_query
+from components.gcp.reconciler_function.decide import Group, Machine, QueueState, Sample
+from components.gcp.reconciler_function.trouble import due, troubles
+from tests.components.recording import Recorder, run
+from tests.components.stacks import run_stack
+from tidemill.fleet import GroupReport, QueueReport
+
+CHANNEL = "projects/vision-project/notificationChannels/7"
+METRICS = {suffix: f"v-logs-{suffix}-1a2b3c4" for suffix in COUNTED}
+PUBSUB = {"num_undelivered_messages", "oldest_unacked_message_age"}
+"""https://cloud.google.com/monitoring/api/metrics_gcp_p_z"""
+NOW = 1_000_000.0
+
+
+def monitoring(**settings: Any) -> Recorder:
+    given: dict[str, Any] = {"pipeline": "v", "log": "projects/p/logs/l", "metrics": dict(METRICS)}
+    given |= {"function": "v-reconciler-run", "subscriptions": {"cpu": "v-cpu"}}
+    return run(lambda: GcpMonitoring("v-monitoring", GcpMonitoringArgs(**given | settings)))
+
+
+def test_without_keys_there_is_neither_alarm_nor_dashboard():
+    kinds = {each.kind for each in run_stack("vision-gcp-prod").resources}
+    assert not kinds & {"GcpMonitoring", "monitoring.AlertPolicy", "monitoring.Dashboard"}
+
+
+def test_three_conditions_are_all_that_may_be_billed():
+    made = monitoring(notify=["b@example.com"], channels=[CHANNEL])
+    policies = made.of("monitoring.AlertPolicy")
+    assert sum(len(each.inputs["conditions"]) for each in policies) == 3
+    own = f"{made.one('monitoring.NotificationChannel').name}-1a2b3c4"
+    assert {tuple(each.inputs["notificationChannels"]) for each in policies} == {(own, CHANNEL)}
+    assert all("`tidemill " in each.inputs["documentation"]["content"] for each in policies)
+
+
+def test_the_reconcilers_lines_alert_at_most_twice_an_hour():
+    policy = monitoring(channels=[CHANNEL]).one("monitoring.AlertPolicy", "v-monitoring-trouble").inputs
+    matched = policy["conditions"][0]["conditionMatchedLog"]
+    assert matched["filter"].endswith('service_name = "v-reconciler-run" AND jsonPayload.event = "trouble"')
+    assert policy["alertStrategy"]["notificationRateLimit"] == {"period": "1800s"}
+    # What the text names is extracted.
+    named = set(re.findall(r"log\.extracted_label\.(\w+)", policy["documentation"]["content"]))
+    assert named == matched["labelExtractors"].keys()
+
+
+def test_failed_items_of_enough_items_alert():
+    query = failed_query(METRICS, 20)
+    items = "logging_googleapis_com:user_v_logs_items_1a2b3c4_sum"
+    failed = "logging_googleapis_com:user_v_logs_chunk_failures_1a2b3c4_sum"
+
+    def summed(series: str) -> str:
+        return f'sum by (queue) (increase({series}{{monitored_resource="generic_node"}}[15m]))'
+
+    assert query == f"(100 * {summed(failed)} / {summed(items)} > 20) and ({summed(items)} >= 20)"
+
+
+def test_a_dashboard_names_metrics_that_exist():
+    body = monitoring(dashboard=True).one("monitoring.Dashboard").document("dashboardJson")
+    tiles = body["mosaicLayout"]["tiles"]
+    kinds = {key for tile in tiles for key in tile["widget"] if key != "title"}
+    assert kinds == {"logsPanel", "text", "xyChart"}
+    text = json.dumps(body)
+    assert set(re.findall(r"user_v_logs_(\w+?)_1a2b3c4", text)) == {each.replace("-", "_") for each in COUNTED}
+    assert set(re.findall(r"googleapis\.com/subscription/(\w+)", text)) == PUBSUB
+    places = {(x, tile["yPos"]) for tile in tiles for x in range(tile["xPos"], tile["xPos"] + tile["width"])}
+    assert len(places) == sum(tile["width"] for tile in tiles), "tiles overlap"
+    assert max(x for x, _ in places) < COLUMNS
+
+
+def test_a_stack_passes_its_keys_on():
+    made = run_stack("vision-gcp-prod", monitoring={"notify": ["a@example.com"], "dashboard": True})
+    assert len(made.of("monitoring.AlertPolicy")) == 3
+    query = made.one("monitoring.AlertPolicy", "vision-prod-monitoring-failed").inputs["conditions"][0]
+    assert "user_vision_prod_logs_items" in query["conditionPrometheusQueryLanguage"]["query"]
+    assert len(made.of("monitoring.Dashboard")) == 1
+
+
+def test_alone_it_refuses_what_a_stack_file_refuses():
+    with pytest.raises(ConfigError, match=r"tidemill:monitoring\.channels"):
+        monitoring(channels=["oncall"])
+
+
+# ---- the reconciler's troubles ---------------------------------------------------------------------------------------
+
+
+def found(machines: list[Machine], values: list[float], **shown: Any) -> list[str]:
+    samples = [Sample(NOW - 150 - 60 * number, value) for number, value in enumerate(values)]
+    queue = QueueState("cpu", [Group("spot", machines)], samples)
+    report = QueueReport(None, {"spot": GroupReport(**shown)})
+    return [each.cause for each in troubles(queue, report, NOW)]
+
+
+WAITS = [3.0] * 14
+
+
+@pytest.mark.parametrize(
+    ("machines", "values", "shown", "causes"),
+    [
+        ([], [0.0] * 14, {}, []),
+        ([Machine("a", "RUNNING")], WAITS, {}, []),
+        ([], [3.0] * 5 + [0.0] * 9, {}, []),  # a cold start
+        ([], [3.0] * 5, {}, []),  # a gap in the samples is not a backlog
+        ([], WAITS, {}, ["no-machines"]),
+        ([Machine("a", "PROVISIONING", "CREATING")], WAITS, {"stockout": True}, ["no-machines"]),
+        ([Machine("a", "RUNNING")], [0.0], {"quotas": ["QUOTA_EXCEEDED: CPUS"]}, ["quota"]),
+        ([Machine("a", "RUNNING", broken_at=NOW - 60)], [1.0], {}, ["broken"]),
+        ([Machine("a", "RUNNING", broken_at=NOW - 3600)], [1.0], {}, []),
+        ([Machine("a", "RUNNING", alive_at=NOW - 3600)], [1.0], {}, ["silent"]),
+    ],
+)
+def test_what_the_reconciler_tells(machines: Any, values: Any, shown: Any, causes: list[str]):
+    assert found(machines, values, **shown) == causes
+
+
+def test_a_cause_is_said_once_in_half_an_hour():
+    said = [at for at in range(0, 7200, 120) if due(at + 7, 120)]
+    assert len(said) == 4
