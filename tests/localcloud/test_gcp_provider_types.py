@@ -95,6 +95,37 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"filter": WARNINGS},
     ),
     (
+        "gcp:logging/metric:Metric",
+        {
+            "filter": ERRORS,
+            "valueExtractor": "EXTRACT(jsonPayload.items)",
+            "labelExtractors": {"queue": "EXTRACT(jsonPayload.queue)"},
+            "metricDescriptor": {
+                "metricKind": "DELTA",
+                "valueType": "DISTRIBUTION",
+                "labels": [{"key": "queue", "valueType": "STRING"}],
+            },
+        },
+        {"filter": WARNINGS},
+    ),
+    (
+        "gcp:monitoring/alertPolicy:AlertPolicy",
+        {
+            "displayName": "a",
+            "combiner": "OR",
+            "conditions": [{"displayName": "b", "conditionMatchedLog": {"filter": ERRORS}}],
+            "alertStrategy": {"notificationRateLimit": {"period": "1800s"}},
+            "documentation": {"content": "c", "mimeType": "text/markdown"},
+            "userLabels": {"a": "b"},
+        },
+        {"displayName": "d"},
+    ),
+    (
+        "gcp:monitoring/dashboard:Dashboard",
+        {"dashboardJson": '{"displayName": "a", "mosaicLayout": {"columns": 48, "tiles": []}}'},
+        {"dashboardJson": '{"displayName": "b", "mosaicLayout": {"columns": 48, "tiles": []}}'},
+    ),
+    (
         "gcp:billing/budget:Budget",
         {
             "billingAccount": BILLING_ACCOUNT,

@@ -42,7 +42,7 @@ class GcpResource(resources.ProviderResource):
     def _mask(self, step: dict[str, Any], service: str, params: Props, context: dict[str, Any]) -> None:
         """Send only changes. A removed field is listed in the mask, or sent as null where there is no mask."""
         method = discovery.method(service.partition(".")[0], f"{service}.{step['op']}")
-        if method.spec["httpMethod"] == "PUT":
+        if method.spec["httpMethod"] == "PUT" or "*" in step["params"]["body"]:
             return
         changed, body = set(context["changed"]), params.get("body") or {}
         touched = [key for key, part in step["params"]["body"].items() if _roots(part) & changed]
