@@ -13,7 +13,7 @@ RESOURCE = "generic_node"
 
 
 @dataclass(frozen=True)
-class Counted:
+class LineMetric:
     """A metric: the events that count, and the field that they count for; None counts events."""
 
     described: str
@@ -22,10 +22,10 @@ class Counted:
 
 
 COUNTED = {
-    "items": Counted("Items of complete chunks", "chunk", "items"),
-    "chunk-failures": Counted("Failed items of complete chunks", "chunk", "failed"),
-    "reclaims": Counted("Workers whose machine was taken back", "reclaim"),
-    "worker-errors": Counted("Workers that failed", "worker_error"),
+    "items": LineMetric("Items of complete chunks", "chunk", "items"),
+    "chunk-failures": LineMetric("Failed items of complete chunks", "chunk", "failed"),
+    "reclaims": LineMetric("Workers whose machine was taken back", "reclaim"),
+    "worker-errors": LineMetric("Workers that failed", "worker_error"),
 }
 """By the suffix of the metric's name. Chunks count when their record stands, each once, as on AWS."""
 

@@ -158,7 +158,7 @@ class GcpParts:
             **wanted.model_dump(exclude={"topic", "stalled_minutes"}),
             pipeline=name,
             log=self._logs.log,
-            metrics=self._logs.counted,
+            metrics={**self._logs.counted},
             function=self._reconciler.function,
             subscriptions={
                 key: pool.subscription.apply(lambda full: full.rpartition("/")[2]) for key, pool in self._pools.items()
