@@ -19,6 +19,7 @@ NAMES = (
     "submit",
     "publish",
     "status",
+    "report",
     "items",
     "staged",
     "transfer-up",

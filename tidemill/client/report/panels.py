@@ -24,6 +24,8 @@ from tidemill.figures import counted
 ROWS = 60
 """Rows of a table of figures over time."""
 FAILED = "failed"
+COARSER = 4
+"""Steps of the timeline that a rate is averaged over."""
 Series = Mapping[str, Sequence[float]]
 
 
@@ -89,13 +91,13 @@ def _over_time(report: JobReport, line: Timeline) -> Iterator[str]:
 
     unit, scale = ("minute", 60.0) if line.step_seconds >= 1 else ("second", 1.0)
     rates = {
-        name: [value * scale / line.step_seconds for value in values]
+        name: [value * scale / line.step_seconds / COARSER for value in _sums(values)]
         for name, values in (("succeeded", line.succeeded), (FAILED, line.failed))
         if name in sums
     }
     drawn = areas(f"Items per {unit}", _peaks(rates), rates, across, failed=FAILED)
     caption = "Outcomes come a chunk at a time, so few large chunks look like peaks."
-    yield panel(f"Items per {unit}", caption, figure(drawn, key_of(rates, FAILED), _rows(line, rates)))
+    yield panel(f"Items per {unit}", caption, figure(drawn, key_of(rates, FAILED), _rows(line, rates, every=COARSER)))
 
     if line.slots:
         drawn = areas("Busy slots", _peaks(line.slots), line.slots, across)
@@ -104,10 +106,15 @@ def _over_time(report: JobReport, line: Timeline) -> Iterator[str]:
         kinds = line.slots | ({"machines": line.machines} if line.machines else {})
         yield panel("Busy slots", caption, figure(drawn, key_of(line.slots), _rows(line, kinds)))
     if any(line.reclaims):
-        taken = {"reclaims": line.reclaims}
+        taken = {"reclaims": _sums(line.reclaims)}
         drawn = areas("Reclaims", _peaks(taken), taken, across)
         caption = f"{counted(report.reclaims, 'attempt')} on chunks ended because their machine was taken back."
-        yield panel("Reclaims", caption, figure(drawn, "", _rows(line, taken, summed=True)))
+        yield panel("Reclaims", caption, figure(drawn, "", _rows(line, taken, every=COARSER)))
+
+
+def _sums(values: Sequence[int]) -> list[int]:
+    """Counts in fewer, longer steps: outcomes and reclaims come in bursts."""
+    return [sum(values[at : at + COARSER]) for at in range(0, len(values), COARSER)]
 
 
 def _ends(series: dict[str, list[int]]) -> str:
@@ -118,16 +125,17 @@ def _peaks(series: Series) -> str:
     return ", ".join(f"{name}: at most {number(max(values))}" for name, values in series.items())
 
 
-def _rows(line: Timeline, series: Series, *, last: bool = False, summed: bool = False) -> str:
-    """Figures over time as a table of few rows: means over some steps, their last values, or their sums."""
+def _rows(line: Timeline, series: Series, *, last: bool = False, every: int = 1) -> str:
+    """Figures over time as a table of few rows: means over some steps, or their last values. A figure stands for
+    `every` so many steps of the timeline."""
     size = len(next(iter(series.values())))
     step = -(-size // ROWS)
 
     def of(values: Sequence[float]) -> float:
-        return values[-1] if last else sum(values) / (1 if summed else len(values))
+        return values[-1] if last else sum(values) / len(values)
 
     rows = [
-        (seconds(at * line.step_seconds), *(round(of(values[at : at + step]), 2) for values in series.values()))
+        (seconds(at * every * line.step_seconds), *(round(of(values[at : at + step]), 2) for values in series.values()))
         for at in range(0, size, step)
     ]
     return table(("After", *series), rows)

@@ -52,9 +52,10 @@ def nice_step(span: float, most: int) -> float:
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
 
 
-def linear_ticks(top: float, words: Callable[[float], str], most: int = 4) -> list[Tick]:
-    """Round values from 0 to `top`."""
-    step = nice_step(top, most)
+def linear_ticks(top: float, words: Callable[[float], str], *, whole: bool = False) -> list[Tick]:
+    """Round values from 0 to `top`, whole ones on demand."""
+    step = nice_step(top, 4)
+    step = math.ceil(step) if whole else step
     return [Tick(n * step / top, words(n * step)) for n in range(int(top / step * 1.0001) + 1)] if top > 0 else []
 
 
@@ -170,7 +171,8 @@ def areas(
     picture = Picture(title, description)
     sums = [sum(column) for column in zip(*series.values(), strict=True)]
     top = total or max(sums, default=0.0) or 1.0
-    picture.axes(across, linear_ticks(top, short))
+    whole = all(value == int(value) for values in series.values() for value in values)
+    picture.axes(across, linear_ticks(top, short, whole=whole))
     base = [0.0] * len(sums)
     for number, (name, values) in enumerate(series.items()):
         upper = [min(1.0, low + value / top) for low, value in zip(base, values, strict=True)]
@@ -199,7 +201,7 @@ def histogram(
     most, span = max(items for _, _, items in bars), math.log(high / low)
     # The label of the mark is above the bars.
     room = 0.88 if mark else 1.0
-    up = [Tick(tick.at * room, tick.label) for tick in linear_ticks(most, short)]
+    up = [Tick(tick.at * room, tick.label) for tick in linear_ticks(most, short, whole=True)]
     picture.axes(log_ticks(low, high, words, binary), up)
     for begin, end, items in bars:
         if items:
