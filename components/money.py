@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from components.config import NewNetwork, Queue, StackConfig
+from components.config.monitoring_models import CONDITIONS
 from components.config.shared_models import SharedConfig
 from components.machines import SYSTEM_GIB, MachineType
 from tidemill import prices
@@ -97,6 +98,7 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
         for number, rung in enumerate(queue.capacity, start=1):
             where = f"queue {name}" if len(queue.capacity) == 1 else f"queue {name}, rung {number}"
             burn += fleet.lines(where, rung.market, partial(most_machines, config.cloud, rung.max_cpus))
+    idle += _monitoring(config, book)
     if config.cloud == "gcp":
         idle.append(book.line("reconciler: Cloud Scheduler job", 1, "scheduler_job_month"))
     return StackEstimate(config.cloud, region, idle, burn, min(book.dates, default=None))
@@ -228,6 +230,20 @@ def _busy_network(config: StackConfig, book: _Book) -> Iterator[Line]:
     new = config.network.create
     if config.cloud == "gcp" and new is not None and new.egress == "nat":
         yield book.line("network: Cloud NAT gateway", 1, "nat_gateway_hour")
+
+
+def _monitoring(config: StackConfig, book: _Book) -> Iterator[Line]:
+    """The dashboard and alarms; the metrics that they read cost something in hours with work alone."""
+    wanted = config.monitoring
+    if config.cloud == "gcp":
+        if wanted.tells:
+            yield book.line("alarms: conditions of alert policies", CONDITIONS, "alert_condition_month")
+        return
+    if wanted.dashboard:
+        yield book.line("dashboard", 1, "dashboard_month")
+    rungs = [len(queue.open_rungs) for queue in config.queues.values()]
+    if metrics := sum(map(wanted.alarm_metrics, rungs)):
+        yield book.line("alarms: metrics that they read", metrics, "alarm_metric_month")
 
 
 def _keys(config: StackConfig, book: _Book) -> Iterator[Line]:

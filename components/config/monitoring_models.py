@@ -14,6 +14,10 @@ MOST_MINUTES = 1440
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html"""
 
 
+CONDITIONS = 3
+"""Conditions of the alert policies on GCP."""
+
+
 class Monitoring(Model):
     """A dashboard, and alarms for whoever is to be told. Without recipients there is no alarm."""
 
@@ -60,6 +64,11 @@ class Monitoring(Model):
         description="AWS: tell when machines are reserved but no item ends for this long; it must be more than the "
         "longest chunk takes. Leave out for no such alarm. On GCP the reconciler watches the workers.",
     )
+
+    def alarm_metrics(self, rungs: int) -> int:
+        """Metrics that the alarms of a queue with so many rungs read on AWS, which bills each."""
+        stalled = 1 + rungs if self.stalled_minutes else 0
+        return 3 + stalled if self.tells else 0
 
     @property
     def tells(self) -> bool:

@@ -35,8 +35,11 @@ _STANDING: dict[str, tuple[str, str]] = {
     "aws:ec2/vpcEndpoint:VpcEndpoint": ("interface endpoint in a zone", "interface_endpoint_hour"),
     "aws:ec2/eip:Eip": ("public IPv4 address", "public_ipv4_hour"),
     "aws:kms/key:Key": ("KMS key", "kms_key_month"),
+    "aws:cloudwatch/dashboard:Dashboard": ("dashboard", "dashboard_month"),
+    "aws:cloudwatch/metricAlarm:MetricAlarm": ("metric of an alarm", "alarm_metric_month"),
     "gcp:compute/routerNat:RouterNat": ("address of Cloud NAT", "public_ipv4_hour"),
     "gcp:kms/cryptoKey:CryptoKey": ("KMS key version", "kms_key_month"),
+    "gcp:monitoring/alertPolicy:AlertPolicy": ("condition of an alert policy", "alert_condition_month"),
     "gcp:cloudscheduler/job:Job": ("Cloud Scheduler job", "scheduler_job_month"),
 }
 
@@ -90,6 +93,11 @@ def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> t
 def _size(kind: str, inputs: dict[str, Any]) -> int:
     if kind == "aws:ec2/vpcEndpoint:VpcEndpoint":
         return len(texts(inputs.get("subnetIds"))) if inputs.get("vpcEndpointType") == "Interface" else 0
+    if kind == "aws:cloudwatch/metricAlarm:MetricAlarm":
+        queries = inputs.get("metricQueries") or []
+        return sum("metric" in query for query in queries if isinstance(query, dict)) or 1
+    if kind == "gcp:monitoring/alertPolicy:AlertPolicy":
+        return len(inputs.get("conditions") or [])
     return 1
 
 

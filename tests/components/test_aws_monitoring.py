@@ -10,7 +10,7 @@ import pytest
 from components.aws.alarms import FEWEST_ITEMS
 from components.aws.metrics import COUNTED
 from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
-from components.config import ConfigError
+from components.config import ConfigError, Monitoring, part
 from tests.components.recording import ACCOUNT, REGION, Made, Recorder, run
 from tests.components.stacks import run_stack
 
@@ -122,6 +122,13 @@ def test_stalled_looks_back_as_far_as_told():
     expression = alarm.inputs["metricQueries"][0]["expression"]
     assert expression == "IF(FILL(r0, 0) + FILL(r1, 0) > 0 AND FILL(items, 0) == 0, 1, 0)"
     assert metrics_of(alarm) == {("AWS/ECS", "CPUReservation"), ("Tidemill/v", "Items")}
+
+
+@pytest.mark.parametrize("more", [{}, {"stalled_minutes": 60}])
+def test_as_many_metrics_are_read_as_the_estimate_counts(more: dict[str, Any]):
+    alarms = told(**more).of("cloudwatch.MetricAlarm")
+    read = [query for alarm in alarms for query in alarm.inputs["metricQueries"] if "metric" in query]
+    assert len(read) == part(Monitoring, {"notify": ["a@example.com"], **more}).alarm_metrics(rungs=2)
 
 
 def test_alarms_name_metrics_that_are_counted_and_commands():

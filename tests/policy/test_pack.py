@@ -38,7 +38,9 @@ def test_a_rule_holds_unless_it_only_tells():
     assert advisory == {
         "any-tidemill-waiver-used",
         "aws-batch-compute-environment-price-known",
+        "aws-cloudwatch-metric-alarm-exists",
         "gcp-compute-autoscaler-price-known",
+        "gcp-monitoring-alert-policy-exists",
     }
     assert {policy.enforcement_level for policy in POLICIES} == {EnforcementLevel.MANDATORY, EnforcementLevel.ADVISORY}
 

@@ -8,9 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from components import money
-from components.config import parse
+from components.config import from_file, parse
 from components.config.shared_models import SharedConfig
 from ops import estimate as command
+from tests.components.stacks import ROOT, STACKS
 from tidemill import prices
 
 IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
@@ -23,6 +24,8 @@ SERVICES = {
     "interface_endpoint_hour": 0.01,
     "kms_key_month": 2.0,
     "scheduler_job_month": 0.5,
+    "alarm_metric_month": 0.1,
+    "dashboard_month": 3.0,
 }
 
 
@@ -64,6 +67,31 @@ def test_an_idle_stack_on_aws_costs_nothing():
     found = money.estimate(config(), "here")
     assert found.idle_month == []
     assert found.idle == money.Total(0, 0, complete=True)
+
+
+def test_a_dashboard_and_alarms_are_billed_and_metrics_of_idle_queues_are_not():
+    wanted = {"dashboard": True, "notify": ["a@example.com"], "stalled_minutes": 60}
+    found = money.estimate(config(monitoring=wanted), "here")
+    # Two metrics of the failed items, one of errors, and of a stall the items and the machines of the only rung.
+    assert lines(found.idle_month) == {
+        "dashboard": (1, 3.0, 3.0),
+        "alarms: metrics that they read": (5, 0.5, 0.5),
+    }
+    assert money.estimate(config(monitoring={"failed_percent": 5}), "here").idle_month == []
+
+
+def test_alert_policies_on_gcp_have_no_known_price():
+    found = money.estimate(config("gcp", monitoring={"notify": ["a@example.com"]}), "here")
+    assert lines(found.idle_month)["alarms: conditions of alert policies"] == (3, None, None)
+    assert not found.idle.complete
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_no_committed_stack_pays_for_monitoring(stack):
+    """Nothing that costs while idle is on by default."""
+    wanted = from_file(ROOT / "stacks" / f"Pulumi.{stack}.yaml")
+    named = [line.what for line in money.estimate(wanted, "nowhere").idle_month]
+    assert not [what for what in named if "alarm" in what or "dashboard" in what]
 
 
 def test_at_full_capacity_machines_disks_and_addresses_are_billed():
