@@ -189,6 +189,22 @@ CHECKS = (
         "`aws:FederatedProvider` in the session and on `aws:ResourceTag` of secrets.",
     ),
     Check(
+        AWS,
+        "Batch says on a waiting child why it waits",
+        "submit two items to a queue of one rare Spot type; after 15 minutes, tidemill explain NAME, "
+        "aws batch list-jobs --array-job-id ID --job-status RUNNABLE and aws batch get-job-queue-snapshot",
+        "`explain` prints A6 with Batch's words; the reason is on the first child or on the parent, and the snapshot's "
+        "front lists children.",
+        "Read it where it is: `BatchReader` in tidemill/backends/aws/facts.py. Correct the row in docs/cloud-facts.md.",
+    ),
+    Check(
+        GCP,
+        "The reconciler's report has Google's words",
+        "gcloud storage cat gs://BUCKET/fleet/reconciler.json while a queue's quota is too small",
+        "`notes` and `failures` of the group are not empty, and `tidemill explain NAME` prints G7.",
+        "Correct the codes in tidemill/explain/gcp.py.",
+    ),
+    Check(
         BOTH,
         "`pulumi destroy` leaves nothing",
         "pulumi config set --path 'tidemill:allow[0]' purge; pulumi up; pulumi destroy",

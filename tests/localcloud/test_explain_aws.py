@@ -4,8 +4,10 @@ places its reasons like this (docs/first-account.md), or how late it is with the
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -16,6 +18,7 @@ from localcloud.aws.batch import scheduler
 from tests.localcloud.harness import REGION, Account, account, until
 from tests.unit.client_fakes import descriptor, queue
 from tidemill.backends.aws.batch import AwsBatch
+from tidemill.backends.aws.facts import MOST_REQUESTS
 from tidemill.client import Job, Pipeline, deliveries
 from tidemill.client.explaining import read_facts
 from tidemill.client.looking import observe
@@ -269,14 +272,72 @@ def test_batch_forgets_what_has_ended(team: Team, monkeypatch: pytest.MonkeyPatc
     assert headline(job) == "act A17"
 
 
+# ---- denied ----------------------------------------------------------------------------------------------------------
+
+ACTIONS = {
+    "batch.DescribeJobQueues": "batch:DescribeJobQueues",
+    "batch.DescribeComputeEnvironments": "batch:DescribeComputeEnvironments",
+    "batch.GetJobQueueSnapshot": "batch:GetJobQueueSnapshot",
+    "batch.ListJobs": "batch:ListJobs",
+    "batch.DescribeJobs": "batch:DescribeJobs",
+    "service-quotas.GetServiceQuota": "servicequotas:GetServiceQuota",
+    "sts.GetCallerIdentity": "",
+}
+
+
+def denied(**_: Any) -> tuple[Any, dict[str, Any]]:
+    error = {"Code": "AccessDeniedException", "Message": "User bob is not authorized"}
+    return SimpleNamespace(status_code=403, headers={}), {"Error": error, "ResponseMetadata": {}}
+
+
+@pytest.mark.parametrize("operation", ACTIONS)
+def test_what_is_denied_is_unknown_and_nothing_is_guessed(team: Team, operation: str, settings: Any) -> None:
+    settings(stockout=("c6i.xlarge",))
+    job = team.submit(team.queue(), "true")
+    seen = observe(job._watched.site, job._ledger, job.spec, consumption=False)
+    team.session.events.register(f"before-call.{operation}", denied)
+    try:
+        facts = read_facts(seen)
+    finally:
+        team.session.events.unregister(f"before-call.{operation}", denied)
+    found = explain(replace(facts, now=facts.now + LATER))
+    assert {each.what for each in found.unknown} == ({ACTIONS[operation]} - {""})
+    assert all(each.command == "pulumi stack output submitter_policy_arn" for each in found.unknown)
+    assert found.headline.code in ("A6", "L13")
+
+
+def test_the_calls_of_one_look_are_few(team: Team, settings: Any) -> None:
+    """The most that there can be: children that wait and children that have failed."""
+    settings(stockout=("c6i.xlarge",))
+    job = team.submit(team.queue(), "sh", "-c", "exit 127", chunks=3)
+    seen = observe(job._watched.site, job._ledger, job.spec, consumption=False)
+    array = replace(seen.known[0], states={"waiting": 2, "failed": 1})
+    calls: list[str] = []
+    count = lambda model, **_: calls.append(model.name)  # noqa: E731
+    team.session.events.register("before-call", count)
+    try:
+        began = time.monotonic()
+        read_facts(replace(seen, known=[array]))
+        took = time.monotonic() - began
+    finally:
+        team.session.events.unregister("before-call", count)
+    assert len(calls) <= MOST_REQUESTS
+    assert took < 3
+
+
 # ---- well ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_that_was_just_sent_is_well(team: Team) -> None:
+def test_a_healthy_cold_start_asks_for_nobody(team: Team) -> None:
+    """Every look from the submit to the first container, although Batch shows a reason meanwhile."""
     job = team.submit(team.queue(team.environment(maxvCpus=128)), "sleep", "600")
-    assert headline(job) == "well L1"
-    until(lambda: team.cloud.job(look_id(job))["arrayProperties"]["statusSummary"]["RUNNING"])
-    assert headline(job) == "well L1"
+    looks = [look(job)]
+    while not team.cloud.job(look_id(job))["arrayProperties"]["statusSummary"]["RUNNING"]:
+        looks.append(look(job))
+        assert len(looks) < 1000
+    looks.append(look(job))
+    assert {found.kind for found in looks} <= {"well", "turn"}
+    assert looks[0].headline.code == "L1"
     assert headline(job, LATER) == "turn L13"
     job.cancel("over")
     assert headline(job) == "act L9"

@@ -7,6 +7,7 @@ may.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -45,8 +46,17 @@ class BatchReader:
     """
 
     def __init__(self, client: Callable[[str], Any]) -> None:
-        self._client = client
+        self._make = client
+        self._made: dict[str, Any] = {}
+        self._lock = threading.Lock()
         self.unseen: list[Unseen] = []
+
+    def _client(self, service: str) -> Any:
+        """A client, made once: boto3 makes them slowly, and one at a time."""
+        with self._lock:
+            if service not in self._made:
+                self._made[service] = self._make(service)
+            return self._made[service]
 
     def job(self, region: str, queue: Queue, arrays: Sequence[ArrayState], user: str) -> AwsFacts:
         """Everything about one job.
@@ -61,7 +71,6 @@ class BatchReader:
         waiting = [each for each in arrays if each.states.get("waiting") and not each.ended]
         failed = next((each for each in reversed(arrays) if each.states.get("failed") and each.size > 1), None)
         oldest = waiting[0] if waiting else None
-        self._client("batch")
         with ThreadPoolExecutor(4) as pool:
             about = pool.submit(self._guarded, "batch:DescribeJobQueues", lambda: self.queue(arn))
             turn = pool.submit(
