@@ -33,6 +33,7 @@ NAMES = (
     "review",
     "preview",
     "requests",
+    "logs",
 )
 TIMEOUT_SECONDS = 1800
 

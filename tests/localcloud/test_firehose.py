@@ -22,6 +22,10 @@ GROUP, LINES = "/tidemill/vision-dev", 10_000
 
 @pytest.fixture
 def objects(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    return archived_objects(monkeypatch)
+
+
+def archived_objects(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Objects that 10,000 lines become, with the settings that the component plans."""
     monkeypatch.setattr(firehose.FirehoseBackend, "put_s3_records", firehose._put)
     with mock_aws():

@@ -33,7 +33,6 @@ OWNER = "serviceAccount:deployer@localcloud-project.iam.gserviceaccount.com"
 BASE = "projects/localcloud-project"
 BUCKET = f"{BASE}/locations/us-central1/buckets/lines"
 JOB = "tiles-0a1b2c3d"
-START = time.time()
 LINES = 4_000
 """`make bench ONLY=logs` has 10,000."""
 
@@ -42,8 +41,9 @@ class World(BaseAdapter):
     """localcloud's Logging behind HTTP without a socket, and a process for each follower."""
 
     def __init__(self, folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.time = VirtualTime(START)
         self.daemon = GcpDaemon(parse(["--state", str(folder)]))
+        self.start = time.time()
+        self.time = VirtualTime(self.start)
         self.site = self.daemon.site
         monkeypatch.setattr(self.site.clock, "now", self.time.time)
         own = threading.local()
@@ -103,7 +103,7 @@ class World(BaseAdapter):
         self.site.call(OWNER, "logging", "POST", "v2/entries:write", body)
 
     def follow(self, ended: Any, found: Counter[str], say: Any = ignore) -> None:
-        backend, search = self.backend(), LogSearch(JOB, since=START - 60, say=say)
+        backend, search = self.backend(), LogSearch(JOB, since=self.start - 60, say=say)
         found.update(line.said for line in lines.follow_lines(backend, search, backend.logs, ended))
 
     def most_per_minute(self) -> int:
@@ -139,13 +139,13 @@ def test_three_followers_of_a_busy_job_see_each_line_once(world):
     assert (world.refused, len(world.reads)) == (0, 3)
     assert world.most_per_minute() <= logs.READS_A_MINUTE
     # A read takes no time here: lines are shown at the latest one pause after the job's end.
-    assert world.time.now < START + 120
+    assert world.time.now < world.start + 120
 
 
 def test_a_follower_of_a_quiet_job_reads_six_times_per_minute(world):
     found: Counter[str] = Counter()
     world.write(range(3))
-    world.time.run([lambda: world.follow(lambda: world.time.now > START + 600, found)])
+    world.time.run([lambda: world.follow(lambda: world.time.now > world.start + 600, found)])
     assert sum(found.values()) == 3
     assert world.most_per_minute() <= 6
 

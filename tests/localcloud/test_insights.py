@@ -68,12 +68,17 @@ class Group:
         return [line.said for line in self.backend.search_logs(search)]
 
 
-@pytest.fixture
-def group(monkeypatch):
-    monkeypatch.setattr(insights, "PAUSES", (0.0,))
+def emulate(monkeypatch):
+    """Put localcloud's Insights into this process's moto."""
     monkeypatch.setattr(emulated.models, "execute_query", emulated.run)
     for name in ("get_query_results", "stop_query"):
         monkeypatch.setattr(emulated.LogsResponse, name, getattr(emulated, f"_{name}"), raising=False)
+
+
+@pytest.fixture
+def group(monkeypatch):
+    monkeypatch.setattr(insights, "PAUSES", (0.0,))
+    emulate(monkeypatch)
     with mock_aws():
         yield Group()
 

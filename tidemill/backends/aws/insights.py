@@ -130,5 +130,5 @@ def price(scanned: float) -> str:
 
 def _row(row: list[dict[str, str]]) -> LogLine:
     cells = {cell["field"]: cell["value"] for cell in row}
-    at = datetime.strptime(cells["@timestamp"], "%Y-%m-%d %H:%M:%S.%f").replace(tzinfo=UTC).timestamp()
+    at = datetime.fromisoformat(cells["@timestamp"]).replace(tzinfo=UTC).timestamp()
     return line_of(at, cells["@message"], cells.get("@logStream", ""), cells["@ptr"])
