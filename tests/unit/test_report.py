@@ -20,6 +20,7 @@ from tidemill.client.failures import group_failures
 from tidemill.client.report import reading, totals
 from tidemill.client.report.model import JobReport
 from tidemill.client.report.page import POLICY, page_of, redacted
+from tidemill.client.report.style import STYLE
 from tidemill.errors import CallerError, DamagedError
 
 VOID = {"meta", "path", "rect", "br"}
@@ -156,6 +157,35 @@ def test_records_of_an_older_worker_are_read_whole():
         assert getattr(old, name) == getattr(new, name), name
     assert [group.count for group in old.failing.groups] == [group.count for group in new.failing.groups]
     assert "older worker" in page_of(old)
+
+
+def test_a_digest_of_a_later_version_is_not_trusted():
+    made = made_job(48, 24)
+    store, name = made.job._site.store, layout.done(made.job.id, 0, 1)
+    store.put(name, store.get(name).replace(b'"digest":{"v":1,', b'"digest":{"v":2,'))
+    report = made.job.report()
+    assert (report.without_digest, report.executions) == (1, 48)
+    assert report.wall is not None
+    assert report.wall.mean == pytest.approx(sum(made.walls) / 48, abs=0.001)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark", "print"])
+def test_text_is_readable_in_every_scheme(scheme):
+    roots = re.findall(r":root\{([^}]*)\}", STYLE)
+    values = dict(re.findall(r"--(\w+):(#\w+)", roots[0]))
+    values |= dict(re.findall(r"--(\w+):(#\w+)", roots[{"light": 0, "dark": 1, "print": 2}[scheme]]))
+    for ink in ("ink", "soft", "link", "bad", "good"):
+        for paper in ("page", "card"):
+            lighter, darker = sorted((_light(values[ink]), _light(values[paper])), reverse=True)
+            assert (lighter + 0.05) / (darker + 0.05) >= 4.5, (ink, paper)
+
+
+def _light(colour):
+    """Relative luminance: https://www.w3.org/TR/WCAG21/#dfn-relative-luminance."""
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_a_head_that_is_longer_than_expected_is_read_again(monkeypatch):

@@ -28,10 +28,10 @@ def figure(picture: str, key: str, data: str) -> str:
     return f"<figure>{picture}{key}</figure><details><summary>Figures</summary>{data}</details>"
 
 
-def key_of(names: Iterable[str], failed: str = "") -> str:
-    """Which colour is which; nothing for a single series."""
+def key_of(names: Iterable[str], failed: str = "", *, least: int = 2) -> str:
+    """Which colour is which; nothing for fewer series than `least`."""
     listed = list(names)
-    if len(listed) < 2:
+    if len(listed) < least:
         return ""
     entries = (
         f'<li><svg viewBox="0 0 12 12" aria-hidden="true"><rect class="{kind_of(n, name == failed)}" width="12" '

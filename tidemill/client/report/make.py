@@ -92,7 +92,8 @@ def make_report(watched: Watched, everything: bool = False) -> JobReport:
         cost=cost,
         estimated=Estimated(**spec.expected.model_dump()) if spec.expected else None,
     )
-    report.advice.extend(advise(_experience(watched, status, totals, report)))
+    if not site.local:
+        report.advice.extend(advise(_experience(watched, status, totals, report)))
     return report
 
 

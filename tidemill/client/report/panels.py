@@ -104,7 +104,7 @@ def _over_time(report: JobReport, line: Timeline) -> Iterator[str]:
         most = f" At most {counted(max(line.machines), 'machine')} at once." if line.machines else ""
         caption = f"Slots that were held by chunks which are done, by machine type.{most}"
         kinds = line.slots | ({"machines": line.machines} if line.machines else {})
-        yield panel("Busy slots", caption, figure(drawn, key_of(line.slots), _rows(line, kinds)))
+        yield panel("Busy slots", caption, figure(drawn, key_of(line.slots, least=1), _rows(line, kinds)))
     if any(line.reclaims):
         taken = {"reclaims": _sums(line.reclaims)}
         drawn = areas("Reclaims", _peaks(taken), taken, across)

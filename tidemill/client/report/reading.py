@@ -17,7 +17,7 @@ from tidemill.client.report.totals import Totals, place_words
 from tidemill.errors import decoding
 from tidemill.failures import GroupKey
 from tidemill.ledger import Ledger, Listing, Outcome
-from tidemill.ledger.digest import digest_of
+from tidemill.ledger.digest import VERSION, digest_of
 from tidemill.ledger.records import Record
 from tidemill.store import Store, read_heads
 
@@ -32,7 +32,8 @@ _PARALLEL = 16
 
 
 def read_digests(store: Store, job: str, listing: Listing, totals: Totals, chunk_size: int) -> None:
-    """Add every committed record to the totals. A record without a digest, of an older worker, is read whole."""
+    """Add every committed record to the totals. A record of an older or newer worker, without a digest that we know, is
+    read whole."""
     names = [layout.done(job, number, chunk) for number, chunks in listing.done.items() for chunk in chunks]
     cut: list[str] = []
     plain: list[str] = []
@@ -44,10 +45,11 @@ def read_digests(store: Store, job: str, listing: Listing, totals: Totals, chunk
             return
         with decoding(store.uri_of(names[position])):
             head = from_json(line)
-            if head.get("digest") is None:
+            digest = head.get("digest")
+            if digest is None or digest["v"] != VERSION:
                 plain.append(names[position])
             else:
-                totals.add(head, head["digest"])
+                totals.add(head, digest)
 
     read_heads(store, names, min(LONGEST_HEAD, HEAD_BYTES + BYTES_PER_ITEM * chunk_size), take)
     if cut:
