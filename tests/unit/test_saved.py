@@ -27,6 +27,11 @@ def test_what_is_saved_is_added_up():
     assert not found.too_large
 
 
+def test_a_clock_that_jumps_back_makes_no_age_negative():
+    found = summed_up([[snapshot(10, 10, 1.0, age=-3600)]], 120, NOW)
+    assert found.oldest_seconds == 0
+
+
 CASES = [(13.6, 120, False), (14, 120, True), (2.4, 30, False), (2.6, 30, True), (99, None, False)]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import json
 import mmap
 import os
 import socket
 import time
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from tidemill.state import (
     scan,
     without_progress,
 )
+from tidemill.state.choose import no_progress_words
 from tidemill.state.save import ChangedError
 from tidemill.state.scan import Scan
 from tidemill.state.settle import Settle
@@ -201,6 +204,34 @@ class TestSnapshots:
         with pytest.raises(DamagedError, match="None of the snapshots"):
             Attempt(store, tmp_path / "other", "b").restore()
 
+    def test_a_file_that_cannot_be_read_is_named(self, store, folder, monkeypatch):
+        attempt = Attempt(store, folder, "a")
+        refused = Mock(side_effect=PermissionError(errno.EACCES, "Permission denied"))
+        monkeypatch.setattr(Store, "upload", refused)
+        with pytest.raises(StateError, match=r"'x' in the state folder cannot be read: Permission denied"):
+            attempt.save(x=b"1")
+
+    def test_a_disk_that_is_full_is_no_damage(self, store, folder, tmp_path, monkeypatch):
+        """The item is told so, and its snapshots stay as they are."""
+        Attempt(store, folder, "a").save(x=b"1")
+        second = Attempt(store, tmp_path / "other", "b")
+        with monkeypatch.context() as full:
+            full.setattr(os, "replace", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+            with pytest.raises(OSError, match="No space left"):
+                second.restore()
+        second.restore()
+        assert content(second.folder) == {"x": b"1"}
+
+    def test_what_a_newer_worker_has_written_is_read_or_passed_over(self, store, folder):
+        attempt = Attempt(store, folder, "a")
+        saved = attempt.save(x=b"1")
+        name = layout.snapshot(JOB, 0, saved.seq)
+        fields = json.loads(store.get(name))
+        store.put(name, json.dumps(fields | {"mood": "good"}).encode())
+        assert attempt.snapshots.newest() == saved
+        store.put(name, json.dumps({**fields, "files": {"packed": "x"}}).encode())
+        assert attempt.snapshots.newest() == attempt.claim
+
     def test_a_snapshot_that_cannot_be_read_is_passed_over(self, store, folder):
         attempt = Attempt(store, folder, "a")
         attempt.save(x=b"1")
@@ -235,6 +266,10 @@ class TestChoice:
         assert [one.seq for one in without_progress([*claims, snapshot(1)], 0, "")] == [2, 3, 4, 5]
         assert len(without_progress([claims[0], snapshot(9, "failure", 1), claims[1]], 0, "")) == 1
         assert without_progress(claims, 1, "") == []
+
+    def test_a_clock_that_jumps_back_makes_no_time_negative(self):
+        words = no_progress_words([snapshot(2, "claim"), snapshot(3, "claim")], datetime(2025, 12, 31, tzinfo=UTC))
+        assert "0 s, 0 s" in words
 
 
 class TestWatched:

@@ -87,7 +87,8 @@ def summed_up(found: Iterable[list[Snapshot]], notice_seconds: float | None, now
     newest = [one for each in recent if (one := next((s for s in each if s.kind == "snapshot"), None))]
     sizes = [(snapshot.tree.size, _save_seconds(snapshot)) for snapshot in newest]
     largest = max(sizes, key=lambda pair: pair[0], default=(0, None))
-    ages = [(now - datetime.fromisoformat(snapshot.at)).total_seconds() for snapshot in newest]
+    # The clock of a machine may be ahead.
+    ages = [max(0.0, (now - datetime.fromisoformat(snapshot.at)).total_seconds()) for snapshot in newest]
     return Saved(
         items=len(recent),
         saved=len(newest),

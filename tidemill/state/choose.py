@@ -47,7 +47,8 @@ def without_progress(newest_first: Iterable[Snapshot], round_: int, run: str) ->
 def no_progress_words(claims: Sequence[Snapshot], now: datetime) -> str:
     """What a user reads when the guard ends an item."""
     starts = [*(datetime.fromisoformat(claim.at) for claim in claims), now]
-    apart = ", ".join(_minutes((b - a).total_seconds()) for a, b in pairwise(starts))
+    # Clocks of two machines may differ.
+    apart = ", ".join(_minutes(max(0.0, (b - a).total_seconds())) for a, b in pairwise(starts))
     return (
         f"{len(claims)} attempts in a row ended with their machine before anything new of the state was saved. From "
         f"each start to the next it took {apart}. Let the program write a checkpoint into its state folder more often "
