@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, pipeline
+from tidemill import layout
 from tidemill.cli import run
 from tidemill.cli.job_options import rehearsed
 from tidemill.client import site as site_module
@@ -12,6 +13,7 @@ from tidemill.client.sweep import Sweep, parse_hyperparameters, parse_sweep, rea
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError
 from tidemill.job import Item, JobSpec
+from tidemill.ledger.documents import UnreadableError
 from tidemill.manifest import read_chunk
 from tidemill.placeholders import fill, meta_values
 from tidemill.worker import sagemaker
@@ -263,3 +265,13 @@ def test_programs_for_sagemaker_find_their_variables(tmp_path):
 def test_a_rehearsal_saves_several_times_before_each_reclaim(reclaims, typed, saved):
     assert rehearsed({"state": typed}, reclaims)["state"].get("snapshot_seconds") == saved
     assert rehearsed({"state": False}, reclaims) == {"state": False}
+
+
+def test_the_state_of_a_job_that_a_newer_tidemill_has_made_is_refused():
+    target, backend = pipeline(max_spec=SPEC_VERSION)
+    name = layout.spec(target.train(PROGRAM, queue="cpu", name="vit").id)
+    target.store.put(name, json.dumps(json.loads(target.store.get(name)) | {"spec_version": 99}).encode())
+    with pytest.raises(UnreadableError, match="update this one"):
+        target.train(PROGRAM, queue="cpu", name="tuned", state={"from_job": "vit"})
+    assert [found for found in target.store.list("jobs") if found.endswith("/job.json")] == [name]
+    assert len(backend.arrays) == 1
