@@ -291,6 +291,31 @@ class TestWatched:
             assert (waited, watched.quiet is None) == (([2.0], False) if n else ([], True))
             assert watched.pause >= 60
 
+    def test_a_mark_counts_for_what_is_seen_after_it(self, folder, monkeypatch):
+        """The program writes its state and the mark right after a scan."""
+        watched = WatchedState(folder, 60, 50)
+
+        def written_after(self: WatchedState) -> Scan:
+            there = scan(folder)
+            (folder / "x").write_bytes(b"1")
+            (folder / ".commit").touch()
+            return there
+
+        with monkeypatch.context() as patched:
+            patched.setattr(WatchedState, "scan", written_after)
+            assert (watched.look(due=False), watched.asked) == ({}, None)
+        assert (watched.look(due=False).keys(), watched.asked is not None) == ({"x"}, True)
+        watched.taken()
+        assert not watched.asks
+
+    def test_a_mark_that_was_made_again_stays(self, folder):
+        watched, mark = WatchedState(folder, 60, 50), folder / ".commit"
+        mark.touch()
+        watched.look(due=False)
+        os.utime(mark, (1e9, 1e9))
+        watched.taken()
+        assert watched.asks
+
 
 class TestSettle:
     """Intervals of 60 s; looks as often as the settle time says."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tidemill.state.scan import COMMIT, Scan, StateError, open_files, scan
+from tidemill.state.scan import COMMIT, Scan, Seen, StateError, open_files, scan, seen
 from tidemill.state.settle import Settle
 
 _SCAN_SHARE = 20
@@ -27,6 +27,8 @@ class WatchedState:
         self._settle = Settle(every, time.monotonic())
         self.by_hand = False
         """Whether the program says itself when its state is consistent."""
+        self.asked: Seen | None = None
+        """The program's mark, as it was before the last look."""
         self.quiet: Scan | None = None
         """The last scan of a quiet folder."""
         self._now: Scan | None = None
@@ -42,11 +44,18 @@ class WatchedState:
     @property
     def asks(self) -> bool:
         """Whether the program says that its state is consistent now."""
-        return (self._folder / COMMIT).exists()
+        return self._mark() is not None
+
+    def _mark(self) -> Seen | None:
+        try:
+            return seen((self._folder / COMMIT).stat())
+        except OSError:
+            return None
 
     def taken(self) -> None:
-        """A snapshot holds the state that the program has spoken of."""
-        (self._folder / COMMIT).unlink(missing_ok=True)
+        """A snapshot holds what the last look saw. What the program has marked since then is another state."""
+        if self._mark() == self.asked:
+            (self._folder / COMMIT).unlink(missing_ok=True)
 
     def scan(self) -> Scan:
         """What is in the folder now.
@@ -55,7 +64,7 @@ class WatchedState:
             StateError: No snapshot can hold that.
         """
         there = scan(self._folder)
-        size, limit = sum(seen.size for seen in there.values()), self._max_gib * 2**30
+        size, limit = sum(file.size for file in there.values()), self._max_gib * 2**30
         if size > limit:
             raise StateError(
                 f"the state folder holds {size / 2**30:.1f} GiB, and its limit is {self._max_gib:g} GiB (--state-gib)"
@@ -73,12 +82,14 @@ class WatchedState:
             StateError: No snapshot can hold what is there.
         """
         self._cost = 0.0
+        # First the mark: a scan that comes before it may not have seen all that it stands for.
+        self.asked = self._mark()
         there = self._scanned()
         if due and self._settle.seconds < _SCAN_SHARE * self._cost and self._before != there:
             # The folder is large: looks are further apart than it has to rest.
             wait(self._settle.seconds)
             there = self._scanned()
-        self.by_hand = self.by_hand or self.asks
+        self.by_hand = self.by_hand or self.asked is not None
         now = time.monotonic()
         if not self.by_hand and self._rests(there, self._before):
             self.quiet = there

@@ -192,7 +192,7 @@ class ItemState:
                 warned, self._due = True, now
             hurry = self._outer.raised and self._settings.notice_signal != "TERM"
             there = watched.look(due=(due := now >= self._due or hurry), wait=self._ended.wait)
-            if watched.asks:
+            if watched.asked:
                 if self._save(there):
                     watched.taken()
             elif watched.by_hand or not due:
