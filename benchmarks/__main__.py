@@ -25,6 +25,8 @@ NAMES = (
     "transfer-up",
     "transfer-down",
     "state",
+    "state-transfer",
+    "state-run",
     "cli",
     "first-hour",
     "image",

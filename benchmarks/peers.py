@@ -12,6 +12,7 @@ from localcloud.engine.go import build, cache
 
 INSTALL_SECONDS = 600
 S5CMD_SOURCES = Path(__file__).parent / "s5cmd"
+RCLONE_SOURCES = Path(__file__).parent / "rclone"
 
 
 def s5cmd() -> Path:
@@ -21,6 +22,24 @@ def s5cmd() -> Path:
         EngineError: Go is missing, or the module proxy refused or failed.
     """
     return build("s5cmd", S5CMD_SOURCES, "a minute", ["github.com/peak/s5cmd/v2"]) / "s5cmd"
+
+
+def rclone() -> Path:
+    """Return rclone with its S3 and local backends, built like s5cmd.
+
+    Raises:
+        EngineError: Go is missing, or the module proxy refused or failed.
+    """
+    return build("rclone", RCLONE_SOURCES, "a few minutes") / "rclone"
+
+
+def rclone_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which rclone's remote `store:` is the store that an AWS SDK finds with these."""
+    remote = {"TYPE": "s3", "PROVIDER": "Other", "ENV_AUTH": "true", "ENDPOINT": env["AWS_ENDPOINT_URL"]}
+    named = {f"RCLONE_CONFIG_STORE_{key}": value for key, value in {**remote, "REGION": env["AWS_REGION"]}.items()}
+    # Over plain HTTP, as here, the AWS SDK of rclone sends no further checksums.
+    plain = {"AWS_REQUEST_CHECKSUM_CALCULATION": "when_required", "RCLONE_CONFIG": "/dev/null"}
+    return {**env, **named, **plain, "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 def s5cmd_environment(env: Mapping[str, str]) -> dict[str, str]:

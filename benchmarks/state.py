@@ -1,8 +1,7 @@
-"""State: what kills cost an item, and what saving and restoring cost, on a real S3 server.
+"""State: what kills cost an item.
 
-The server is versitygw over a folder of this machine (tests/store/servers.py), so nothing here is the speed of a
-network. Workers and programs are real processes; the machines that are taken away are not. `BENCH_KILLS` sets the
-number of kills (200) and `BENCH_STATE_MIB` the size of the state (2,048).
+Workers and programs are real processes; the machines that are taken away are not. `BENCH_KILLS` sets the number of
+kills (200).
 """
 
 from __future__ import annotations
@@ -10,28 +9,17 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
-import obstore
-
 from benchmarks.figures import figure
-from benchmarks.peers import installed, s5cmd, s5cmd_environment
-from tests.store.servers import BUCKET, environment, versitygw
 from tests.worker.containers import Machine, Team, TeamJob
-from tidemill import layout
 from tidemill.descriptor import WorkerExit
-from tidemill.state import Saver, Snapshots, choose, restore, scan
-from tidemill.store import Store
 
 KILLS = int(os.environ.get("BENCH_KILLS", "200"))
 SIDE_BY_SIDE = 2
@@ -48,15 +36,9 @@ TIMEOUT_SECONDS = 900
 
 
 def main() -> None:
-    """Print the table and the figures."""
+    """Print the figures."""
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         killed(Path(name, "kills"))
-        with versitygw(Path(name, "server")) as server:
-            env = os.environ | environment(server, server.port)
-            transferred(Path(name), env)
-
-
-# ---- kills -----------------------------------------------------------------------------------------------------------
 
 
 def killed(folder: Path) -> None:
@@ -152,148 +134,3 @@ class Kills:
 
 def _numbers(lines: list[str], word: str) -> list[int]:
     return [int(line.split()[1]) for line in lines if line.startswith(f"{word} ")]
-
-
-# ---- transfers -------------------------------------------------------------------------------------------------------
-
-
-def transferred(folder: Path, env: Mapping[str, str]) -> None:
-    """Save and restore a large state, next to a plain put and get of the same files."""
-    source = folder / "large"
-    source.mkdir()
-    for n in range(FILES):
-        (source / f"{n:02d}").write_bytes(os.urandom(STATE_MIB * 2**20 // FILES))
-    print(f"\n{STATE_MIB} MiB in {FILES} files")
-    # Each of two is measured in turn, so that other work on the machine slows both.
-    put, save, get, back = (
-        min(found, key=lambda one: one["seconds"])
-        for found in zip(*([timed(env, what, folder) for what in PARTS] for _ in range(RUNS)), strict=True)
-    )
-    for name, seconds in (("obstore put, 2 at a time", put["seconds"]), ("snapshot", save["seconds"])):
-        print(f"{name:<34} {seconds:8.2f} s")
-    print(f"{'obstore get, 4 at a time':<34} {get['seconds']:8.2f} s\n{'restore':<34} {back['seconds']:8.2f} s")
-    figure("state-save-over-put", put["seconds"] / save["seconds"], "x", 0.8, higher_is_better=True)
-    figure("state-unchanged-seconds", save["again_seconds"], "s", 0.5)
-    figure("state-unchanged-bytes", save["again_bytes"], "bytes", 0)
-    figure("state-save-memory", save["memory_mib"], "MiB", 150)
-    figure("state-restore-over-get", get["seconds"] / back["seconds"], "x", 0.8, higher_is_better=True)
-    figure("state-restore-memory", back["memory_mib"], "MiB", 150)
-    others(folder, source, env, save["seconds"])
-    many = timed(env, "many", folder)
-    figure("state-objects-per-file", many["objects"] / many["files"], "x", 2)
-
-
-def others(folder: Path, source: Path, env: Mapping[str, str], ours: float) -> None:
-    """Compare with tools that people use for a folder of checkpoints."""
-    sync = [str(s5cmd()), "sync", f"{source}/", f"s3://{BUCKET}/s5cmd/"]
-    seconds = wall(sync, s5cmd_environment(dict(env)))
-    print(f"{'s5cmd sync':<34} {seconds:8.2f} s")
-    if aws := installed("awscli"):
-        seconds = wall([str(aws / "aws"), "s3", "sync", "--quiet", str(source), f"s3://{BUCKET}/awscli"], env)
-        print(f"{'aws s3 sync':<34} {seconds:8.2f} s")
-        figure("state-save-over-aws-sync", ours / seconds, "x", 1)
-
-
-def wall(command: list[str], env: Mapping[str, str]) -> float:
-    """Seconds that a command takes."""
-    began = time.monotonic()
-    subprocess.run(
-        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS, check=True
-    )
-    return time.monotonic() - began
-
-
-def timed(env: Mapping[str, str], what: str, folder: Path) -> dict[str, float]:
-    """Run a part in a process of its own, so that its memory is its own; returns what it has measured."""
-    command = [sys.executable, "-m", "benchmarks.state", what, str(folder)]
-    done = subprocess.run(
-        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=TIMEOUT_SECONDS, check=True
-    )
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-@contextmanager
-def _watch(measured: dict[str, float]) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    measured["seconds"] = time.monotonic() - began
-
-
-def part(what: str, folder: Path) -> dict[str, float]:
-    """Measure one part."""
-    store, measured = Store.open(f"s3://{BUCKET}"), dict[str, float]()
-    source = folder / "large"
-    parts: dict[str, Callable[[], None]] = {
-        "put": lambda: _put(store, source, measured),
-        "save": lambda: _save(store, source, measured),
-        "get": lambda: _get(store, folder / "got", measured),
-        "restore": lambda: _restore(store, folder / "back", measured),
-        "many": lambda: _many(store, folder / "many", measured),
-    }
-    parts[what]()
-    measured["memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return measured
-
-
-def _put(store: Store, source: Path, measured: dict[str, float]) -> None:
-    paths = sorted(source.iterdir())
-    with ThreadPoolExecutor(2) as pool, _watch(measured):
-        list(pool.map(lambda path: obstore.put(store._backend, f"plain/{path.name}", path), paths))
-
-
-def _get(store: Store, target: Path, measured: dict[str, float]) -> None:
-    target.mkdir()
-
-    def one(n: int) -> None:
-        with (target / f"{n:02d}").open("wb") as file:
-            for block in obstore.get(store._backend, f"plain/{n:02d}").stream(min_chunk_size=8 * 2**20):
-                file.write(block)
-
-    with ThreadPoolExecutor(4) as pool, _watch(measured):
-        list(pool.map(one, range(FILES)))
-    shutil.rmtree(target)
-
-
-def _attempt(store: Store, folder: Path, job: str) -> Saver:
-    snapshots = Snapshots(store, job, 0)
-    snapshots.claim("a1", 0, "", snapshots.newest())
-    return Saver(snapshots, folder)
-
-
-def _save(store: Store, source: Path, measured: dict[str, float]) -> None:
-    # The attempt knows nothing of the one before, so it sends everything.
-    saver = _attempt(store, source, LARGE)
-    with _watch(measured):
-        saver.save(scan(source), lambda: False)
-    again = dict[str, float]()
-    with _watch(again):
-        there = scan(source)
-        sent = saver.save(there, lambda: False).bytes if saver.differs(there) else 0
-    measured |= {"again_seconds": again["seconds"], "again_bytes": sent}
-    saver.close()
-
-
-def _restore(store: Store, target: Path, measured: dict[str, float]) -> None:
-    recent = Snapshots(store, LARGE, 0).recent()
-    with _watch(measured):
-        found = restore(store, choose(recent), target, kept=lambda *_: set(), stop=lambda: False, room=None, note=print)
-    assert found is not None
-    shutil.rmtree(target)
-
-
-def _many(store: Store, folder: Path, measured: dict[str, float]) -> None:
-    """A hundred snapshots, half of the files changed before each."""
-    folder.mkdir()
-    saver, files = _attempt(store, folder, "many-00000000"), 10
-    for n in range(CHANGES):
-        for k in range(files):
-            if not n or k < files // 2:
-                (folder / str(k)).write_bytes(b"%d %d" % (n, k))
-        saver.save(scan(folder), lambda: False)
-    saver.close()
-    names = store.list(layout.state("many-00000000", 0))
-    measured |= {"objects": sum("/snapshots/" not in name for name in names), "files": files}
-
-
-if __name__ == "__main__":
-    print(json.dumps(part(sys.argv[1], Path(sys.argv[2]))))
