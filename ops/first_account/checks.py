@@ -206,6 +206,16 @@ CHECKS = (
     ),
     Check(
         BOTH,
+        "People are told of trouble, and of a healthy job nothing",
+        "set tidemill:monitoring: {notify: [you]}, confirm the mail, submit 100 items that succeed, 100 that fail and "
+        "one larger than any machine (on GCP: pause the scheduler job)",
+        "within half an hour a mail about the failed items, and one with Batch's reason and the command "
+        "`tidemill explain` with the job's name (on GCP: about the reconciler).",
+        "AWS: look at FailedInvocations of the rule, at `detail.parameters` of the event and at the metrics of "
+        "components/aws/alarms.py. GCP: compare the metrics' names with components/gcp/counted.py.",
+    ),
+    Check(
+        BOTH,
         "`pulumi destroy` leaves nothing",
         "pulumi config set --path 'tidemill:allow[0]' purge; pulumi up; pulumi destroy",
         "no error; buckets, repositories and machines are gone.",
