@@ -19,6 +19,7 @@ NAMES = (
     "submit",
     "publish",
     "status",
+    "explain",
     "report",
     "items",
     "staged",
