@@ -57,6 +57,17 @@ def test_the_command_enables_a_disabled_queue(team: Team) -> None:
     assert doctor(team)["queue cpu"]["verdict"] == "ok"
 
 
+def test_a_member_may_see_all_that_explain_looks_at(team: Team) -> None:
+    """The emulated cloud evaluates the submitters' policy at each call."""
+    job = team.tidemill("submit", "--queue", "cpu", "--name", "why", "a", "--", "sleep", "600").split()[-1]
+    try:
+        said = json.loads(team.tidemill("explain", job, "--json"))
+    finally:
+        team.tidemill("cancel", job)
+    assert said["kind"] in ("well", "turn")
+    assert said["unknown"] == []
+
+
 def test_a_login_that_is_over_is_told_with_what_to_type(team: Team) -> None:
     person = {**team.person, "AWS_SESSION_TOKEN": "over"}
     stranger = Team(team.cloud, team.project, team.outputs, person)

@@ -81,7 +81,7 @@ class AwsChecks:
         for problem in queue_problems(seen):
             # An environment that is only being updated is no fault.
             if problem.code != "A16" or problem.do != "wait":
-                return Finding(check, "fault", problem.text, problem.do, owner=True)
+                return Finding(check, "fault", problem.text.removeprefix("the queue "), problem.do, owner=True)
         for each in reader.unseen:
             return Finding(check, "fault", each.reason, COMMAND, owner=True)
         return Finding(check, "ok", f"enabled, {seen.status.lower()}: {queue.ladder}")
