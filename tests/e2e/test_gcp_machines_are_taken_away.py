@@ -123,6 +123,11 @@ def test_a_failing_item_is_recorded_and_its_lines_are_kept(team: GcpTeam, tmp_pa
         lambda: team.lines(job, 5).count(five["error"]) == 3, "a line of each attempt is in the log bucket", LONG
     )
     assert team.tidemill("logs", job, "--item", "5").count(five["error"]) == 3
+    report = json.loads(team.tidemill("report", job, "--json"))
+    assert sum(place["items"] for place in report["places"]) == 6
+    assert {place["market"] for place in report["places"]} == {"spot"}
+    assert all(place["type"] and place["zone"] for place in report["places"])
+    assert [group["items"] for group in report["failing"]["groups"]] == [[5]]
 
 
 def test_a_cancelled_job_stops_and_the_next_one_runs(team: GcpTeam, tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ The machines are namespaces of this one; how often and how fast a real cloud rec
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 from collections import Counter
 from contextlib import suppress
@@ -89,6 +91,19 @@ def test_an_item_with_state_goes_on_where_it_was(team: Team) -> None:
     assert (outcome["status"], outcome["attempts"], outcome["reclaims"]) == ("succeeded", 1, 1)
 
 
+def check_report(team: Team, job: str, items: int) -> None:
+    """Containers do not reach instance metadata: where they ran, the host has told them."""
+    report = json.loads(team.tidemill("report", job, "--json"))
+    assert report["emulated"]
+    assert sum(place["items"] for place in report["places"]) == items
+    for place in report["places"]:
+        assert place["market"] == "spot"
+        assert re.fullmatch(r"\w+\.\w*large", place["type"])
+        assert re.fullmatch(r"us-west-2[a-z]", place["zone"])
+    (group,) = report["failing"]["groups"]
+    assert (group["items"], group["message"]) == ([5], "item five is broken")
+
+
 def test_a_failing_item_is_recorded_and_stops_nothing(team: Team, tmp_path: Path) -> None:
     items, digests = team.put_items("failing", 12, tmp_path)
     script = 'test "$1" != 5 || { echo "item five is broken" >&2; exit 3; }; sha256sum < "$2" > "$3/sum"'
@@ -104,6 +119,7 @@ def test_a_failing_item_is_recorded_and_stops_nothing(team: Team, tmp_path: Path
         assert team.read(outcome["output"] + "sum").split()[0].decode() == digests[index]
     lines = team.tidemill("logs", job, "--item", "5")
     assert lines.count("item five is broken") == 3
+    check_report(team, job, 12)
 
 
 def test_a_cancelled_job_stops_and_its_remaining_items_are_not_run(team: Team, tmp_path: Path) -> None:

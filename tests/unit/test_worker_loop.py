@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from tests.stored import write_manifest, write_round, write_spec
 from tidemill.descriptor import WorkerExit
 from tidemill.job import CostLimit, build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
+from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun
 from tidemill.worker.leases.array import ArrayLease
@@ -95,6 +97,7 @@ def worker_of(
     folder: Path,
     *,
     limit: CostLimit | None = None,
+    machine: RanOn = UNKNOWN,
 ) -> Iterator[tuple[Worker, Ledger]]:
     """A worker that gets every chunk of a job."""
     store, chunks = Store.open("memory://"), -(-len(items) // chunk_size)
@@ -124,7 +127,7 @@ def worker_of(
     stop, scratch = Stop(), Scratch(folder, "w", None)
     programs: Any = runners(stop)
     try:
-        yield loop(store, leases, programs, scratch=scratch, stop=stop, base_env={}), ledger
+        yield loop(store, leases, programs, scratch=scratch, stop=stop, base_env={}, machine=machine), ledger
     finally:
         scratch.close()
 
@@ -135,6 +138,38 @@ def test_a_reclaim_is_counted_however_fast_the_program_ends(loop: type[Worker], 
         assert worker.run() is WorkerExit.RECLAIMED
     past = ledger.chunk(0, 0).history()
     assert (dict(past.reclaims), dict(past.deaths)) == ({0: 1}, {})
+
+
+class Waiting(Instant):
+    """An item whose slot waits for its input, and then for its upload."""
+
+    def run(self, tasks: Sequence[Task], slot: Slot, done: Callable[[Outcome], None]) -> None:
+        with tasks[0].waits.fetching():
+            time.sleep(0.05)
+        with tasks[0].waits.sending():
+            time.sleep(0.02)
+        super().run(tasks, slot, done)
+
+
+def test_a_record_says_where_its_chunk_ran_and_what_its_slots_waited_for(tmp_path: Path):
+    where = RanOn("i-1", "c7i.large", "eu-central-1a", "spot")
+    with worker_of(Worker, Waiting, ["a", "b"], 2, tmp_path, machine=where) as (worker, ledger):
+        assert worker.run() is WorkerExit.DONE
+    record = ledger.chunk(0, 0).committed()
+    assert record
+    digest = record.header.digest
+    assert digest
+    assert digest["machine"] == {
+        "id": "i-1",
+        "type": "c7i.large",
+        "zone": "eu-central-1a",
+        "market": "spot",
+        "slots": 1,
+    }
+    assert digest["fetch"] >= 0.05 * 2
+    assert digest["upload"] >= 0.02 * 2
+    assert digest["held"] >= digest["fetch"] + digest["upload"]
+    assert digest["tries"] == [2, 0, 0]
 
 
 def test_a_committed_chunk_leaves_the_memory_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
