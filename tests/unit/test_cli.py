@@ -189,6 +189,15 @@ def test_wait_names_lost_deliveries_when_it_may_not_repair(stack, capsys):
     assert "1 deliveries (chunks 1)" in capsys.readouterr().out
 
 
+def test_a_job_for_prometheus(stack, capsys):
+    job = submitted(capsys)
+    stack.run(pipeline(), job, fail_items=[1])
+    assert run(["status", job, "--format", "openmetrics"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert f'tidemill_job_items{{job="{job}",queue="cpu",state="failed"}} 1' in lines
+    assert run(["status", job, "--format", "openmetrics", "--json"]) == 2
+
+
 def test_results_are_a_table_or_json_lines(stack, capsys):
     job = submitted(capsys)
     stack.run(pipeline(), job, fail_items=[1])
