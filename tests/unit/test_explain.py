@@ -252,6 +252,15 @@ def both(first: str, second: str) -> Facts:
     return Facts(NOW, job(**ours), aws(**clouds))
 
 
+def test_a_quota_that_stops_one_kind_of_machines_does_not_stop_the_others() -> None:
+    small, large = (
+        Quota("spot", kind, "L-1", "us-west-2", limit, 512, 8) for kind, limit in (("g", 0.0), ("p", 600.0))
+    )
+    young = job(began=NOW - 60)
+    assert explain(Facts(NOW, young, aws(quotas=[small, large]))).headline.code == "L1"
+    assert explain(Facts(NOW, young, aws(quotas=[small]))).headline.code == "A10"
+
+
 @pytest.mark.parametrize("code", HOLDS)
 def test_each_cause_alone_is_the_headline(code: str) -> None:
     found = explain(both(code, code))

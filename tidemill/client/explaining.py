@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from statistics import median
+from typing import Any
 
 from tidemill import layout
 from tidemill.capacity import fitting, usable_memory_mib
@@ -281,10 +282,11 @@ def _oldest(seen: Observation, now: float, usual: float) -> tuple[int, list[str]
     for chunk in open_[:STRAGGLERS]:
         if chunk not in rounds:
             continue
-        markers = newest_markers(seen.site.store, layout.ChunkKey(seen.spec.job, rounds[chunk], chunk))
+        key = layout.ChunkKey(seen.spec.job, rounds[chunk], chunk)
+        markers = newest_markers(seen.site.store, key)
         markers.sort(key=lambda one: str(one.get("started_at", "")))
         stopped += [str(one["ended"]) for one in markers if one.get("ended") not in (None, "drained", "broke")]
-        deaths = max(deaths, sum(one.get("ended") is None and bool(one.get("in_flight")) for one in markers[:-1]))
+        deaths = max(deaths, sum(_died(seen, key, one) for one in markers[:-1]))
         if last and markers and markers[-1].get("ended") is None and markers[-1].get("started_at"):
             began = datetime.fromisoformat(markers[-1]["started_at"]).timestamp()
             machine = str(markers[-1].get("backend", {}).get("machine", ""))
@@ -292,6 +294,13 @@ def _oldest(seen: Observation, now: float, usual: float) -> tuple[int, list[str]
             late.append(Straggler(chunk, items, began, machine, usual))
     oldest = min(late, key=lambda one: one.began, default=None)
     return deaths, stopped, oldest if usual else None
+
+
+def _died(seen: Observation, key: layout.ChunkKey, marker: Mapping[str, Any]) -> bool:
+    """Whether an attempt that another one followed ended without a word."""
+    if marker.get("ended") is not None or not marker.get("in_flight"):
+        return False
+    return not seen.site.store.exists(layout.drained(key, str(marker.get("attempt", ""))))
 
 
 def _speed(seen: Observation, now: float) -> tuple[float, float] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tidemill.descriptor import WorkerExit
 from tidemill.explain.facts import AwsFacts, BatchQueue, Environment, Facts, Quota, Try
@@ -82,7 +83,7 @@ def quota_problem(quota: Quota) -> tuple[Found, bool] | None:
     )
     if quota.limit < quota.least:
         text = f"{words}; the smallest machine has {quota.least}: none starts"
-        return Found("A10", text, do=command, sure=True), True
+        return Found("A10", text, do=command), True
     return Found("A10", f"{words}: jobs wait at the quota", do=command), False
 
 
@@ -95,7 +96,7 @@ def _machines(facts: Facts, seen: AwsFacts) -> Iterator[Found]:
     yield from said_so
     usable = [each for each in (seen.queue and seen.queue.environments) or () if not environment_problem(each, "")]
     wanted, most = sum(each.wanted for each in usable), sum(each.most for each in usable)
-    yield from _quotas(facts, seen, usable)
+    yield from _quotas(seen, usable)
     used = seen.turn.used if seen.turn else None
     if wanted and used == 0 and not said_so and not facts.job.active:
         since = facts.job.idle_since
@@ -156,13 +157,14 @@ def _shortage(words: str, facts: Facts, seen: AwsFacts) -> Found:
     return Found("A6", text, facts.job.idle_since, ends, kind=None if long else "turn")
 
 
-def _quotas(facts: Facts, seen: AwsFacts, usable: Sequence[Environment]) -> Iterator[Found]:
-    for quota in seen.quotas:
-        problem = quota_problem(quota)
+def _quotas(seen: AwsFacts, usable: Sequence[Environment]) -> Iterator[Found]:
+    """Quotas that keep machines away. One that lets none start matters at once only when no other one lets any."""
+    problems = [(quota, problem) for quota in seen.quotas if (problem := quota_problem(quota))]
+    none = len(problems) == len(seen.quotas) and all(stops for _, (_, stops) in problems)
+    for quota, (found, _) in problems:
         wanted = sum(each.wanted for each in usable if each.market in ("", quota.market))
-        # A quota below what the queue may start matters only when the queue wants more than it.
-        if problem and (problem[1] or wanted > (quota.limit or 0)):
-            yield problem[0]
+        if none or wanted > (quota.limit or 0):
+            yield replace(found, sure=none)
 
 
 def _turn(seen: AwsFacts) -> Iterator[Found]:

@@ -149,7 +149,8 @@ def _well(facts: Facts, job: JobFacts) -> Iterator[Found]:
             "L10", f"{job.ended} of {counted(job.items, 'item')} ended, the last {_ago(facts, job.last)}", job.last
         )
     elif facts.now - job.began < YOUNG_SECONDS:
-        yield Found("L1", f"it was sent {_ago(facts, job.began)}; machines take 2 to 5 minutes from zero", job.began)
+        wait = "; machines take 2 to 5 minutes from zero" if facts.cloud else ""
+        yield Found("L1", f"it was sent {_ago(facts, job.began)}{wait}", job.began)
 
 
 def _ago(facts: Facts, at: float) -> str:
