@@ -16,7 +16,7 @@ from containers import Machine, Team
 @pytest.fixture(autouse=True)
 def loopback_only():
     enable_socket()
-    socket_allow_hosts(["127.0.0.1"])
+    socket_allow_hosts(["127.0.0.1"], allow_unix_socket=True)
     yield
     socket_allow_hosts(None)
 

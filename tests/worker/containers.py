@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.stored import write_manifest, write_round, write_spec
+from tests.worker.forked import Forked, start
 from tidemill.job import JobSpec, build_spec
 from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.store import Store
 
+Process = Forked | subprocess.Popen[bytes]
 SECONDS = 90
 """The longest that any worker of these tests may run."""
 
@@ -29,7 +30,7 @@ class Team:
     """A store on disk and a scratch volume."""
 
     root: Path
-    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    workers: list[Process] = field(default_factory=list)
 
     @property
     def store(self) -> Store:
@@ -96,15 +97,9 @@ class TeamJob:
             **extra,
         }
 
-    def start(self, child: int = 0, delivery: int = 1, **extra: str) -> subprocess.Popen[bytes]:
+    def start(self, child: int = 0, delivery: int = 1, **extra: str) -> Process:
         """Start a worker."""
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "tidemill.worker"],
-            env=self.environment(child, delivery, **extra),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        worker = start("tidemill.worker", self.environment(child, delivery, **extra))
         self.team.workers.append(worker)
         return worker
 
@@ -134,9 +129,10 @@ class Ran:
         return [line["message"] for line in self.lines if labels.items() <= line.items()]
 
 
-def ran(worker: subprocess.Popen[bytes]) -> Ran:
+def ran(worker: Process) -> Ran:
     """Wait for a worker's end. Every line it wrote must be JSON."""
     out, _ = worker.communicate(timeout=SECONDS)
+    assert worker.returncode is not None
     return Ran(worker.returncode, [json.loads(line) for line in out.splitlines()])
 
 

@@ -7,8 +7,6 @@ import contextlib
 import json
 import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.worker.containers import Ran, Team, TeamJob, ran
+from tests.worker.containers import Process, Ran, Team, TeamJob, ran
+from tests.worker.forked import start
 
 ROOT = Path(__file__).parents[2]
 SUBSCRIPTION = "projects/p-1/subscriptions/cpu"
@@ -139,16 +138,9 @@ class Gce:
             **extra,
         }
 
-    def start(self, module: str = HASTY, **extra: str) -> subprocess.Popen[bytes]:
+    def start(self, module: str = HASTY, **extra: str) -> Process:
         """Start a machine's worker, or a mutant of it."""
-        worker = subprocess.Popen(
-            [sys.executable, "-m", module],
-            env=self.environment(**extra),
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        worker = start(module, self.environment(**extra))
         self.team.workers.append(worker)
         return worker
 

@@ -2,6 +2,7 @@
 power (files are not forced to disk), and other systems than Linux."""
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -11,10 +12,12 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from tests.worker.containers import alive, until
+from tidemill import cli
 from tidemill.backends.local import Desk, LocalBackend, describe_machine, publish
 from tidemill.ledger import Ledger, Outcome
 
@@ -62,6 +65,19 @@ class Here:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.type("run", *arguments)
+
+    def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A command that starts no process, in this one."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        with (
+            contextlib.chdir(self.folder),
+            patch.dict(os.environ, self.environment, clear=True),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            code = cli.run(arguments)
+        said, told = (each.detach().getvalue().decode() for each in (out, err))
+        return subprocess.CompletedProcess(arguments, code, said, told)
 
     @property
     def ledger(self) -> Ledger:
@@ -139,11 +155,11 @@ class TestCommands:
         said = json.loads(ran.stdout)
         assert (said["succeeded"], said["failed"], said["state"]) == (1, 1, "finished")
         where = ["--pipeline", said["pipeline"]]
-        status = here.type("status", said["job"], *where, "--json")
+        status = here.ask("status", said["job"], *where, "--json")
         assert json.loads(status.stdout)["failed"] == 1
-        results = [json.loads(line) for line in here.type("results", said["job"], *where, "--json").stdout.splitlines()]
+        results = [json.loads(line) for line in here.ask("results", said["job"], *where, "--json").stdout.splitlines()]
         assert [(o["uri"], o["status"], o["attempts"]) for o in results] == [("a", "succeeded", 1), ("b", "failed", 3)]
-        assert "said b" in here.type("logs", said["job"], *where, "--item", "1").stdout
+        assert "said b" in here.ask("logs", said["job"], *where, "--item", "1").stdout
 
     def test_a_relative_program_and_item_are_found(self, here):
         (here.folder / "program.py").write_text("import sys; sys.exit(open(sys.argv[1]).read() != 'text')")
@@ -344,7 +360,7 @@ class TestGoingOn:
         run = here.start("a", "--", "sleep", "300")
         until(lambda: list(here.store.glob("jobs/*/r0/attempts/*/*")), "the lease")
         job, where = here.ledger.job, f"file://{here.store}/pipeline.json"
-        assert json.loads(here.type("status", job, "--pipeline", where, "--json").stdout)["state"] == "running"
+        assert json.loads(here.ask("status", job, "--pipeline", where, "--json").stdout)["state"] == "running"
         run.kill()
         run.wait(timeout=SECONDS)
         until(lambda: not here.processes(), "the end of every process")
@@ -363,14 +379,14 @@ class TestGoingOn:
         assert here.run("--name", "j", "a", "b", "--attempts", "1", "--function", "work:work").returncode == 1
         job, where = here.ledger.job, f"file://{here.store}/pipeline.json"
         (here.folder / "mended").touch()
-        said = here.type("retry", "j", "--failed", "--pipeline", where).stdout
+        said = here.ask("retry", "j", "--failed", "--pipeline", where).stdout
         assert f"1 item in 1 chunk enqueued as round 1. `tidemill run --job {job}` runs it." in said
         # The newest round is still to run: no other is written.
-        assert "nothing to enqueue" in here.type("resume", job, "--pipeline", where).stdout
+        assert "nothing to enqueue" in here.ask("resume", job, "--pipeline", where).stdout
         elsewhere = here.folder / "elsewhere"
         elsewhere.mkdir()
         here.folder = elsewhere
-        typed = json.loads(here.type("resume", job, "--pipeline", where, "--json").stdout)["run_command"].split()
+        typed = json.loads(here.ask("resume", job, "--pipeline", where, "--json").stdout)["run_command"].split()
         assert typed == ["tidemill", "run", "--job", job, "--store", str(here.store)]
         ran = here.type(*typed[1:])
         here.folder = elsewhere.parent
@@ -385,7 +401,7 @@ class TestGoingOn:
         run = here.start(*command)
         until(lambda: list(here.store.glob("jobs/*/r0/progress/0/*")), "progress", SECONDS)
         until(lambda: len(here.ledger.chunk(0, 0).progress()) == 5, "five items", SECONDS)
-        status = here.type("status", here.ledger.job).stdout
+        status = here.ask("status", here.ledger.job).stdout
         assert re.search(r"chunks +0 of 2 done, 2 running, 0 waiting", status)
         os.kill(run.pid, signal.SIGINT)
         out, err = run.communicate(timeout=SECONDS)
@@ -412,8 +428,8 @@ class TestGoingOn:
         gate.touch()
         where = ["--pipeline", f"file://{here.store}/pipeline.json"]
         job = here.ledger.job
-        here.type("cancel", job, *where)
-        assert json.loads(here.type("resume", job, *where, "--json").stdout)["items"] == 30
+        here.ask("cancel", job, *where)
+        assert json.loads(here.ask("resume", job, *where, "--json").stdout)["items"] == 30
         assert here.run("--job", job).returncode == 0
         times = Counter(int(words[0]) for words in here.marks())
         assert set(times) == set(range(30))
@@ -423,14 +439,14 @@ class TestGoingOn:
     def test_a_submitted_and_a_cancelled_job_are_run(self, here):
         assert here.run("a", "--", "true").returncode == 0
         where = ["--pipeline", f"file://{here.store}/pipeline.json"]
-        job = here.type("submit", "--name", "sent", "a", "b", *where, "--", "true").stdout.strip()
-        here.type("cancel", job, *where)
+        job = here.ask("submit", "--name", "sent", "a", "b", *where, "--", "true").stdout.strip()
+        here.ask("cancel", job, *where)
         refused = here.run("--job", job)
         assert (refused.returncode, refused.stderr) == (
             2,
             f"tidemill: {job} is cancelled. `tidemill resume {job}` enqueues what is left of it.\n",
         )
-        here.type("resume", job, *where)
+        here.ask("resume", job, *where)
         assert json.loads(here.run("--job", "sent", "--json").stdout)["succeeded"] == 2
 
     @pytest.mark.parametrize(
@@ -464,10 +480,10 @@ class TestLimit:
         assert 1 <= said["spent"]["usd"] < 6
         assert 1 <= said["succeeded"] < 12
         where = ("--pipeline", (here.store / "pipeline.json").as_uri())
-        refused = here.type("resume", "j", *where)
+        refused = here.ask("resume", "j", *where)
         assert refused.returncode == 2
         assert f"`tidemill resume {said['job']} --max-usd " in refused.stderr
-        sent = json.loads(here.type("resume", "j", "--max-usd", "100", *where, "--json").stdout)
+        sent = json.loads(here.ask("resume", "j", "--max-usd", "100", *where, "--json").stdout)
         assert sent["items"] == said["remaining"]
         ran = here.run("--job", sent["job"], "--json")
         assert (ran.returncode, json.loads(ran.stdout)["state"]) == (0, "finished")
@@ -494,7 +510,7 @@ def test_a_sweep_is_rehearsed_here(here):
         json.loads(Path((o.output or "").removeprefix("file://"), "model/model.json").read_text()) for o in outcomes
     ]
     assert models[1] == [["--lr", "3e-4", "{other}"], {"epochs": 9, "lr": 0.0003}]
-    best = here.type("metrics", "train", "--best", "loss")
+    best = here.ask("metrics", "train", "--best", "loss")
     assert best.stdout.splitlines()[1].split() == ["1", "lr=3e-4", "0.0006", "1", "0.0006"]
     again = here.type("train", *typed, *program)
     assert "2 of 2 items are done" in again.stderr
@@ -515,7 +531,7 @@ def test_a_training_begins_with_the_state_of_another_job(here):
     # Its own state is whole: it does not need that of the other job any more.
     for folder in here.store.glob("state/first-*"):
         shutil.rmtree(folder)
-    assert here.type("retry", "then", "--items", "0,1").returncode == 0
+    assert here.ask("retry", "then", "--items", "0,1").returncode == 0
     again = here.run("--job", "then")
     assert again.returncode == 0, again.stderr
     newest = max(here.store.glob("out/then-*/0/*/step"), key=lambda path: path.stat().st_mtime)

@@ -4,8 +4,6 @@ away in this way is not shown here."""
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.mutants import no_read_back
 from tests.unit.test_ledger_stateful import TwoWorkers
-from tests.worker.containers import alive, end_process, ran, until
+from tests.worker import forked
+from tests.worker.containers import Process, alive, end_process, ran, until
 from tidemill.descriptor import WorkerExit
 from tidemill.ledger import ChunkLedger, MarkerWriter
 from tidemill.store import Store
@@ -23,16 +22,9 @@ SOUND = "tidemill.worker"
 ROOT = Path(__file__).parents[2]
 
 
-def start(job, module: str, delivery: int) -> subprocess.Popen[bytes]:
+def start(job, module: str, delivery: int) -> Process:
     """Start a worker, or a mutant of it."""
-    worker = subprocess.Popen(
-        [sys.executable, "-m", module],
-        env=job.environment(delivery=delivery),
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    worker = forked.start(module, job.environment(delivery=delivery))
     job.team.workers.append(worker)
     return worker
 
