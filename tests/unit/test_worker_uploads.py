@@ -16,7 +16,7 @@ from tidemill.errors import StoreError
 from tidemill.job import Item, build_spec
 from tidemill.ledger import Outcome
 from tidemill.store import Store, Stores
-from tidemill.worker import uploads
+from tidemill.worker import programs, uploads, usage
 from tidemill.worker.faults import ItemError
 from tidemill.worker.loop import Worker
 from tidemill.worker.programs import Programs
@@ -68,6 +68,13 @@ class Slow(Staging):
         if self.error:
             raise self.error
         super().send(outputs)
+
+
+@pytest.fixture(autouse=True)
+def orphans_of_the_test(monkeypatch):
+    """The runner ends no server of other tests for an orphan."""
+    ours = usage.adopted_children()
+    monkeypatch.setattr(programs, "adopted_children", lambda: usage.adopted_children() - ours)
 
 
 class World:

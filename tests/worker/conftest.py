@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from containers import Machine, Team
 
+from tidemill.worker import programs, usage
+
 
 @pytest.fixture(autouse=True)
 def loopback_only():
@@ -19,6 +21,13 @@ def loopback_only():
     socket_allow_hosts(["127.0.0.1"], allow_unix_socket=True)
     yield
     socket_allow_hosts(None)
+
+
+@pytest.fixture(autouse=True)
+def orphans_of_the_test(monkeypatch):
+    """A worker in this process ends no server of other tests for an orphan."""
+    ours = usage.adopted_children()
+    monkeypatch.setattr(programs, "adopted_children", lambda: usage.adopted_children() - ours)
 
 
 @pytest.fixture

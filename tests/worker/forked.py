@@ -13,7 +13,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.warm import COLD
@@ -47,6 +48,19 @@ class Forked:
         self._process.start()
         assert self._process.pid
         self.pid: int = self._process.pid
+
+    @property
+    def stdout(self) -> Iterator[bytes]:
+        """What it writes, line by line, until it ends."""
+        rest = b""
+        with Path(self._said.name).open("rb") as said:
+            while True:
+                ended = self.returncode is not None
+                *lines, rest = (rest + said.read()).split(b"\n")
+                yield from lines
+                if ended:
+                    return
+                time.sleep(0.02)
 
     @property
     def returncode(self) -> int | None:

@@ -235,7 +235,12 @@ class Gce:
         return f"e{int(self.preempted)}"
 
 
-_PLACE = {"instance/name": "cpu-spot-x1", "instance/zone": "projects/123/zones/us-central1-b"}
+_PLACE = {
+    "instance/name": "cpu-spot-x1",
+    "instance/zone": "projects/123/zones/us-central1-b",
+    "instance/machine-type": "projects/123/machineTypes/n2-standard-2",
+    "instance/scheduling/preemptible": "TRUE",
+}
 
 
 def _error(code: int, message: str) -> tuple[int, dict[str, Any]]:
