@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,11 +115,11 @@ def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -
     from tidemill.worker.metadata.gce import GceMetadata
 
     metadata = GceMetadata.of(env)
-    try:
-        name, zone = metadata.place() if metadata else ("", "")
-        facts = metadata.machine(name, zone) if metadata else UNKNOWN
-    except OSError:
-        name, zone, facts = "", "", UNKNOWN
+    name, zone, facts = "", "", UNKNOWN
+    if metadata:
+        with suppress(OSError):
+            name, zone = metadata.place()
+            facts = metadata.machine(name, zone)
     if settings.log:
         written = _cloud_log(settings, settings.log, (name, zone), metadata, env)
         also_to(written.write)
