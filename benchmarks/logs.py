@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from moto import mock_aws
@@ -60,11 +61,12 @@ def _fill() -> None:
     """Lines of one job over the last hours, in 20 containers; one in a hundred matches."""
     streams = logs_backends["123456789012"]["us-west-2"].groups[GROUP].streams
     (stream,) = [one for name, one in streams.items() if name == "a"]
+    events: Any = stream.events
     start = int((time.time() - 3000) * 1000)
     for number in range(SEARCHED):
         said = "no such band" if number % (SEARCHED // MATCHING) == 0 else f"line {number}"
         line = {"job": JOB, "item": number // 10, "attempt": 1, "stream": "stdout", "message": said}
-        stream.events.append(LogEvent(0, {"timestamp": start + number * 4, "message": json.dumps(line)}))
+        events.append(LogEvent(0, {"timestamp": start + number * 4, "message": json.dumps(line)}))
 
 
 def _follow() -> None:

@@ -33,7 +33,8 @@ _READ_ANY = {
     "ListInstanceProfileTags ListInstanceProfilesForRole ListPolicyTags ListPolicyVersions ListRolePolicies "
     "ListRoleTags",
     "kms": "DescribeKey GetKeyPolicy GetKeyRotationStatus ListAliases ListResourceTags",
-    "logs": "DescribeLogGroups DescribeMetricFilters DescribeSubscriptionFilters ListTagsForResource ListTagsLogGroup",
+    "logs": "DescribeIndexPolicies DescribeLogGroups DescribeMetricFilters DescribeSubscriptionFilters "
+    "ListTagsForResource ListTagsLogGroup",
     "s3": "GetAccelerateConfiguration GetBucketAcl GetBucketCORS GetBucketLocation GetBucketLogging "
     "GetBucketObjectLockConfiguration GetBucketOwnershipControls GetBucketPolicy GetBucketPublicAccessBlock "
     "GetBucketRequestPayment GetBucketTagging GetBucketVersioning GetBucketWebsite GetEncryptionConfiguration "
@@ -52,9 +53,9 @@ _WRITE_NAMED = {
     "PutImageScanningConfiguration PutImageTagMutability PutLifecyclePolicy TagResource UntagResource",
     "events": "DeleteRule PutRule PutTargets RemoveTargets TagResource UntagResource",
     "firehose": "CreateDeliveryStream DeleteDeliveryStream TagDeliveryStream UntagDeliveryStream UpdateDestination",
-    "logs": "AssociateKmsKey CreateLogGroup DeleteLogGroup DeleteMetricFilter DeleteRetentionPolicy "
-    "DeleteSubscriptionFilter DisassociateKmsKey PutMetricFilter PutRetentionPolicy PutSubscriptionFilter TagResource "
-    "UntagResource",
+    "logs": "AssociateKmsKey CreateLogGroup DeleteIndexPolicy DeleteLogGroup DeleteMetricFilter DeleteRetentionPolicy "
+    "DeleteSubscriptionFilter DisassociateKmsKey PutIndexPolicy PutMetricFilter PutRetentionPolicy "
+    "PutSubscriptionFilter TagResource UntagResource",
     "s3": "CreateBucket DeleteBucket DeleteBucketPolicy ListBucketVersions PutBucketOwnershipControls PutBucketPolicy "
     "PutBucketPublicAccessBlock PutBucketTagging PutBucketVersioning PutEncryptionConfiguration "
     "PutLifecycleConfiguration TagResource UntagResource",

@@ -111,7 +111,7 @@ class Rows(list[dict[str, Any]]):
 
 def run(log_groups: list[Any], query: str, start_time: int, end_time: int) -> Rows:
     """Run a query over log groups; both times are whole seconds and inclusive."""
-    parsed, rows = parse(query), Rows()
+    parsed, rows, found = parse(query), Rows(), list[tuple[int, dict[str, Any]]]()
     for group in log_groups:
         for stream in group.streams.values():
             for event in stream.events:
@@ -119,13 +119,15 @@ def run(log_groups: list[Any], query: str, start_time: int, end_time: int) -> Ro
                     continue
                 if all(value in event.message for value in parsed.indexed):
                     rows.scanned += len(event.message)
-                    found = _fields(event.message) if event.message.startswith("{") else {}
-                    if all(test(found) for test in parsed.tests):
+                    event_fields = _fields(event.message) if event.message.startswith("{") else {}
+                    if all(test(event_fields) for test in parsed.tests):
                         own = {"@message": event.message, "@logStream": stream.log_stream_name}
                         at = {"@timestamp": event.timestamp, "@ptr": str(event.event_id)}
-                        rows.append({name: (found | own | at).get(name) for name in (*parsed.fields, "@ptr")})
-    rows.sort(key=lambda row: row["@timestamp"], reverse=parsed.descending)
-    del rows[parsed.limit :]
+                        known = event_fields | own | at
+                        row = {name: known.get(name) for name in (*parsed.fields, "@ptr")}
+                        found.append((event.timestamp, row))
+    found.sort(key=lambda pair: pair[0], reverse=parsed.descending)
+    rows += [row for _, row in found[: parsed.limit]]
     return rows
 
 
@@ -148,7 +150,9 @@ def _get_query_results(response: LogsResponse) -> str:
         return json.dumps({"results": [], "status": "Running", "statistics": scanned})
     start = int(response._get_param("nextToken") or 0)
     page = query.results[start : start + PAGE]
-    rows = [[{"field": key, "value": _shown(key, value)} for key, value in row.items()] for row in page]
+    rows = [
+        [{"field": key, "value": _shown(key, value)} for key, value in row.items() if value is not None] for row in page
+    ]
     more = {"nextToken": str(start + PAGE)} if start + PAGE < len(query.results) else {}
     return json.dumps({"results": rows, "status": query.status, "statistics": scanned, **more})
 

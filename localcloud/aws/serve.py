@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from localcloud import daemon
-from localcloud.aws import accounts, authorize, budgets, firehose, gaps, insights
+from localcloud.aws import accounts, authorize, budgets, firehose, gaps, insights, log_indexes
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
 from localcloud.aws.ecr import LAYERS, Ecr
 from localcloud.aws.gateway import Gateway
@@ -67,6 +67,7 @@ class AwsDaemon:
         gaps.fill()
         budgets.fill()
         insights.fill()
+        log_indexes.fill()
         firehose.fill()
         accounts.create_deployer(state / "credentials.json")
         services: dict[str, Any] = {}

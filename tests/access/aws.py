@@ -293,6 +293,8 @@ PROBES = [
         yes("batch:UpdateJobQueue", _queue("vision-dev"), "Its environment's queue."),
         no("batch:UpdateJobQueue", _queue("vision-prod"), "The queue is another environment's."),
         no("batch:UpdateJobQueue", CALLED_DEV, "It is prod's, whatever it is called."),
+        yes("logs:PutIndexPolicy", LOGS["vision-dev"], "Stacks index their logs."),
+        no("logs:PutIndexPolicy", LOGS["vision-prod"], "The lines are another environment's."),
         yes("cloudwatch:PutMetricAlarm", ALARM["dev"], "Stacks make alarms."),
         no("cloudwatch:DeleteAlarms", ALARM["prod"], "It would blind another environment."),
         yes("cloudwatch:PutDashboard", DASHBOARD["dev"], "Stacks make dashboards."),

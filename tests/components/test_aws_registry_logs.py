@@ -66,7 +66,12 @@ def test_an_empty_registry_grants_no_repository():
 
 def test_a_log_group_keeps_lines_for_as_long_as_it_is_told():
     made = run(lambda: AwsLogs("l", AwsLogsArgs(retention_days=30, metric_namespace="Tidemill/v")))
-    assert made.counts() == {"AwsLogs": 1, "cloudwatch.LogGroup": 1, "cloudwatch.LogMetricFilter": 4}
+    assert made.counts() == {
+        "AwsLogs": 1,
+        "cloudwatch.LogGroup": 1,
+        "cloudwatch.LogIndexPolicy": 1,
+        "cloudwatch.LogMetricFilter": 4,
+    }
     assert made.one("cloudwatch.LogGroup").inputs["retentionInDays"] == 30
 
 

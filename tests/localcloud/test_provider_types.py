@@ -302,6 +302,10 @@ LIVES: dict[str, Any] = {
         {"fairSharePolicy": {"shareDecaySeconds": 60}},
         {"fairSharePolicy": {"shareDecaySeconds": 120}, "tags": {"a": "b"}},
     ),
+    "aws:cloudwatch/logIndexPolicy:LogIndexPolicy": lambda w: (
+        {"logGroupName": w["logs"], "policyDocument": '{"Fields":["job"]}'},
+        {"policyDocument": '{"Fields":["item","job"]}'},
+    ),
     "aws:cloudwatch/logMetricFilter:LogMetricFilter": lambda w: (
         {"logGroupName": w["logs"], "pattern": "x", "metricTransformation": metric("1")},
         {"metricTransformation": metric("2")},
