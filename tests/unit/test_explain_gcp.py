@@ -24,7 +24,7 @@ from tidemill.backends.gcp.pubsub import GcpPubSub
 from tidemill.client import Job, Pipeline, deliveries
 from tidemill.client.explaining import read_facts
 from tidemill.client.looking import observe
-from tidemill.errors import CloudError
+from tidemill.errors import CloudError, StoreDeniedError
 from tidemill.explain import Explanation, explain
 from tidemill.fleet import FleetSettings
 from tidemill.store import Store
@@ -291,6 +291,18 @@ def test_what_is_denied_is_unknown(world: World, api: str) -> None:
     assert found.kind == "well"
     assert [each.what.split(".")[0] for each in found.unknown] == [api]
     assert {each.command for each in found.unknown} == {"pulumi stack output submitters"}
+
+
+def test_records_that_may_not_be_read_are_unknown(world: World, monkeypatch: Any) -> None:
+    job = world.submit()
+    seen = observe(world.pipeline.site, job._ledger, job.spec, consumption=False)
+
+    def denied(name: str) -> Any:
+        raise StoreDeniedError("GET is denied.")
+
+    monkeypatch.setattr(world.store, "find", denied)
+    found = explain(read_facts(seen))
+    assert (found.kind, [each.what for each in found.unknown]) == ("well", ["the fleet's records"])
 
 
 def test_a_report_of_an_older_reconciler_is_still_read(world: World) -> None:

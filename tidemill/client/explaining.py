@@ -39,6 +39,7 @@ LAST_SHARE = 100
 """The end of a job: at most one of so many chunks is left."""
 STILL_SECONDS = 300.0
 """Without a record for this long, `status` and `wait` say why."""
+NOTHING = "L13"
 TROUBLE = ("A2", "A3", "G3", "G10")
 """What a submit says; it reports quotas, shortages and errors of machines anyway."""
 STRAGGLERS = 3
@@ -71,7 +72,9 @@ class Hints:
             # Each of these costs a dozen requests.
             self._next = time.monotonic() + APART_SECONDS
             with suppress(CallerError, CloudError):
-                self._line = explain(read_facts(seen), self._looks).headline
+                found = explain(read_facts(seen), self._looks).headline
+                # Long items are no news.
+                self._line = None if found.kind == "well" or found.code == NOTHING else found
         return replace(status, explained=self._line)
 
 

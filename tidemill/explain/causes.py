@@ -183,12 +183,7 @@ CAUSES = (
         "A18", "act", "Batch gives another reason", "the head child's status reason", "read Batch's words", passing=True
     ),
     Cause(
-        "G3",
-        "act",
-        "the autoscaler is switched off",
-        "the reconciler's report: `MODE_OFF`",
-        "`pulumi up`",
-        owner=True,
+        "G3", "act", "the autoscaler is switched off", "the reconciler's report: `MODE_OFF`", "`pulumi up`", owner=True
     ),
     Cause(
         "G7",
