@@ -21,7 +21,8 @@ from tidemill.client.report import reading, totals
 from tidemill.client.report.model import JobReport
 from tidemill.client.report.page import POLICY, page_of, redacted
 from tidemill.client.report.style import STYLE
-from tidemill.errors import CallerError, DamagedError
+from tidemill.errors import CallerError, DamagedError, StoreDeniedError
+from tidemill.store import Store, heads, read_heads
 
 VOID = {"meta", "path", "rect", "br"}
 
@@ -192,6 +193,34 @@ def test_a_head_that_is_longer_than_expected_is_read_again(monkeypatch):
     monkeypatch.setattr(reading, "HEAD_BYTES", 10)
     monkeypatch.setattr(reading, "BYTES_PER_ITEM", 1)
     assert made_job(240, 24).job.report().executions == 240
+
+
+def test_heads_come_once_each_and_what_is_gone_is_left_out():
+    store = Store.open("memory://")
+    names = [f"n/{n}" for n in range(500)]
+    for n, name in enumerate(names):
+        if n != 7:
+            store.put(name, b"%d\n" % n + b"x" * (n % 40))
+    found: dict[int, bytes] = {}
+    read_heads(store, names, 5, lambda position, data: found.update({position: found.get(position, b"") + data}))
+    assert sorted(found) == [n for n in range(500) if n != 7]
+    assert all(data == (b"%d\n" % n + b"x" * (n % 40))[:5] for n, data in found.items())
+
+
+def test_what_ends_the_reading_of_heads_is_raised(monkeypatch):
+    store = Store.open("memory://")
+    for n in range(300):
+        store.put(f"n/{n}", b"x")
+
+    def refused(*_: object) -> bytes:
+        raise StoreDeniedError("GET of n/0 was refused: AccessDenied.")
+
+    with pytest.raises(KeyError):
+        read_heads(store, [f"n/{n}" for n in range(300)], 5, lambda position, data: {}[position])
+    monkeypatch.setattr(heads.obstore, "get_range_async", refused)
+    monkeypatch.setattr(store, "get_range", refused)
+    with pytest.raises(StoreDeniedError):
+        read_heads(store, [f"n/{n}" for n in range(300)], 5, lambda position, data: None)
 
 
 def test_a_damaged_record_is_named():
