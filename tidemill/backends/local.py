@@ -155,6 +155,8 @@ class Desk:
 class LocalBackend(Backend):
     """Local runs, as the client sees a queue."""
 
+    log_late_seconds = 5.0
+
     def __init__(self, descriptor: Descriptor) -> None:
         self._store = descriptor.store
 

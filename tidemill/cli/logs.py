@@ -108,8 +108,8 @@ def show_download(done: LogDownload, as_json: bool) -> None:
     if as_json:
         show_json(asdict(done))
         return
-    more = " more" if done.resumed else ""
-    click.echo(f"{done.lines:,}{more} lines in {done.files:,} files of {done.folder}")
+    before = "; an earlier download was continued" if done.resumed else ""
+    click.echo(f"Lines read: {done.lines:,}; files written: {done.files:,}, in {done.folder}{before}")
 
 
 def record(line: LogLine) -> dict[str, object]:
