@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from components.aws.metrics import COUNTED, DIMENSION
+from components.gcp.counted import COUNTED as ON_GCP
 from tests.unit.test_worker_loop import Instant, Interrupted, worker_of
 from tidemill.errors import StoreError
 from tidemill.ledger import Outcome
@@ -111,3 +114,22 @@ def test_a_bug_is_an_error_and_still_raised(said: list[dict[str, Any]], monkeypa
     with pytest.raises(KeyError):
         program.main({"TIDEMILL_STORE": "memory://", "TIDEMILL_QUEUE": "cpu"})
     assert [(each["code"], each["queue"]) for each in events(said, "worker_error")] == [(1, "cpu")]
+
+
+def test_the_stacks_filters_count_these_lines(said: list[dict[str, Any]], tmp_path: Path):
+    """The filters of AWS on the worker's real lines; those of GCP ask for the same fields."""
+    with worker_of(Worker, Failing, ["a", "b", "c"], 2, tmp_path) as (worker, _):
+        worker.run()
+    with worker_of(Worker, Interrupted, ["a"], 1, tmp_path / "two") as (worker, _):
+        worker.run()
+    sums: dict[str, float] = {}
+    for counted in COUNTED.values():
+        wanted = re.fullmatch(r'\{ \$\.event = "(\w+)" \}', counted.pattern)
+        assert wanted
+        for line in events(said, wanted[1]):
+            assert line[DIMENSION] == "cpu"
+            value = line[counted.value[2:]] if counted.value.startswith("$.") else counted.value
+            sums[counted.name] = sums.get(counted.name, 0) + float(value)
+    assert sums == {"Items": 3, "FailedItems": 1, "Reclaims": 1}
+    asked = {re.findall('"(.*)"', counted.pattern)[0] for counted in COUNTED.values()}
+    assert {each.event for each in ON_GCP.values()} == asked
