@@ -3,6 +3,8 @@
 import pytest
 from pytest_socket import disable_socket, enable_socket
 
+import localcloud.aws.models  # noqa: F401 botocore reads each service's model once, not for each test
+
 
 @pytest.fixture(autouse=True)
 def no_sockets():
