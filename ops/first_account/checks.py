@@ -134,15 +134,16 @@ CHECKS = (
         "A Spot notice reaches the worker",
         "aws ec2 send-spot-instance-interruptions (or an experiment of Fault Injection Service) on a busy machine",
         "`tidemill status` counts a reclaim, and the chunk runs again elsewhere. If its item has state, its lines say "
-        "`state saved` before the end and `state restored` on the next machine.",
-        "Read /var/lib/tidemill/worker/notice on the machine: `host.py serve` writes it.",
+        "`state saved` before the end and `state restored` on the next machine. FIS recommends a rebalance first: "
+        "`state saved` follows it too, and Batch leaves the machine alone until the notice.",
+        "Read /var/lib/tidemill/worker/notice on the machine: `host.py serve` writes it, and `rebalance` next to it.",
     ),
     Check(
         GCP,
         "A preempted machine's work runs elsewhere, and the group forgets the machine",
         "gcloud compute instances simulate-maintenance-event INSTANCE --zone ZONE",
         "`tidemill status` counts a reclaim; the machine is gone from the group within ten minutes. State is saved and "
-        "restored as on AWS, within 30 seconds.",
+        "restored as on AWS, within 30 seconds. `tidemill report` says that the machines were Spot machines.",
         "Look at the shutdown of components/gcp/host/run.sh, and at the reconciler's report.",
     ),
     Check(
