@@ -117,17 +117,21 @@ CHECKS = (
     ),
     Check(
         AWS,
-        "A burst of containers keeps its logs",
-        "submit 1,000 items with --chunk-size 1 and -- true",
-        "every container starts; CloudTrail may show throttled CreateLogStream calls.",
-        "Make chunks longer, or ask for a higher quota of log streams per second.",
+        "A burst of containers keeps its logs, and a query finds them",
+        "submit 1,000 items with --chunk-size 1 and -- sh -c 'echo über/done'; ten minutes after its end: tidemill "
+        "logs NAME --grep über/done",
+        "every container starts, 1,000 lines come, and stderr says `searched …`; CloudTrail may show throttled "
+        "CreateLogStream calls.",
+        "Lines are missing: make chunks longer, or ask for a higher quota of log streams per second. The query is "
+        "denied: see `QUERIES` in components/aws/logs.py. It finds nothing: see `pattern_of` in "
+        "tidemill/backends/patterns.py.",
     ),
     Check(
         AWS,
         "The log archive's roles may be assumed with aws:SourceAccount",
         "set tidemill:logs: {archive: bucket}, run a job, then aws s3 ls on the archive's bucket after 15 minutes",
-        "objects of the log group are there.",
-        "Name the source by `aws:SourceArn` in the trusts of components/aws/logs.py.",
+        "objects of the log group are there, and `zcat` of one prints one JSON document per line.",
+        "Name the source by `aws:SourceArn` in the trusts of components/aws/logs.py; its processors are there, too.",
     ),
     Check(
         AWS,
