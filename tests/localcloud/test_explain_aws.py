@@ -124,7 +124,7 @@ def test_a_queue_that_is_disabled_or_gone(team: Team) -> None:
 
 
 def test_a_queue_that_is_invalid(team: Team) -> None:
-    made = team.queue(disabled(team) and team.environment())
+    made = team.queue()
     job = team.submit(made, "sleep", "600", cpus=64)
     detail = team.cloud.api._catalog.queues[made].detail
     detail |= {"status": "INVALID", "statusReason": "no role"}
@@ -197,7 +197,8 @@ def environment_of(team: Team, made: str) -> str:
     ]
 
 
-def test_a_quota_that_keeps_machines_away(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quota_that_keeps_machines_away(team: Team, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings(joins=False)
     monkeypatch.setitem(gaps.VCPU_QUOTAS, "L-34B43A08", 2.0)
     job = team.submit(team.queue(), "sleep", "600")
     found = look(job).headline

@@ -214,7 +214,7 @@ def environments(*some: Environment) -> dict[str, Any]:
 WANTS = Environment("ce-1", "ENABLED", "VALID", "", "spot", 64, 512)
 FULL = replace(WANTS, wanted=512)
 SHUT = Environment("ce-2", "DISABLED", "VALID")
-FAILING = [Try(127, "", "Essential container in task exited", "c", OLD)] * 2
+FAILING = [Try(127, "", "Essential container in task exited", "c", OLD + 1)] * 2
 HOLDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "A1": ({}, {"queue": BatchQueue(ARN, "DISABLED", "VALID", "", [WANTS])}),
     "A2": ({}, {"queue": BatchQueue(ARN, "ENABLED", "INVALID", "no role", [WANTS])}),
@@ -227,9 +227,9 @@ HOLDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "A18": ({}, {"reasons": ["SOMETHING:NEW - who knows"]}),
     "A10": ({}, {"quotas": [Quota("spot", "standard", "L-1", "us-west-2", 4.0, 512, 8)]}),
     "A9": ({}, {"turn": Turn(7, 100, True, 40, {"bob": 40})}),
-    "A12": ({}, {"tries": [Try(None, "CannotPullContainerError: no", "Task failed", "c", OLD)] * 2}),
+    "A12": ({}, {"tries": [Try(None, "CannotPullContainerError: no", "Task failed", "c", OLD + 1)] * 2}),
     "A13": ({}, {"tries": FAILING}),
-    "A14": ({}, {"tries": [Try(72, "", "Essential", "c", OLD)] * 2}),
+    "A14": ({}, {"tries": [Try(72, "", "Essential", "c", OLD + 1)] * 2}),
     "L2": ({"start_failures": 2, "start_error": "no torch"}, {}),
     "L3": ({"recent": (200, 150), "worst": "ValueError"}, {}),
     "L4": ({"reasons": {"memory": 5}}, {}),
@@ -250,6 +250,12 @@ def both(first: str, second: str) -> Facts:
         for key, value in of_cloud.items():
             clouds[key] = [*clouds[key], *value] if key in clouds and isinstance(value, list) else value
     return Facts(NOW, job(**ours), aws(**clouds))
+
+
+def test_containers_of_an_earlier_round_are_history() -> None:
+    facts = both("A12", "A12")
+    resumed = replace(facts, job=replace(facts.job, began=NOW - 400))
+    assert "A12" not in [cause.code for cause in explain(resumed).causes]
 
 
 def test_a_quota_that_stops_one_kind_of_machines_does_not_stop_the_others() -> None:

@@ -183,7 +183,8 @@ def _turn(seen: AwsFacts) -> Iterator[Found]:
 
 def _containers(facts: Facts, tries: Sequence[Try]) -> Iterator[Found]:
     """How containers ended that wrote nothing. One may be chance; two of two are not."""
-    since = facts.job.last or 0.0
+    # What ended before the newest round or record has been overcome.
+    since = facts.job.idle_since
     ours = [
         each
         for each in tries
