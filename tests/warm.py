@@ -235,17 +235,20 @@ def _modules(package: str, cloud: str) -> list[str]:
 
 def _read(cloud: str) -> None:
     """Read what localcloud's provider reads, and import the SDK's modules of the types that it knows."""
-    server, sdk = (importlib.import_module(name) for name in (f"localcloud.{cloud}.provider.server", f"pulumi_{cloud}"))
+    names = (f"localcloud.{cloud}.provider.server", f"pulumi_{cloud}", "pulumi._types")
+    server, sdk, sdk_types = (importlib.import_module(name) for name in names)
     provider = getattr(server, f"{cloud.title()}Provider")()
     for row in provider.kind.rows.values():
         _, module, name = row.token.split(":")
-        getattr(getattr(sdk, module.partition("/")[0]), name)
+        # It keeps what it finds out about a class.
+        sdk_types.resource_types(getattr(getattr(sdk, module.partition("/")[0]), name))
         for step in (*row.steps(), *row.read, *row.delete, *row.tags):
             provider.kind.shape(step.get("service", row.service), step["op"])
     if cloud == "aws":
         clients = provider.configure({"region": "us-west-2"})
         for service in {"sts", *(row.service for row in provider.kind.rows.values())}:
-            clients.get(service)
+            client = clients.get(service)
+            client.can_paginate(next(iter(client.meta.method_to_api_mapping)))
 
 
 def _interpreter(ours: str, original: object, info: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,19 @@ def settings(stack: str) -> dict[str, Any]:
 
 
 def run_stack(stack: str, *, preview: bool = False, **changes: Any) -> Recorder:
-    """Run the program of a committed stack; changes are `tidemill:` keys and their values."""
+    """Run the program of a committed stack; changes are `tidemill:` keys and their values.
+
+    Without changes, the program runs once for all tests: read the result only.
+    """
+    if not changes:
+        return _unchanged(stack, preview)
     values = settings(stack) | {f"tidemill:{name}": value for name, value in changes.items()}
     return run_program(values, preview=preview)
+
+
+@cache
+def _unchanged(stack: str, preview: bool) -> Recorder:
+    return run_program(settings(stack), preview=preview)
 
 
 def run_program(values: dict[str, Any], *, preview: bool = False, recorder: Recorder | None = None) -> Recorder:

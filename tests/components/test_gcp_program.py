@@ -206,7 +206,7 @@ def test_the_descriptor_names_what_machines_pull():
 def test_what_a_stack_exports(monkeypatch: pytest.MonkeyPatch):
     exported: dict[str, Any] = {}
     monkeypatch.setattr(pulumi, "export", exported.__setitem__)
-    run_stack("demo-gcp")
+    run_program(settings("demo-gcp"))
     assert set(exported) == {"log_bucket", "pipeline_uri", "registry_url", "submitters", "worker_account"}
     assert exported["submitters"] == [SUBMITTER]
 

@@ -159,10 +159,10 @@ def test_the_descriptor_says_what_jobs_may_write():
 def test_what_a_stack_exports(monkeypatch: pytest.MonkeyPatch):
     exported: dict[str, Any] = {}
     monkeypatch.setattr(pulumi, "export", exported.__setitem__)
-    run_stack("demo-aws")
+    run_program(settings("demo-aws"))
     with_role = set(exported)
     exported.clear()
-    run_stack("vision-dev")
+    run_program(settings("vision-dev"))
     assert set(exported) == {
         "execution_role_arn",
         "instance_role_arn",
@@ -240,7 +240,7 @@ def test_the_program_is_short():
 def test_a_preview_without_a_worker_image_says_the_command(worker, monkeypatch):
     said = []
     monkeypatch.setattr("pulumi.log.warn", lambda text, *_, **__: said.append(text))
-    run_stack("demo-aws", preview=True, **({"worker_image": worker} if worker else {}))
+    run_program(settings("demo-aws") | ({"tidemill:worker_image": worker} if worker else {}), preview=True)
     assert ["make worker PUSH=REGISTRY" in text for text in said] == ([] if worker else [True])
 
 
