@@ -31,8 +31,8 @@ class Monitoring(Model):
     ] = Field(
         default=[],
         max_length=10,
-        description="E-mail addresses that alarms tell. AWS sends each a confirmation first; an alarm is at most $0.60 "
-        "per queue and month. GCP: three conditions of alert policies.",
+        description="E-mail addresses that alarms tell. AWS sends each a confirmation first; $0.30 per queue and month "
+        "after the account's first ten metrics. GCP: three conditions of alert policies.",
     )
     topic: Annotated[str, matching(SNS_TOPIC, "the ARN of an SNS topic")] | None = Field(
         default=None,
@@ -62,7 +62,7 @@ class Monitoring(Model):
         ge=15,
         le=MOST_MINUTES,
         description="AWS: tell when machines are reserved but no item ends for this long; it must be more than the "
-        "longest chunk takes. Leave out for no such alarm. On GCP the reconciler watches the workers.",
+        "longest chunk takes. $0.10 per month, and $0.10 per rung. On GCP the reconciler watches the workers.",
     )
 
     def alarm_metrics(self, rungs: int) -> int:
