@@ -6,6 +6,7 @@ kills (200).
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -99,7 +100,7 @@ class Kills:
         """Run a worker until it is killed; returns what its program has printed."""
         Path(self._machine.environment["TIDEMILL_NOTICE"]).unlink(missing_ok=True)
         worker = self._job.start(0, delivery, **self._machine.environment)
-        assert worker.stdout is not None
+        assert isinstance(worker.stdout, io.BufferedReader)
         seen: list[str] = []
         # A kill comes at a random moment after the program has begun.
         moment: float | None = None

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.bucket import NAME, Bucket
-from tidemill.backends import Array, ArrayState, Backend, LogLine, QueueState, Shape
+from tidemill.backends import Array, ArrayState, Backend, LogLine, LogSearch, QueueState, Shape
 from tidemill.backends.aws.batch import environment_of
 from tidemill.descriptor import Queue, WorkerExit
 from tidemill.ledger import Round
@@ -80,9 +80,7 @@ class QueueFolder(Backend):
             (self.folder / f"{array.id}.cancel").touch()
         return len(open_)
 
-    def logs(
-        self, fields: dict[str, str | int], since: float, until: float | None = None, text: str | None = None
-    ) -> Iterator[LogLine]:
+    def logs(self, search: LogSearch) -> Iterator[LogLine]:
         return iter(())
 
     def queue_states(self, queues: dict[str, Queue]) -> dict[str, QueueState]:

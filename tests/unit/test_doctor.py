@@ -347,7 +347,7 @@ class Broken(Store):
         self._real, self._how = Store.open("memory://"), how
         self.uri = "s3://bucket"
 
-    def put(self, name, data, size=0):
+    def put(self, name, data, size=0, *, media_type=""):
         if isinstance(self._how, Exception):
             raise self._how
         self._real.put(name, b"other" if self._how == "reads otherwise" else data)

@@ -58,7 +58,7 @@ def download_logs(
     """Write `<index>.log` for each item, or a file for each container, into a folder. See `Job.download_logs`."""
     if by not in BY:
         raise CallerError.about("by", by, " or ".join(BY), "A container runs many items.")
-    asked = {"job": spec.job, "by": by, "since": stamp_of(wanted.since_seconds)}
+    asked: dict[str, Any] = {"job": spec.job, "by": by, "since": stamp_of(wanted.since_seconds)}
     asked["items"] = None if wanted.items is None else sorted(wanted.items)
     try:
         folder.mkdir(parents=True, exist_ok=True)
