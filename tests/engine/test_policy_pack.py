@@ -61,6 +61,7 @@ def test_a_bad_program_breaks_every_rule_of_aws(on_aws):
     assert {rule for rule, level in on_aws if level == "advisory"} == {
         "any-tidemill-waiver-used",
         "aws-batch-compute-environment-price-known",
+        "aws-cloudwatch-metric-alarm-exists",
         "aws-kms-key-rotation",
     }
     (said,) = on_aws["aws-batch-compute-environment-service-role", "mandatory"]
@@ -94,7 +95,10 @@ def test_a_bad_program_breaks_every_rule_of_gcp(tmp_path):
         config = {"gcp:project": cloud.project, "tidemill:network": {"create": {"egress": "nat"}}}
         found = preview(project, GCP, config, tmp_path)
     assert {rule for rule, _ in found} == {name for name in NAMES if name.startswith("gcp-")}
-    assert {rule for rule, level in found if level == "advisory"} == {"gcp-compute-autoscaler-price-known"}
+    assert {rule for rule, level in found if level == "advisory"} == {
+        "gcp-compute-autoscaler-price-known",
+        "gcp-monitoring-alert-policy-exists",
+    }
 
 
 @pytest.mark.parametrize(

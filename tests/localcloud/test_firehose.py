@@ -11,6 +11,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.config import Config
 from moto import mock_aws
 
 from components.aws.logs import AwsLogs, AwsLogsArgs
@@ -30,7 +31,9 @@ def archived_objects(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     monkeypatch.setattr(firehose.FirehoseBackend, "put_s3_records", firehose._put)
     with mock_aws():
         session = boto3.Session("id", "key", region_name="us-west-2")
-        s3, streams, logs = (session.client(name) for name in ("s3", "firehose", "logs"))
+        streams, logs = (session.client(name) for name in ("firehose", "logs"))
+        # localcloud's environment, which other tests of this process may have set, lets moto read paths only.
+        s3 = session.client("s3", config=Config(s3={"addressing_style": "path"}))
         s3.create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
         arn = streams.create_delivery_stream(
             DeliveryStreamName="archive", ExtendedS3DestinationConfiguration=planned()

@@ -251,6 +251,8 @@ def test_a_guest_that_does_not_stop_is_cut_off(site: Site) -> None:
 def test_a_killed_container_is_seen_by_the_script(site: Site) -> None:
     vm = site.vm(cloud_config(LOOP))
     until(lambda: "works" in site.journal(vm), 60)
+    # It writes before the command that started it has seen it.
+    until(lambda: vm.docker.containers["w"].process, 10)
     process = vm.docker.containers["w"].process
     assert process
     process.kill()
