@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.unchanged import Unchanged
 
 HERE = Path(__file__).parent
@@ -23,9 +24,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave out what has not changed."""
+    """Leave out what has not changed, and let all workers of xdist fork engine runs from one process."""
     if config.getoption("leave_out_unchanged"):
         config.pluginmanager.register(Unchanged(config))
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        warm.share()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,7 +1,7 @@
 """Forks the Python processes of an engine's run from one that has already imported their packages.
 
 A run starts a language host, a provider, a program and a policy pack, each an interpreter of its own. To import
-Pulumi's packages costs them more than all else that they do. Here one process a test session imports them once, and
+Pulumi's packages costs them more than all else that they do. Here one process per test session imports them once, and
 each of those processes is a fork of it. It also imports this checkout's code and reads localcloud's tables; a project
 with code of its own imports that. `COLD` is how users start them.
 """
@@ -36,6 +36,8 @@ from typing import Any, NoReturn
 ROOT = Path(__file__).parents[1]
 COLD = "TIDEMILL_TESTS_COLD"
 """Environment variable with which each process starts as it does for a user."""
+SHARED = "TIDEMILL_TESTS_WARM"
+"""Environment variable with the folder of a server that another process has started."""
 START_SECONDS = 60.0
 HOST = "pulumi-language-python"
 LAUNCHERS = ("pulumi-resource-aws", "pulumi-resource-gcp", "pulumi-analyzer-policy-python", HOST)
@@ -63,14 +65,23 @@ def _launchers(original: str) -> Path:
     folder = _server()
     for name in LAUNCHERS:
         text = Path(original, name).read_text()
-        (folder / name).write_text(text.replace(f'exec "{sys.executable}"', f'exec "{folder}/forked-python"'))
-        (folder / name).chmod(0o755)
+        partial = folder / f"{name}.{os.getpid()}"
+        partial.write_text(text.replace(f'exec "{sys.executable}"', f'exec "{folder}/forked-python"'))
+        partial.chmod(0o755)
+        partial.rename(folder / name)
     return folder
+
+
+def share() -> None:
+    """Let the processes that this one starts use its server too."""
+    os.environ[SHARED] = str(_server())
 
 
 @functools.cache
 def _server() -> Path:
     """The folder of this session's server."""
+    if shared := os.environ.get(SHARED):
+        return Path(shared)
     folder = Path(tempfile.mkdtemp(prefix="tidemill-warm-"))
     client = f'exec "{sys.executable}" -IS "{ROOT}/tests/warm_client.py" "{folder}/socket" "$@"'
     (folder / "forked-python").write_text(f"#!/bin/sh\n{client}\n")
@@ -87,6 +98,7 @@ def _server() -> Path:
         assert process.stdin
         process.stdin.close()
         process.wait(START_SECONDS)
+        shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(close)
     return folder
