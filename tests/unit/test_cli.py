@@ -58,6 +58,13 @@ def test_help_imports_neither_a_cloud_nor_anything_heavy(arguments):
     assert found.stdout.splitlines()[-1] == "[] 0"
 
 
+def test_a_worker_starts_without_what_only_clients_need():
+    clients = ("asyncio", "boto3", "rich", "tidemill.client", "tidemill.explain")
+    code = f"import sys; import tidemill.worker.__main__; print([name for name in {clients!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_a_verbs_help_imports_no_cloud():
     code = "import sys; from tidemill.cli import run; run(['submit', '--help']); print('obstore' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
