@@ -20,7 +20,6 @@ from moto.servicequotas.models import ServiceQuotasBackend
 
 _delete_route = EC2Backend.delete_route
 _delete_nat_gateway = EC2Backend.delete_nat_gateway
-_delete_nat_gateway = EC2Backend.delete_nat_gateway
 _add_filter = MetricFilters.add_filter
 _put_role_policy = IAMBackend.put_role_policy
 _get_quota = ServiceQuotasBackend.get_service_quota
@@ -61,13 +60,6 @@ def _delete_route_if_there(self: EC2Backend, route_table_id: str, cidr: Any = No
     ):
         return None
     return _delete_route(self, route_table_id, cidr, *rest)
-
-
-def _delete_nat_gateway_whole(self: EC2Backend, nat_gateway_id: str) -> Any:
-    """Delete a NAT gateway's network interface with it; moto keeps it."""
-    gateway = _delete_nat_gateway(self, nat_gateway_id)
-    self.delete_network_interface(gateway._eni.id)
-    return gateway
 
 
 def _delete_gateway_and_interface(self: EC2Backend, nat_gateway_id: str) -> Any:
@@ -128,7 +120,6 @@ def fill() -> None:
     FakeDeleteMarker.dispose = lambda self, garbage=False: None  # type: ignore[attr-defined]
     MetricFilters.add_filter = _replace_filter  # type: ignore[method-assign]
     EC2Backend.delete_route = _delete_route_if_there  # type: ignore[method-assign]
-    EC2Backend.delete_nat_gateway = _delete_nat_gateway_whole  # type: ignore[method-assign]
     EC2Backend.delete_nat_gateway = _delete_gateway_and_interface  # type: ignore[method-assign]
     # Each request reads moto's folder and sorts a class.
     names = frozenset(backends.list_of_moto_modules())
