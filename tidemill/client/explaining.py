@@ -27,7 +27,7 @@ from tidemill.explain.facts import FleetFacts, GcpFacts, Straggler, Unseen
 from tidemill.explain.judge import APART_SECONDS, Reason
 from tidemill.failures import telling_line
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Listing, Outcome
+from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.attempts import newest_markers
 from tidemill.ledger.gate import begun_at
 
@@ -141,7 +141,6 @@ def _plain_facts(seen: Observation) -> JobFacts:
     """What the look itself has told: nothing is read."""
     spec, counts, sent = seen.spec, seen.listing.counts, seen.deliveries
     status = sent.states
-    records = [at for done in seen.listing.done.values() for at in done.values()]
     fits, cpus = _fits(seen.site, spec)
     said = seen.listing.cancellation
     return JobFacts(
@@ -152,7 +151,7 @@ def _plain_facts(seen: Observation) -> JobFacts:
         ended=counts.succeeded + counts.failed,
         failed=counts.failed,
         began=_began(seen),
-        last=max(records, default=None),
+        last=seen.newest_done[0][0] if seen.newest_done else None,
         waiting=status.get("waiting", 0),
         active=status.get("running", 0) + status.get("starting", 0),
         cancelled=cancelled_words(said) if said else "",
@@ -164,7 +163,7 @@ def _plain_facts(seen: Observation) -> JobFacts:
         waits_for=(sent.reason or "") if seen.waits_for else "",
         blocked=bool(seen.waits_for) and seen.state == "lost",
         start_failures=counts.start_failures,
-        recent=_recent(seen.listing, seen.ledger),
+        recent=_recent(seen),
         memory_mib=spec.resources.memory_mib,
         fits=fits,
         cpus=cpus,
@@ -173,17 +172,18 @@ def _plain_facts(seen: Observation) -> JobFacts:
 
 def _idle_since(seen: Observation) -> float:
     """Since when nothing was committed; from what has been read already."""
-    rounds = seen.listing.rounds
-    began = rounds[-1].created_at if rounds else seen.spec.created_at
-    return max([began.timestamp(), *(at for done in seen.listing.done.values() for at in done.values())])
+    return max([_newest_round(seen).timestamp(), *(at for at, _, _ in seen.newest_done[:1])])
 
 
 def _began(seen: Observation) -> float:
     """When the newest round could begin."""
+    newest = _newest_round(seen)
+    return max(newest, begun_at(seen.site.store, seen.spec) or newest).timestamp()
+
+
+def _newest_round(seen: Observation) -> datetime:
     rounds = seen.listing.rounds
-    begun = begun_at(seen.site.store, seen.spec)
-    times = [rounds[-1].created_at if rounds else seen.spec.created_at, *([begun] if begun else [])]
-    return max(times).timestamp()
+    return rounds[-1].created_at if rounds else seen.spec.created_at
 
 
 def _fits(site: Site, spec: JobSpec) -> tuple[bool | None, int]:
@@ -197,20 +197,15 @@ def _fits(site: Site, spec: JobSpec) -> tuple[bool | None, int]:
     return any(fitting(*each, spec.resources, spec.slots) for each in room), cpus
 
 
-def _recent(listing: Listing, ledger: Ledger) -> tuple[int, int]:
+def _recent(seen: Observation) -> tuple[int, int]:
     """Outcomes of the newest chunks, and how many of them failed; from names alone."""
-    index, outcomes, failed = ledger.index(), 0, 0
-    for _, number, chunk in _newest_done(listing):
+    listing, index, outcomes, failed = seen.listing, seen.ledger.index(), 0, 0
+    for _, number, chunk in seen.newest_done:
         outcomes += listing.rounds[number].size(chunk, index)
         failed += listing.failed.get(chunk, 0)
         if outcomes >= NEWEST:
             break
     return outcomes, min(failed, outcomes)
-
-
-def _newest_done(listing: Listing) -> list[tuple[float, int, int]]:
-    """Time, round and chunk of each record, the newest first."""
-    return sorted(((at, n, chunk) for n, done in listing.done.items() for chunk, at in done.items()), reverse=True)
 
 
 # ---- what has to be read --------------------------------------------------------------------------------------------
@@ -220,8 +215,8 @@ def _job_facts(seen: Observation, now: float) -> JobFacts:
     plain = _plain_facts(seen)
     if not (plain.open or plain.state == "lost") or plain.waits_for:
         return replace(plain, limit=_limit(seen))
-    failed = _sample(seen, [each for each in _newest_done(seen.listing) if each[2] in seen.listing.failed])
-    others = _sample(seen, [each for each in _newest_done(seen.listing) if each[2] not in seen.listing.failed])
+    failed = _sample(seen, [each for each in seen.newest_done if each[2] in seen.listing.failed])
+    others = _sample(seen, [each for each in seen.newest_done if each[2] not in seen.listing.failed])
     bad = [outcome for outcomes in failed.values() for outcome in outcomes if outcome.status == "failed"]
     usual = [sum(each.wall_seconds for each in outcomes) for outcomes in (*failed.values(), *others.values())]
     worst = Counter(telling_line(each) for each in bad).most_common(1)
@@ -268,7 +263,7 @@ def _reclaims(seen: Observation, now: float) -> tuple[int, int]:
         return 0, 0
     folder = layout.of_round(seen.spec.job, len(seen.listing.rounds) - 1, "drained")
     drained = sum(entry.modified >= now - STORM_SECONDS for entry in seen.site.store.entries(folder))
-    return drained, sum(at >= now - STORM_SECONDS for at, _, _ in _newest_done(seen.listing))
+    return drained, sum(at >= now - STORM_SECONDS for at, _, _ in seen.newest_done)
 
 
 def _oldest(seen: Observation, now: float, usual: float) -> tuple[int, list[str], Straggler | None]:
@@ -277,7 +272,7 @@ def _oldest(seen: Observation, now: float, usual: float) -> tuple[int, list[str]
     listing = seen.listing
     open_ = sorted(listing.waiting.difference(seen.deliveries.lost))
     last = len(open_) <= max(1, listing.counts.chunks_total // LAST_SHARE) and listing.counts.chunks_done
-    records = _newest_done(listing)
+    records = seen.newest_done
     if not open_ or (not last and records and now - records[0][0] < SPEED_SECONDS):
         return 0, [], None
     rounds, late = newest_rounds(listing), list[Straggler]()
@@ -309,7 +304,7 @@ def _died(seen: Observation, key: layout.ChunkKey, marker: Mapping[str, Any]) ->
 def _speed(seen: Observation, now: float) -> tuple[float, float] | None:
     """Items per second of the last ten minutes, and the median of earlier ten minutes; None for a young job."""
     index, spans = seen.ledger.index(), Counter[int]()
-    for at, number, chunk in _newest_done(seen.listing):
+    for at, number, chunk in seen.newest_done:
         spans[int((now - at) // SPEED_SECONDS)] += seen.listing.rounds[number].size(chunk, index)
     oldest = max(spans, default=0)
     # The first span of a job is not a whole one.

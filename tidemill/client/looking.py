@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tidemill.backends import ArrayState
@@ -95,6 +96,12 @@ class Observation:
     taken: Consumption | None = None
     fleet: bool = False
     waits_for: list[Waits] = field(default_factory=list)
+
+    @cached_property
+    def newest_done(self) -> list[tuple[float, int, int]]:
+        """Time, round and chunk of each record, the newest first."""
+        done = self.listing.done.items()
+        return sorted(((at, n, chunk) for n, each in done for chunk, at in each.items()), reverse=True)
 
     def status(self) -> Status:
         counts, taken = self.listing.counts, self.taken

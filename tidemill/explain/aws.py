@@ -91,8 +91,12 @@ def quota_problem(quota: Quota) -> tuple[Found, bool] | None:
 
 
 def _machines(facts: Facts, seen: AwsFacts) -> Iterator[Found]:
-    yield from _too_large(facts, seen)
-    said_so = [found for reason in dict.fromkeys(seen.reasons) if (found := _reason(reason, facts, seen))]
+    sure = list(_too_large(facts, seen))
+    yield from sure
+    # The configuration tells these without Batch.
+    known = {each.code for each in sure}
+    found = [_reason(reason, facts, seen) for reason in dict.fromkeys(seen.reasons)]
+    said_so = [each for each in found if each.code not in known]
     yield from said_so
     usable = [each for each in (seen.queue and seen.queue.environments) or () if not environment_problem(each, "")]
     wanted, most = sum(each.wanted for each in usable), sum(each.most for each in usable)
@@ -124,22 +128,13 @@ def _words(reasons: Sequence[str], code: str) -> str:
     return said("Batch", next((each for each in reasons if each.startswith(code)), ""))
 
 
-def _reason(reason: str, facts: Facts, seen: AwsFacts) -> Found | None:
+def _reason(reason: str, facts: Facts, seen: AwsFacts) -> Found:
     """What a status reason of something that waits means; every one that Batch gives means something."""
     words, since = said("Batch", reason), seen.waiting_since
-    sure_already = {each.code for each in _too_large(facts, seen)}
     if reason.startswith(MAX_RESOURCE):
-        return (
-            None
-            if "A4" in sure_already
-            else Found("A4", f"a container asks for more than the queue may start{words}", since)
-        )
+        return Found("A4", f"a container asks for more than the queue may start{words}", since)
     if reason.startswith(NO_TYPE):
-        return (
-            None
-            if "A5" in sure_already
-            else Found("A5", f"no machine type of the queue fits a container{words}", since)
-        )
+        return Found("A5", f"no machine type of the queue fits a container{words}", since)
     if reason.startswith("CAPACITY"):
         return _shortage(words, facts, seen)
     if _INVALID.search(reason):
