@@ -6,12 +6,9 @@ are the client's and the emulator's own, and requests are what a real cloud woul
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
-import random
 import tempfile
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -24,7 +21,7 @@ from moto.logs.models import LogEvent, logs_backends
 from benchmarks.figures import figure, machine
 from tests.localcloud.test_firehose import LINES as ARCHIVED
 from tests.localcloud.test_firehose import archived_objects
-from tests.localcloud.test_gcp_follow import World
+from tests.localcloud.test_gcp_follow import World, followed_by_three
 from tests.localcloud.test_insights import GROUP, JOB, Group, emulate
 from tidemill.backends.gcp import logs as gcp_logs
 
@@ -71,17 +68,8 @@ def _fill() -> None:
 
 def _follow() -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        world, over = World(Path(folder), patch), threading.Event()
-        found = [Counter[str]() for _ in range(3)]
-
-        def machines() -> None:
-            ages = random.Random(53)
-            for start in range(0, FOLLOWED, 250):
-                world.write(range(start, start + 250), ages)
-                world.time.sleep(3.0)
-            over.set()
-
-        world.time.run([machines, *(functools.partial(world.follow, over.is_set, one) for one in found)])
+        world = World(Path(folder), patch)
+        found = followed_by_three(world, FOLLOWED)
         world.close()
     wrong = sum(abs(one[f"line {number}"] - 1) for one in found for number in range(FOLLOWED))
     figure("logs-follow-busy-requests-per-minute", world.most_per_minute(), "requests", gcp_logs.READS_A_MINUTE)

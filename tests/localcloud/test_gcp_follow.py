@@ -123,18 +123,24 @@ def world(tmp_path, monkeypatch):
     made.close()
 
 
-def test_three_followers_of_a_busy_job_see_each_line_once(world):
-    """Lines come out of order and late: each has waited on its machine."""
+def followed_by_three(world: World, lines: int) -> list[Counter[str]]:
+    """What each of three followers of a busy job has seen. Lines come out of order and late: each has waited on its
+    machine."""
     over, found = threading.Event(), [Counter[str]() for _ in range(3)]
 
     def machines() -> None:
         ages = random.Random(53)
-        for start in range(0, LINES, 250):
+        for start in range(0, lines, 250):
             world.write(range(start, start + 250), ages)
             world.time.sleep(3.0)
         over.set()
 
     world.time.run([machines, *(functools.partial(world.follow, over.is_set, one) for one in found)])
+    return found
+
+
+def test_three_followers_of_a_busy_job_see_each_line_once(world):
+    found = followed_by_three(world, LINES)
     assert all(one == {f"line {number}": 1 for number in range(LINES)} for one in found)
     assert (world.refused, len(world.reads)) == (0, 3)
     assert world.most_per_minute() <= logs.READS_A_MINUTE
