@@ -1,6 +1,6 @@
-"""Which resources of a stack configure which other one."""
+"""Which resources of a stack belong to which other one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pulumi_policy import PolicyResource
 
@@ -25,3 +25,10 @@ def companions(
         return isinstance(named, str) and named in names
 
     return [r for r in resources if r.resource_type == kind and speaks(r)]
+
+
+def machines_without(resources: Sequence[PolicyResource], machines: Sequence[str], kind: str) -> Iterator[str]:
+    """Yield the URN to name when a stack has resources of the types that start machines, and none of `kind`."""
+    found = [r.urn for r in resources if r.resource_type in machines]
+    if found and not any(r.resource_type == kind for r in resources):
+        yield min(found)
