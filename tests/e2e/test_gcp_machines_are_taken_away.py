@@ -49,6 +49,8 @@ def test_500_items_with_everything_that_goes_wrong(team: GcpTeam, tmp_path: Path
     team.cloud.control("pubsub", duplicates=0.05)
     team.cloud.control("compute/stockout", limit=TO_BE_HAD)
     job = team.submit("survive", items, *HASH, chunk_size=CHUNK_SIZE)
+    # One that has never run is told in other words.
+    await_that(lambda: "it runs every" in team.tidemill("doctor", ok=(0, 3)), "the reconciler has reported", LONG)
     team.cloud.control("scheduler/pause", paused=True)
     paused = time.monotonic()
 
