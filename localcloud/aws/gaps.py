@@ -121,11 +121,14 @@ def fill() -> None:
     MetricFilters.add_filter = _replace_filter  # type: ignore[method-assign]
     EC2Backend.delete_route = _delete_route_if_there  # type: ignore[method-assign]
     EC2Backend.delete_nat_gateway = _delete_gateway_and_interface  # type: ignore[method-assign]
-    # Each request reads moto's folder and sorts a class.
-    names = frozenset(backends.list_of_moto_modules())
-    backends.list_of_moto_modules = lambda: names
-    responses.method_names_from_class = functools.cache(responses.method_names_from_class)  # type: ignore[attr-defined]
     EC2_RESOURCE_TO_PREFIX["placement-group"] = "pg"
     EC2Response.create_placement_group = _create  # type: ignore[attr-defined]
     EC2Response.delete_placement_group = _delete  # type: ignore[attr-defined]
     EC2Response.describe_placement_groups = _describe  # type: ignore[attr-defined]
+
+
+def remember() -> None:
+    """Keep what moto reads again for each request: its folder, and the methods of its classes, which are final."""
+    names = frozenset(backends.list_of_moto_modules())
+    backends.list_of_moto_modules = lambda: names
+    responses.method_names_from_class = functools.cache(responses.method_names_from_class)  # type: ignore[attr-defined]

@@ -69,6 +69,7 @@ class AwsDaemon:
         insights.fill()
         log_indexes.fill()
         firehose.fill()
+        gaps.remember()
         accounts.create_deployer(state / "credentials.json")
         services: dict[str, Any] = {}
         control: dict[str, Any] = {"calls": authorize.calls, "denied": authorize.denied}
