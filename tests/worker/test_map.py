@@ -52,11 +52,11 @@ def slow(uri):
 """
 
 PROGRAM = """
-import sys
+import threading
 import tidemill, work
 values = tidemill.Pipeline.local(workers=1).map(work.slow, ["first", "second"], name={name!r}, chunk_size=1)
 print(next(values), flush=True)
-next(values)
+{then}
 """
 
 
@@ -113,13 +113,21 @@ def test_a_failure_shows_the_functions_own_traceback_and_a_name_goes_on_from_it(
     assert (found[0], found[1].index, last) == ("A", 1, "C")
 
 
-@pytest.mark.parametrize(("name", "how", "left"), [(None, signal.SIGINT, True), ("kept", signal.SIGKILL, False)])
-def test_the_work_ends_with_the_program_that_began_it(here: Here, name, how, left):
-    """After Ctrl-C a job without a name is cancelled. A kill leaves no process either, and what is finished stays."""
+@pytest.mark.parametrize(
+    ("name", "then", "how", "left"),
+    [
+        (None, "next(values)", signal.SIGINT, True),
+        (None, "threading.Event().wait()", signal.SIGINT, True),
+        ("kept", "next(values)", signal.SIGKILL, False),
+    ],
+)
+def test_the_work_ends_with_the_program_that_began_it(here: Here, name, then, how, left):
+    """After Ctrl-C a job without a name is cancelled, also when the program does something else at that moment. A kill
+    leaves no process either, and what is finished stays."""
     (here.folder / "source").mkdir()
     (here.folder / "source" / "work.py").write_text(MODULE)
     program = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(name=name)],
+        [sys.executable, "-c", PROGRAM.format(name=name, then=then)],
         cwd=here.folder,
         env=here.environment | {"PYTHONPATH": "source"},
         stdin=subprocess.DEVNULL,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
+from weakref import WeakSet
 
 from tidemill.client.frames import DataFrameLike
 from tidemill.client.job import Job
@@ -83,6 +86,7 @@ class Mapped(Iterator[Any]):
     def __init__(self, job: Job, values: Iterator[Any], *, named: bool) -> None:
         self.job = job
         self._values = _ending(job, values, named)
+        _open.add(self)
 
     def __next__(self) -> Any:
         return next(self._values)
@@ -101,6 +105,21 @@ class Mapped(Iterator[Any]):
 
     def __repr__(self) -> str:
         return f"<values of {self.job!r}>"
+
+
+_open = WeakSet[Mapped]()
+"""Those that a program may still hold when it ends."""
+
+
+def _close_all() -> None:
+    for mapped in list(_open):
+        # Another thread is reading it.
+        with suppress(ValueError):
+            mapped.close()
+
+
+# To end a job takes thread pools, which take no work any more when `atexit` calls.
+getattr(threading, "_register_atexit", atexit.register)(_close_all)
 
 
 def _ending(job: Job, values: Iterator[Any], named: bool) -> Generator[Any]:
