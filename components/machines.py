@@ -1,64 +1,47 @@
-"""The dated tables of machine types, one per cloud, and which of them a queue may start."""
+"""Which machine types a queue may start, of those that the clouds have (`tidemill.machines`)."""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from tidemill.capacity import Amounts, slots
+from tidemill.machines import MachineType
+from tidemill.machines import families as every_family
+from tidemill.machines.catalog import DATA
 
-TABLE = Path(__file__).parent / "machines.json"
-"""What EC2 has."""
-GCP_TABLE = Path(__file__).parent / "machines_gcp.json"
-"""What Compute Engine has."""
+TABLES = {"aws": DATA / "aws.json", "gcp": DATA / "gcp.json"}
+"""What EC2 and Compute Engine have."""
 SYSTEM_GIB = 50
 """Disk that a machine's image, Docker and pulled images need in addition to the scratch."""
-
-_TABLES = {"aws": TABLE, "gcp": GCP_TABLE}
-
-
-@dataclass(frozen=True)
-class MachineType:
-    """A machine type as its cloud describes it; memory in MiB."""
-
-    type: str
-    cpus: int
-    memory_mib: int
-    gpus: int
-    architecture: str
-    attach: str | None = None
-    """GCP: the accelerator to attach for `gpus`; None where the type brings its own, or has none."""
-
-    @property
-    def family(self) -> str:
-        """``c7i`` of c7i.large, ``n2`` of n2-standard-8, ``n1-t4`` of n1-standard-8 with an attached Tesla T4."""
-        series = self.type.split(".")[0] if "." in self.type else self.type.split("-")[0]
-        return f"{series}-{self.attach.rpartition('-')[2]}" if self.attach else series
+FAMILIES = {
+    "aws": (
+        "c5", "c6a", "c6g", "c6i", "c7a", "c7g", "c7i",
+        "g4dn", "g5", "g6",
+        "m5", "m6a", "m6g", "m6i", "m7a", "m7g", "m7i",
+        "p4d",
+        "r5", "r6a", "r6g", "r6i", "r7a", "r7g", "r7i",
+    ),
+    "gcp": ("c3", "c3d", "e2", "g2", "n1", "n1-t4", "n2", "n2d"),
+}  # fmt: skip
+"""The families that a stack may name, by cloud: those whose images, disks and GPUs this package knows how to set up."""
 
 
 @cache
-def _rows(cloud: str) -> tuple[MachineType, ...]:
-    rows = json.loads(_TABLES[cloud].read_text(encoding="utf-8"))["machines"]
-    return tuple(MachineType(**row) for row in rows)
+def families(cloud: str = "aws") -> dict[str, list[MachineType]]:
+    """Types of a cloud that a queue may start, by family."""
+    known = every_family(cloud)
+    return {family: list(known[family]) for family in FAMILIES[cloud] if family in known}
 
 
 @cache
 def table() -> dict[str, MachineType]:
-    """All known EC2 types by name, in the table's order (family, then size)."""
-    return {machine.type: machine for machine in _rows("aws")}
-
-
-def families(cloud: str = "aws") -> dict[str, list[MachineType]]:
-    """Known types of a cloud by family."""
-    found: dict[str, list[MachineType]] = {}
-    for machine in _rows(cloud):
-        found.setdefault(machine.family, []).append(machine)
-    return found
+    """The EC2 types that a queue may start by name, in the table's order (family, then size)."""
+    return {machine.type: machine for family in families().values() for machine in family}
 
 
 def select(wanted: Sequence[str], min_cpus: int, max_cpus: int, cloud: str = "aws") -> list[MachineType]:
@@ -67,7 +50,8 @@ def select(wanted: Sequence[str], min_cpus: int, max_cpus: int, cloud: str = "aw
     The table's order, not the caller's: the cloud picks by price and free capacity, and a reordered list in a stack
     file must not look like a change.
     """
-    return [m for m in _rows(cloud) if m.family in wanted and min_cpus <= m.cpus <= max_cpus]
+    known = (machine for family, types in families(cloud).items() if family in wanted for machine in types)
+    return [machine for machine in known if min_cpus <= machine.cpus <= max_cpus]
 
 
 def sizes(machines: Iterable[MachineType]) -> str:
@@ -92,10 +76,18 @@ def one_size(wanted: Sequence[str], size: int, item: Amounts) -> list[MachineTyp
     return found
 
 
-def write(rows: Sequence[Mapping[str, Any]], source: str, table: Path) -> int:
-    """Write a table with one line per row, so that a refresh is a readable diff. Returns the number of rows."""
-    lines = ",\n    ".join(json.dumps(row) for row in rows)
-    today = datetime.date.today().isoformat()
-    head = f'{{\n  "as_of": "{today}",\n  "source": {json.dumps(source)},\n  "machines": [\n    '
-    table.write_text(f"{head}{lines}\n  ]\n}}\n", encoding="utf-8")
-    return len(rows)
+def write(machines: Sequence[MachineType], source: str, table: Path, as_of: datetime.date | None = None) -> int:
+    """Write a table with one line per type, so that a refresh is a readable diff. Returns the number of types.
+
+    Args:
+        machines: In their order.
+        source: What was asked.
+        table: The file.
+        as_of: When; None for today.
+    """
+    columns = [field.name for field in dataclasses.fields(MachineType)]
+    lines = ",\n    ".join(json.dumps([getattr(machine, name) for name in columns]) for machine in machines)
+    head = {"as_of": (as_of or datetime.date.today()).isoformat(), "source": source, "columns": columns}
+    parts = "".join(f"  {json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
+    table.write_text(f'{{\n{parts}  "machines": [\n    {lines}\n  ]\n}}\n', encoding="utf-8")
+    return len(machines)

@@ -20,12 +20,13 @@ ALL, AWS, GCP, NONE = "all", "aws", "gcp", "none"
 RULES = (
     ("stacks/", NONE),  # stack files are looked at first; the rest is for editors
     ("components/aws/", AWS),
-    ("components/machines.json", AWS),
     ("components/gcp/", GCP),
-    ("components/machines_gcp.json", GCP),
     ("components/", ALL),
     ("policy/", ALL),
     ("tidemill/descriptor.py", ALL),
+    ("tidemill/machines/data/aws.json", AWS),
+    ("tidemill/machines/data/gcp.json", GCP),
+    ("tidemill/machines/", ALL),
     ("tidemill/prices/", ALL),
     ("tidemill/", NONE),  # the client and the worker: a stack names the worker's image by its digest
     ("__main__.py", ALL),

@@ -29,7 +29,7 @@ _IMPORTED = ("certifi", "obstore", "pydantic", "regex", "zstandard", *_TAR)
 WHEELS = {"aws": _IMPORTED, "gcp": _IMPORTED}
 """A worker's imports by cloud, without their dependencies. Neither cloud's worker uses an SDK, so both trees are
 identical."""
-NOT_OURS = ("backends", "cli", "client", "money.py", "prices")
+NOT_OURS = ("backends", "cli", "client", "machines", "money.py", "prices")
 """Parts of `tidemill` that a worker never imports. So new prices do not change the image."""
 NO_STDLIB = (
     "__pycache__", "_pydecimal.py", "config-*", "dbm", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages",

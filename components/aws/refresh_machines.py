@@ -1,4 +1,4 @@
-"""Refresh ``components/machines.json`` from EC2: ``python -m components.aws.refresh_machines``.
+"""Refresh the table of EC2's machine types: ``python -m components.aws.refresh_machines``.
 
 Needs AWS credentials with only ``ec2:DescribeInstanceTypes``; costs nothing. ``--region`` defaults to the environment's
 region. Bare-metal types are left out: Batch starts them, but they take many minutes to boot.
@@ -13,53 +13,63 @@ from typing import Any
 
 import boto3
 
-from components.machines import TABLE, write
+from components.machines import TABLES, MachineType, write
 
-FAMILIES = (
-    "c5", "c6a", "c6g", "c6i", "c7a", "c7g", "c7i",
-    "m5", "m6a", "m6g", "m6i", "m7a", "m7g", "m7i",
-    "r5", "r6a", "r6g", "r6i", "r7a", "r7g", "r7i",
-    "g4dn", "g5", "g6", "p4d",
-)  # fmt: skip
+_GB, _GIB = 10**9, 2**30
 
 
-def rows(described: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Table rows from ``InstanceTypes`` entries of DescribeInstanceTypes, by family and size.
+def rows(described: Iterable[Mapping[str, Any]]) -> list[MachineType]:
+    """The types of ``InstanceTypes`` entries of DescribeInstanceTypes, by family and size."""
+    found = [_type(entry) for entry in described if not entry.get("BareMetal")]
+    return sorted(found, key=lambda machine: (machine.family, machine.cpus, machine.memory_mib, machine.type))
 
-    Returns:
-        One dict per type: ``type``, ``cpus`` (vCPUs), ``memory_mib``, ``gpus`` (NVIDIA), ``architecture``.
-    """
-    found = []
-    for entry in described:
-        name = entry["InstanceType"]
-        if name.split(".")[0] not in FAMILIES or entry.get("BareMetal"):
-            continue
-        architectures = entry["ProcessorInfo"]["SupportedArchitectures"]
-        gpus = [gpu for gpu in entry.get("GpuInfo", {}).get("Gpus", []) if gpu["Manufacturer"] == "NVIDIA"]
-        found.append(
-            {
-                "type": name,
-                "cpus": entry["VCpuInfo"]["DefaultVCpus"],
-                "memory_mib": entry["MemoryInfo"]["SizeInMiB"],
-                "gpus": sum(gpu["Count"] for gpu in gpus),
-                "architecture": "arm64" if "arm64" in architectures else "x86_64",
-            }
-        )
-    return sorted(found, key=lambda row: (row["type"].split(".")[0], row["cpus"], row["memory_mib"], row["type"]))
+
+def _type(entry: Mapping[str, Any]) -> MachineType:
+    network, gpus = entry.get("NetworkInfo", {}), _gpus(entry)
+    architectures = entry["ProcessorInfo"]["SupportedArchitectures"]
+    disks = entry.get("InstanceStorageInfo", {}).get("Disks", [])
+    return MachineType(
+        entry["InstanceType"],
+        entry["VCpuInfo"]["DefaultVCpus"],
+        entry["MemoryInfo"]["SizeInMiB"],
+        sum(map(_count, gpus)),
+        "arm64" if "arm64" in architectures else "x86_64",
+        gpu_name=" and ".join(gpu["Name"] for gpu in gpus) or None,
+        gpu_memory_mib=min((gpu["MemoryInfo"]["SizeInMiB"] for gpu in gpus), default=None),
+        network_gbps=_rate(network, "BaselineBandwidthInGbps"),
+        network_burst_gbps=_rate(network, "PeakBandwidthInGbps"),
+        efa=network.get("EfaSupported"),
+        disks=sum(disk["Count"] for disk in disks) if disks or "InstanceStorageSupported" in entry else None,
+        disk_gib=min((disk["SizeInGB"] * _GB // _GIB for disk in disks), default=None),
+    )
+
+
+def _gpus(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [gpu for gpu in entry.get("GpuInfo", {}).get("Gpus", []) if gpu["Manufacturer"] == "NVIDIA"]
+
+
+def _count(gpu: Mapping[str, Any]) -> int:
+    """A part of a GPU has the count 0, and is one to its programs."""
+    return gpu["Count"] or gpu.get("LogicalGpuCount", 0)
+
+
+def _rate(network: Mapping[str, Any], key: str) -> float | None:
+    """Of all cards together; None where one does not tell."""
+    rates = [card.get(key) for card in network.get("NetworkCards", [])]
+    return round(sum(rates), 3) if rates and None not in rates else None
 
 
 def main() -> None:
     """Ask EC2 and rewrite the table in place."""
-    parser = argparse.ArgumentParser(description="Refresh components/machines.json from EC2.")
+    parser = argparse.ArgumentParser(description="Refresh the table of EC2's machine types.")
     parser.add_argument("--region", help="the region whose types are listed (default: the environment's)")
     region = parser.parse_args().region
     client = boto3.client("ec2", region_name=region)
-    pages = client.get_paginator("describe_instance_types").paginate(
-        Filters=[{"Name": "instance-type", "Values": [f"{family}.*" for family in FAMILIES]}]
-    )
-    described = [entry for page in pages for entry in page["InstanceTypes"]]
-    count = write(rows(described), f"EC2 DescribeInstanceTypes, {client.meta.region_name}", TABLE)
-    print(f"{TABLE}: {count} types. Review the diff: types that leave the table leave the fleets.")
+    described = [
+        entry for page in client.get_paginator("describe_instance_types").paginate() for entry in page["InstanceTypes"]
+    ]
+    count = write(rows(described), f"EC2 DescribeInstanceTypes, {client.meta.region_name}", TABLES["aws"])
+    print(f"{TABLES['aws']}: {count} types. Review the diff: types that leave the table leave the fleets.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Refresh ``components/machines_gcp.json`` from Compute Engine: ``python -m components.gcp.refresh_machines``.
+"""Refresh the table of Compute Engine's machine types: ``python -m components.gcp.refresh_machines``.
 
 Needs a Google login (application default credentials) with ``compute.machineTypes.list`` on a project and nothing else;
 costs nothing. A type that is in one zone of the world is listed. Bare-metal, shared-core and ``-lssd`` types are left
@@ -12,15 +12,19 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import google.auth
 from google.auth.transport.requests import AuthorizedSession
 
-from components.machines import GCP_TABLE, MachineType, write
+from components.machines import TABLES, MachineType, write
 
 FAMILIES = ("c3", "c3d", "e2", "g2", "n1", "n2", "n2d")
 T4 = "nvidia-tesla-t4"
+GPUS = {"nvidia-l4": ("L4", 24576), T4: ("T4", 16384)}
+"""Name and memory in MiB by accelerator.
+Source: https://cloud.google.com/compute/docs/gpus"""
 MOST_CPUS_OF_A_T4 = 32
 """One T4 supports up to 48 vCPUs, and n1 has no size between 32 and 64."""
 
@@ -28,27 +32,40 @@ _PREDEFINED = re.compile(r"(?P<family>[a-z0-9]+)-(standard|highcpu|highmem)-\d+"
 _PAGE = 500
 
 
-def rows(described: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Table rows from ``machineTypes`` resources, by family and size, each type once for all zones.
+def rows(described: Iterable[Mapping[str, Any]]) -> list[MachineType]:
+    """The types of ``machineTypes`` resources, by family and size, each once for all zones.
 
-    Returns:
-        One dict per type: ``type``, ``cpus`` (vCPUs), ``memory_mib``, ``gpus``, ``architecture``, and ``attach`` where
-        the GPUs are attached by the template.
+    Compute Engine does not describe their networks, so these stay unknown. Predefined types without ``-lssd`` bring no
+    disks.
     """
     found: dict[str, MachineType] = {}
     for entry in described:
         name = _PREDEFINED.fullmatch(entry["name"])
         if name is None or name["family"] not in FAMILIES or entry.get("isSharedCpu") or entry.get("deprecated"):
             continue
-        gpus = sum(gpu["guestAcceleratorCount"] for gpu in entry.get("accelerators", []))
-        architecture = "arm64" if entry.get("architecture") == "ARM64" else "x86_64"
-        machine = MachineType(entry["name"], entry["guestCpus"], entry["memoryMb"], gpus, architecture)
+        machine = _type(entry)
         found[machine.type] = machine
         if machine.type.startswith(("n1-standard-", "n1-highmem-")) and machine.cpus <= MOST_CPUS_OF_A_T4:
-            attached = MachineType(machine.type, machine.cpus, machine.memory_mib, 1, architecture, T4)
+            gpu, mib = GPUS[T4]
+            attached = replace(machine, gpus=1, attach=T4, gpu_name=gpu, gpu_memory_mib=mib)
             found[f"{machine.type}+{T4}"] = attached
-    ordered = sorted(found.values(), key=lambda m: (m.family, m.cpus, m.memory_mib, m.type))
-    return [{key: value for key, value in vars(machine).items() if value is not None} for machine in ordered]
+    return sorted(found.values(), key=lambda m: (m.family, m.cpus, m.memory_mib, m.type))
+
+
+def _type(entry: Mapping[str, Any]) -> MachineType:
+    accelerators = entry.get("accelerators", [])
+    gpu, mib = GPUS.get(accelerators[0].get("guestAcceleratorType"), (None, None)) if accelerators else (None, None)
+    return MachineType(
+        entry["name"],
+        entry["guestCpus"],
+        entry["memoryMb"],
+        sum(each["guestAcceleratorCount"] for each in accelerators),
+        "arm64" if entry.get("architecture") == "ARM64" else "x86_64",
+        gpu_name=gpu,
+        gpu_memory_mib=mib,
+        efa=False,
+        disks=0,
+    )
 
 
 def ask(session: AuthorizedSession, project: str) -> Iterator[dict[str, Any]]:
@@ -72,15 +89,17 @@ def ask(session: AuthorizedSession, project: str) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Ask Compute Engine and rewrite the table in place."""
-    parser = argparse.ArgumentParser(description="Refresh components/machines_gcp.json from Compute Engine.")
+    parser = argparse.ArgumentParser(description="Refresh the table of Compute Engine's machine types.")
     parser.add_argument("--project", help="the project that asks (default: the login's)")
     wanted = parser.parse_args().project
     login, own = google.auth.default(scopes=["https://www.googleapis.com/auth/compute.readonly"])
     project = wanted or own
     if not project:
         parser.error("the login names no project: give --project")
-    count = write(rows(ask(AuthorizedSession(login), project)), "Compute Engine machineTypes.aggregatedList", GCP_TABLE)
-    print(f"{GCP_TABLE}: {count} types. Review the diff: types that leave the table leave the fleets.")
+    count = write(
+        rows(ask(AuthorizedSession(login), project)), "Compute Engine machineTypes.aggregatedList", TABLES["gcp"]
+    )
+    print(f"{TABLES['gcp']}: {count} types. Review the diff: types that leave the table leave the fleets.")
 
 
 if __name__ == "__main__":

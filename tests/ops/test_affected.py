@@ -31,7 +31,7 @@ def git(folder: Path, *arguments: str) -> str:
         ("stacks/Pulumi.gone.yaml", []),
         ("stacks/schema.json", []),
         ("components/aws/store.py", ["vision-dev", "vision-prod"]),
-        ("components/machines_gcp.json", ["vision-gcp-dev"]),
+        ("tidemill/machines/data/gcp.json", ["vision-gcp-dev"]),
         ("components/config/models.py", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
         ("tidemill/prices/table.json", ["vision-dev", "vision-gcp-dev", "vision-prod"]),
         ("requirements.txt", ["vision-dev", "vision-gcp-dev", "vision-prod"]),

@@ -39,6 +39,7 @@ FORBIDDEN = {
     "tidemill.fleet": ["tidemill"],
     "tidemill.layout": ["tidemill"],
     "tidemill.completion": ["tidemill"],
+    "tidemill.machines": ["tidemill"],
     "tidemill.prices": ["tidemill"],
     "tidemill.capacity": ["tidemill"],
     "tidemill.store": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
@@ -86,6 +87,7 @@ ALLOWED = {
         "tidemill.errors",
         "tidemill.fleet",
         "tidemill.layout",
+        "tidemill.machines",
         "tidemill.prices",
     ],
     "ops": ["tidemill.capacity", "tidemill.errors", "tidemill.figures", "tidemill.layout", "tidemill.prices"],
@@ -94,6 +96,7 @@ ALLOWED = {
     "policy": ["tidemill.capacity", "tidemill.prices"],
     "localcloud": ["worker_image.tools"],
     "tidemill.descriptor": ["tidemill.layout"],
+    "tidemill.machines": ["tidemill.machines"],
     "tidemill.prices": ["tidemill.prices"],
     "tidemill.capacity": ["tidemill.prices"],
 }

@@ -12,8 +12,10 @@ from components.config import ConfigError, gcp_queue, parse
 from components.config.notes import notes
 from components.config.queue_models import Item
 from components.gcp import refresh_machines
+from tidemill import machines as every
 from tidemill.capacity import slots
 
+L4 = {"guestAcceleratorType": "nvidia-l4"}
 IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
 
 
@@ -43,13 +45,6 @@ def test_a_checked_config_can_be_checked_again():
     """The program hands its config to the pipeline, which checks it once more."""
     once = config(gcp={"min_machines": 2})
     assert parse(once.model_dump(exclude_unset=True)) == once
-
-
-def test_the_table_is_dated_and_says_where_it_is_from():
-    content = json.loads(machines.GCP_TABLE.read_text())
-    assert content["as_of"] >= "2026-01-01"
-    assert content["source"].startswith("https://docs.cloud.google.com/compute/docs/")
-    assert len({(row["type"], row.get("attach")) for row in content["machines"]}) == len(content["machines"])
 
 
 @pytest.mark.parametrize(
@@ -141,16 +136,16 @@ def test_aws_has_nothing_to_note():
 
 def described() -> list[dict[str, Any]]:
     """The committed table as Compute Engine would describe it, and what a refresh has to leave out."""
-    rows = [row for row in json.loads(machines.GCP_TABLE.read_text())["machines"] if "attach" not in row]
     types = [
         {
-            "name": row["type"],
-            "guestCpus": row["cpus"],
-            "memoryMb": row["memory_mib"],
+            "name": machine.type,
+            "guestCpus": machine.cpus,
+            "memoryMb": machine.memory_mib,
             "architecture": "X86_64",
-            **({"accelerators": [{"guestAcceleratorCount": row["gpus"]}]} if row["gpus"] else {}),
+            **({"accelerators": [{**L4, "guestAcceleratorCount": machine.gpus}]} if machine.gpus else {}),
         }
-        for row in rows
+        for machine in every.table("gcp").types
+        if not machine.attach
     ]
     shared = {"name": "e2-standard-99", "guestCpus": 2, "memoryMb": 4096, "isSharedCpu": True}
     others = [{"name": name, "guestCpus": 8, "memoryMb": 1} for name in ("c3-standard-8-lssd", "e2-micro", "m3-x-1")]
@@ -160,7 +155,7 @@ def described() -> list[dict[str, Any]]:
 def test_a_refresh_writes_the_same_table(tmp_path: Path):
     path = tmp_path / "machines.json"
     count = machines.write(refresh_machines.rows(described()), "a test", path)
-    assert json.loads(path.read_text())["machines"] == json.loads(machines.GCP_TABLE.read_text())["machines"]
+    assert json.loads(path.read_text())["machines"] == json.loads(machines.TABLES["gcp"].read_text())["machines"]
     assert count == len(json.loads(path.read_text())["machines"])
 
 

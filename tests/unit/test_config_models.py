@@ -18,6 +18,7 @@ from components.config import StackConfig, from_file, parse, repository_of
 from components.config.defaults import fill
 from components.images import external_repositories, own_repositories
 from tests.unit.test_config_bad_input import CASES, built
+from tidemill import machines as every
 
 IMAGE = "docker.io/team/preprocess@sha256:" + 64 * "0"
 ROOT = schema.FILE.parent.parent
@@ -161,15 +162,35 @@ def test_repositories_of_a_stack():
 
 
 def test_the_table_is_dated_and_says_where_it_is_from():
-    content = json.loads(machines.TABLE.read_text())
-    assert content["as_of"] >= "2026-01-01"
-    assert "DescribeInstanceTypes" in content["source"]
+    found = every.table("aws")
+    assert found.as_of >= datetime.date(2026, 1, 1)
+    assert "DescribeInstanceTypes" in found.source
 
 
 def test_the_table_agrees_with_motos_copy_of_what_ec2_says():
     described = refresh_machines.rows(INSTANCE_TYPES.values())
     assert len(described) > 200
-    assert [machines.MachineType(**row) for row in described] == list(machines.table().values())
+    assert tuple(described) == every.table("aws").types
+
+
+def test_a_refresh_keeps_what_ec2_tells_of_a_machine_and_guesses_nothing():
+    known = {name: every.find("aws", name) for name in ("g5.4xlarge", "p5.48xlarge", "g6f.xlarge", "c7g.medium")}
+    assert known["g5.4xlarge"] == every.MachineType(
+        "g5.4xlarge", 16, 65536, 1, "x86_64", None, "A10G", 22888, 10.0, 25.0, False, 1, 558
+    )
+    large, part, small = (known[name] for name in ("p5.48xlarge", "g6f.xlarge", "c7g.medium"))
+    assert large is not None
+    assert part is not None
+    assert small is not None
+    # 32 cards of 100 Gbps; eight disks of 3800 GB.
+    assert (large.network_gbps, large.efa, large.gpus, large.disks, large.disk_gib) == (3200.0, True, 8, 8, 3539)
+    assert (part.gpus, part.gpu_memory_mib) == (1, 2861)
+    assert (small.architecture, small.gpu_name, small.disks, small.disk_gib) == ("arm64", None, 0, None)
+    bare = {
+        key: INSTANCE_TYPES["c7g.medium"][key] for key in ("InstanceType", "VCpuInfo", "MemoryInfo", "ProcessorInfo")
+    }
+    (unknown,) = refresh_machines.rows([bare])
+    assert unknown == every.MachineType("c7g.medium", 1, 2048, 0, "arm64")
 
 
 def test_a_refresh_writes_the_same_table(tmp_path):
@@ -177,7 +198,11 @@ def test_a_refresh_writes_the_same_table(tmp_path):
     count = machines.write(refresh_machines.rows(INSTANCE_TYPES.values()), "a test", path)
     written = json.loads(path.read_text())
     assert count == len(written["machines"])
-    assert written["machines"] == json.loads(machines.TABLE.read_text())["machines"]
+    assert {**written, "as_of": "", "source": ""} == {
+        **json.loads(machines.TABLES["aws"].read_text()),
+        "as_of": "",
+        "source": "",
+    }
 
 
 @pytest.mark.parametrize(

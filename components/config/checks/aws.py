@@ -262,7 +262,7 @@ def _data_size(config: StackConfig, uris: Collection[str]) -> int:
 
 def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
     wanted, cpus = queue.machines, queue.machines.cpus
-    common.check_families(path, queue, "aws", machines.TABLE.name)
+    common.check_families(path, queue, "aws")
     here = [*path, "machines", "cpus"]
     if cpus.min > cpus.max:
         raise ConfigError(

@@ -98,8 +98,8 @@ def check_key(path: Sequence[str], model: BaseModel, pattern: re.Pattern[str], a
         )
 
 
-def check_families(path: Path, queue: Queue, cloud: str, table: str) -> None:
-    """Every family must be in the cloud's table."""
+def check_families(path: Path, queue: Queue, cloud: str) -> None:
+    """Every family must be one that a stack may name."""
     known = machines.families(cloud)
     for index, family in enumerate(queue.machines.families):
         if family not in known:
@@ -107,8 +107,8 @@ def check_families(path: Path, queue: Queue, cloud: str, table: str) -> None:
             raise ConfigError(
                 key_path([*path, "machines", "families", index]),
                 shown(family),
-                f"families of components/{table}: {', '.join(known)}",
-                f"Did you mean {guess}?" if guess else "Take a known family, or refresh the table",
+                f"families of {cloud.upper()}: {', '.join(known)}",
+                f"Did you mean {guess}?" if guess else "Take one of these",
             )
 
 

@@ -217,7 +217,7 @@ def _reachable(config: StackConfig, path: Sequence[str], image: str | None) -> N
 
 def _machines(path: Path, queue: Queue) -> None:
     wanted, cpus = queue.machines, queue.machines.cpus
-    common.check_families(path, queue, "gcp", machines.GCP_TABLE.name)
+    common.check_families(path, queue, "gcp")
     here = [*path, "machines", "cpus"]
     if cpus.min != cpus.max:
         raise ConfigError(

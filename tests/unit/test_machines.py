@@ -1,0 +1,62 @@
+"""The table of machine types as it is shipped. What this cannot prove: that the clouds describe them so today."""
+
+import datetime
+import subprocess
+import sys
+
+import pytest
+
+from components import machines as stacks
+from tidemill import machines, prices
+from tidemill.prices import table as price_table
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_every_row_is_possible(cloud):
+    table = machines.table(cloud)
+    assert table.source
+    assert datetime.date(2026, 1, 1) <= table.as_of <= datetime.date.today()
+    keys = [(machine.type, machine.attach) for machine in table.types]
+    assert len(set(keys)) == len(keys)
+    for machine in table.types:
+        assert machine.cpus > 0, machine
+        assert machine.memory_mib > 0, machine
+        assert machine.architecture in ("x86_64", "arm64"), machine
+        assert bool(machine.gpu_name) == bool(machine.gpu_memory_mib) == bool(machine.gpus), machine
+        assert bool(machine.disk_gib) == bool(machine.disks), machine
+        if machine.network_gbps is not None:
+            assert machine.network_burst_gbps is not None
+            assert 0 < machine.network_gbps <= machine.network_burst_gbps, machine
+
+
+def test_a_machine_is_found_by_its_type_and_its_gpus():
+    plain, gpu = machines.find("gcp", "n1-standard-8"), machines.find("gcp", "n1-standard-8", gpus=1)
+    assert plain is not None
+    assert gpu is not None
+    assert (plain.gpus, plain.attach, gpu.gpus, gpu.gpu_name, gpu.family) == (0, None, 1, "T4", "n1-t4")
+    # A type's GPUs are its own on AWS, whatever is asked for.
+    assert machines.find("aws", "g5.48xlarge") == machines.find("aws", "g5.48xlarge", gpus=8)
+
+
+@pytest.mark.parametrize(("cloud", "type"), [("aws", "c99.large"), ("aws", "n2-standard-8"), ("local", "localhost")])
+def test_what_is_not_in_the_table_is_unknown(cloud, type):  # noqa: A002
+    assert machines.find(cloud, type) is None
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_every_family_that_a_stack_may_name_is_known(cloud):
+    assert set(stacks.families(cloud)) == set(stacks.FAMILIES[cloud])
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_every_machine_with_a_price_is_known(cloud):
+    for region in prices.regions(cloud):
+        for name in price_table._region(cloud, region)["on_demand"]["usd_hour"]:
+            assert machines.find(cloud, name.partition("+")[0]), (region, name)
+
+
+def test_no_table_is_read_before_a_type_is_asked_for():
+    """`tidemill --help` and the worker load none."""
+    code = "import tidemill.cli.app, tidemill.machines.catalog as t; print(t.table.cache_info().currsize)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "0\n"

@@ -1,0 +1,11 @@
+"""What the clouds' machines are: a dated table of types per cloud.
+
+``data/<cloud>.json`` holds a cloud's types, one row per line, and is read when a type is asked for. None is unknown,
+never zero. Prices and interruptions differ by region and are in `tidemill.prices`.
+"""
+
+from __future__ import annotations
+
+from tidemill.machines.catalog import MachineType, Table, families, find, table
+
+__all__ = ["MachineType", "Table", "families", "find", "table"]

@@ -1,0 +1,102 @@
+"""The table of machine types, read a cloud at a time."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class MachineType:
+    """A machine type as its cloud describes it; memory in MiB. None is unknown."""
+
+    type: str
+    cpus: int
+    memory_mib: int
+    gpus: int
+    """NVIDIA's. A type that is sold with a part of a GPU has one."""
+    architecture: str
+    """Of the processor: `x86_64` or `arm64`."""
+    attach: str | None = None
+    """GCP: the accelerator to attach for `gpus`; None where the type brings its own, or has none."""
+    gpu_name: str | None = None
+    """Such as `A10G`; None also where `gpus` is 0."""
+    gpu_memory_mib: int | None = None
+    """Of one GPU, or of the part that the type has of it; None also where `gpus` is 0."""
+    network_gbps: float | None = None
+    """The rate that the machine can always have, over all its network cards."""
+    network_burst_gbps: float | None = None
+    """The rate that it can have for some minutes, or while others leave it room; never below `network_gbps`."""
+    efa: bool | None = None
+    """Whether it takes Elastic Fabric Adapters; never on GCP."""
+    disks: int | None = None
+    """Local disks that come with the type, such as NVMe SSDs; their content ends with the machine."""
+    disk_gib: int | None = None
+    """Size of one of them, in whole GiB; None also where `disks` is 0."""
+
+    @property
+    def family(self) -> str:
+        """``c7i`` of c7i.large, ``n2`` of n2-standard-8, ``n1-t4`` of n1-standard-8 with an attached Tesla T4."""
+        series = self.type.split(".")[0] if "." in self.type else self.type.split("-")[0]
+        return f"{series}-{self.attach.rpartition('-')[2]}" if self.attach else series
+
+
+@dataclass(frozen=True)
+class Table:
+    """The machine types of a cloud, by family and size.
+
+    Attributes:
+        types: In the file's order. A type appears again with each accelerator that can be attached to it.
+        as_of: The day on which the cloud described them.
+        source: What was read on that day.
+    """
+
+    types: tuple[MachineType, ...]
+    as_of: datetime.date
+    source: str
+
+
+@cache
+def table(cloud: str) -> Table:
+    """The table of a cloud; one without types for `local`."""
+    path = DATA / f"{cloud}.json"
+    if cloud not in ("aws", "gcp"):
+        return Table((), datetime.date.min, "")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    types = tuple(MachineType(**dict(zip(found["columns"], row, strict=True))) for row in found["machines"])
+    return Table(types, datetime.date.fromisoformat(found["as_of"]), found["source"])
+
+
+@cache
+def families(cloud: str) -> Mapping[str, tuple[MachineType, ...]]:
+    """The types of a cloud by family, both in the table's order."""
+    found: dict[str, list[MachineType]] = {}
+    for machine in table(cloud).types:
+        found.setdefault(machine.family, []).append(machine)
+    return {family: tuple(types) for family, types in found.items()}
+
+
+def find(cloud: str, type: str, *, gpus: int = 0) -> MachineType | None:  # noqa: A002
+    """A machine type; None where the table does not have it.
+
+    Args:
+        cloud: `aws`, `gcp` or `local`.
+        type: Such as `c7i.2xlarge` or `n2-standard-8`.
+        gpus: GPUs of the machine. They are part of the type, but for GCP's n1, which has T4s attached to it.
+    """
+    same = _by_name(cloud).get(type, ())
+    return next((machine for machine in same if machine.gpus == gpus), same[0] if same else None)
+
+
+@cache
+def _by_name(cloud: str) -> Mapping[str, tuple[MachineType, ...]]:
+    found: dict[str, tuple[MachineType, ...]] = {}
+    for machine in table(cloud).types:
+        found[machine.type] = (*found.get(machine.type, ()), machine)
+    return found
