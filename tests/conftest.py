@@ -4,8 +4,13 @@ not searched for garbage, and what has not changed may be left out."""
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
@@ -18,6 +23,32 @@ COMPUTING = ("e2e/test_readme", "engine/", "localcloud/", "worker_image/", "stor
 """Beginnings of paths below this folder, the slowest first; all others come after both."""
 
 
+class PatchTime(Protocol):
+    """Puts other functions in the place of those of `time`, until the test ends."""
+
+    def __call__(self, **functions: Callable[..., Any]) -> None: ...
+
+
+@pytest.fixture
+def patch_time(monkeypatch: pytest.MonkeyPatch) -> PatchTime:
+    """They are for this thread alone. Servers that other tests left in this process keep the real ones."""
+    here = threading.get_ident()
+
+    def patch(name: str, function: Callable[..., Any]) -> None:
+        real = getattr(time, name)
+
+        def patched(*args: Any) -> Any:
+            return (function if threading.get_ident() == here else real)(*args)
+
+        monkeypatch.setattr(time, name, patched)
+
+    def patches(**functions: Callable[..., Any]) -> None:
+        for name, function in functions.items():
+            patch(name, function)
+
+    return patches
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare what the Makefile asks for."""
     parser.addoption("--leave-out-unchanged", action="store_true", help="see tests/unchanged.py; not for a part of it")
@@ -25,6 +56,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Leave out what has not changed, and let all workers of xdist fork engine runs from one process."""
+    # A shell that starts us in the background lets us ignore it, and the programs that tests interrupt inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("leave_out_unchanged"):
         config.pluginmanager.register(Unchanged(config))
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
@@ -40,6 +73,9 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        if hypothesis := sys.modules.get("hypothesis.internal.conjecture.providers"):
+            # It would take examples from the modules that are loaded: other ones in another order of tests.
+            hypothesis._get_local_constants = lambda: hypothesis._local_constants  # type: ignore[attr-defined]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

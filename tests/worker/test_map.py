@@ -15,6 +15,7 @@ import pytest
 from tests.worker.containers import until
 from tests.worker.test_local_run import SECONDS, Here, here
 from tidemill import Pipeline
+from tidemill.backends.here import PAUSE_SECONDS
 from tidemill.errors import ItemFailedError
 from tidemill.worker import shim
 from tidemill.worker.shim import _CannotKeepError, _Keep, _Short
@@ -143,6 +144,23 @@ def test_the_work_ends_with_the_program_that_began_it(here: Here, name, then, ho
     until(lambda: not here.processes(), "the end of every process")
     assert here.ledger.is_cancelled() == left
     assert [outcome.value for outcome in here.outcomes()] == ["first"]
+
+
+def test_a_program_that_ignores_ctrl_c_can_cancel_its_work(here: Here):
+    """A shell starts programs of scripts in the background like that."""
+    (here.folder / "source").mkdir()
+    (here.folder / "source" / "work.py").write_text(MODULE)
+    program = PROGRAM.format(name=None, then="values.job.cancel()")
+    subprocess.run(
+        [sys.executable, "-c", f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {program}"],
+        cwd=here.folder,
+        env=here.environment | {"PYTHONPATH": "source"},
+        stdin=subprocess.DEVNULL,
+        timeout=PAUSE_SECONDS / 2,
+        check=True,
+    )
+    until(lambda: not here.processes(), "the end of every process")
+    assert here.ledger.is_cancelled()
 
 
 # ---- what is kept of a value --------------------------------------------------------------------------------------

@@ -14,7 +14,11 @@ from tidemill.descriptor import Descriptor
 
 PAUSE_SECONDS = 30.0
 """A run that is told to end gives its programs a few seconds; one that is still there after this is killed."""
-_MAIN = "import sys; from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
+# What a script starts in the background ignores SIGINT, and so would the processes of such a program: `pause` sends it.
+_MAIN = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
+)
 
 
 class HereBackend(LocalBackend):
