@@ -157,13 +157,13 @@ def test_a_login_that_may_not_query_reads_page_by_page(group, monkeypatch):
     assert "pulumi up" in group.said[0]
 
 
-def test_a_query_that_is_left_is_stopped(group, monkeypatch):
+def test_a_query_that_is_left_is_stopped(group, patch_time):
     group.write(["one line"])
 
     def interrupted(seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(insights.time, "sleep", interrupted)
+    patch_time(sleep=interrupted)
     with pytest.raises(KeyboardInterrupt):
         group.search(text="line")
     assert group.calls == ["StartQuery", "GetQueryResults", "StopQuery"]

@@ -117,15 +117,14 @@ def test_a_request_that_batch_would_refuse_for_its_size_is_not_sent(stubbed):
         stubbed.backend.enqueue(shape(), [array(2), large])
 
 
-def test_submits_are_paced_below_fifty_a_second(stubbed, monkeypatch):
+def test_submits_are_paced_below_fifty_a_second(stubbed, patch_time):
     now, slept = [0.0], []
 
     def sleep(seconds):
         slept.append(seconds)
         now[0] += seconds
 
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    monkeypatch.setattr("time.sleep", sleep)
+    patch_time(monotonic=lambda: now[0], sleep=sleep)
     for k in range(5):
         stubbed.stubs["batch"].add_response("submit_job", {"jobName": "n", "jobId": "1"}, request(2, TWO_CPUS, k))
     stubbed.backend.enqueue(shape(), [array(2, k) for k in range(5)])

@@ -315,13 +315,13 @@ def test_an_unexpected_error_is_one_line_and_a_trace_on_request(stack, capsys, m
         run(["queues"])
 
 
-def test_an_interrupt_says_that_the_job_goes_on(stack, capsys, monkeypatch):
+def test_an_interrupt_says_that_the_job_goes_on(stack, capsys, patch_time):
     job = submitted(capsys)
 
     def interrupt(seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("time.sleep", interrupt)
+    patch_time(sleep=interrupt)
     assert run(["wait", job]) == 130
     assert "A submitted job continues" in capsys.readouterr().err
 

@@ -52,9 +52,9 @@ def rendered(view, width=100):
     return out.getvalue()
 
 
-def test_the_view_shows_bar_count_speed_rest_failures_reclaims_and_chunks(monkeypatch):
+def test_the_view_shows_bar_count_speed_rest_failures_reclaims_and_chunks(patch_time):
     clock = Clock()
-    monkeypatch.setattr(live.time, "monotonic", clock)
+    patch_time(monotonic=clock)
     view = live.View("tiles-0a1b2c3d")
     assert "asking the store and the queue" in rendered(view)
     view._speed = live.Speed(clock)

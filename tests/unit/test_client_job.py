@@ -66,7 +66,7 @@ def test_a_finished_job_stays_finished_when_the_queue_has_forgotten_it(grown_up)
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
-def test_a_lost_delivery_is_named_and_wait_repairs_it(grown_up, monkeypatch, forgotten):
+def test_a_lost_delivery_is_named_and_wait_repairs_it(grown_up, patch_time, forgotten):
     target, backend, job = submitted()
     backend.run(target, job.id, skip_chunks=[1, 3])
     if forgotten:
@@ -77,7 +77,7 @@ def test_a_lost_delivery_is_named_and_wait_repairs_it(grown_up, monkeypatch, for
         "the queue does not know it (any more)" if forgotten else "Host EC2 (instance i-1) terminated."
     )
 
-    monkeypatch.setattr("time.sleep", lambda seconds: backend.run(target, job.id))
+    patch_time(sleep=lambda seconds: backend.run(target, job.id))
     said = []
     status = job.wait(log=said.append)
     assert (status.state, status.succeeded, status.rounds) == ("finished", 10, 2)
@@ -87,12 +87,12 @@ def test_a_lost_delivery_is_named_and_wait_repairs_it(grown_up, monkeypatch, for
     assert said[0].startswith("2 lost deliveries")
 
 
-def test_a_failed_child_of_an_array_that_still_runs_is_repaired_at_once(grown_up, monkeypatch):
+def test_a_failed_child_of_an_array_that_still_runs_is_repaired_at_once(grown_up, patch_time):
     target, backend, job = submitted()
     backend.run(target, job.id, skip_chunks=[1])
     backend.arrays[0].children[3] = "running"
     seen = []
-    monkeypatch.setattr("time.sleep", lambda seconds: backend.run(target, job.id))
+    patch_time(sleep=lambda seconds: backend.run(target, job.id))
     status = job.wait(on_status=seen.append)
     assert seen[0].chunks.lost == [1]
     assert status.state == "finished"
@@ -113,7 +113,7 @@ def test_a_submit_that_is_still_going_on_is_not_taken_for_lost(monkeypatch):
     assert job.status().chunks.lost == [0, 1, 2, 3]
 
 
-def test_wait_bears_an_outage_and_gives_up_on_a_long_one(monkeypatch):
+def test_wait_bears_an_outage_and_gives_up_on_a_long_one(patch_time, monkeypatch):
     target, backend, job = submitted()
     backend.run(target, job.id)
     outages = iter([1] * 3)
@@ -124,7 +124,7 @@ def test_wait_bears_an_outage_and_gives_up_on_a_long_one(monkeypatch):
             raise CloudError("batch:ListJobs: AWS could not be asked.")
         return describe(queue, prefix)
 
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    patch_time(sleep=lambda seconds: None)
     monkeypatch.setattr(backend, "describe", flaky)
     said = []
     assert job.wait(log=said.append).state == "finished"
@@ -247,7 +247,7 @@ def test_a_job_that_is_not_there_is_said():
         target.job("tiles")
 
 
-def test_a_submit_that_died_before_it_enqueued_is_finished_by_wait(grown_up, monkeypatch):
+def test_a_submit_that_died_before_it_enqueued_is_finished_by_wait(grown_up, patch_time, monkeypatch):
     target, backend = pipeline()
     with monkeypatch.context() as dying:
         dying.setattr("tidemill.client.submit.write_first_round", lambda *args, **kwargs: 1 / 0)
@@ -256,7 +256,7 @@ def test_a_submit_that_died_before_it_enqueued_is_finished_by_wait(grown_up, mon
     (name,) = [name for name in target.store.list("jobs") if name.endswith("job.json")]
     job = target.job(name.split("/")[1])
     assert (job.status().state, job.status().chunks.lost) == ("lost", [0, 1, 2, 3])
-    monkeypatch.setattr("time.sleep", lambda seconds: backend.run(target, job.id))
+    patch_time(sleep=lambda seconds: backend.run(target, job.id))
     assert job.wait().succeeded == 10
     assert backend.names == [f"{job.id}-r0-a0"]
     assert target.submit(COMMAND, uris(10), queue="cpu", name="tiles", chunk_size=3).enqueued == 0

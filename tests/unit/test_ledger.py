@@ -13,7 +13,7 @@ from tests.stored import failed_chunks, write_manifest, write_round, write_spec
 from tidemill import layout
 from tidemill.errors import DamagedError, StoreError, StoreMissingError
 from tidemill.job import build_spec
-from tidemill.ledger import Ledger, Outcome, Round, RoundArray, attempts
+from tidemill.ledger import Ledger, Outcome, Round, RoundArray
 from tidemill.ledger.attempts import POISON_ATTEMPTS
 from tidemill.ledger.documents import TamperedError, UnreadableError
 from tidemill.ledger.ledger import ALIVE_SECONDS, START_FAILURES
@@ -205,10 +205,10 @@ class TestPast:
         write_round(ledger, Round(round=POISON_ATTEMPTS, arrays=array, code="0" * 64))
         assert ledger.chunk(POISON_ATTEMPTS, 1).history().attempts == 0, "other code is another matter"
 
-    def test_a_marker_is_not_written_to_one_name_twice_within_a_second(self, ledger, monkeypatch):
+    def test_a_marker_is_not_written_to_one_name_twice_within_a_second(self, ledger, patch_time, monkeypatch):
         """Cloud Storage takes one write per second to a name."""
         now, written = [100.0], []
-        monkeypatch.setattr(attempts.time, "monotonic", lambda: now[0])
+        patch_time(monotonic=lambda: now[0])
         put = ledger.store.put
         monkeypatch.setattr(ledger.store, "put", lambda name, data: (written.append((now[0], name)), put(name, data)))
         marker = ledger.chunk(0, 1).marker("a1", 1, {})

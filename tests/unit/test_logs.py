@@ -8,7 +8,7 @@ import pytest
 from tests.unit.client_fakes import pipeline, uris
 from tidemill.backends import LogLine
 from tidemill.cli import logs as verb
-from tidemill.client import deliveries, lines
+from tidemill.client import deliveries
 
 NINE = datetime(2026, 11, 21, 9, tzinfo=UTC)
 LATER = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
@@ -55,7 +55,7 @@ def test_lines_are_chosen_by_text_and_time(sent, wanted, found):
     assert [one.said for one in job.logs(**wanted)] == found
 
 
-def test_following_yields_each_line_once_until_the_job_has_ended(sent, monkeypatch):
+def test_following_yields_each_line_once_until_the_job_has_ended(sent, patch_time):
     target, backend, job = sent
     backend.lines = [line(job, 0, "one", identity="a")]
     looks = []
@@ -69,16 +69,16 @@ def test_following_yields_each_line_once_until_the_job_has_ended(sent, monkeypat
             backend.run(target, job.id)
             backend.lines.append(line(job, 3, "two", identity="d"))
 
-    monkeypatch.setattr(lines.time, "sleep", pause)
+    patch_time(sleep=pause)
     assert [one.said for one in job.logs(follow=True)] == ["one", "one", "late", "two"]
     assert looks == [backend.log_poll_seconds] * (3 + 3)
 
 
-def test_following_begins_where_it_is_told(sent, monkeypatch):
+def test_following_begins_where_it_is_told(sent, patch_time):
     target, backend, job = sent
     backend.run(target, job.id)
     backend.lines = [line(job, 0, "one"), line(job, 5, "two")]
-    monkeypatch.setattr(lines.time, "sleep", lambda seconds: None)
+    patch_time(sleep=lambda seconds: None)
     assert [one.said for one in job.logs(follow=True, since=LATER + timedelta(minutes=4.5))] == ["two"]
 
 

@@ -92,10 +92,10 @@ def test_a_catastrophic_expression_is_given_up_and_the_others_go_on(monkeypatch,
     assert (said["metric"], said["item"], said["job"]) == ("slow", 3, "tiles-00000000")
 
 
-def test_the_output_waits_for_a_bounded_share_of_the_time(monkeypatch, capsys):
+def test_the_output_waits_for_a_bounded_share_of_the_time(patch_time, monkeypatch, capsys):
     """A clock that only searching moves: what is searched is the burst and 5 % of the time that passes."""
     clock = [0.0]
-    monkeypatch.setattr(metrics.time, "monotonic", lambda: clock[0])
+    patch_time(monotonic=lambda: clock[0])
     watched, found = watch()
     search = watched._search
 

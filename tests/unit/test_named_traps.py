@@ -41,7 +41,7 @@ def waits_with(backend: FakeBackend, reason: str, monkeypatch) -> None:
     monkeypatch.setattr(backend, "_state", lambda fake: replace(plain(fake), reason=reason))
 
 
-def no_sleep(monkeypatch, do=lambda: None) -> list[float]:
+def no_sleep(patch_time, do=lambda: None) -> list[float]:
     """Between two looks of `wait` something happens."""
     slept: list[float] = []
 
@@ -50,11 +50,11 @@ def no_sleep(monkeypatch, do=lambda: None) -> list[float]:
         assert len(slept) < 100, "it waits for ever"
         do()
 
-    monkeypatch.setattr("time.sleep", sleep)
+    patch_time(sleep=sleep)
     return slept
 
 
-def test_skypilot_9800_workers_that_die_before_their_first_chunk_are_shown(monkeypatch):
+def test_skypilot_9800_workers_that_die_before_their_first_chunk_are_shown(patch_time):
     target, backend, job = submitted()
 
     def every_container_dies() -> None:
@@ -68,27 +68,27 @@ def test_skypilot_9800_workers_that_die_before_their_first_chunk_are_shown(monke
     status = job.status()
     assert (status.state, status.chunks.lost, status.exit_code) == ("lost", [0, 1, 2, 3], 1)
     assert "exit code 127" in (status.note or "")
-    no_sleep(monkeypatch, every_container_dies)
+    no_sleep(patch_time, every_container_dies)
     status = job.wait()
     assert (status.state, status.remaining) == ("lost", 4)
     assert "exit code 127" in (status.note or "")
     assert list(target.store.list(f"jobs/{job.id}/r0/attempts")) == []
 
 
-def test_nextflow_7479_a_transient_misconfiguration_kills_nothing(monkeypatch):
+def test_nextflow_7479_a_transient_misconfiguration_kills_nothing(patch_time, monkeypatch):
     target, backend, job = submitted()
     reason = "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - the compute environments cannot meet the job's requirements"
     with monkeypatch.context() as scaling_from_zero:
         waits_with(backend, reason, scaling_from_zero)
         status = job.status()
         assert (status.state, status.chunks.lost, status.note) == ("waiting", [], reason)
-    no_sleep(monkeypatch, lambda: backend.run(target, job.id))
+    no_sleep(patch_time, lambda: backend.run(target, job.id))
     assert job.wait().succeeded == 4
     assert not any(array.terminated for array in backend.arrays)
     assert len(backend.arrays) == 1
 
 
-def test_nextflow_7302_a_job_that_batch_has_forgotten_does_not_hang_its_poller(monkeypatch):
+def test_nextflow_7302_a_job_that_batch_has_forgotten_does_not_hang_its_poller(patch_time):
     target, backend, job = submitted()
     seen = []
 
@@ -100,7 +100,7 @@ def test_nextflow_7302_a_job_that_batch_has_forgotten_does_not_hang_its_poller(m
         else:
             backend.run(target, job.id)
 
-    no_sleep(monkeypatch, forget)
+    no_sleep(patch_time, forget)
     status = job.wait()
     assert (status.state, status.succeeded, status.rounds) == ("finished", 4, 2)
     backend.arrays.clear()
@@ -172,19 +172,19 @@ def test_buildkite_1000_zero_on_the_command_line_is_refused(tmp_path, option):
     assert not list(tmp_path.glob("store/jobs/*/job.json"))
 
 
-def lost_in_the_end(monkeypatch) -> list[int]:
+def lost_in_the_end(patch_time) -> list[int]:
     """Chunks that are lost when `wait` ends, of a job whose queue drops one."""
     target, backend, job = submitted()
     backend.run(target, job.id, skip_chunks=[1])
-    no_sleep(monkeypatch, lambda: backend.run(target, job.id))
+    no_sleep(patch_time, lambda: backend.run(target, job.id))
     return job.wait().chunks.lost
 
 
-def test_a_wait_loses_no_delivery(monkeypatch):
-    assert lost_in_the_end(monkeypatch) == []
+def test_a_wait_loses_no_delivery(patch_time):
+    assert lost_in_the_end(patch_time) == []
 
 
-def test_without_self_repair_a_wait_shows_lost_deliveries(monkeypatch):
+def test_without_self_repair_a_wait_shows_lost_deliveries(patch_time, monkeypatch):
     monkeypatch.setattr(Repairs, "worth_it", Repairs.worth_it)
     self_repair_off.apply()
-    assert lost_in_the_end(monkeypatch) == [1]
+    assert lost_in_the_end(patch_time) == [1]

@@ -248,6 +248,7 @@ class Team(RuleBasedStateMachine):
             while not actor.ended and actor.before != "the next look":
                 actor.step()
         self.cloud.late = self.young = False
+        self.cloud.shown = len(self.cloud.arrays)
         self.now = datetime.now(UTC)
 
     def _waiting(self) -> Iterator[tuple[FakeArray, int]]:

@@ -35,7 +35,7 @@ EXAMPLES |= public(Pipeline) | public(Job)
 
 
 @pytest.fixture
-def world(monkeypatch, tmp_path):
+def world(patch_time, monkeypatch, tmp_path):
     """The world of an example: a pipeline, and a finished job of three items, one of them failed."""
     monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
     made, backend = pipeline(max_spec=SPEC_VERSION)
@@ -57,7 +57,7 @@ def world(monkeypatch, tmp_path):
         for name in set(backend.names):
             backend.run(made, name.rpartition("-r")[0])
 
-    monkeypatch.setattr("time.sleep", work)
+    patch_time(sleep=work)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "items.txt").write_text("\n".join(uris(3)))
     return {"tidemill": tidemill, "Pipeline": Pipeline, "pipeline": made, "job": job, "os": os}

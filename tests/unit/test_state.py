@@ -7,7 +7,6 @@ import json
 import mmap
 import os
 import socket
-import time
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -273,10 +272,10 @@ class TestChoice:
 
 
 class TestWatched:
-    def test_a_large_folder_that_rests_shortly_is_found_at_rest(self, folder, monkeypatch):
+    def test_a_large_folder_that_rests_shortly_is_found_at_rest(self, folder, patch_time, monkeypatch):
         """A look takes so long that the next one is a minute away, and the folder has changed by then."""
         clock = [0.0]
-        monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+        patch_time(monotonic=lambda: clock[0])
         watched = WatchedState(folder, 60, 50)
 
         def slow(self: WatchedState) -> Scan:

@@ -32,10 +32,10 @@ def _no_grace(monkeypatch):
 class World:
     """A pipeline whose chunks a test commits one by one, whenever somebody waits."""
 
-    def __init__(self, monkeypatch, order=(), fail=(), **changes):
+    def __init__(self, patch_time, order=(), fail=(), **changes):
         self.pipeline, self.backend = pipeline(max_spec=4, **changes)
         self.order, self.fail = list(order), fail
-        monkeypatch.setattr("time.sleep", lambda seconds: self.work())
+        patch_time(sleep=lambda seconds: self.work())
 
     def map(self, items, **settings):
         mapped = self.pipeline.map(FUNCTION, uris(items), queue="cpu", chunk_size=2, **settings)
@@ -55,8 +55,8 @@ class World:
         Ledger(self.pipeline.store, self.job.id).chunk(0, chunk).commit("a", outcomes)
 
 
-def test_values_come_in_the_order_of_the_items_as_soon_as_those_before_are_there(monkeypatch):
-    world = World(monkeypatch, order=[2, 0, 1, 3])
+def test_values_come_in_the_order_of_the_items_as_soon_as_those_before_are_there(patch_time):
+    world = World(patch_time, order=[2, 0, 1, 3])
     mapped = world.map(8)
     assert world.job.spec.keep_values
     assert world.job.spec.spec_version == 4
@@ -68,8 +68,8 @@ def test_values_come_in_the_order_of_the_items_as_soon_as_those_before_are_there
     assert not world.job.cancelled
 
 
-def test_records_are_read_a_few_ahead_however_many_there_are(monkeypatch):
-    world = World(monkeypatch)
+def test_records_are_read_a_few_ahead_however_many_there_are(patch_time, monkeypatch):
+    world = World(patch_time)
     mapped = world.map(400)
     for chunk in range(200):
         world.commit(chunk)
@@ -81,8 +81,8 @@ def test_records_are_read_a_few_ahead_however_many_there_are(monkeypatch):
     assert list(mapped) == [index * 10 for index in range(1, 400)]
 
 
-def test_the_first_failure_is_raised_with_its_traceback_and_ends_the_job(monkeypatch, capsys):
-    world = World(monkeypatch, order=[0, 1], fail=[3])
+def test_the_first_failure_is_raised_with_its_traceback_and_ends_the_job(patch_time, capsys):
+    world = World(patch_time, order=[0, 1], fail=[3])
     mapped = world.map(6)
     assert [next(mapped) for _ in range(3)] == [0, 10, 20]
     with pytest.raises(ItemFailedError) as raised:
@@ -103,16 +103,16 @@ def test_an_error_shows_only_what_it_has():
     assert str(pickle.loads(pickle.dumps(failed))) == str(failed)
 
 
-def test_failures_may_take_the_place_of_values(monkeypatch):
-    world = World(monkeypatch, order=[0, 1], fail=[1])
+def test_failures_may_take_the_place_of_values(patch_time):
+    world = World(patch_time, order=[0, 1], fail=[1])
     found = list(world.map(4, return_exceptions=True))
     assert [found[0], *found[2:]] == [0, 20, 30]
     assert isinstance(found[1], ItemFailedError)
     assert not world.job.cancelled
 
 
-def test_a_job_with_a_name_outlives_its_reader_and_the_same_call_reads_on(monkeypatch, capsys):
-    world = World(monkeypatch, order=[0, 1])
+def test_a_job_with_a_name_outlives_its_reader_and_the_same_call_reads_on(patch_time, capsys):
+    world = World(patch_time, order=[0, 1])
     for value in world.map(4, name="again"):
         assert value == 0
         break
@@ -124,36 +124,36 @@ def test_a_job_with_a_name_outlives_its_reader_and_the_same_call_reads_on(monkey
     assert world.job.id == first
 
 
-def test_a_reader_that_stops_cancels_a_job_without_a_name(monkeypatch):
-    world = World(monkeypatch, order=[0])
+def test_a_reader_that_stops_cancels_a_job_without_a_name(patch_time):
+    world = World(patch_time, order=[0])
     with world.map(4) as mapped:
         next(mapped)
         assert not world.job.cancelled
     assert world.job.cancelled
 
 
-def test_an_interrupt_while_it_waits_cancels_a_job_without_a_name(monkeypatch):
-    world = World(monkeypatch)
+def test_an_interrupt_while_it_waits_cancels_a_job_without_a_name(patch_time):
+    world = World(patch_time)
     mapped = world.map(4)
 
     def interrupted(seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("time.sleep", interrupted)
+    patch_time(sleep=interrupted)
     with pytest.raises(KeyboardInterrupt):
         next(mapped)
     assert world.job.cancelled
 
 
-def test_values_that_nobody_began_to_read_cancel_nothing(monkeypatch):
-    world = World(monkeypatch)
+def test_values_that_nobody_began_to_read_cancel_nothing(patch_time):
+    world = World(patch_time)
     world.map(4)
     gc.collect()
     assert not world.job.cancelled
 
 
-def test_a_job_that_somebody_cancels_ends_the_values(monkeypatch):
-    world = World(monkeypatch, order=[0])
+def test_a_job_that_somebody_cancels_ends_the_values(patch_time):
+    world = World(patch_time, order=[0])
     mapped = world.map(4)
     assert [next(mapped), next(mapped)] == [0, 10]
     world.job.cancel("enough")
@@ -162,8 +162,8 @@ def test_a_job_that_somebody_cancels_ends_the_values(monkeypatch):
     assert (raised.value.state, raised.value.command) == ("cancelled", f"tidemill resume {world.job.id}")
 
 
-def test_an_older_stack_refuses_it_and_nothing_is_created(monkeypatch):
-    world = World(monkeypatch)
+def test_an_older_stack_refuses_it_and_nothing_is_created(patch_time):
+    world = World(patch_time)
     world.pipeline, _ = pipeline(max_spec=3)
     with pytest.raises(CallerError, match="job specs up to version 3"):
         world.map(2)
@@ -173,8 +173,8 @@ def test_an_older_stack_refuses_it_and_nothing_is_created(monkeypatch):
 # ---- values in files ----------------------------------------------------------------------------------------------
 
 
-def test_values_in_files_are_read_a_few_at_a_time(monkeypatch):
-    world = World(monkeypatch)
+def test_values_in_files_are_read_a_few_at_a_time(patch_time, monkeypatch):
+    world = World(patch_time)
     mapped = world.map(40)
     loaded = []
 

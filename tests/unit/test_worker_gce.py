@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.conftest import PatchTime
 from tidemill.errors import CallerError
 from tidemill.worker import cloud_log
 from tidemill.worker.cloud_log import CloudLog, resource_of
@@ -69,9 +70,9 @@ class TestNotice:
 
 
 class TestToken:
-    def test_it_is_kept_while_it_is_good(self, monkeypatch: pytest.MonkeyPatch):
+    def test_it_is_kept_while_it_is_good(self, patch_time: PatchTime):
         now = [1000.0]
-        monkeypatch.setattr(gce.time, "monotonic", lambda: now[0])
+        patch_time(monotonic=lambda: now[0])
         given = [(json.dumps({"access_token": f"t{n}", "expires_in": 3600}), None) for n in range(3)]
         made, server = metadata(*given)
         assert [made.token(), made.token()] == ["t0", "t0"]

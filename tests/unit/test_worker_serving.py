@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import PatchTime
 from tests.stored import write_manifest, write_round, write_spec
 from tidemill import layout
 from tidemill.descriptor import Resources, WorkerExit
@@ -24,7 +25,6 @@ from tidemill.ledger.ledger import START_FAILURES
 from tidemill.ledger.spent import spent_seconds
 from tidemill.machine import Capacity
 from tidemill.store import Store
-from tidemill.worker import chunk as chunk_module
 from tidemill.worker import spending
 from tidemill.worker.chunk import ALONE_AFTER, ChunkRun
 from tidemill.worker.code import InstallError
@@ -482,9 +482,9 @@ class TestHeartbeat:
         run.open(1)
         return job, run, f"{layout.attempts(layout.ChunkKey(job.spec.job, 0, 0))}/{lease.id}"
 
-    def test_it_is_written_once_a_minute(self, store: Store, monkeypatch: pytest.MonkeyPatch):
+    def test_it_is_written_once_a_minute(self, store: Store, patch_time: PatchTime, monkeypatch: pytest.MonkeyPatch):
         now = [1000.0]
-        monkeypatch.setattr(chunk_module.time, "monotonic", lambda: now[0])
+        patch_time(monotonic=lambda: now[0])
         job, run, name = self.run_of(store, heartbeat=True)
         run.take()
         written: list[str] = []
@@ -499,9 +499,9 @@ class TestHeartbeat:
         past = job.ledger.chunk(0, 0).history()
         assert (past.attempts, past.careful, dict(past.deaths)) == (1, False, {})
 
-    def test_without_it_a_marker_is_written_when_it_changes(self, store: Store, monkeypatch: pytest.MonkeyPatch):
+    def test_without_it_a_marker_is_written_when_it_changes(self, store: Store, patch_time: PatchTime):
         now = [1000.0]
-        monkeypatch.setattr(chunk_module.time, "monotonic", lambda: now[0])
+        patch_time(monotonic=lambda: now[0])
         job, run, name = self.run_of(store, heartbeat=False)
         run.take()
         before = store.get(name)
