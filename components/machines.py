@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def sizes(machines: Iterable[MachineType]) -> str:
     return ", ".join(str(size) for size in sorted({machine.cpus for machine in machines}))
 
 
-def one_size(wanted: Sequence[str], size: int, item: Amounts) -> list[MachineType]:
+def one_size(wanted: Sequence[str], size: int, item: Amounts, exclude: Collection[str] = ()) -> list[MachineType]:
     """The Compute Engine types of a GCP queue: at most one per family, in the order of ``wanted``.
 
     Of the types of a family with ``size`` vCPUs it is the one with the least memory among those that run the most
@@ -67,10 +67,12 @@ def one_size(wanted: Sequence[str], size: int, item: Amounts) -> list[MachineTyp
 
     Args:
         wanted: families, the preferred one first.
+        exclude: types that are not taken.
     """
     found = []
     for family in wanted:
-        counts = {each: slots("gcp", each, item) for each in select([family], size, size, "gcp")}
+        types = [each for each in select([family], size, size, "gcp") if each.type not in exclude]
+        counts = {each: slots("gcp", each, item) for each in types}
         if any(counts.values()):
             found.append(min(counts, key=lambda each: (-counts[each], each.memory_mib)))
     return found

@@ -31,16 +31,25 @@ def check_offered(queue: str, types: Sequence[MachineType], parent: pulumi.Resou
     except Exception as error:
         pulumi.log.warn(f"Could not check whether the region offers the machines of queue {queue}: {error}", parent)
         return
-    families = sorted({machine.family for machine in types})
-    missing = sorted({machine.family for machine in types if machine.type not in sold})
+    missing = [machine for machine in types if machine.type not in sold]
     if missing:
-        rest = [family for family in families if family not in missing]
+        families = sorted({machine.family for machine in missing})
         raise ConfigError(
             key_path(["queues", queue, "machines", "families"]),
-            shown(missing),
-            "families that the region sells in every size of machines.cpus",
-            f"Set families: [{', '.join(rest)}]" if rest else "Take other families, or another region",
+            shown(families),
+            "families that the region sells in every size of machines.cpus, apart from the types in machines.exclude",
+            _remedy(types, missing),
         )
+
+
+def _remedy(types: Sequence[MachineType], missing: Sequence[MachineType]) -> str:
+    rest = [machine for machine in types if machine not in missing]
+    if not rest:
+        return "Take other families, or another region"
+    kept = sorted({machine.family for machine in rest})
+    if {machine.family for machine in missing} & {*kept}:
+        return f"Set exclude: [{', '.join(machine.type for machine in missing)}]"
+    return f"Set families: [{', '.join(kept)}]"
 
 
 @lru_cache(maxsize=64)

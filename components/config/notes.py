@@ -24,9 +24,10 @@ def _left_out(path: tuple[str, ...], queue: Queue) -> list[str]:
     """Families without a machine of the queue's size that fits an item."""
     wanted, kept = queue.machines, {machine.family for machine in queue.types("gcp")}
     known = machines.families("gcp")
+    kind = "that machines.exclude leaves in and an item fits" if wanted.exclude else "that an item fits"
     return [
         f"{key_path([*path, 'machines', 'families', index])}: {family} is left out, it has no machine of {wanted.size} "
-        f"vCPUs that an item fits; it has {machines.sizes(known[family])}."
+        f"vCPUs {kind}; it has {machines.sizes(known[family])}."
         for index, family in enumerate(wanted.families)
         if family not in kept
     ]

@@ -80,6 +80,13 @@ class Machines(Model):
         description="Size in vCPUs: a range {min, max} on AWS; one size on GCP, such as 16 (its default), because "
         "its autoscaler counts machines.",
     )
+    exclude: Annotated[list[str], unique] = Field(
+        default=[],
+        max_length=100,
+        description="Types of these families and sizes that the queue never starts, such as c6i.4xlarge; on GCP "
+        "such as n2-highmem-16, and the family's next type of that size takes its place.",
+        examples=[["c6i.4xlarge"]],
+    )
 
     @property
     def size(self) -> int:
@@ -276,8 +283,9 @@ class Queue(Model):
         """The machine types that the queue may start: on GCP at most one per family, the preferred one first."""
         wanted = self.machines
         if cloud == "gcp":
-            return one_size(wanted.families, wanted.size, self.item)
-        return select(wanted.families, wanted.cpus.min, wanted.cpus.max)
+            return one_size(wanted.families, wanted.size, self.item, wanted.exclude)
+        found = select(wanted.families, wanted.cpus.min, wanted.cpus.max)
+        return [machine for machine in found if machine.type not in wanted.exclude]
 
     @property
     def open_rungs(self) -> list[Rung]:

@@ -95,7 +95,7 @@ class Recorder(mocks.Mocks):
     stacks: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Outputs of other stacks by `organization/project/stack`."""
     unsold: set[str] = field(default_factory=set)
-    """Families that the region does not offer."""
+    """Families and types that the region does not offer."""
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Record a custom resource and return the outputs that others refer to."""
@@ -130,7 +130,7 @@ class Recorder(mocks.Mocks):
             return self._outputs_of(args.args["name"]) if known else ({}, [("name", "unknown stack")])
         if args.token.endswith("getInstanceTypeOfferings"):
             (asked,) = args.args["filters"]
-            types = [each for each in asked["values"] if each.split(".")[0] not in self.unsold]
+            types = [each for each in asked["values"] if not {each, each.split(".")[0]} & self.unsold]
             return {"id": REGION, "instanceTypes": types, "locations": [], "locationTypes": []}
         answer = dict(_INVOKES[args.token])
         if args.token.endswith("getAvailabilityZones"):

@@ -106,6 +106,12 @@ def test_a_spot_rung():
     }
 
 
+def test_an_excluded_type_is_not_started():
+    machines = {"families": ["c6i"], "cpus": {"min": 2, "max": 8}, "exclude": ["c6i.xlarge"]}
+    rung = queue(machines=machines).one("batch.ComputeEnvironment")
+    assert rung.inputs["computeResources"]["instanceTypes"] == ["c6i.large", "c6i.2xlarge"]
+
+
 def test_rungs_are_tried_in_the_order_of_the_config():
     made = queue(capacity=[{"market": "on_demand", "max_cpus": 8}, {"market": "spot", "max_cpus": 64}])
     orders = made.one("batch.JobQueue").inputs["computeEnvironmentOrders"]
@@ -329,6 +335,14 @@ def test_families_that_the_region_lacks_are_refused_before_anything_is_made():
     machines = {"families": ["c6i", "c7a", "m7i"], "cpus": {"min": 2, "max": 4}}
     with pytest.raises(ConfigError, match=r"queues\.cpu\.machines\.families.*c7a.*m7i.*Set families: \[c6i\]"):
         queue(machines=machines, unsold=["c7a", "m7i"])
+
+
+def test_a_size_that_the_region_lacks_can_be_excluded():
+    machines: dict[str, Any] = {"families": ["c6i"], "cpus": {"min": 2, "max": 4}}
+    with pytest.raises(ConfigError, match=r"machines\.families.*Set exclude: \[c6i\.xlarge\]"):
+        queue(machines=machines, unsold=["c6i.xlarge"])
+    made = queue(machines=machines | {"exclude": ["c6i.xlarge"]}, unsold=["c6i.xlarge"])
+    assert made.one("batch.ComputeEnvironment").inputs["computeResources"]["instanceTypes"] == ["c6i.large"]
 
 
 def test_arm():

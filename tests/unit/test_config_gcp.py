@@ -94,6 +94,20 @@ def test_each_family_gives_its_cheapest_type_that_runs_the_most(families, size, 
     assert min((slots("gcp", machine, needs) for machine in found), default=0) == count
 
 
+def test_another_type_of_its_family_takes_the_place_of_an_excluded_one():
+    queue = config(machines={"families": ["n2", "n2d"], "cpus": 16, "exclude": ["n2-standard-16"]}).queues["cpu"]
+    every = config(machines={"families": ["n2", "n2d"], "cpus": 16}).queues["cpu"]
+    assert [machine.type for machine in every.types("gcp")] == ["n2-standard-16", "n2d-standard-16"]
+    assert [machine.type for machine in queue.types("gcp")] == ["n2-highmem-16", "n2d-standard-16"]
+
+
+def test_a_family_whose_only_type_is_excluded_is_said():
+    machines = {"families": ["n2", "e2"], "cpus": 16, "exclude": ["e2-highcpu-16", "e2-standard-16", "e2-highmem-16"]}
+    (line,) = notes(config(machines=machines))
+    assert line.startswith("tidemill:queues.cpu.machines.families[1]: e2 is left out")
+    assert "machines.exclude" in line
+
+
 def test_what_is_left_out_is_said():
     (line,) = notes(config(machines={"families": ["n2", "c3"], "cpus": 16}))
     assert line.startswith("tidemill:queues.cpu.machines.families[1]: c3 is left out, it has no machine of 16 vCPUs")

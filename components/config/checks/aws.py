@@ -10,6 +10,7 @@ from components.config.checks import common
 from components.config.checks.common import Path
 from components.config.checks.images import STACKS_IMAGE, check_images
 from components.config.checks.imports import check_aws_imports
+from components.config.checks.narrowed import left_in
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.monitoring_models import Monitoring
@@ -269,7 +270,7 @@ def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
             key_path([*here, "min"]), str(cpus.min), f"max ({cpus.max}) or less", "Lower min or raise max"
         )
     common.check_kinds(path, queue, "aws")
-    selected = queue.types("aws")
+    selected = machines.select(wanted.families, cpus.min, cpus.max)
     if not selected:
         known = machines.families()
         sizes = machines.sizes(machine for family in wanted.families for machine in known[family])
@@ -279,5 +280,6 @@ def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
             f"a range that holds one of {sizes}, the sizes of {', '.join(wanted.families)}",
             "Widen the range or add a family",
         )
+    selected = left_in(path, queue, selected)
     common.check_fit(path, queue, "aws", selected, "raise machines.cpus.max")
     return selected

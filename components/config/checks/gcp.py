@@ -10,6 +10,7 @@ from components.config.checks import common
 from components.config.checks.common import Path
 from components.config.checks.images import check_images, repository_of, shared_repository_of
 from components.config.checks.imports import check_gcp_imports
+from components.config.checks.narrowed import left_in
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.monitoring_models import Monitoring
@@ -234,7 +235,7 @@ def _machines(path: Path, queue: Queue) -> None:
         known = machines.families("gcp")
         sizes = "; ".join(f"{family}: {machines.sizes(known[family])}" for family in wanted.families)
         raise ConfigError(key_path(here), str(cpus.max), f"a size of the families ({sizes})", "Take one of the sizes")
-    common.check_fit(path, queue, "gcp", selected, "raise machines.cpus")
+    common.check_fit(path, queue, "gcp", left_in(path, queue, selected), "raise machines.cpus")
 
 
 def _accelerators(path: Path, queue: Queue) -> None:
