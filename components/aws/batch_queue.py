@@ -1,7 +1,7 @@
 """A queue on AWS Batch and its machines."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
@@ -13,11 +13,13 @@ from components.aws.job_definition import Surroundings, job_definition
 from components.aws.offerings import check_offered
 from components.aws.policy import grant
 from components.aws.submitter import jobs_statements, submit_statement
+from components.aws.subnets import subnets_in
 from components.aws.user_data import user_data
 from components.base import as_args, child_name, named, token
 from components.config import ConfigError, Queue, Rung, part
 from components.config.errors import key_path, shown
 from components.machines import SYSTEM_GIB
+from components.zones import chosen
 from tidemill import layout
 
 _CANNOT_RUN = ("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT")
@@ -58,6 +60,8 @@ class AwsBatchQueueArgs:
     worker_image: pulumi.Input[str] | None = None
     """The worker's image by digest, in ECR. Machines fetch it, so the instance profile's role needs `grant_worker`.
     None if the queue's images contain the worker."""
+    zones: list[str] = field(default_factory=list)
+    """Zones of `subnet_ids`, one each, in their order; needed for a queue with `machines.zones`."""
     reads_mounts: bool = False
     """Whether the instance profile's role may read the buckets that the queue mounts (`AwsIdentity.grant_data`).
     Without it a queue with `s3` mounts is refused: its machines could not mount them and would power off."""
@@ -132,13 +136,15 @@ class AwsBatchQueue(pulumi.ComponentResource):
     def _rungs(self, name: str, settings: Queue) -> list[aws.batch.ComputeEnvironment]:
         """The queue's environments. A draining one is created too, but no longer belongs to the queue."""
         args, types = self._args, settings.types("aws")
-        check_offered(args.queue, types, self)
+        wanted = settings.machines.zones
+        zones = chosen(args.queue, wanted, args.zones, "zones of the machines' subnets") if wanted else []
+        check_offered(args.queue, types, self, zones)
         fleet = ComputeSettings(
             instance_types=[machine.type for machine in types],
             image_type="ECS_AL2023_NVIDIA" if settings.item.gpus else "ECS_AL2023",
             launch_template=self._launch_template(name, settings),
             instance_profile_arn=args.instance_profile_arn,
-            subnet_ids=args.subnet_ids,
+            subnet_ids=subnets_in(args.subnet_ids, args.zones, zones),
             security_group_ids=args.security_group_ids,
             placement_group=self._placement_group(name, settings.aws.placement_group),
             tags=args.tags,

@@ -65,6 +65,8 @@ class AwsNetwork(pulumi.ComponentResource):
     """Subnets of the machines."""
     security_group_id: pulumi.Output[str]
     """Security group of the machines: everything out, nothing in."""
+    zones: list[str]
+    """Zones of `subnet_ids`, in their order; empty for an existing network."""
 
     def __init__(self, name: str, args: AwsNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(AwsNetworkArgs, args)
@@ -72,6 +74,7 @@ class AwsNetwork(pulumi.ComponentResource):
         self._name_prefix = name
         self._args = args
         self._opts = pulumi.ResourceOptions(parent=self)
+        self.zones = []
         if args.vpc_id is not None:
             self.vpc_id = pulumi.Output.from_input(args.vpc_id)
             self.subnet_ids = pulumi.Output.from_input(args.subnet_ids or [])  # type: ignore[assignment]
@@ -101,9 +104,9 @@ class AwsNetwork(pulumi.ComponentResource):
         table = self._route_table("routes")
         if public:
             self._route("internet", table, gateway_id=self._internet_gateway().id)
-        subnets = {
-            letter: self._subnet("subnet", zone, letter, table, public=public) for letter, zone in self._zones().items()
-        }
+        zones = self._zones()
+        subnets = {letter: self._subnet("subnet", zone, letter, table, public=public) for letter, zone in zones.items()}
+        self.zones = [*zones.values()]
         self.subnet_ids = pulumi.Output.all(*[subnet.id for subnet in subnets.values()])
         self.security_group_id = self._security_group("machines", "Machines: everything out, nothing in").id
         if args.egress == "nat":

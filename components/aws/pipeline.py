@@ -19,6 +19,7 @@ from components.aws.registry import AwsRegistry, AwsRegistryArgs, look_statement
 from components.aws.shared import AwsSharedOutput, repository_arns
 from components.aws.store import AwsStore, AwsStoreArgs
 from components.aws.submitter import jobs_statements, submit_statement
+from components.aws.subnets import zones_of
 from components.base import team_tags
 from components.config import Queue, StackConfig, repository_of, shared_repository_of
 from components.config.checks.aws import submitter_policies
@@ -45,6 +46,7 @@ class AwsParts:
         self._store = self._make_store(name)
         self._logs = self._make_logs(name)
         self._network = self._make_network(name)
+        self._zones = self._subnet_zones(parent)
         self._registry = self._make_registry(name)
         self._identity = self._make_identity(name)
         self._budget = self._make_budget(name)
@@ -97,6 +99,14 @@ class AwsParts:
         else:
             args = AwsNetworkArgs(tags=self._tags)
         return AwsNetwork(f"{name}-network", args, self._child)
+
+    def _subnet_zones(self, parent: pulumi.Resource) -> list[str]:
+        """Zones of the machines' subnets; looked up in an existing network only if a queue names zones."""
+        existing, shared = self._config.network.existing, self._shared_network
+        given = shared.subnet_ids if shared else existing.subnet_ids if existing else None
+        if given and any(queue.machines.zones for queue in self._config.queues.values()):
+            return zones_of(given, parent)
+        return self._network.zones
 
     def _security_groups(self) -> list[pulumi.Input[str]]:
         """The team's own group, which its file systems admit, and the shared network's, which its endpoints admit."""
@@ -171,6 +181,7 @@ class AwsParts:
             settings=queue,
             images={image: self._pulled(reference) for image, reference in queue.images.items()},
             subnet_ids=self._network.subnet_ids,
+            zones=self._zones,
             security_group_ids=self._security_groups(),
             instance_profile_arn=identity.instance_profile_arn,
             execution_role_arn=identity.execution_role.arn,

@@ -18,6 +18,7 @@ from components.config.types import (
     GsUri,
     Name,
     S3Uri,
+    Zone,
     matching,
     unique,
 )
@@ -86,6 +87,15 @@ class Machines(Model):
         description="Types of these families and sizes that the queue never starts, such as c6i.4xlarge; on GCP "
         "such as n2-highmem-16, and the family's next type of that size takes its place.",
         examples=[["c6i.4xlarge"]],
+    )
+    zones: Annotated[list[Zone], unique] = Field(
+        default=[],
+        max_length=16,
+        description="Zones of the region to start machines in, by letter or name; leave out for all of the network's, "
+        "which gives the most Spot capacity. A change on AWS is in place, like one of families. On GCP a group keeps "
+        "its zones: a change replaces it, which needs `allow: [replace]` and ends its machines, and to go back to "
+        "all zones, name them.",
+        examples=[["a", "c"]],
     )
 
     @property

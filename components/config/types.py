@@ -141,6 +141,14 @@ DataUri = Annotated[str, either(_S3, _GS, f"s3://bucket or s3://bucket/prefix/, 
 S3Uri = Annotated[str, matching(_S3, f"s3://bucket or s3://bucket/prefix/, {_PLAIN}")]
 GsUri = Annotated[str, matching(_GS, f"gs://bucket or gs://bucket/prefix/, {_PLAIN}")]
 AbsolutePath = Annotated[str, matching(_ABSOLUTE, "an absolute path of plain names", 200)]
+Zone = Annotated[
+    str,
+    matching(
+        re.compile(r"[a-z]|[a-z]+(-[a-z]+)*-?\d+(-[a-z]+-?\d+)*-?[a-z]"),
+        "a letter such as a, or a name such as us-west-2a, on GCP us-central1-a",
+        40,
+    ),
+]
 StackName = Annotated[
     str, matching(_STACK, "organization/project/stack; on a backend without organizations the first is `organization`")
 ]

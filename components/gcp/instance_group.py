@@ -51,6 +51,8 @@ class Fleet:
     external_address: bool
     service_account_email: pulumi.Input[str]
     labels: Mapping[str, pulumi.Input[str]] | None
+    zones: Sequence[str]
+    """The zones that machines start in; empty for those that Compute Engine picks."""
     replace: bool
     after: Sequence[pulumi.Resource]
 
@@ -197,6 +199,7 @@ def _manager(
         versions=[gcp.compute.RegionInstanceGroupManagerVersionArgs(instance_template=template.id)],
         instance_flexibility_policy=_flexibility(fleet.machines),
         distribution_policy_target_shape="BALANCED",
+        distribution_policy_zones=list(fleet.zones) or None,
         update_policy=gcp.compute.RegionInstanceGroupManagerUpdatePolicyArgs(
             type="OPPORTUNISTIC",
             minimal_action="NONE",

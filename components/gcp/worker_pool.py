@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pulumi
+import pulumi_gcp as gcp
 
 from components.base import as_args, token
 from components.config import ConfigError, Queue, gcp_queue
@@ -13,6 +14,7 @@ from components.gcp.instance_group import Fleet, RungResources, instance_group
 from components.gcp.member import Member
 from components.gcp.project import Project
 from components.gcp.queue_topic import Imported, Messages, messages, on_subscription, on_topic
+from components.zones import chosen
 from tidemill.fleet import FleetGroup, FleetQueue
 
 
@@ -154,9 +156,20 @@ class GcpWorkerPool(pulumi.ComponentResource):
             external_address=args.external_address,
             service_account_email=args.service_account_email,
             labels=args.labels,
+            zones=self._zones(args.queue, settings),
             replace=args.replace or args.purge,
             after=made.ready,
         )
+
+    def _zones(self, queue: str, settings: Queue) -> list[str]:
+        """The full names of `machines.zones`."""
+        wanted = settings.machines.zones
+        if not wanted:
+            return []
+        opts = pulumi.InvokeOptions(parent=self)
+        region = gcp.organizations.get_client_config(opts=opts).region
+        known = gcp.compute.get_zones(region=region, opts=opts).names
+        return chosen(queue, wanted, known, f"zones of {region}")
 
     def _described(self, queue: str, fleet: Fleet, groups: list[RungResources]) -> pulumi.Output[dict[str, Any]]:
         minimum = fleet.settings.gcp.min_machines

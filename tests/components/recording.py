@@ -43,6 +43,12 @@ _INVOKES: dict[str, dict[str, Any]] = {
         "id": "",
         "zone": "",
     },
+    "gcp:compute/getZones:getZones": {
+        "names": [f"{GCP_REGION}-{letter}" for letter in ("a", "ai1a", "b", "c", "f")],
+        "id": "",
+        "project": PROJECT,
+        "region": GCP_REGION,
+    },
     "gcp:logging/getProjectCmekSettings:getProjectCmekSettings": {
         "serviceAccountId": f"cmek-p{PROJECT_NUMBER}@gcp-sa-logging.iam.gserviceaccount.com",
         "id": "",
@@ -96,6 +102,10 @@ class Recorder(mocks.Mocks):
     """Outputs of other stacks by `organization/project/stack`."""
     unsold: set[str] = field(default_factory=set)
     """Families and types that the region does not offer."""
+    poor_zones: set[str] = field(default_factory=set)
+    """Zones that offer no machine at all."""
+    subnets: dict[str, str] = field(default_factory=dict)
+    """Zones of existing subnets by their ids."""
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Record a custom resource and return the outputs that others refer to."""
@@ -129,9 +139,16 @@ class Recorder(mocks.Mocks):
             known = args.args["name"] in self.stacks
             return self._outputs_of(args.args["name"]) if known else ({}, [("name", "unknown stack")])
         if args.token.endswith("getInstanceTypeOfferings"):
-            (asked,) = args.args["filters"]
+            asked, *where = args.args["filters"]
+            zones = [zone for each in where for zone in each["values"]]
+            if zones and set(zones) <= self.poor_zones:
+                return {"id": REGION, "instanceTypes": [], "locations": [], "locationTypes": []}
             types = [each for each in asked["values"] if not {each, each.split(".")[0]} & self.unsold]
             return {"id": REGION, "instanceTypes": types, "locations": [], "locationTypes": []}
+        if args.token.endswith("getSubnet"):
+            zone = self.subnets.get(args.args["id"])
+            found = {"id": args.args["id"], "availabilityZone": zone}
+            return found if zone else ({}, [("id", "InvalidSubnetID.NotFound")])
         answer = dict(_INVOKES[args.token])
         if args.token.endswith("getAvailabilityZones"):
             answer["names"] = self.zones

@@ -1,0 +1,40 @@
+"""The zones that a queue's `machines.zones` names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from components.config import ConfigError
+from components.config.errors import key_path, nearest, shown
+
+_ZONE = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d(?P<aws>[a-z])|[a-z]+-[a-z]+\d+-(?P<gcp>[a-z])")
+"""`us-west-2a`, `us-central1-a`; neither local zones (`us-west-2-lax-1a`) nor AI zones have a letter of their own."""
+
+
+def chosen(queue: str, wanted: Sequence[str], known: Sequence[str], allowed: str) -> list[str]:
+    """The zones that a queue names by letter or in full, in the order of ``known``, each once.
+
+    Args:
+        known: Full names of the zones that there are.
+        allowed: What they are, for the error.
+
+    Raises:
+        ConfigError: none of ``known`` has that name.
+    """
+    named = {zone: zone for zone in known} | {letter: zone for zone in known if (letter := _letter(zone))}
+    for index, name in enumerate(wanted):
+        if name not in named:
+            raise ConfigError(
+                key_path(["queues", queue, "machines", "zones", index]),
+                shown(name),
+                f"{allowed}: {', '.join(dict.fromkeys(known)) or 'there are none'}",
+                f"Did you mean {guess}?" if (guess := nearest(name, known)) else "Name one of them, or all",
+            )
+    kept = {named[name] for name in wanted}
+    return [zone for zone in dict.fromkeys(known) if zone in kept]
+
+
+def _letter(zone: str) -> str | None:
+    found = _ZONE.fullmatch(zone)
+    return found["aws"] or found["gcp"] if found else None
