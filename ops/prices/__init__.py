@@ -1,15 +1,54 @@
 """`python -m ops prices`: show the price table, or refresh it from the clouds."""
 
+from __future__ import annotations
+
+import fcntl
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Protocol
 
 import click
 
-from ops.prices import aws, gcp
-from ops.prices.region import Answer, Region, read, write
+from ops.prices import pages
+from ops.prices.aws import Aws
+from ops.prices.gcp import Gcp
+from ops.prices.region import (
+    INTERRUPTION,
+    ON_DEMAND,
+    SERVICES,
+    SPOT,
+    Answer,
+    Changed,
+    RefusedError,
+    Region,
+    read,
+    text,
+    today,
+    write,
+)
 from tidemill import prices as table
 
-_SOURCES: dict[str, Callable[[str], list[Answer]]] = {"aws": aws.ask, "gcp": gcp.ask}
+
+class Source(Protocol):
+    """A cloud that is asked for prices."""
+
+    def regions(self) -> list[str]:
+        """Every commercial region."""
+        ...
+
+    def ask(self, region: str, parts: Collection[str]) -> list[Answer]:
+        """What it says about some parts of a region."""
+        ...
+
+    def forget(self, region: str, part: str) -> None:
+        """Delete what was kept for a resume of a part."""
+        ...
+
+
+_SOURCES: dict[str, type[Aws] | type[Gcp]] = {"aws": Aws, "gcp": Gcp}
+_PARTS = {"aws": (ON_DEMAND, SPOT, SERVICES, INTERRUPTION), "gcp": (ON_DEMAND, SPOT, SERVICES)}
 _CLOUD = click.option("--cloud", type=click.Choice(["aws", "gcp"]), required=True, help="The cloud.")
 
 
@@ -20,45 +59,94 @@ def prices() -> None:
 
 @prices.command()
 @_CLOUD
-def show(cloud: str) -> None:
-    """Show how many prices each region has, and from which date."""
+@click.option("--region", help="Print all that the table has of this region, as JSON.")
+def show(cloud: str, region: str | None) -> None:
+    """Show what the table has of each region, and from which date."""
+    if region is not None:
+        if region not in table.regions(cloud):
+            raise click.UsageError(f"the table has no {region}; it has {', '.join(table.regions(cloud))}.")
+        click.echo(text(read(cloud, region)), nl=False)
+        return
     for name in table.regions(cloud):
-        region = read(cloud, name)
-        parts = [f"{len(part['usd_hour'])} {kind} ({part['as_of']})" for kind, part in region.machines().items()]
-        dates = sorted({row["as_of"] for row in region.services.values()})
-        services = f"{len(region.services)} services ({dates[0]} to {dates[-1]})" if dates else "no services"
+        found = read(cloud, name)
+        counts = {part: len(next(v for v in row.values() if isinstance(v, dict))) for part, row in found.parts.items()}
+        parts = [f"{count} {part} ({found.dated(part)})" for part, count in counts.items()]
+        dates = sorted({row["as_of"] for row in found.services.values()})
+        services = f"{len(found.services)} services ({dates[0]} to {dates[-1]})" if dates else "no services"
         click.echo(f"{name}: {', '.join([*parts, services])}")
 
 
 @prices.command()
 @_CLOUD
-@click.option("--region", "wanted", multiple=True, help="A region; repeat. Default: those in the table.")
-def refresh(cloud: str, wanted: tuple[str, ...]) -> None:
-    """Ask the cloud for prices of regions and write them into the table of this checkout.
+@click.option("--region", "wanted", multiple=True, help="A region; repeat. Default: every commercial region.")
+@click.option("--again", is_flag=True, help="Ask again for what the table has from today.")
+def refresh(cloud: str, wanted: tuple[str, ...], again: bool) -> None:
+    """Ask the cloud for the prices of its regions and write them into the table of this checkout.
 
-    What the cloud refuses to tell keeps its old price and date and is reported. Exits 3 if something was refused.
+    An interrupted refresh continues: parts from today and pages of the last hours are not asked for again. What the
+    cloud refuses to tell keeps its old price and date and is reported. Exits 3 if something was refused.
     """
-    refused = False
-    for name in wanted or tuple(table.regions(cloud)):
-        region = read(cloud, name)
-        answers = _SOURCES[cloud](name)
-        for answer in answers:
-            region.take(answer)
-            _say(name, answer)
-            refused |= answer.refused is not None
-        if any(answer.refused is None for answer in answers):
-            write(region)
-    sys.exit(3 if refused else 0)
+    with _alone():
+        if again:
+            _forget(cloud)
+        source: Source = _SOURCES[cloud]()
+        try:
+            names = wanted or tuple(source.regions())
+        except RefusedError as error:
+            click.echo(f"{cloud}: the regions could not be read, and no price changes: {error}", err=True)
+            sys.exit(3)
+        refused = [name for name in names if not _region(source, cloud, name, again)]
+        if not refused:
+            _forget(cloud)
+    if refused:
+        click.echo(f"{len(refused)} of {len(names)} regions are not whole: {', '.join(refused)}", err=True)
+        sys.exit(3)
 
 
-def _say(region: str, answer: Answer) -> None:
+def _region(source: Source, cloud: str, name: str, again: bool) -> bool:
+    """Refresh a region part by part; False if a part was refused."""
+    region, day = read(cloud, name), today().isoformat()
+    parts = [part for part in _PARTS[cloud] if again or region.dated(part) != day]
+    if not parts:
+        click.echo(f"{name}: all of it is from today")
+    whole = True
+    for part in parts:
+        for answer in source.ask(name, [part]):
+            change = region.take(answer)
+            _say(name, answer, change)
+            whole &= answer.refused is None
+            if answer.refused is None and answer.found:
+                write(region)
+                source.forget(name, part)
+    return whole
+
+
+def _say(region: str, answer: Answer, change: Changed) -> None:
     if answer.refused is not None:
-        click.echo(f"{region}: {answer.part} prices could not be read and stay unchanged: {answer.refused}", err=True)
+        click.echo(f"{region}: {answer.part} could not be read and stays unchanged: {answer.refused}", err=True)
         return
-    click.echo(f"{region}: {len(answer.found)} {answer.part}")
+    changes = {"new": change.new, "changed": change.other, "gone": change.gone}
+    said = ", ".join(f"{count} {word}" for word, count in changes.items() if count) or "none changed"
+    click.echo(f"{region}: {len(answer.found)} {answer.part} of {answer.as_of} ({said})")
     if answer.missing:
         names = ", ".join(answer.missing[:5]) + (f" and {len(answer.missing) - 5} more" if answer.missing[5:] else "")
-        click.echo(f"{region}: {answer.part}: no price for {names}", err=True)
+        click.echo(f"{region}: {answer.part}: unknown for {names}", err=True)
+
+
+def _forget(cloud: str) -> None:
+    shutil.rmtree(pages.FOLDER / cloud, ignore_errors=True)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One refresh at a time: two would mix their pages."""
+    pages.FOLDER.mkdir(parents=True, exist_ok=True)
+    with (pages.FOLDER / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise click.UsageError("another refresh is running in this checkout; wait for its end.") from None
+        yield
 
 
 __all__ = ["Region", "prices"]

@@ -1,15 +1,17 @@
-"""Prices of a region from the Price List API and the Spot price history.
+"""Prices of a region from the Price List API, the Spot price history and the Spot Instance Advisor's feed.
 
-Needs `pricing:GetProducts` and `ec2:DescribeSpotPriceHistory`; both cost nothing.
-Sources: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html and
-https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
+Needs `pricing:GetProducts` and `ec2:DescribeSpotPriceHistory`; both cost nothing, and the feed needs no login.
+Sources: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html,
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html and
+https://aws.amazon.com/ec2/spot/instance-advisor/
 """
 
 from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -17,13 +19,17 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from components import machines
-from ops.prices.region import ON_DEMAND, SERVICES, SPOT, Answer
+from ops.prices import pages
+from ops.prices.advisor import Feed
+from ops.prices.pages import ExpiredTokenError, Page, Pages
+from ops.prices.region import INTERRUPTION, ON_DEMAND, SERVICES, SPOT, Answer, today
 
 ENDPOINTS = {"eu": "eu-central-1", "ap": "ap-south-1"}
 """Region of the Price List API by region prefix; us-east-1 for the others. Each knows the prices of all regions.
 Source: https://docs.aws.amazon.com/general/latest/gr/billing.html#billing-pricing"""
 SPOT_DAYS = 30
 _TYPES_A_REQUEST = 50
+_EXPIRED = {"ExpiredNextTokenException", "InvalidNextToken", "InvalidNextTokenException", "InvalidPaginationToken"}
 _CONFIG = Config(connect_timeout=10, read_timeout=60, retries={"max_attempts": 5, "mode": "standard"})
 
 _COMPUTE = {
@@ -42,58 +48,126 @@ _SERVICES: dict[str, tuple[str, str, dict[str, str]]] = {
     "public_ipv4_hour": ("AmazonVPC", "PublicIPv4:InUseAddress", {}),
 }
 """Our name to service code, suffix of the usage type (its prefix names the region), and further filters."""
+_LISTED = "AWS Price List API"
 
 
-def ask(region: str, session: Any = None) -> list[Answer]:
-    """What AWS charges in a region. A refused part says why and does not affect the others."""
-    session = session or boto3.Session()
-    place = ENDPOINTS.get(region.partition("-")[0], "us-east-1")
-    prices = session.client("pricing", region_name=place, config=_CONFIG)
-    ec2 = session.client("ec2", region_name=region, config=_CONFIG)
-    listed, seen = "AWS Price List API", f"EC2 DescribeSpotPriceHistory, {SPOT_DAYS} days, all zones"
-    parts = ((ON_DEMAND, listed, _on_demand, prices), (SPOT, seen, _spot, ec2), (SERVICES, listed, _services, prices))
-    answers = []
-    for part, source, asked, client in parts:
+class Aws:
+    """Asks AWS, region by region.
+
+    Args:
+        session: boto3's; None for the environment's.
+        feed: The Spot Instance Advisor's; read once.
+        folder: Where pages wait for the rest of their listing.
+    """
+
+    def __init__(self, session: Any = None, feed: Feed | None = None, folder: Path | None = None) -> None:
+        self._session, self._feed = session or boto3.Session(), feed or Feed()
+        self._folder = (folder or pages.FOLDER) / "aws"
+
+    def regions(self) -> list[str]:
+        """Every commercial region, from botocore's own list; it is as new as botocore."""
+        return sorted(self._session.get_available_regions("ec2", partition_name="aws"))
+
+    def ask(self, region: str, parts: Collection[str]) -> list[Answer]:
+        """What AWS says about some parts of a region. A refused part says why and does not affect the others."""
+        seen = f"EC2 DescribeSpotPriceHistory, {SPOT_DAYS} days, all zones"
+        known: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
+            ON_DEMAND: (_LISTED, self._on_demand),
+            SPOT: (seen, self._spot),
+            SERVICES: (_LISTED, self._services),
+            INTERRUPTION: (self._feed.source, self._feed.percent),
+        }
+        return [self._answer(part, region, *known[part]) for part in known if part in parts]
+
+    def forget(self, region: str, part: str) -> None:
+        """Delete what was kept for a resume: the part is in the table."""
+        Pages(self._folder / region / part).forget()
+
+    def _answer(self, part: str, region: str, source: str, asked: Callable[[str], dict[str, Any]]) -> Answer:
         try:
-            found = asked(client, region)
-        except (ClientError, BotoCoreError, ValueError, KeyError) as error:
-            answers.append(Answer(part, source, refused=f"{type(error).__name__}: {error}"))
-            continue
+            found = asked(region)
+        except (ClientError, BotoCoreError, OSError, ValueError, KeyError, TypeError, ExpiredTokenError) as error:
+            return Answer(part, source, refused=f"{type(error).__name__}: {error}")
         wanted = _SERVICES if part == SERVICES else machines.table()
         kept = {name: found[name] for name in wanted if name in found}
-        answers.append(Answer(part, source, kept, [name for name in wanted if name not in found]))
-    return answers
+        missing = [name for name in wanted if name not in found]
+        return Answer(part, source, kept, missing, as_of=self._feed.as_of if part == INTERRUPTION else today())
+
+    def _on_demand(self, region: str) -> dict[str, float]:
+        """USD per hour by type."""
+        wanted = {**_COMPUTE, "regionCode": region}
+        listing = Pages(self._folder / region / ON_DEMAND)
+        return dict(listing.rows(self._products(region, "AmazonEC2", wanted, _machine)))
+
+    def _services(self, region: str) -> dict[str, float]:
+        """USD by our service names; a service with several prices is left out."""
+        found: dict[str, float] = {}
+        for name, (code, usage, filters) in _SERVICES.items():
+            listing = Pages(self._folder / region / SERVICES / name)
+            rows = listing.rows(self._products(region, code, {**filters, "regionCode": region}, _usage))
+            prices = {usd for said, usd in rows if said == usage or said.endswith(f"-{usage}")}
+            if len(prices) == 1 and (price := prices.pop()) is not None:
+                found[name] = price
+        return found
+
+    def _products(
+        self, region: str, code: str, wanted: Mapping[str, str], row: Callable[[Mapping[str, Any]], list[Any] | None]
+    ) -> Callable[[str], Page]:
+        """Asks for a page of a service's products, of which `row` takes what the table needs."""
+        place = ENDPOINTS.get(region.partition("-")[0], "us-east-1")
+        client = self._session.client("pricing", region_name=place, config=_CONFIG)
+        filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()]
+
+        def ask(token: str) -> Page:
+            page = _asked(client.get_products, token, ServiceCode=code, Filters=filters)
+            rows = [row(json.loads(product)) for product in page["PriceList"]]
+            return [each for each in rows if each], page.get("NextToken") or ""
+
+        return ask
+
+    def _spot(self, region: str) -> dict[str, list[float]]:
+        """The lowest and highest price of each type over the region's zones and the last days, in USD per hour."""
+        client = self._session.client("ec2", region_name=region, config=_CONFIG)
+        now = datetime.datetime.now(datetime.UTC)
+        span = {"StartTime": now - datetime.timedelta(days=SPOT_DAYS), "EndTime": now}
+        found: dict[str, list[float]] = {}
+        for number, types in enumerate(_batches(list(machines.table()))):
+            asked = {"InstanceTypes": types, "ProductDescriptions": ["Linux/UNIX"], **span}
+
+            def ask(token: str, asked: Mapping[str, Any] = asked) -> Page:
+                page = _asked(client.describe_spot_price_history, token, **asked)
+                return _ranges(page["SpotPriceHistory"]), page.get("NextToken") or ""
+
+            for kind, low, high in Pages(self._folder / region / SPOT / str(number)).rows(ask):
+                least, most = found.get(kind, (low, high))
+                found[kind] = [min(low, least), max(high, most)]
+        return found
 
 
-def _on_demand(client: Any, region: str) -> dict[str, float]:
-    """USD per hour by type."""
-    found: dict[str, float] = {}
-    for product in _products(client, "AmazonEC2", {**_COMPUTE, "regionCode": region}):
-        attributes = product["product"]["attributes"]
-        price = _price(product, {"Hrs"})
-        if price is not None and attributes.get("licenseModel") in (None, "No License required"):
-            found[attributes["instanceType"]] = price
-    return found
+def _asked(call: Callable[..., Mapping[str, Any]], token: str, **wanted: Any) -> Mapping[str, Any]:
+    """A page.
+
+    Raises:
+        ExpiredTokenError: It was named by a token that the API no longer takes.
+    """
+    try:
+        return call(**wanted, **({"NextToken": token} if token else {}))
+    except ClientError as error:
+        if token and error.response["Error"]["Code"] in _EXPIRED:
+            raise ExpiredTokenError(str(error)) from error
+        raise
 
 
-def _services(client: Any, region: str) -> dict[str, float]:
-    """USD by our service names; a service with several prices is left out."""
-    found: dict[str, float] = {}
-    for name, (code, usage, filters) in _SERVICES.items():
-        prices = set()
-        for product in _products(client, code, {**filters, "regionCode": region}):
-            said = product["product"]["attributes"].get("usagetype", "")
-            if said == usage or said.endswith(f"-{usage}"):
-                prices.add(_price(product, None))
-        if len(prices) == 1 and (price := prices.pop()) is not None:
-            found[name] = price
-    return found
+def _machine(product: Mapping[str, Any]) -> list[Any] | None:
+    """Type and price of a product; None where it has none, or needs a licence."""
+    attributes, price = product["product"]["attributes"], _price(product, {"Hrs"})
+    free = attributes.get("licenseModel") in (None, "No License required")
+    return [attributes["instanceType"], price] if price is not None and free else None
 
 
-def _products(client: Any, code: str, wanted: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()]
-    for page in client.get_paginator("get_products").paginate(ServiceCode=code, Filters=filters):
-        yield from map(json.loads, page["PriceList"])
+def _usage(product: Mapping[str, Any]) -> list[Any]:
+    """Usage type and price of a product."""
+    return [product["product"]["attributes"].get("usagetype", ""), _price(product, None)]
 
 
 def _price(product: Mapping[str, Any], units: set[str] | None) -> float | None:
@@ -106,20 +180,16 @@ def _price(product: Mapping[str, Any], units: set[str] | None) -> float | None:
     return max(prices, default=0.0) or None
 
 
-def _spot(client: Any, region: str) -> dict[str, list[float]]:
-    """The lowest and highest price of each type over the region's zones and the last days, in USD per hour."""
-    now = datetime.datetime.now(datetime.UTC)
+def _ranges(history: list[Mapping[str, Any]]) -> list[Any]:
+    """Type, lowest and highest price of a page's entries."""
     found: dict[str, list[float]] = {}
-    types = list(machines.table())
+    for each in history:
+        usd = float(each["SpotPrice"])
+        low, high = found.get(each["InstanceType"], (usd, usd))
+        found[each["InstanceType"]] = [min(low, usd), max(high, usd)]
+    return [[kind, *pair] for kind, pair in found.items()]
+
+
+def _batches(types: list[str]) -> Iterator[list[str]]:
     for first in range(0, len(types), _TYPES_A_REQUEST):
-        pages = client.get_paginator("describe_spot_price_history").paginate(
-            InstanceTypes=types[first : first + _TYPES_A_REQUEST],
-            ProductDescriptions=["Linux/UNIX"],
-            StartTime=now - datetime.timedelta(days=SPOT_DAYS),
-            EndTime=now,
-        )
-        for each in (entry for page in pages for entry in page["SpotPriceHistory"]):
-            usd = float(each["SpotPrice"])
-            low, high = found.get(each["InstanceType"], (usd, usd))
-            found[each["InstanceType"]] = [min(low, usd), max(high, usd)]
-    return found
+        yield types[first : first + _TYPES_A_REQUEST]

@@ -1,4 +1,4 @@
-"""Prices of a region from the Cloud Billing Catalog: list prices by vCPU, GiB and GPU, and the Spot prices of the day.
+"""Prices of all regions from the Cloud Billing Catalog: by vCPU, GiB and GPU, and the Spot prices of the day.
 
 Needs a Google login and a project in which the Cloud Billing API is enabled; costs nothing.
 Sources: https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list and
@@ -8,7 +8,10 @@ https://cloud.google.com/compute/all-pricing
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import google.auth
@@ -18,7 +21,9 @@ from requests import RequestException
 
 from components import machines
 from components.machines import MachineType
-from ops.prices.region import ON_DEMAND, SERVICES, SPOT, Answer
+from ops.prices import pages
+from ops.prices.pages import ExpiredTokenError, Page, Pages
+from ops.prices.region import ON_DEMAND, SERVICES, SPOT, Answer, RefusedError
 
 CATALOG = "https://cloudbilling.googleapis.com/v1"
 COMPUTE_ENGINE = "6F81-5844-456A"
@@ -44,44 +49,96 @@ Rates = dict[tuple[str, str, bool], float]
 """USD by family, part (`Core`, `Ram`, `gpu`) and whether it is Spot."""
 
 
-def ask(region: str, session: AuthorizedSession | None = None, url: str = CATALOG) -> list[Answer]:
-    """What GCP charges in a region."""
-    try:
-        skus = list(_skus(session or _login(), url))
-    except (GoogleAuthError, RequestException, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        return [Answer(part, SOURCE, refused=reason) for part in (ON_DEMAND, SPOT, SERVICES)]
-    here = [sku for sku in skus if {region, "global"} & set(sku.get("serviceRegions", []))]
-    rates, services = _rates(here), _services(here)
-    answers = []
-    for part, spot in ((ON_DEMAND, False), (SPOT, True)):
-        usd = {_name(m): _machine(m, rates, spot) for m in _types()}
-        found = {name: [price, price] if spot else price for name, price in usd.items() if price is not None}
-        answers.append(Answer(part, SOURCE, found, [name for name, price in usd.items() if price is None]))
-    return [*answers, Answer(SERVICES, SOURCE, services, [name for name in _SERVICES if name not in services])]
+class Gcp:
+    """Asks GCP. Its catalogue has all regions, and is read once.
+
+    Args:
+        session: An authorised one; None for the login of this machine.
+        url: Where the catalogue is.
+        folder: Where pages wait for the rest of the catalogue.
+    """
+
+    def __init__(
+        self, session: AuthorizedSession | None = None, url: str = CATALOG, folder: Path | None = None
+    ) -> None:
+        self._session, self._url = session, url
+        self._pages = Pages((folder or pages.FOLDER) / "gcp")
+
+    def regions(self) -> list[str]:
+        """Every region in which the catalogue sells a machine.
+
+        Raises:
+            RefusedError: The catalogue could not be read.
+        """
+        if isinstance(self._skus, str):
+            raise RefusedError(self._skus)
+        sold = (sku for sku in self._skus if _PART.fullmatch(sku["description"]))
+        return sorted({region for sku in sold for region in sku["serviceRegions"]} - {"global"})
+
+    def ask(self, region: str, parts: Collection[str]) -> list[Answer]:
+        """What GCP says about some parts of a region; it publishes no interruptions."""
+        wanted = [part for part in (ON_DEMAND, SPOT, SERVICES) if part in parts]
+        if isinstance(self._skus, str):
+            return [Answer(part, SOURCE, refused=self._skus) for part in wanted]
+        here = [sku for sku in self._skus if {region, "global"} & set(sku["serviceRegions"])]
+        rates = _rates(here)
+        found = {part: _services(here) if part == SERVICES else _machines(rates, part == SPOT) for part in wanted}
+        expected = {part: [*_SERVICES] if part == SERVICES else [_name(each) for each in _types()] for part in wanted}
+        return [
+            Answer(part, SOURCE, found[part], [name for name in expected[part] if name not in found[part]])
+            for part in wanted
+        ]
+
+    def forget(self, region: str, part: str) -> None:
+        """Keep the catalogue: the regions that follow need it, in this run or after an interruption."""
+
+    @cached_property
+    def _skus(self) -> list[dict[str, Any]] | str:
+        """The SKUs that the table needs, or why they could not be read."""
+        try:
+            return self._pages.rows(self._asker())
+        except (GoogleAuthError, RequestException, ExpiredTokenError, ValueError, KeyError) as error:
+            return f"{type(error).__name__}: {error}"
+
+    def _asker(self) -> Callable[[str], Page]:
+        session = self._session or _login()
+
+        def ask(token: str) -> Page:
+            params = {"currencyCode": "USD", "pageSize": _PAGE, "pageToken": token}
+            place = f"{self._url}/services/{COMPUTE_ENGINE}/skus"
+            answer = session.get(place, params=params, timeout=_TIMEOUT_SECONDS)
+            if token and answer.status_code == HTTPStatus.BAD_REQUEST:
+                raise ExpiredTokenError(f"{place}: {answer.text[:200]}")
+            answer.raise_for_status()
+            page = answer.json()
+            needed = (_short(sku) for sku in page.get("skus", []) if _needed(sku.get("description", "")))
+            return list(needed), page.get("nextPageToken", "")
+
+        return ask
+
+
+def _needed(description: str) -> bool:
+    return any(pattern.fullmatch(description) for pattern in (_PART, _GPU, *_SERVICES.values()))
+
+
+def _short(sku: Mapping[str, Any]) -> dict[str, Any]:
+    """What is read of a SKU: it is a tenth of it."""
+    return {
+        "description": sku["description"],
+        "category": {"usageType": sku["category"]["usageType"]},
+        "serviceRegions": sku.get("serviceRegions", []),
+        "pricingInfo": sku.get("pricingInfo", [])[-1:],
+    }
+
+
+def _machines(rates: Rates, spot: bool) -> dict[str, Any]:
+    usd = {_name(machine): _machine(machine, rates, spot) for machine in _types()}
+    return {name: [price, price] if spot else price for name, price in usd.items() if price is not None}
 
 
 def _login() -> AuthorizedSession:
     credentials, _ = google.auth.default(scopes=[_SCOPE])
     return AuthorizedSession(credentials)
-
-
-def _skus(session: Any, url: str) -> Iterator[dict[str, Any]]:
-    """Every SKU of Compute Engine.
-
-    Raises:
-        requests.RequestException: The catalogue did not answer, or refused.
-    """
-    token = ""
-    while True:
-        params = {"currencyCode": "USD", "pageSize": _PAGE, "pageToken": token}
-        answer = session.get(f"{url}/services/{COMPUTE_ENGINE}/skus", params=params, timeout=_TIMEOUT_SECONDS)
-        answer.raise_for_status()
-        page = answer.json()
-        yield from page.get("skus", [])
-        token = page.get("nextPageToken", "")
-        if not token:
-            return
 
 
 def _rates(skus: Iterable[Mapping[str, Any]]) -> Rates:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import json
 import os
 import tempfile
@@ -12,7 +13,18 @@ from typing import Any
 
 from tidemill.prices import table
 
-ON_DEMAND, SPOT, SERVICES = "on_demand", "spot", "services"
+ON_DEMAND, SPOT, INTERRUPTION, SERVICES = "on_demand", "spot", "interruption", "services"
+VALUES = {ON_DEMAND: "usd_hour", SPOT: "usd_hour", INTERRUPTION: "percent"}
+"""The parts with a value per machine type, and their key for it."""
+
+
+def today() -> datetime.date:
+    """The day in UTC, whatever the machine's zone."""
+    return datetime.datetime.now(datetime.UTC).date()
+
+
+class RefusedError(Exception):
+    """A cloud does not tell which regions it has."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +32,13 @@ class Answer:
     """A cloud's answer about one part of a region's prices.
 
     Attributes:
-        part: `on_demand`, `spot` or `services`.
-        source: The API that was asked.
-        found: Prices by machine type (USD per hour; on Spot a pair of low and high) or by service (USD).
+        part: `on_demand`, `spot`, `interruption` or `services`.
+        source: What was asked.
+        found: By machine type, USD per hour (on Spot a pair of low and high) or the percentages between which
+            interruptions are; or USD by service.
         missing: What the answer lacks.
         refused: Why there is no answer; None if there is one.
+        as_of: The day from which it is.
     """
 
     part: str
@@ -32,6 +46,16 @@ class Answer:
     found: Mapping[str, Any] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     refused: str | None = None
+    as_of: datetime.date = field(default_factory=today)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """How many values of a part an answer changed."""
+
+    new: int
+    other: int
+    gone: int
 
 
 @dataclass
@@ -40,57 +64,66 @@ class Region:
 
     cloud: str
     name: str
-    on_demand: dict[str, Any] | None
-    spot: dict[str, Any] | None
+    parts: dict[str, dict[str, Any]]
+    """The parts that have a value per machine type."""
     services: dict[str, dict[str, Any]]
 
-    def machines(self) -> dict[str, dict[str, Any]]:
-        """The parts that have machine prices."""
-        return {kind: part for kind, part in ((ON_DEMAND, self.on_demand), (SPOT, self.spot)) if part}
+    def dated(self, part: str) -> str | None:
+        """The day of a part, of the newest service; None if there is none."""
+        if part == SERVICES:
+            return max((row["as_of"] for row in self.services.values()), default=None)
+        return self.parts[part]["as_of"] if part in self.parts else None
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: Answer) -> Changed:
         """Replace a part with an answer. A refusal changes nothing, and services missing from an answer stay.
 
         A machine missing from the answer leaves the table: its old price would have no date of its own.
         """
         if answer.refused is not None or not answer.found:
-            return
-        today = datetime.date.today().isoformat()
+            return Changed(0, 0, 0)
+        head = {"as_of": answer.as_of.isoformat(), "source": answer.source}
         if answer.part == SERVICES:
-            rows = {name: {"usd": usd, "as_of": today, "source": answer.source} for name, usd in answer.found.items()}
+            before = {name: row["usd"] for name, row in self.services.items() if name in answer.found}
+            rows = {name: {"usd": usd, **head} for name, usd in answer.found.items()}
             self.services = dict(sorted((self.services | rows).items()))
         else:
-            setattr(self, answer.part, {"as_of": today, "source": answer.source, "usd_hour": dict(answer.found)})
+            key = VALUES[answer.part]
+            before = self.parts.get(answer.part, {}).get(key, {})
+            self.parts[answer.part] = {**head, key: dict(answer.found)}
+        both = before.keys() & answer.found.keys()
+        other = sum(before[name] != answer.found[name] for name in both)
+        return Changed(len(answer.found) - len(both), other, len(before) - len(both))
 
 
 def read(cloud: str, name: str) -> Region:
     """A region of the table; an empty one if the table does not have it."""
-    path = table.DATA / cloud / f"{name}.json"
-    found = json.loads(path.read_text(encoding="utf-8")) if name in table.regions(cloud) else {}
-    return Region(cloud, name, found.get(ON_DEMAND), found.get(SPOT), found.get(SERVICES, {}))
+    path = table.DATA / cloud / f"{name}{table.SUFFIX}"
+    found = json.loads(gzip.decompress(path.read_bytes())) if name in table.regions(cloud) else {}
+    return Region(cloud, name, {part: found[part] for part in VALUES if part in found}, found.get(SERVICES, {}))
 
 
 def write(region: Region) -> None:
-    """Write a region atomically, one price per line so that a refresh is a readable diff."""
+    """Write a region atomically. The same prices make the same text, one price per line."""
     folder = table.DATA / region.cloud
     folder.mkdir(parents=True, exist_ok=True)
     handle, path = tempfile.mkstemp(dir=folder, suffix=".tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(_text(region))
+        with os.fdopen(handle, "wb") as file:
+            file.write(gzip.compress(text(region).encode(), mtime=0))
         os.chmod(path, 0o644)
-        os.replace(path, folder / f"{region.name}.json")
+        os.replace(path, folder / f"{region.name}{table.SUFFIX}")
     except BaseException:
         os.unlink(path)
         raise
 
 
-def _text(region: Region) -> str:
+def text(region: Region) -> str:
+    """The file's content before compression: JSON with one value per line."""
     parts = [f'  "cloud": {json.dumps(region.cloud)}', f'  "region": {json.dumps(region.name)}']
-    for kind, part in region.machines().items():
-        head = "".join(f"    {json.dumps(key)}: {json.dumps(part[key])},\n" for key in ("as_of", "source"))
-        rows = _rows(part["usd_hour"], 6)
-        parts.append(f'  "{kind}": {{\n{head}    "usd_hour": {{\n{rows}\n    }}\n  }}')
+    for kind, key in VALUES.items():
+        if part := region.parts.get(kind):
+            head = "".join(f"    {json.dumps(name)}: {json.dumps(part[name])},\n" for name in ("as_of", "source"))
+            parts.append(f'  "{kind}": {{\n{head}    "{key}": {{\n{_rows(part[key], 6)}\n    }}\n  }}')
     services = f"{{\n{_rows(region.services, 4)}\n  }}" if region.services else "{}"
     parts.append(f'  "{SERVICES}": {services}')
     return "{\n" + ",\n".join(parts) + "\n}\n"

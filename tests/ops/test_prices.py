@@ -2,7 +2,10 @@
 so today, and that their filters and descriptions are still called so."""
 
 import datetime
+import email.utils
+import gzip
 import json
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -13,30 +16,30 @@ from click.testing import CliRunner
 
 from components import machines
 from ops import prices as command
-from ops.prices import aws, gcp, region
-from ops.prices.region import Answer, Region
+from ops.prices import advisor, aws, gcp, pages, region
+from ops.prices.region import Answer, Changed, Region
 from tidemill import prices
 from tidemill.prices import table
 
-TODAY = datetime.date.today().isoformat()
+TODAY = region.today().isoformat()
 OLD = {"as_of": "2025-01-01", "source": "long ago", "usd_hour": {"c7i.large": 9.0}}
 
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
     """A separate table with one old region."""
-    monkeypatch.setattr(table, "DATA", tmp_path)
+    monkeypatch.setattr(table, "DATA", tmp_path / "data")
+    monkeypatch.setattr(pages, "FOLDER", tmp_path / "pages")
     table._region.cache_clear()
     region.write(
         Region(
             "aws",
             "us-west-2",
-            dict(OLD),
-            None,
+            {"on_demand": dict(OLD)},
             {"kms_key_month": {"usd": 9.0, **{k: OLD[k] for k in ("as_of", "source")}}},
         )
     )
-    yield tmp_path
+    yield tmp_path / "data"
     table._region.cache_clear()
 
 
@@ -45,7 +48,8 @@ def data(tmp_path, monkeypatch):
 
 def test_an_answer_takes_the_place_of_its_part_alone(data):
     found = region.read("aws", "us-west-2")
-    found.take(Answer("spot", "asked", {"c7i.large": [0.02, 0.05]}))
+    assert found.take(Answer("spot", "asked", {"c7i.large": [0.02, 0.05]})) == Changed(1, 0, 0)
+    found.take(Answer("interruption", "feed", {"c7i.large": [5, 10]}, as_of=datetime.date(2026, 2, 3)))
     found.take(Answer("services", "asked", {"nat_gateway_hour": 0.045}))
     region.write(found)
     price = prices.machine("aws", "us-west-2", "c7i.large")
@@ -53,6 +57,9 @@ def test_an_answer_takes_the_place_of_its_part_alone(data):
     assert (price.on_demand, price.as_of) == (9.0, datetime.date(2025, 1, 1))
     assert price.spot is not None
     assert (price.spot.low, price.spot.high, price.spot.as_of.isoformat()) == (0.02, 0.05, TODAY)
+    taken = prices.interruption("aws", "us-west-2", "c7i.large")
+    assert taken == prices.Interruption(5, 10, datetime.date(2026, 2, 3), "feed")
+    assert prices.interruption("aws", "us-west-2", "c7i.xlarge") is None
     key, nat = (prices.service("aws", "us-west-2", name) for name in ("kms_key_month", "nat_gateway_hour"))
     assert key is not None
     assert nat is not None
@@ -62,22 +69,96 @@ def test_an_answer_takes_the_place_of_its_part_alone(data):
 @pytest.mark.parametrize("answer", [Answer("on_demand", "asked", refused="no"), Answer("on_demand", "asked")])
 def test_a_refusal_or_an_empty_answer_changes_nothing(data, answer):
     found = region.read("aws", "us-west-2")
-    found.take(answer)
-    assert found.on_demand == OLD
+    assert found.take(answer) == Changed(0, 0, 0)
+    assert found.parts["on_demand"] == OLD
+
+
+def test_an_answer_tells_what_it_changes(data):
+    found = region.read("aws", "us-west-2")
+    found.take(Answer("on_demand", "asked", {"a": 1.0, "b": 2.0, "c": 3.0}))
+    assert found.take(Answer("on_demand", "asked", {"b": 2.0, "c": 4.0, "d": 5.0})) == Changed(1, 1, 1)
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(data, monkeypatch):
-    before = (data / "aws" / "us-west-2.json").read_text()
-    monkeypatch.setattr(region, "_text", lambda _: 1 / 0)
+    before = (data / "aws" / "us-west-2.json.gz").read_bytes()
+    monkeypatch.setattr(region, "text", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        region.write(Region("aws", "us-west-2", None, None, {}))
-    assert [path.name for path in (data / "aws").iterdir()] == ["us-west-2.json"]
-    assert (data / "aws" / "us-west-2.json").read_text() == before
+        region.write(Region("aws", "us-west-2", {}, {}))
+    assert [path.name for path in (data / "aws").iterdir()] == ["us-west-2.json.gz"]
+    assert (data / "aws" / "us-west-2.json.gz").read_bytes() == before
 
 
 def test_what_is_shipped_is_written_as_a_refresh_writes_it():
-    for path in sorted(table.DATA.glob("*/*.json")):
-        assert region._text(region.read(path.parent.name, path.stem)) == path.read_text(), path
+    for path in sorted(table.DATA.glob("*/*.json.gz")):
+        name = path.name.removesuffix(".json.gz")
+        assert region.text(region.read(path.parent.name, name)) == gzip.decompress(path.read_bytes()).decode(), path
+
+
+def test_the_same_prices_are_the_same_file(data):
+    path = data / "aws" / "us-west-2.json.gz"
+    before = path.read_bytes()
+    region.write(region.read("aws", "us-west-2"))
+    assert path.read_bytes() == before
+
+
+# ---- pages -------------------------------------------------------------------------------------------------------
+
+
+class Listing:
+    """Three pages, and what was asked of them."""
+
+    def __init__(self, fails: dict[str, BaseException] | None = None) -> None:
+        self.asked: list[str] = []
+        self.fails = fails or {}
+
+    def page(self, token: str) -> pages.Page:
+        self.asked.append(token)
+        if token in self.fails:
+            raise self.fails.pop(token)
+        number = int(token or "0")
+        return [number], str(number + 1) if number < 2 else ""
+
+
+def test_an_interrupted_listing_continues_where_it_was(tmp_path):
+    first, second, third = Listing({"2": ConnectionError("gone")}), Listing(), Listing()
+    with pytest.raises(ConnectionError):
+        pages.Pages(tmp_path / "a").rows(first.page)
+    assert pages.Pages(tmp_path / "a").rows(second.page) == [0, 1, 2]
+    assert (first.asked, second.asked) == (["", "1", "2"], ["2"])
+    assert pages.Pages(tmp_path / "a").rows(third.page) == [0, 1, 2]
+    assert third.asked == []
+
+
+def test_a_listing_whose_token_has_expired_starts_again_once(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        pages.Pages(tmp_path).rows(Listing({"1": KeyboardInterrupt()}).page)
+    again = Listing({"1": pages.ExpiredTokenError("old")})
+    assert pages.Pages(tmp_path).rows(again.page) == [0, 1, 2]
+    assert again.asked == ["1", "", "1", "2"]
+    pages.Pages(tmp_path).forget()
+    with pytest.raises(pages.ExpiredTokenError):
+        pages.Pages(tmp_path).rows(Listing({"1": pages.ExpiredTokenError("at once")}).page)
+
+
+@pytest.mark.parametrize("spoilt", [b"", b"not gzip", gzip.compress(b"[1]"), gzip.compress(b'{"rows": "no"}')])
+def test_a_page_that_was_spoilt_is_asked_for_again(tmp_path, spoilt):
+    pages.Pages(tmp_path).rows(Listing().page)
+    (tmp_path / "00001.json.gz").write_bytes(spoilt)
+    again = Listing()
+    assert pages.Pages(tmp_path).rows(again.page) == [0, 1, 2]
+    assert again.asked == ["1", "2"]
+
+
+def test_pages_of_yesterday_are_no_part_of_a_listing(tmp_path):
+    pages.Pages(tmp_path).rows(Listing().page)
+    later, again = (tmp_path / "00000.json.gz").stat().st_mtime + pages.KEPT_SECONDS + 1, Listing()
+    assert pages.Pages(tmp_path, clock=lambda: later).rows(again.page) == [0, 1, 2]
+    assert again.asked == ["", "1", "2"]
+
+
+def test_a_listing_that_goes_round_ends(tmp_path):
+    with pytest.raises(ValueError, match="leads back"):
+        pages.Pages(tmp_path).rows(lambda token: ([token], "b" if token == "a" else "a"))
 
 
 # ---- AWS -----------------------------------------------------------------------------------------------------------
@@ -112,6 +193,9 @@ class Session:
         self.regions: dict[str, str] = {}
         for stub in self.stubs.values():
             stub.activate()
+
+    def get_available_regions(self, service: str, partition_name: str) -> list[str]:
+        return boto3.Session().get_available_regions(service, partition_name)
 
     def client(self, name: str, region_name: str, config: Any) -> Any:
         self.regions[name] = region_name
@@ -157,18 +241,43 @@ def session():
     return Session()
 
 
+PARTS = ("on_demand", "spot", "services")
+FEED = {
+    "ranges": [
+        {"index": 0, "label": "<5%", "dots": 0, "max": 5},
+        {"index": 1, "label": "5-10%", "dots": 1, "max": 11},
+        {"index": 4, "label": ">20%", "dots": 4, "max": 100},
+    ],
+    "instance_types": {"c7i.large": {"cores": 2, "emr": True, "ram_gb": 4.0}},
+    "spot_advisor": {
+        "us-west-2": {
+            "Linux": {"c7i.large": {"s": 59, "r": 4}, "g5.xlarge": {"s": 70, "r": 1}, "x99.large": {"s": 1, "r": 0}},
+            "Windows": {"c7i.large": {"s": 9, "r": 0}},
+        }
+    },
+}
+
+
+def feed(content: Any = FEED, modified: str | None = "Tue, 03 Feb 2026 04:05:06 GMT") -> advisor.Feed:
+    return advisor.Feed(lambda: (json.dumps(content).encode(), modified))
+
+
+def ask(session: Any, name: str, folder: Path, parts: Any = PARTS) -> list[Answer]:
+    return aws.Aws(session, feed(), folder).ask(name, parts)
+
+
 def by_part(answers: list[Answer]) -> dict[str, Answer]:
     return {answer.part: answer for answer in answers}
 
 
-def test_aws_is_asked_page_by_page(session):
+def test_aws_is_asked_page_by_page(session, tmp_path):
     first = [compute("c7i.large", "0.0892500000"), compute("x9.large", "1"), compute("c7i.xlarge", "0.0000000000")]
     session.products("AmazonEC2", first, [compute("c7i.2xlarge", "0.3570000000")])
     session.spot(
         ("c7i.large", "us-west-2a", "0.030000"), ("c7i.large", "us-west-2b", "0.041"), ("c7i.large", "a", "0.02")
     )
     session.every_service()
-    found = by_part(aws.ask("us-west-2", session))
+    found = by_part(ask(session, "us-west-2", tmp_path))
     assert found["on_demand"].found == {"c7i.large": 0.08925, "c7i.2xlarge": 0.357}
     assert "c7i.xlarge" in found["on_demand"].missing
     assert found["spot"].found == {"c7i.large": [0.02, 0.041]}
@@ -182,29 +291,29 @@ def test_aws_is_asked_page_by_page(session):
     assert session.regions == {"pricing": "us-east-1", "ec2": "us-west-2"}
 
 
-def test_a_service_with_two_prices_has_none(session):
+def test_a_service_with_two_prices_has_none(session, tmp_path):
     session.stubs["pricing"].add_client_error("get_products", "ThrottlingException")
     session.spot()
     session.products("AmazonEC2", [service("USW2-EBS:VolumeUsage.gp3", "0.08"), service("EBS:VolumeUsage.gp3", "0.1")])
     for code in ("AmazonVPC", "awskms", "AmazonEC2", "AmazonVPC"):
         session.products(code, [])
-    found = by_part(aws.ask("us-west-2", session))
+    found = by_part(ask(session, "us-west-2", tmp_path))
     assert found["services"].found == {}
     assert len(found["services"].missing) == 5
 
 
-def test_one_part_refused_is_told_and_the_others_stand(session):
+def test_one_part_refused_is_told_and_the_others_stand(session, tmp_path):
     session.products("AmazonEC2", [compute("c7i.large", "0.08925")])
     session.stubs["ec2"].add_client_error("describe_spot_price_history", "UnauthorizedOperation", "no")
     session.every_service()
-    found = by_part(aws.ask("eu-west-1", session))
+    found = by_part(ask(session, "eu-west-1", tmp_path))
     assert found["spot"].refused is not None
     assert "UnauthorizedOperation" in found["spot"].refused
     assert found["on_demand"].refused is None
     assert session.regions["pricing"] == "eu-central-1"
 
 
-def test_the_filters_are_ones_that_the_api_takes(session):
+def test_the_filters_are_ones_that_the_api_takes(session, tmp_path):
     session.stubs["pricing"].add_response(
         "get_products",
         {"PriceList": []},
@@ -216,7 +325,84 @@ def test_the_filters_are_ones_that_the_api_takes(session):
             ],
         },
     )
-    assert aws._on_demand(session.clients["pricing"], "us-west-2") == {}
+    assert aws.Aws(session, feed(), tmp_path)._on_demand("us-west-2") == {}
+
+
+def half(session: Session) -> None:
+    """The first of two pages, and then a refusal."""
+    first = {"PriceList": [compute("c7i.large", "0.09")], "NextToken": "page1"}
+    session.stubs["pricing"].add_response("get_products", first, {"ServiceCode": "AmazonEC2", "Filters": ANY})
+    session.stubs["pricing"].add_client_error("get_products", "InternalErrorException")
+
+
+def test_aws_continues_with_the_page_that_was_missing(session, tmp_path):
+    half(session)
+    (refused,) = ask(session, "us-west-2", tmp_path, ["on_demand"])
+    assert "InternalError" in (refused.refused or "")
+    session.stubs["pricing"].add_response(
+        "get_products",
+        {"PriceList": [compute("c7i.xlarge", "0.18")]},
+        {"ServiceCode": "AmazonEC2", "Filters": ANY, "NextToken": "page1"},
+    )
+    (whole,) = ask(session, "us-west-2", tmp_path, ["on_demand"])
+    assert whole.found == {"c7i.large": 0.09, "c7i.xlarge": 0.18}
+
+
+def test_a_token_that_aws_no_longer_takes_starts_the_listing_again(session, tmp_path):
+    half(session)
+    ask(session, "us-west-2", tmp_path, ["on_demand"])
+    session.stubs["pricing"].add_client_error("get_products", "ExpiredNextTokenException")
+    session.products("AmazonEC2", [compute("c7i.large", "0.07")], [compute("c7i.xlarge", "0.18")])
+    (whole,) = ask(session, "us-west-2", tmp_path, ["on_demand"])
+    assert whole.found == {"c7i.large": 0.07, "c7i.xlarge": 0.18}
+
+
+def test_the_regions_of_aws_are_the_commercial_ones(session, tmp_path):
+    found = aws.Aws(session, feed(), tmp_path).regions()
+    assert len(found) >= 30
+    assert {"us-east-1", "eu-central-1", "sa-east-1"} <= set(found)
+    assert not [name for name in found if name.startswith(("cn-", "us-gov-", "us-iso"))]
+
+
+def test_interruptions_carry_the_date_of_their_feed(session, tmp_path):
+    (found,) = ask(session, "us-west-2", tmp_path, ["interruption"])
+    assert found.found == {"c7i.large": [20, 100], "g5.xlarge": [5, 10]}
+    assert found.as_of == datetime.date(2026, 2, 3)
+    assert "c7i.xlarge" in found.missing
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"ranges": [], "spot_advisor": {"us-west-2": {"Linux": {"c7i.large": {"s": 1, "r": 7}}}}},
+        {"ranges": [{"index": 0, "label": "rarely"}], "spot_advisor": {"us-west-2": {"Linux": {}}}},
+        {**FEED, "spot_advisor": {"eu-west-1": {"Linux": {}}}},
+        ["not", "a", "feed"],
+    ],
+)
+def test_a_feed_of_another_shape_is_a_refusal(session, tmp_path, content):
+    (found,) = aws.Aws(session, feed(content), tmp_path).ask("us-west-2", ["interruption"])
+    assert found.refused
+    assert found.found == {}
+
+
+def test_a_feed_that_cannot_be_read_is_asked_for_once(session, tmp_path):
+    asked = []
+
+    def gone() -> tuple[bytes, str | None]:
+        asked.append(1)
+        raise OSError("no route")
+
+    source = aws.Aws(session, advisor.Feed(gone), tmp_path)
+    answers = [source.ask(name, ["interruption"])[0] for name in ("us-west-2", "eu-west-1")]
+    assert [answer.refused for answer in answers] == ["OSError: no route"] * 2
+    assert len(asked) == 1
+
+
+def test_a_feed_without_a_date_is_of_the_day_it_was_read():
+    assert feed(modified=None).as_of == region.today()
+    assert feed(modified=email.utils.formatdate(0)).as_of == datetime.date(1970, 1, 1)
 
 
 # ---- GCP -----------------------------------------------------------------------------------------------------------
@@ -273,18 +459,21 @@ class Catalog:
     def __init__(self, status: int = 200) -> None:
         self.asked: list[dict[str, Any]] = []
         self.status = status
+        self.fails_at: str | None = None
 
     def get(self, url: str, params: dict[str, Any], timeout: float) -> requests.Response:
         self.asked.append({"url": url, **params})
+        if params["pageToken"] == self.fails_at:
+            raise requests.ConnectionError("gone")
         page = {"skus": SKUS[7:]} if params["pageToken"] else {"skus": SKUS[:7], "nextPageToken": "second"}
         answer = requests.Response()
         answer.status_code, answer._content = self.status, json.dumps(page).encode()
         return answer
 
 
-def test_gcp_is_asked_page_by_page_and_machines_are_their_parts():
+def test_gcp_is_asked_page_by_page_and_machines_are_their_parts(tmp_path):
     catalog = Catalog()
-    found = by_part(gcp.ask("us-central1", catalog))  # type: ignore[arg-type]
+    found = by_part(gcp.Gcp(catalog, folder=tmp_path).ask("us-central1", PARTS))  # type: ignore[arg-type]
     assert [each["pageToken"] for each in catalog.asked] == ["", "second"]
     assert catalog.asked[0]["url"].endswith("/services/6F81-5844-456A/skus")
     listed = found["on_demand"].found
@@ -296,29 +485,69 @@ def test_gcp_is_asked_page_by_page_and_machines_are_their_parts():
     assert found["spot"].found["n2-standard-16"] == [0.239808, 0.239808]
 
 
-def test_what_the_catalogue_does_not_have_is_missing_and_not_cheap():
-    found = by_part(gcp.ask("us-central1", Catalog()))  # type: ignore[arg-type]
+def test_what_the_catalogue_does_not_have_is_missing_and_not_cheap(tmp_path):
+    found = by_part(gcp.Gcp(Catalog(), folder=tmp_path).ask("us-central1", PARTS))  # type: ignore[arg-type]
     # No RAM price for E2, so no price of its core; no Spot core of G2, though its GPU has a price.
     assert "e2-standard-4" in found["on_demand"].missing
     assert "g2-standard-4" in found["spot"].missing
     assert set(found["on_demand"].found).isdisjoint(found["on_demand"].missing)
 
 
-def test_addresses_are_billed_beyond_their_free_hours():
-    assert by_part(gcp.ask("us-central1", Catalog()))["services"].found == {  # type: ignore[arg-type]
+def test_addresses_are_billed_beyond_their_free_hours(tmp_path):
+    assert by_part(gcp.Gcp(Catalog(), folder=tmp_path).ask("us-central1", PARTS))["services"].found == {  # type: ignore[arg-type]
         "disk_gib_month": 0.1,
         "public_ipv4_hour": 0.005,
         "public_ipv4_spot_hour": 0.0025,
     }
 
 
-def test_a_catalogue_that_refuses_changes_no_part():
-    answers = gcp.ask("us-central1", Catalog(status=403))  # type: ignore[arg-type]
+def test_a_catalogue_that_refuses_changes_no_part(tmp_path):
+    answers = gcp.Gcp(Catalog(status=403), folder=tmp_path).ask("us-central1", PARTS)  # type: ignore[arg-type]
     assert [answer.part for answer in answers] == ["on_demand", "spot", "services"]
     assert all("403" in (answer.refused or "") for answer in answers)
 
 
+def test_the_catalogue_is_read_once_for_all_regions_and_continues(tmp_path):
+    broken, catalog = Catalog(), Catalog()
+    broken.fails_at = "second"
+    (refused,) = gcp.Gcp(broken, folder=tmp_path).ask("us-central1", ["on_demand"])  # type: ignore[arg-type]
+    assert "ConnectionError" in (refused.refused or "")
+    source = gcp.Gcp(catalog, folder=tmp_path)  # type: ignore[arg-type]
+    assert source.regions() == ["europe-west4", "us-central1"]
+    there, here = (source.ask(name, ["on_demand"])[0].found for name in source.regions())
+    assert (there["n2-standard-16"], here["n2-standard-16"]) == (16 * 9 + 64 * 9, 0.776944)
+    assert [each["pageToken"] for each in catalog.asked] == ["second"]
+
+
+def test_a_catalogue_that_refuses_names_no_region(tmp_path):
+    with pytest.raises(region.RefusedError, match="403"):
+        gcp.Gcp(Catalog(status=403), folder=tmp_path).regions()  # type: ignore[arg-type]
+
+
 # ---- the command ---------------------------------------------------------------------------------------------------
+
+
+class Told:
+    """A cloud with given answers, and what it was asked."""
+
+    def __init__(self, *answers: Answer, regions: tuple[str, ...] = ("us-west-2",)) -> None:
+        self.answers, self.names = answers, regions
+        self.asked: list[tuple[str, str]] = []
+
+    def regions(self) -> list[str]:
+        return list(self.names)
+
+    def ask(self, name: str, parts: Any) -> list[Answer]:
+        self.asked += [(name, part) for part in parts]
+        return [answer for answer in self.answers if answer.part in parts]
+
+    def forget(self, name: str, part: str) -> None:
+        pass
+
+
+def refresh(monkeypatch: pytest.MonkeyPatch, source: Told, *options: str, cloud: str = "aws") -> Any:
+    monkeypatch.setitem(command._SOURCES, cloud, lambda: source)
+    return CliRunner().invoke(command.prices, ["refresh", "--cloud", cloud, *options])
 
 
 def test_refresh_writes_what_was_answered_and_names_the_rest(data, monkeypatch):
@@ -327,28 +556,71 @@ def test_refresh_writes_what_was_answered_and_names_the_rest(data, monkeypatch):
         Answer("spot", "asked", refused="AccessDenied: no"),
         Answer("services", "asked", {"nat_gateway_hour": 0.045}),
     ]
-    monkeypatch.setitem(command._SOURCES, "aws", lambda name: answers)
-    told = CliRunner().invoke(command.prices, ["refresh", "--cloud", "aws"])
+    told = refresh(monkeypatch, Told(*answers))
     assert told.exit_code == 3
-    assert "us-west-2: on_demand: no price for c7i.xlarge" in told.output
-    assert "us-west-2: spot prices could not be read and stay unchanged: AccessDenied: no" in told.output
+    assert f"us-west-2: 1 on_demand of {TODAY} (1 changed)" in told.output
+    assert "us-west-2: on_demand: unknown for c7i.xlarge" in told.output
+    assert "us-west-2: spot could not be read and stays unchanged: AccessDenied: no" in told.output
+    assert "1 of 1 regions are not whole: us-west-2" in told.output
     found = region.read("aws", "us-west-2")
-    assert found.on_demand == {"as_of": TODAY, "source": "asked", "usd_hour": {"c7i.large": 0.09}}
+    assert found.parts == {"on_demand": {"as_of": TODAY, "source": "asked", "usd_hour": {"c7i.large": 0.09}}}
     assert sorted(found.services) == ["kms_key_month", "nat_gateway_hour"]
 
 
-def test_refresh_makes_a_region_that_was_not_there(data, monkeypatch):
-    monkeypatch.setitem(command._SOURCES, "gcp", lambda name: [Answer("on_demand", "asked", {"n2-standard-2": 0.1})])
-    assert CliRunner().invoke(command.prices, ["refresh", "--cloud", "gcp", "--region", "us-east4"]).exit_code == 0
-    assert prices.regions("gcp") == ["us-east4"]
+def test_refresh_makes_every_region_that_the_cloud_names(data, monkeypatch):
+    source = Told(Answer("on_demand", "asked", {"n2-standard-2": 0.1}), regions=("us-east4", "me-west1"))
+    assert refresh(monkeypatch, source, cloud="gcp").exit_code == 0
+    assert prices.regions("gcp") == ["me-west1", "us-east4"]
+
+
+def test_a_refresh_that_was_interrupted_asks_only_for_the_rest(data, monkeypatch):
+    class Interrupted(Told):
+        def ask(self, name: str, parts: Any) -> list[Answer]:
+            if (name, *parts) == ("eu-west-1", "spot"):
+                raise KeyboardInterrupt
+            return super().ask(name, parts)
+
+    answers = [Answer("on_demand", "asked", {"c7i.large": 0.1}), Answer("spot", "asked", {"c7i.large": [0.1, 0.2]})]
+    first = Interrupted(*answers, regions=("ap-south-1", "eu-west-1"))
+    second = Told(*answers, regions=("ap-south-1", "eu-west-1"))
+    assert refresh(monkeypatch, first).exit_code == 1
+    assert refresh(monkeypatch, second).exit_code == 0
+    assert {each for each in second.asked if each[1] in ("on_demand", "spot")} == {("eu-west-1", "spot")}
+    third = Told(*answers, regions=("ap-south-1",))
+    assert refresh(monkeypatch, third, "--again").exit_code == 0
+    assert ("ap-south-1", "on_demand") in third.asked
+
+
+def test_two_refreshes_do_not_mix(data, monkeypatch):
+    with command._alone():
+        told = refresh(monkeypatch, Told())
+    assert told.exit_code == 2
+    assert "another refresh is running" in told.output
 
 
 def test_nothing_is_written_when_everything_is_refused(data, monkeypatch):
-    monkeypatch.setitem(command._SOURCES, "gcp", lambda name: [Answer("spot", "asked", refused="no")])
-    assert CliRunner().invoke(command.prices, ["refresh", "--cloud", "gcp", "--region", "us-east4"]).exit_code == 3
+    source = Told(Answer("spot", "asked", refused="no"), regions=("us-east4",))
+    assert refresh(monkeypatch, source, cloud="gcp").exit_code == 3
     assert prices.regions("gcp") == []
+
+
+def test_a_cloud_that_names_no_region_changes_nothing(data, monkeypatch):
+    class Silent(Told):
+        def regions(self) -> list[str]:
+            raise region.RefusedError("403")
+
+    told = refresh(monkeypatch, Silent(), cloud="gcp")
+    assert told.exit_code == 3
+    assert "no price changes: 403" in told.output
 
 
 def test_show_says_how_old_the_table_is(data):
     told = CliRunner().invoke(command.prices, ["show", "--cloud", "aws"])
     assert told.output == "us-west-2: 1 on_demand (2025-01-01), 1 services (2025-01-01 to 2025-01-01)\n"
+
+
+def test_show_prints_a_region_as_it_is_stored(data):
+    told = CliRunner().invoke(command.prices, ["show", "--cloud", "aws", "--region", "us-west-2"])
+    assert json.loads(told.output)["on_demand"] == OLD
+    told = CliRunner().invoke(command.prices, ["show", "--cloud", "aws", "--region", "mars"])
+    assert (told.exit_code, "it has us-west-2" in told.output) == (2, True)

@@ -1,6 +1,7 @@
 """The price table as it is shipped. What this cannot prove: that the clouds charge these prices today."""
 
 import datetime
+import gzip
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 from tidemill import prices
 from tidemill.prices import table
 
-FILES = sorted(table.DATA.glob("*/*.json"))
+FILES = sorted(table.DATA.glob("*/*.json.gz"))
 
 
 def test_a_price_says_what_it_is_worth():
@@ -36,10 +37,10 @@ def test_what_is_not_in_the_table_is_unknown(cloud, region, machine):
     assert prices.service(cloud, region, "no_such_service") is None
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_a_region_is_whole(path):
-    region = json.loads(path.read_text())
-    assert (region["cloud"], region["region"]) == (path.parent.name, path.stem)
+    region = json.loads(gzip.decompress(path.read_bytes()))
+    assert (region["cloud"], region["region"]) == (path.parent.name, path.name.removesuffix(".json.gz"))
     today = datetime.date.today()
     on_demand, spot = region["on_demand"], region.get("spot", {"usd_hour": {}})
     for part in [part for part in (on_demand, region.get("spot"), *region["services"].values()) if part]:

@@ -1,20 +1,32 @@
 """What the clouds charge: a dated table of machines and services by region.
 
-``data/<cloud>/<region>.json`` holds one region, and is read when a price of that region is asked for. Nothing in it is
-guessed: a price that is not there is unknown, never zero. ``python -m ops prices refresh`` writes it anew. All prices
-are in USD, before taxes, discounts, free tiers and commitments.
+``data/<cloud>/<region>.json.gz`` holds one region, and is read when a price of that region is asked for. Nothing in it
+is guessed: a price that is not there is unknown, never zero. ``python -m ops prices refresh`` writes it anew. All
+prices are in USD, before taxes, discounts, free tiers and commitments.
 """
 
 from __future__ import annotations
 
 from tidemill.prices.table import (
     HOURS_A_MONTH,
+    Interruption,
     MachinePrice,
     ServicePrice,
     SpotRange,
+    interruption,
     machine,
     regions,
     service,
 )
 
-__all__ = ["HOURS_A_MONTH", "MachinePrice", "ServicePrice", "SpotRange", "machine", "regions", "service"]
+__all__ = [
+    "HOURS_A_MONTH",
+    "Interruption",
+    "MachinePrice",
+    "ServicePrice",
+    "SpotRange",
+    "interruption",
+    "machine",
+    "regions",
+    "service",
+]

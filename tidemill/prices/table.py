@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data"
+SUFFIX = ".json.gz"
 HOURS_A_MONTH = 730
 """The clouds' own pricing pages count a month so."""
 
@@ -45,6 +47,16 @@ class ServicePrice:
     source: str
 
 
+@dataclass(frozen=True)
+class Interruption:
+    """How often a Spot machine was taken away, as the cloud published it: a range in percent of a month's machines."""
+
+    low: int
+    high: int
+    as_of: datetime.date
+    source: str
+
+
 def machine(cloud: str, region: str, type: str, *, gpus: int = 0) -> MachinePrice | None:  # noqa: A002
     """The price of one machine; None where nothing is known of it.
 
@@ -66,6 +78,13 @@ def machine(cloud: str, region: str, type: str, *, gpus: int = 0) -> MachinePric
     return MachinePrice(fixed, ranged, min(map(_date, known)), sources)
 
 
+def interruption(cloud: str, region: str, type: str) -> Interruption | None:  # noqa: A002
+    """How often machines of a type are taken away in a region; None where that is unknown, and on GCP always."""
+    part = _region(cloud, region).get("interruption", {})
+    found = part.get("percent", {}).get(type)
+    return Interruption(found[0], found[1], _date(part), part["source"]) if found else None
+
+
 def service(cloud: str, region: str, name: str) -> ServicePrice | None:
     """The price of one unit of a service; None where it is unknown. docs/money.md lists the names."""
     row = _region(cloud, region).get("services", {}).get(name)
@@ -74,14 +93,14 @@ def service(cloud: str, region: str, name: str) -> ServicePrice | None:
 
 def regions(cloud: str) -> list[str]:
     """Regions of a cloud with at least one known price."""
-    return sorted(path.stem for path in (DATA / cloud).glob("*.json"))
+    return sorted(path.name.removesuffix(SUFFIX) for path in (DATA / cloud).glob(f"*{SUFFIX}"))
 
 
 @cache
 def _region(cloud: str, region: str) -> Mapping[str, Any]:
     if region not in regions(cloud):
         return {}
-    return json.loads((DATA / cloud / f"{region}.json").read_text(encoding="utf-8"))
+    return json.loads(gzip.decompress((DATA / cloud / f"{region}{SUFFIX}").read_bytes()))
 
 
 def _date(part: Mapping[str, Any]) -> datetime.date:
