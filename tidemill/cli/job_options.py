@@ -72,6 +72,11 @@ _CHUNKS = [
         metavar="TIME",
         help="How long an item takes: 0.5s, 10m.",
     ),
+    click.option(
+        "--longest-first",
+        metavar="BY",
+        help="Send long items first, by their size, a column of numbers, or the times of an ended job: job://JOB.",
+    ),
 ]
 _HOW = [
     click.option("--attempts", type=int, default=3, show_default=True, help="Attempts of an item, 1 to 10."),

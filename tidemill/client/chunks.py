@@ -16,6 +16,8 @@ CHUNK_SECONDS = 240
 LEARNING_CHUNKS = 4
 SMALLER = 8
 """How many times smaller the first chunks are."""
+LIGHTEST = 16
+"""How many times more items than planned a chunk of light ones may have."""
 ITEM_SECONDS = 10
 ITEM_SECONDS_HERE = 0.25
 """On this machine: short, so that the number of CPUs decides the size of chunks."""
@@ -47,23 +49,27 @@ class Plan:
         first: Sizes of the first chunks where they are smaller: how long an item takes is then known early, and a
             mistake in the command costs little.
         why: Why this size, in words.
+        cut: The size of each chunk where they differ throughout; `chunk_size` is then the largest.
     """
 
     items: int
     chunk_size: int
     first: tuple[int, ...] = ()
     why: str = ""
+    cut: tuple[int, ...] = ()
 
     @property
     def chunks(self) -> int:
-        return len(self.first) + -(-(self.items - sum(self.first)) // self.chunk_size)
+        return len(self.cut) or len(self.first) + -(-(self.items - sum(self.first)) // self.chunk_size)
 
     def sizes(self) -> Iterator[int]:
         """The size of each chunk; the last may get less."""
-        return islice(chain(self.first, repeat(self.chunk_size)), self.chunks)
+        return iter(self.cut) if self.cut else islice(chain(self.first, repeat(self.chunk_size)), self.chunks)
 
     def words(self) -> str:
         """`23 chunks of 24, assuming 10 s per item (set --item-time); 4 small chunks go first to measure it`."""
+        if self.cut:
+            return f"{counted(self.chunks, 'chunk')} of up to {self.chunk_size}, all expected to take equally long"
         first = f"; {len(self.first)} small chunks go first to measure it" if self.first else ""
         return f"{counted(self.chunks, 'chunk')} of {self.chunk_size}{self.why and ', ' + self.why}{first}"
 
@@ -88,6 +94,26 @@ def plan_chunks(
     learning = Plan(items, size, (max(1, size // SMALLER),) * LEARNING_CHUNKS, plan.why)
     worth_it = item_seconds is None and size >= SMALLER and plan.chunks >= 2 * LEARNING_CHUNKS
     return learning if worth_it and learning.chunks <= MAX_CHUNKS else plan
+
+
+def of_equal_weight(plan: Plan, weights: Sequence[float]) -> Plan:
+    """About as many chunks as a plan has, cut where each weighs as much as the others.
+
+    Args:
+        plan: The chunks by number.
+        weights: Of the items, in their order.
+    """
+    wanted = min(plan.chunks, MAX_CHUNKS - MAX_CHUNKS // LIGHTEST - 1)
+    each, most = sum(weights) / wanted, LIGHTEST * plan.chunk_size
+    cut, items, weight = list[int](), 0, 0.0
+    for one in weights:
+        items, weight = items + 1, weight + one
+        if weight >= each or items >= most:
+            cut.append(items)
+            items, weight = 0, 0.0
+    if items:
+        cut.append(items)
+    return Plan(plan.items, max(cut), cut=tuple(cut))
 
 
 def _capped(items: int, asked: int | None, most: int) -> Plan:

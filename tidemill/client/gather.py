@@ -16,6 +16,7 @@ from tidemill.client.item_folders import ItemFolder, StorePrefix
 from tidemill.client.item_source import ItemSource
 from tidemill.client.items import open_items
 from tidemill.client.job_items import FullIds, References, items_of
+from tidemill.client.ordering import weigher
 from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool
 from tidemill.client.upload.inputs import LocalInput, open_input
@@ -36,6 +37,7 @@ class ItemsAsked:
     items: Any
     form: str | None
     column: str | None
+    longest_first: str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ def gather(
     readable = (*site.descriptor.readable_prefixes, SCHEME)
     staged = draft.stages_input or bool(takes_input)
     fetched = Fetched(site.descriptor.cloud, files, readable) if staged else None
-    spool = Spool(fetched).fill(source)
+    weigh = None if asked.longest_first is None else weigher(asked.longest_first, site.store)
+    spool = Spool(fetched, weigh).fill(source)
     repeated, example = spool.duplicates()
     if repeated:
         are, copy = ("is a duplicate", "the copy") if repeated == 1 else ("are duplicates", "each copy")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from tidemill.client.item_source import Block, blocks, wrong_items
+from tidemill.client.item_source import BLOCK_ITEMS, Block, blocks, wrong_items
 from tidemill.errors import CallerError
 from tidemill.store import Stores
 
@@ -75,24 +76,29 @@ class StorePrefix:
         self.label = f"items {uri}"
 
     def __iter__(self) -> Iterator[Block]:
-        return blocks(self._matching())
+        found, start = self._matching(), 0
+        while batch := list(islice(found, BLOCK_ITEMS)):
+            places = range(start, start + len(batch))
+            yield Block([uri for uri, _ in batch], places, sizes=[size for _, size in batch])
+            start += len(batch)
 
-    def _matching(self) -> Iterator[str]:
+    def _matching(self) -> Iterator[tuple[str, int]]:
         skip, pattern = len(self._prefix), self._pattern
-        for name in self._objects():
+        for name, size in self._objects():
             tail = name[skip:].lstrip("/") if skip else name
             if pattern is None or pattern.fullmatch(tail):
-                yield self._root + tail
+                yield self._root + tail, size
 
-    def _objects(self) -> Iterator[str]:
-        """Names, without the markers of folders: `x/` of a bucket is listed as `x`, before the names that follow."""
+    def _objects(self) -> Iterator[tuple[str, int]]:
+        """Names and sizes, without the markers of folders: `x/` of a bucket is listed as `x`, before the names that
+        follow."""
         held: tuple[str, int] | None = None
         for name, size, _ in self._store.entries(self._prefix):
             if held and self._is_item(*held, followed=name.startswith(f"{held[0]}/")):
-                yield held[0]
+                yield held
             held = name, size
         if held and self._is_item(*held, followed=held == (self._prefix.rstrip("/"), 0)):
-            yield held[0]
+            yield held
 
     def _is_item(self, name: str, size: int, followed: bool) -> bool:
         # Some tools write a byte into a marker. Then only a look at the object tells it from one called `x`.

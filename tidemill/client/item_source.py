@@ -25,11 +25,13 @@ class Block:
         uris: Not yet checked.
         places: Where each is in its source; `ItemSource.where` puts it in words.
         metas: What is attached to each, or None where a source knows no metadata.
+        sizes: Bytes of each, where a listing tells them.
     """
 
     uris: Sequence[str]
     places: Sequence[int]
     metas: Sequence[Mapping[str, Any] | None] | None = None
+    sizes: Sequence[int] | None = None
 
 
 def blocks(uris: Iterable[str]) -> Iterator[Block]:

@@ -15,7 +15,7 @@ from weakref import WeakSet
 from tidemill.client.frames import DataFrameLike
 from tidemill.client.job import Job
 from tidemill.client.shipped import shipped
-from tidemill.errors import CloudError, JobEndedError
+from tidemill.errors import CallerError, CloudError, JobEndedError
 from tidemill.job import Item
 
 
@@ -69,6 +69,9 @@ class Mapper:
             >>> values.job.spec.function
             'posixpath:basename'
         """
+        if settings.get("longest_first"):
+            fix = "Use `submit`, whose results say which item each is of."
+            raise CallerError("longest_first changes the order of the values that `map` yields.", fix)
         named, folder = (function, None) if isinstance(function, str) else shipped(function)
         code = code or folder
         job = self.submit(None, items, function=named, queue=queue, name=name, code=code, keep_values=True, **settings)

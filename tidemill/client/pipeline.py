@@ -142,6 +142,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
         slots: int = 1,
         chunk_size: int | None = None,
         item_seconds: float | None = None,
+        longest_first: str | None = None,
         attempts: int = 3,
         timeout_seconds: float | None = None,
         output: str | None = None,
@@ -190,6 +191,9 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             slots: Items that run side by side in one container.
             chunk_size: Items that travel together; None to have it chosen.
             item_seconds: Expected seconds of an item, to choose the chunk size by.
+            longest_first: What tells how long an item takes: `size` (of files and listed objects), a key of the
+                metadata that holds a number, or `job://JOB` for the time that an ended job took for it. The items are
+                then numbered from the longest to the shortest, so that no machine stays for one long item at the end.
             attempts: Attempts of an item, 1 to 10. Reclaims do not count.
             timeout_seconds: Limit of one attempt; None for an hour, and with `state` for seven days.
             output: URI prefix of the outputs; None for `<store>/out/<job>`.
@@ -262,6 +266,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             items_column=items_column,
             chunk_size=chunk_size,
             item_seconds=item_seconds,
+            longest_first=longest_first,
             code=checkout.folder if isinstance(checkout, Checkout) else checkout,
             libs=libs,
             force=force,

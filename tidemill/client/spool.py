@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import tempfile
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -17,8 +19,9 @@ from json.encoder import encode_basestring
 from typing import BinaryIO, cast
 
 from tidemill.client.fetched import Fetched
-from tidemill.client.item_source import LINE_BYTES, Block, ItemSource, wrong_items
-from tidemill.errors import shown
+from tidemill.client.item_source import BLOCK_ITEMS, LINE_BYTES, Block, ItemSource, wrong_items
+from tidemill.client.ordering import Weigh, empty
+from tidemill.errors import CallerError, shown
 from tidemill.job import Item
 
 _BITS = 1 << 27
@@ -42,10 +45,11 @@ class Spool:
 
     Args:
         fetched: Where the machines fetch the items; None where they are mere names.
+        weigh: Tells how long an item takes compared with others; None where nobody asks for it.
     """
 
-    def __init__(self, fetched: Fetched | None) -> None:
-        self._fetched = fetched
+    def __init__(self, fetched: Fetched | None, weigh: Weigh | None = None) -> None:
+        self._fetched, self._weigh = fetched, weigh
         self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - lives as long as the spool
         self._digest = hashlib.sha256()
         self._seen = bytearray(_BITS // 8)
@@ -56,6 +60,8 @@ class Spool:
         """Some of the items: of the first few blocks the first, the middle and the last."""
         self.objects = True
         """Whether every item was an object at first sight; where none is fetched nothing is known."""
+        self.weights = empty()
+        """Of each item; empty without `weigh`."""
 
     def fill(self, source: ItemSource) -> Spool:
         """Read a source to its end.
@@ -68,8 +74,7 @@ class Spool:
                 if block.uris:
                     self._add(source, block)
         except OSError as error:
-            place = tempfile.gettempdir()
-            raise wrong_items(f"{source.label} cannot be read, or {place} not be written: {error.strerror}.") from None
+            raise _unwritten(f"{source.label} cannot be read", error) from None
         if not self.count:
             raise wrong_items(f"There are no items in {source.label}.", "Give URIs, or a file with one per line.")
         self._seen = bytearray()
@@ -89,6 +94,8 @@ class Spool:
         self.first = self.first or uris[0]
         if len(self.sample) < SAMPLE:
             self.sample += uris[0], uris[len(uris) // 2], uris[-1]
+        if self._weigh:
+            self.weights.extend(self._weigh(source, block))
         self._look_for_duplicates(lines)
         data = ("\n".join(lines) + "\n").encode()
         self._digest.update(data)
@@ -169,6 +176,28 @@ class Spool:
             value = json.loads(line)
             yield Item(index, value) if isinstance(value, str) else Item(index, value["uri"], value["meta"])
 
+    def reorder(self, order: Sequence[int]) -> None:
+        """Put the items into another order, given by their present indexes.
+
+        Raises:
+            CallerError: This machine's disk is full.
+        """
+        file, digest = cast(BinaryIO, tempfile.TemporaryFile()), hashlib.sha256()  # noqa: SIM115 - replaces the spool's
+        try:
+            self._file.flush()
+            with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as lines:
+                ends = array("Q", [0])
+                while end := lines.find(b"\n", ends[-1]) + 1:
+                    ends.append(end)
+                for first in range(0, len(order), BLOCK_ITEMS):
+                    data = b"".join(lines[ends[at] : ends[at + 1]] for at in order[first : first + BLOCK_ITEMS])
+                    digest.update(data)
+                    file.write(data)
+        except OSError as error:
+            raise _unwritten("items cannot be read", error) from None
+        self._file.close()
+        self._file, self._digest = file, digest
+
     # ---- what is sent -------------------------------------------------------------------------------------------
 
     def frames(self, sizes: Iterable[int]) -> Iterator[tuple[bytes, int]]:
@@ -179,6 +208,10 @@ class Spool:
             if not lines:
                 return
             yield b"".join(lines).removesuffix(b"\n"), len(lines)
+
+
+def _unwritten(read: str, error: OSError) -> CallerError:
+    return wrong_items(f"{read}, or {tempfile.gettempdir()} not be written: {error.strerror}.")
 
 
 def _line(uri: str, meta: object) -> str:

@@ -6,15 +6,13 @@ then the arrays, whose names are looked up before they are enqueued.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tidemill import layout
-from tidemill.client.chunks import ITEM_SECONDS_HERE, Plan, arrays_of, check_sizes, plan_chunks
+from tidemill.client.chunks import ITEM_SECONDS_HERE, Plan, arrays_of, check_sizes, of_equal_weight, plan_chunks
 from tidemill.client.expecting import expected
 from tidemill.client.explaining import known_trouble
 from tidemill.client.fleet import fleet_errors, image_problems, machine_words
@@ -22,9 +20,11 @@ from tidemill.client.frames import DataFrameLike
 from tidemill.client.function import takes_input
 from tidemill.client.gather import Gathered, ItemsAsked, gather, uploads
 from tidemill.client.handover import enqueue, write_first_round
+from tidemill.client.identity import find_job
 from tidemill.client.job import Job
 from tidemill.client.job_items import References
-from tidemill.client.journal import enter, known_spec, newest_specs
+from tidemill.client.journal import enter, newest_specs
+from tidemill.client.ordering import order_of
 from tidemill.client.place import Placement
 from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program, name_of
@@ -37,29 +37,13 @@ from tidemill.client.upload.session import Amount
 from tidemill.code import Packed, in_code, pack, upload
 from tidemill.errors import CallerError, CloudError
 from tidemill.figures import counted
-from tidemill.job import SINCE, Item, JobSpec, build_spec, new_job_id, spec_version
+from tidemill.job import SINCE, Item, JobSpec, build_spec, spec_version
 from tidemill.ledger import Ledger
 from tidemill.manifest import write_frames
 from tidemill.metrics import compile_metrics
 
 ARGUMENT_BYTES = 128 * 1024
 """Linux refuses a longer argument: MAX_ARG_STRLEN, https://man7.org/linux/man-pages/man2/execve.2.html."""
-_IDENTITY = {
-    "name",
-    "queue",
-    "image",
-    "command",
-    "function",
-    "resources",
-    "output",
-    "attempts",
-    "timeout_seconds",
-    "slots",
-    "env",
-    "code",
-    "pip_index",
-    "wheelhouse",
-}
 _OPTIONS = {
     "limit": "--max-usd",
     "placeholders": "--sweep",
@@ -72,8 +56,6 @@ _OPTIONS = {
     "state": "--state",
 }
 """By field that older workers do not know: the option that asks for it."""
-_IDENTITY_IF_SET = {"placeholders", "inputs", "max_parallel", "layout", "after", "metrics", "state", "keep_values"}
-"""Fields of later versions: a job without them keeps the id that it has always had."""
 
 
 def _always(amount: Amount) -> None:
@@ -95,6 +77,8 @@ class Submission:
     code: str | Path | None
     libs: Sequence[str | Path]
     fields: dict[str, Any]
+    longest_first: str | None = None
+    """What tells how long an item takes: see `tidemill.client.ordering`."""
     force: bool = False
     """Whether to make another job, where one of this name and these settings exists."""
     confirm: Callable[[Amount], None] = _always
@@ -111,6 +95,7 @@ class CheckedSubmission:
         gathered: The items.
         inputs: Named inputs as they were given, with full ids of jobs.
         plan: The items' chunks.
+        order: The indexes of the items in the order to send them in; empty for the order of the list.
     """
 
     draft: JobSpec
@@ -118,6 +103,7 @@ class CheckedSubmission:
     gathered: Gathered
     inputs: dict[str, str]
     plan: Plan
+    order: Sequence[int] = ()
 
 
 def check(site: Site, asked: Submission, log: Log) -> CheckedSubmission:
@@ -141,7 +127,9 @@ def check(site: Site, asked: Submission, log: Log) -> CheckedSubmission:
         log(remark)
     references = References(site)
     inputs = references.of_inputs(draft.inputs)
-    items = ItemsAsked(asked.items, asked.items_format, asked.items_column)
+    if draft.max_parallel and asked.longest_first:
+        raise CallerError("longest_first and max_parallel are both given.", "Leave one of the two out.")
+    items = ItemsAsked(asked.items, asked.items_format, asked.items_column, asked.longest_first)
     takes = None if draft.function is None else takes_input(draft.function, code)
     gathered = gather(site, items, draft, references, log, takes_input=takes)
     draft = references.waited_for(draft, log)
@@ -149,9 +137,12 @@ def check(site: Site, asked: Submission, log: Log) -> CheckedSubmission:
     seconds = asked.item_seconds or (CHUNK_SECONDS if draft.state else ITEM_SECONDS_HERE if site.local else None)
     count = gathered.spool.count
     plan = plan_chunks(count, asked.place.fleet_slots, seconds, asked.chunk_size, draft.max_parallel)
+    order = order_of(gathered.spool.weights)
+    if order and asked.chunk_size is None:
+        plan = of_equal_weight(plan, [gathered.spool.weights[at] for at in order])
     _check_machines(site, asked.place, log)
     check_output(site, draft, log)
-    return CheckedSubmission(draft, packed, gathered, inputs, plan)
+    return CheckedSubmission(draft, packed, gathered, inputs, plan, order)
 
 
 def submit(site: Site, asked: Submission, log: Log) -> Job:
@@ -159,7 +150,9 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
     checked = check(site, asked, log)
     check_store(site.store)
     spool, draft = _upload(site, asked, checked, log)
-    job, known = _find(site, asked, draft, spool.digest)
+    if checked.order:
+        spool.reorder(checked.order)
+    job, known = find_job(site, draft, spool.digest, asked.chunk_size, named=asked.name is not None, force=asked.force)
     spec = draft.model_copy(
         update={
             "job": job,
@@ -324,23 +317,3 @@ def _draft(asked: Submission, packed: Packed | None) -> JobSpec:
 def _texts(env: dict[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in env.items():
         yield f"env.{name}", f"{name}={value}"
-
-
-def _find(site: Site, asked: Submission, draft: JobSpec, items: str) -> tuple[str, JobSpec | None]:
-    """The id of the job, and its spec if it is there: the newest with this name, these items and settings. By force,
-    or without a name, it is a new one."""
-    if asked.name is None:
-        return new_job_id(draft.name), None
-    newest, again = None, 0
-    while found := known_spec(site.store, job := _identity(draft, asked.chunk_size, items, again)):
-        newest, again = found, again + 1
-    return (job, None) if asked.force or newest is None else (newest.job, newest)
-
-
-def _identity(draft: JobSpec, chunk_size: int | None, items: str, again: int) -> str:
-    """The same name, items and settings give the same id; `again` counts the jobs that were made by force."""
-    values = draft.model_dump(mode="json", include=_IDENTITY) | {"chunk_size": chunk_size, "items": items}
-    later = draft.model_dump(mode="json", include=_IDENTITY_IF_SET)
-    values |= {key: value for key, value in later.items() if value}
-    values |= {"again": again} if again else {}
-    return f"{draft.name}-{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]}"

@@ -1,0 +1,60 @@
+"""Which job a submit means: the same name, items and settings are the same job."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from tidemill.client.journal import known_spec
+from tidemill.client.site import Site
+from tidemill.job import JobSpec, new_job_id
+
+_IDENTITY = {
+    "name",
+    "queue",
+    "image",
+    "command",
+    "function",
+    "resources",
+    "output",
+    "attempts",
+    "timeout_seconds",
+    "slots",
+    "env",
+    "code",
+    "pip_index",
+    "wheelhouse",
+}
+_IDENTITY_IF_SET = {"placeholders", "inputs", "max_parallel", "layout", "after", "metrics", "state", "keep_values"}
+"""Fields of later versions: a job without them keeps the id that it has always had."""
+
+
+def find_job(
+    site: Site, draft: JobSpec, items: str, chunk_size: int | None, *, named: bool, force: bool
+) -> tuple[str, JobSpec | None]:
+    """The id of the job, and its spec if it is there: the newest with this name, these items and settings. By force,
+    or without a name, it is a new one.
+
+    Args:
+        site: Where the job goes.
+        draft: The spec without what depends on the items.
+        items: Fingerprint of the items.
+        chunk_size: As the caller gave it.
+        named: Whether the caller gave a name.
+        force: Whether to make another job in any case.
+    """
+    if not named:
+        return new_job_id(draft.name), None
+    newest, again = None, 0
+    while found := known_spec(site.store, job := _identity(draft, chunk_size, items, again)):
+        newest, again = found, again + 1
+    return (job, None) if force or newest is None else (newest.job, newest)
+
+
+def _identity(draft: JobSpec, chunk_size: int | None, items: str, again: int) -> str:
+    """The same name, items and settings give the same id; `again` counts the jobs that were made by force."""
+    values = draft.model_dump(mode="json", include=_IDENTITY) | {"chunk_size": chunk_size, "items": items}
+    later = draft.model_dump(mode="json", include=_IDENTITY_IF_SET)
+    values |= {key: value for key, value in later.items() if value}
+    values |= {"again": again} if again else {}
+    return f"{draft.name}-{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]}"
