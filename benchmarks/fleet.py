@@ -17,12 +17,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.figures import figure
-from benchmarks.fleet_world import OURS, POLICIES, Load, Result, World, log_normal
+from benchmarks.fleet_world import OURS, POLICIES, Load, Result, World, log_normal, longest_first
 
 ITEMS, MACHINES = 500_000, 1000
 RATES = (0.0, 0.05, 0.15, 0.30)
 STOCKOUT = (0.5, 4 * 3600, 240)
 """Once half of the items are done, at most 240 machines are available for four hours."""
+WRONG_BY = 1.65
+"""What is expected of an item is wrong by this factor (one sigma)."""
+STATE = (60, 30)
+"""Items with state are saved every minute, and take half a minute to restore."""
 PICTURE = Path("build/fleet.svg")
 RUN_SECONDS, ALL_SECONDS = 30, 480
 
@@ -39,8 +43,14 @@ def main() -> None:
             start = time.process_time()
             found.setdefault(rate, []).append(World(policy, replace(load, reclaimed_an_hour=rate)).run())
             slowest = max(slowest, time.process_time() - start)
-    wide = World(OURS, Load(load.items, machines=MACHINES, slots=16)).run()
-    console.print(_table(found, wide))
+    ordered = longest_first(load.items, WRONG_BY)
+    more = {
+        "0%, 16 slots, no stockout": Load(load.items, machines=MACHINES, slots=16),
+        "0%, 16 slots, longest first": Load(ordered, machines=MACHINES, slots=16),
+        "15%, items with state": replace(load, reclaimed_an_hour=0.15, state=STATE),
+    }
+    others = {name: World(OURS, each).run() for name, each in more.items()}
+    console.print(_table(found, others))
     warm = {count: World(OURS, _small(count)).run() for count in (0, 1, 10)}
     console.print(_starts(warm))
     _draw(found[0.15], PICTURE)
@@ -50,6 +60,9 @@ def main() -> None:
     figure("fleet-busy-machines-removed", sum(result.busy_removed for result in ours), "machines", 0)
     figure("fleet-target-at-the-end", max(result.target for result in ours), "machines", 0)
     figure("fleet-over-ideal-without-reclaims", 100 * found[0.0][0].over_ideal, "%", 5)
+    _, first, stateful = others.values()
+    figure("fleet-over-ideal-16-slots", 100 * first.over_ideal, "%", 12)
+    figure("fleet-over-ideal-15-percent-state", 100 * stateful.over_ideal, "%", 5)
     figure("fleet-one-run-seconds", slowest, "s", RUN_SECONDS)
     figure("fleet-seconds", time.monotonic() - began, "s", ALL_SECONDS)
 
@@ -60,7 +73,7 @@ def _small(warm: int) -> Load:
     return Load(items, machines=50, warm=warm, later=[(3600.0, len(items))])
 
 
-def _table(found: dict[float, list[Result]], wide: Result) -> Table:
+def _table(found: dict[float, list[Result]], others: dict[str, Result]) -> Table:
     table = Table(title=f"{ITEMS:,} items (median 5 min, up to 4 h), {MACHINES:,} machines, a stockout in the middle")
     for name in ("reclaimed an hour", "policy"):
         table.add_column(name)
@@ -68,7 +81,7 @@ def _table(found: dict[float, list[Result]], wide: Result) -> Table:
         table.add_column(name, justify="right")
     table.add_column("busy removed", justify="right")
     rows = [(f"{rate:.0%}", result) for rate, results in found.items() for result in results]
-    for rate, result in [*rows, ("0%, 16 slots, no stockout", wide)]:
+    for rate, result in [*rows, *others.items()]:
         table.add_row(rate, *_cells(result), end_section=result.policy == POLICIES[-1].name)
     return table
 
