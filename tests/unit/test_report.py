@@ -22,7 +22,7 @@ from tidemill.client.report.model import JobReport
 from tidemill.client.report.page import POLICY, page_of, redacted
 from tidemill.client.report.style import STYLE
 from tidemill.errors import CallerError, DamagedError, StoreDeniedError
-from tidemill.store import Store, heads, read_heads
+from tidemill.store import Store, read_heads
 
 VOID = {"meta", "path", "rect", "br"}
 
@@ -217,7 +217,6 @@ def test_what_ends_the_reading_of_heads_is_raised(monkeypatch):
 
     with pytest.raises(KeyError):
         read_heads(store, [f"n/{n}" for n in range(300)], 5, lambda position, data: {}[position])
-    monkeypatch.setattr(heads.obstore, "get_range_async", refused)
     monkeypatch.setattr(store, "get_range", refused)
     with pytest.raises(StoreDeniedError):
         read_heads(store, [f"n/{n}" for n in range(300)], 5, lambda position, data: None)

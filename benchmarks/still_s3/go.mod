@@ -1,0 +1,3 @@
+module tidemill.dev/benchmarks/still_s3
+
+go 1.25
