@@ -22,6 +22,7 @@ NAMES = (
     "publish",
     "status",
     "explain",
+    "top",
     "report",
     "items",
     "staged",

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -19,7 +20,14 @@ ERRORS = {
     "500": "InternalError",
     "503": "SlowDown",
 }
+PAGE = 1000
+SINCE = 1795248000.0
+"""2026-11-21T08:00:00Z, in seconds since the epoch."""
 _DATE = "Sat, 21 Nov 2026 08:00:00 GMT"
+
+
+def _stamp(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"
 
 
 @contextmanager
@@ -42,6 +50,7 @@ class LoopbackS3:
         objects: Its objects.
         hang_seconds: The longest time that a request hangs.
         missing: The error for a missing object.
+        modified: When an object was written, in seconds since the epoch, where that is not always the same.
     """
 
     missing = ("404", "NoSuchKey")
@@ -50,6 +59,7 @@ class LoopbackS3:
     def __init__(self, name: str) -> None:
         self.name = name
         self.objects: dict[str, bytes] = {}
+        self.modified: dict[str, float] = {}
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"bucket": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -184,6 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _listing(self) -> bytes:
         query = parse_qs(urlsplit(self.path).query)
         prefix, after = query.get("prefix", [""])[0], query.get("start-after", [""])[0]
+        after = query.get("continuation-token", [after])[0]
         found = [key for key in self.bucket.keys(prefix) if key > after]
         folders: list[str] = []
         if query.get("delimiter"):
@@ -191,16 +202,20 @@ class _Handler(BaseHTTPRequestHandler):
                 {prefix + key[len(prefix) :].split("/")[0] + "/" for key in found if "/" in key[len(prefix) :]}
             )
             found = [key for key in found if "/" not in key[len(prefix) :]]
+        cut = len(found) > PAGE
+        found = found[:PAGE]
+        more = f"<NextContinuationToken>{found[-1]}</NextContinuationToken>" if cut else ""
         sizes = {key: len(self.bucket.objects.get(key, b"")) for key in found}
         contents = "".join(
             f"<Contents><Key>{key}</Key><Size>{size}</Size><ETag>1</ETag>"
-            "<LastModified>2026-11-21T08:00:00Z</LastModified></Contents>"
+            f"<LastModified>{_stamp(self.bucket.modified.get(key, SINCE))}</LastModified></Contents>"
             for key, size in sizes.items()
         )
         common = "".join(f"<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>" for folder in folders)
         return (
             f"<ListBucketResult><Name>{self.bucket.name}</Name><Prefix>{prefix}</Prefix>"
-            f"<KeyCount>{len(found)}</KeyCount><IsTruncated>false</IsTruncated>{contents}{common}</ListBucketResult>"
+            f"<KeyCount>{len(found)}</KeyCount><IsTruncated>{str(cut).lower()}</IsTruncated>{more}{contents}{common}"
+            "</ListBucketResult>"
         ).encode()
 
     def _error(self, code: str, name: str) -> None:

@@ -88,6 +88,7 @@ def test_what_the_verbs_print(stack, capsys):
     check("failures", capsys, job, "--json")
     assert check("logs", capsys, job, "--worker", "--json")["message"] == "Traceback"
     check("queues", capsys, "--json")
+    assert len(check("top", capsys, job, "--json")["jobs"]) == 1
     check("estimate", capsys, "--count", "9", "--item-time", "1m", "--queue", "cpu", "--json")
     check("cancel", capsys, job, "--json")
     check("doctor", capsys, "--json")

@@ -17,6 +17,7 @@ COMMANDS = {
     "train": "Train: one program, many hyperparameters.",
     "estimate": "Estimate a job's time and cost before submitting it.",
     "status": "Show a job's progress.",
+    "top": "Watch running jobs and the queues' machines.",
     "explain": "Say why a job does not progress, and what to do.",
     "wait": "Wait until a job ends, then show its figures.",
     "logs": "Show what a job's items printed.",

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from tidemill.backends.findings import Finding
 from tidemill.client import Status, Summary
+from tidemill.client.board import QueueRow
 from tidemill.client.download_logs import LogDownload
 from tidemill.client.estimate import JobEstimate
 from tidemill.client.failures import FailureGroup
@@ -163,6 +164,11 @@ ENDED = {"ended": TRUTH}
 QUEUE = {"name": STRING, "accepting": TRUTH, "running": TRUTH, "state": STRING}
 
 
+def _running() -> dict[str, Any]:
+    queues = within("queues", of(QueueRow), list_of=True)
+    return queues(within("jobs", of(Status, ENDED), list_of=True)(EMPTY))
+
+
 def documents() -> dict[str, tuple[str, dict[str, Any]]]:
     """The description and the schema of each command's document."""
     waited = within("summary", of(Summary))(of(Status, ENDED))
@@ -172,6 +178,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "train": ("The job that was sent; with --here, the job at its end.", of(Submitted)),
         "estimate": ("A job's estimated time and cost.", of(JobEstimate)),
         "status": ("A job so far.", of(Status, ENDED)),
+        "top": ("The running jobs, and the queues.", _running()),
         "explain": ("Why a job does not progress: the causes that hold, the headline first.", of(Explanation)),
         "wait": ("A job at its end.", waited),
         "run": ("A job at its end.", within("pipeline", STRING)(waited)),

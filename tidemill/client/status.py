@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
@@ -178,10 +178,14 @@ def _some(chunks: Sequence[int]) -> str:
 def items_a_second(listing: Listing, index: ManifestIndex) -> float | None:
     """The speed of the last ten minutes, from the times of records; None when too few ended."""
     rounds = {round_.round: round_ for round_ in listing.rounds}
-    records = sorted(
+    return speed_of(
         (at, rounds[r].size(chunk, index)) for r, done in listing.done.items() for chunk, at in done.items()
     )
-    now = time.time()
+
+
+def speed_of(ended: Iterable[tuple[float, float]]) -> float | None:
+    """The same from the time and the items of each record."""
+    records, now = sorted(ended), time.time()
     recent = [(at, size) for at, size in records if at >= now - SPEED_SECONDS]
     # What ended first began before the time that is looked at, unless something ended before that.
     first = 0 if len(recent) < len(records) else 1

@@ -111,22 +111,32 @@ def read_names(store: Store, job: str, round_: Round, pool: ThreadPoolExecutor) 
     done = in_parts(store, folder("done"), possible, pool)
     # A marker's name continues after its first "~" with digits, which sort before a second one.
     ends = (f"{layout.failed(job, round_.round, chunk, 0)[:-1]}~" for chunk in chunks)
-    failed = [layout.chunk_of_marker(entry.name) for entry in in_parts(store, folder("failed"), ends, pool)]
+    failed = in_parts(store, folder("failed"), ends, pool)
+    ended = _ended(store, (job, round_.round), done, failed, pool.map)
+    return RoundNames(*ended, reclaims=counted[0].result(), start_failures=counted[1].result())
+
+
+def read_part(store: Store, job: str, number: int, shard: str) -> tuple[dict[int, float], dict[int, int]]:
+    """`done` and `failed` of the chunks of one of a round's shards, or of all of them if it is empty."""
+    done, failed = (list(store.entries(f"{layout.of_round(job, number, kind)}/{shard}")) for kind in ("done", "failed"))
+    return _ended(store, (job, number), done, failed, map)
+
+
+def _ended(
+    store: Store, of: tuple[str, int], done: Iterable[Entry], failed: Iterable[Entry], each: Any
+) -> tuple[dict[int, float], dict[int, int]]:
+    """Of a job's round, by chunk: the time of its record, and how many of its items failed. `each` is a `map`."""
     committed = {layout.chunk_of_done(entry.name): entry.modified for entry in done}
-    marked = Counter(chunk for chunk, _ in failed)
-    disputed = [chunk for chunk, markers in marked.items() if markers > 1 and chunk in committed]
+    markers = [layout.chunk_of_marker(entry.name) for entry in failed]
+    marked = Counter(chunk for chunk, _ in markers)
+    disputed = [chunk for chunk, found in marked.items() if found > 1 and chunk in committed]
 
     def settled(chunk: int) -> int:
-        name = layout.done(job, round_.round, chunk)
+        name = layout.done(*of, chunk)
         return Record.decode(store.get(name), store.uri_of(name)).header.failed
 
-    return RoundNames(
-        done=committed,
-        failed={chunk: int(count) for chunk, count in failed}
-        | dict(zip(disputed, pool.map(settled, disputed), strict=True)),
-        reclaims=counted[0].result(),
-        start_failures=counted[1].result(),
-    )
+    counts = {chunk: int(count) for chunk, count in markers}
+    return committed, counts | dict(zip(disputed, each(settled, disputed), strict=True))
 
 
 def in_parts(store: Store, folder: str, possible: Iterable[str], pool: ThreadPoolExecutor) -> list[Entry]:
