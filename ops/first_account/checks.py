@@ -49,11 +49,12 @@ CHECKS = (
     Check(
         BOTH,
         "A machine comes, brings the worker and runs an item",
-        "tidemill submit --queue $QUEUE --items items.txt -- true && tidemill wait NAME",
-        "both items succeed within 30 minutes, at their first attempt.",
+        "tidemill submit --queue $QUEUE --items items.txt -- true && tidemill wait NAME; tidemill status NAME --links",
+        "both items succeed within 30 minutes, at their first attempt; a browser opens all four addresses.",
         "AWS: through Session Manager, `systemctl is-active tidemill-host`, `ls /var/lib/tidemill/worker` and "
         "/var/log/cloud-init-output.log say how far components/aws/host.py came. "
-        "GCP: `gcloud compute instances get-serial-port-output` shows run.sh.",
+        "GCP: `gcloud compute instances get-serial-port-output` shows run.sh. "
+        "Addresses: tidemill/backends/links.py.",
         probes.items_run,
     ),
     Check(

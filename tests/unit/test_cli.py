@@ -205,6 +205,17 @@ def test_a_job_for_prometheus(stack, capsys):
     assert run(["status", job, "--format", "openmetrics", "--json"]) == 2
 
 
+def test_links_into_the_console(stack, capsys, monkeypatch):
+    job = submitted(capsys)
+    assert run(["status", job, "--links"]) == 0
+    shown = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert list(shown) == ["queue", "log", "store", "outputs"]
+    assert job in shown["store"]
+    assert run(["status", job, "--links", "--format", "openmetrics"]) == 2
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:5000")
+    assert run(["status", job, "--links"]) == 2
+
+
 def test_results_are_a_table_or_json_lines(stack, capsys):
     job = submitted(capsys)
     stack.run(pipeline(), job, fail_items=[1])

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from tidemill.backends.findings import Finding
+from tidemill.backends.links import Links
 from tidemill.client import Status, Summary
 from tidemill.client.board import QueueRow
 from tidemill.client.download_logs import LogDownload
@@ -179,6 +180,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "estimate": ("A job's estimated time and cost.", of(JobEstimate)),
         "status": ("A job so far.", of(Status, ENDED)),
         "top": ("The running jobs, and the queues.", _running()),
+        "links": ("Where the cloud's console shows a job (`status --links`).", of(Links)),
         "explain": ("Why a job does not progress: the causes that hold, the headline first.", of(Explanation)),
         "wait": ("A job at its end.", waited),
         "run": ("A job at its end.", within("pipeline", STRING)(waited)),

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 import click
 
 from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import show_facts, show_json, shown_place
+from tidemill.errors import CallerError
+
+if TYPE_CHECKING:
+    from tidemill.client import Job
 
 
 @click.command()
@@ -16,12 +23,15 @@ from tidemill.cli.show import show_facts, show_json, shown_place
     type=click.Choice(["openmetrics"]),
     help="Print gauges for Prometheus, such as a textfile collector or a Pushgateway takes.",
 )
+@click.option("--links", is_flag=True, help="Print the job's addresses in the cloud's console instead.")
 @common
-def command(job: str, form: str | None, pipeline: str | None, as_json: bool) -> int:
+def command(job: str, form: str | None, links: bool, pipeline: str | None, as_json: bool) -> int:
     """Show a job's progress. Exits with 1 when items have failed."""
-    if form and as_json:
-        raise click.UsageError("--format and --json exclude each other.")
+    if form and (as_json or links):
+        raise click.UsageError(f"--format and {'--json' if as_json else '--links'} exclude each other.")
     handle = load_job(pipeline, job)
+    if links:
+        return _show_links(handle, as_json)
     status = handle.status(running=True)
     if form:
         from tidemill.cli.openmetrics import text
@@ -32,3 +42,19 @@ def command(job: str, form: str | None, pipeline: str | None, as_json: bool) -> 
     else:
         show_facts(status.facts() | {"outputs": shown_place(handle.output)})
     return status.exit_code
+
+
+def _show_links(job: Job, as_json: bool) -> int:
+    from tidemill.backends.clouds import emulated
+
+    found = None if emulated() else job.links()
+    if found is None:
+        raise CallerError(
+            f"{job.id} runs on this machine, so that no console shows it.", command=f"tidemill status {job.id}"
+        )
+    table = asdict(found)
+    if as_json:
+        show_json(table)
+    else:
+        show_facts({name: address or "-" for name, address in table.items()})
+    return 0

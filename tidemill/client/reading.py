@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from tidemill.backends.links import Links, console_links
 from tidemill.client.explaining import explain_job
 from tidemill.client.export import meta_keys, with_meta
 from tidemill.client.live import showing
@@ -42,6 +44,15 @@ class Readable:
             'well'
         """
         return explain_job(self._watched.site, self._ledger, self.spec)
+
+    def links(self) -> Links | None:
+        """Addresses of the job's queue, lines and objects in the cloud's console; None where no cloud runs it.
+
+        Example:
+            >>> job.links().queue
+            'https://us-west-2.console.aws.amazon.com/batch/home?region=us-west-2#queues/detail/arn:...'
+        """
+        return console_links(self._watched.site.descriptor, self.spec, datetime.now(UTC))
 
     def results(self, failed_only: bool = False, *, meta: bool = False) -> Iterator[Outcome]:
         """The outcome of every item that has one, in the items' order, as a stream.
