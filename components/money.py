@@ -21,6 +21,8 @@ from tidemill.capacity import fleet_usd, machine_usd, most_machines
 
 _MARKETS = {"spot": "Spot", "on_demand": "On-Demand"}
 _MACHINES = " machines"
+_NAMED = 8
+"""Most regions that a note names."""
 _ENDPOINTS = 6
 """Interface endpoints of a network without internet, apart from those for the queues' secrets."""
 
@@ -58,8 +60,13 @@ class StackEstimate:
     """What is billed per month without work."""
     burn_hour: list[Line]
     """What is billed per hour with every rung of every queue at its `max_cpus`."""
-    as_of: datetime.date | None
-    """Date of the oldest price used; None if no price is known."""
+    origin: prices.PriceOrigin | None
+    """Of the prices used; None if no price is known."""
+
+    @property
+    def as_of(self) -> datetime.date | None:
+        """Date of the oldest price used; None if no price is known."""
+        return self.origin and self.origin.as_of
 
     @property
     def idle(self) -> Total:
@@ -101,29 +108,39 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
     idle += _monitoring(config, book)
     if config.cloud == "gcp":
         idle.append(book.line("reconciler: Cloud Scheduler job", 1, "scheduler_job_month"))
-    return StackEstimate(config.cloud, region, idle, burn, min(book.dates, default=None))
+    return StackEstimate(config.cloud, region, idle, burn, book.origin)
 
 
-def note(config: StackConfig, region: str) -> str | None:
-    """The estimate in one line, for a preview; None if no price of the region is known."""
+def note(config: StackConfig, region: str) -> str:
+    """The estimate in one line, for a preview; or that no price of the region is known."""
     found = estimate(config, region)
-    if found.as_of is None:
-        return None
+    if found.origin is None:
+        return f"{_no_prices(config.cloud, region)} `tidemill submit --max-usd` needs --usd-per-item-hour there."
     idle = f"{usd(found.idle)} per month" if found.idle_month else "none"
     return (
         f"Idle cost: {idle}. At full capacity: {usd(found.machines)} per hour for machines, {usd(found.burn)} with "
-        f"disks and network. List prices, the oldest of {found.as_of}; `python -m ops estimate` has the lines."
+        f"disks and network. Prices: {found.origin}. `python -m ops estimate` has the lines."
     )
 
 
-def shared_note(config: SharedConfig, region: str) -> str | None:
-    """The idle cost of a shared stack in one line, for its preview; None if no price of the region is known."""
+def shared_note(config: SharedConfig, region: str) -> str:
+    """The idle cost of a shared stack in one line, for its preview; or that no price of the region is known."""
     book = _Book(config.cloud, region)
     idle = list(_network(config.cloud, config.network, config.network.extra_endpoints, book))
-    if idle and not book.dates:
-        return None
+    if idle and book.origin is None:
+        return _no_prices(config.cloud, region)
     costs = f"{usd(total(idle))} per month, once for all teams" if idle else "none"
-    return f"Idle cost: {costs}." + (f" List prices, the oldest of {min(book.dates)}." if idle else "")
+    return f"Idle cost: {costs}." + (f" Prices: {book.origin}." if idle else "")
+
+
+def _no_prices(cloud: str, region: str) -> str:
+    regions = prices.regions(cloud)
+    known = ", ".join(regions) if 0 < len(regions) <= _NAMED else f"{len(regions)} regions"
+    return (
+        f"Cost: unknown. The price table has no prices for {region}; it has {known}. "
+        f"`python -m ops prices refresh --cloud {cloud} --region {region}` asks the cloud. A cap on money per hour "
+        "counts no machine without a price."
+    )
 
 
 def usd(summed: Total) -> str:
@@ -134,11 +151,16 @@ def usd(summed: Total) -> str:
 
 
 class _Book:
-    """The prices of one region, and the dates of the prices used."""
+    """The prices of one region, and which of them were used."""
 
     def __init__(self, cloud: str, region: str) -> None:
         self._cloud, self._region = cloud, region
-        self.dates: set[datetime.date] = set()
+        self._used: list[prices.MachinePrice | prices.ServicePrice] = []
+
+    @property
+    def origin(self) -> prices.PriceOrigin | None:
+        """Of the prices used; None if there are none."""
+        return prices.origin(self._used)
 
     def line(self, what: str, quantity: float, name: str, times: float = 1, least: float | None = None) -> Line:
         """A number of units of a service, each billed for hours or GiB.
@@ -150,7 +172,7 @@ class _Book:
         price = prices.service(self._cloud, self._region, name)
         if price is None:
             return Line(what, quantity, None, None, f"{self._region}: the price table has no {name}", complete=False)
-        self.dates.add(price.as_of)
+        self._used.append(price)
         low = quantity if least is None else least
         why = f"{price.usd:g} USD ({name}, {price.as_of})"
         return Line(what, quantity, low * times * price.usd, quantity * times * price.usd, why)
@@ -159,7 +181,7 @@ class _Book:
         """The price of a machine; None if unknown."""
         price = prices.machine(self._cloud, self._region, machine.type, gpus=machine.gpus)
         if price is not None and machine_usd(price, market):
-            self.dates.add(price.as_of)
+            self._used.append(price)
         return price
 
 

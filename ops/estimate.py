@@ -53,8 +53,9 @@ def document(stack: str, found: StackEstimate) -> dict:
     """The estimate as plain data with stable keys; null is unknown."""
     return {
         "stack": stack,
-        **{key: value for key, value in dataclasses.asdict(found).items() if key != "as_of"},
+        **{key: value for key, value in dataclasses.asdict(found).items() if key != "origin"},
         "as_of": found.as_of.isoformat() if found.as_of else None,
+        "sources": list(found.origin.sources) if found.origin else [],
         "idle_month_total": dataclasses.asdict(found.idle),
         "burn_hour_total": dataclasses.asdict(found.burn),
         "not_counted": NOT_COUNTED,
@@ -66,12 +67,13 @@ def table(stack: str, found: StackEstimate) -> Iterable[str]:
     yield f"{stack}, {found.cloud} {found.region}"
     yield from _part("Idle, per month", found.idle_month, found.idle)
     yield from _part("At full capacity, per hour", found.burn_hour, found.burn)
-    if found.as_of is None:
+    if found.origin is None:
         known = ", ".join(prices.regions(found.cloud))
         yield f"The price table has no prices for {found.region}; it has {known}."
         yield f"`python -m ops prices refresh --cloud {found.cloud} --region {found.region}` asks the cloud."
         return
     yield f"USD; the oldest price used is from {found.as_of}. Not counted: {NOT_COUNTED}."
+    yield from (f"Source: {source}" for source in found.origin.sources)
 
 
 def _part(head: str, lines: list[Line], summed: Total) -> Iterable[str]:

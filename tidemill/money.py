@@ -77,12 +77,12 @@ def job_cost(
     disk = prices.service(cloud, region, "disk_gib_month")
     disk_hour = queue.scratch_gib * disk.usd / prices.HOURS_A_MONTH if disk else 0.0
     known = [each.price for each in able if each.price]
-    dates = [price.as_of for price in known] + ([disk.as_of] if disk and known else [])
+    used = prices.origin([*known, disk] if known else [])
     return CostRange(
         _on("spot", able, item_seconds / 3600, disk_hour),
         _on("on_demand", able, item_seconds / 3600, disk_hour),
-        min(dates, default=None),
-        list(dict.fromkeys(price.source for price in known)),
+        used and used.as_of,
+        list(used.sources) if used else [],
     )
 
 

@@ -31,7 +31,9 @@ def build(previews: Iterable[Preview], today: datetime.date | None = None, price
 def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackReview:
     steps = _of_clouds(preview.steps)
     said = results.results(preview)
-    fleets = capacity.fleets(steps, preview.cloud, preview.region, prices)
+    used = capacity.Used(prices)
+    fleets = capacity.fleets(steps, preview.cloud, preview.region, used)
+    idle = capacity.idle(steps, preview.cloud, preview.region, used)
     found = [
         *results.findings(preview, said, today),
         *state.findings(steps),
@@ -53,12 +55,13 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
         counts=dict(sorted(counts.items())),
         findings=tuple(sorted((_clean(finding) for finding in found), key=_place)),
         fleets=fleets,
-        idle=capacity.idle(steps, preview.cloud, preview.region, prices),
+        idle=idle,
         policies=said,
         waivers=results.waivers(preview, today),
         whole=preview.unchanged is None and preview.preview is not None,
         first=preview.first,
         base=str(preview.base) if preview.base else None,
+        prices=str(used.origin) if used.origin else None,
         changes=tuple(sorted((_change(step) for step in steps if step.op not in _KEPT), key=_row)),
     )
 

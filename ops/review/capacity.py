@@ -13,7 +13,7 @@ from ops.review.document import State, Step
 from ops.review.models import Finding, Fleet, Idle, Money
 from ops.review.values import is_unknown, objects, texts
 from tidemill.capacity import fleet_usd, most_machines
-from tidemill.prices import HOURS_A_MONTH
+from tidemill.prices import HOURS_A_MONTH, PriceOrigin, origin
 
 
 class Prices(Protocol):
@@ -24,6 +24,29 @@ class Prices(Protocol):
 
     def service(self, cloud: str, region: str, name: str) -> Any:
         """The price of a unit of a service; None if unknown."""
+
+
+class Used:
+    """Prices from elsewhere, and the origin of those that were asked for and are known."""
+
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
+        self._known: list[Any] = []
+
+    @property
+    def origin(self) -> PriceOrigin | None:
+        """Of the known ones; None if there are none."""
+        return origin(self._known)
+
+    def machine(self, cloud: str, region: str, type: str, *, gpus: int = 0) -> Any:  # noqa: A002
+        """See `Prices`."""
+        self._known.append(self._prices.machine(cloud, region, type, gpus=gpus))
+        return self._known[-1]
+
+    def service(self, cloud: str, region: str, name: str) -> Any:
+        """See `Prices`."""
+        self._known.append(self._prices.service(cloud, region, name))
+        return self._known[-1]
 
 
 _FAMILIES = {"aws": machines.families("aws"), "gcp": machines.families("gcp")}

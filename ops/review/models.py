@@ -151,6 +151,8 @@ class StackReview:
     """Whether the stack has no resources yet: everything is new, and there is nothing to compare with."""
     base: str | None = None
     """The commit to compare with; None for the deployed stack or an empty cloud."""
+    prices: str | None = None
+    """When and from where the prices are; None if none is known."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from ops.review.escape import code
 from ops.review.models import Fleet, Idle, Money, StackReview
@@ -10,7 +11,7 @@ from ops.review.models import Fleet, Idle, Money, StackReview
 _MARKETS: dict[str | None, str] = {"spot": "Spot", "on_demand": "On-Demand"}
 
 
-def tables(stacks: Iterable[StackReview], most: int | None = None) -> Iterator[str]:
+def tables(stacks: Sequence[StackReview], most: int | None = None) -> Iterator[str]:
     """The lines of the section; none if no stack has a fleet or idle costs."""
     fleets = [(stack.stack, fleet) for stack in stacks for fleet in stack.fleets if _differs(fleet)]
     shown = fleets if most is None else fleets[:most]
@@ -28,6 +29,9 @@ def tables(stacks: Iterable[StackReview], most: int | None = None) -> Iterator[s
     for stack in stacks:
         if stack.whole:
             yield from _totals(stack)
+    dated = [stack for stack in stacks if stack.prices and (stack.whole or any(map(_differs, stack.fleets)))]
+    for prices, priced in groupby(sorted(dated, key=lambda stack: stack.prices or ""), key=lambda stack: stack.prices):
+        yield f"- Prices of {', '.join(code(stack.stack) for stack in priced)}: {prices}."
 
 
 def _totals(stack: StackReview) -> Iterator[str]:

@@ -150,7 +150,8 @@ def test_a_table_for_people(stack, capsys):
     assert lines[0].split() == ["items", "250,000", "of", "7.2", "min,", "1", "CPU", "each"]
     assert lines[1].split() == ["core", "hours", "30,000"]
     assert lines[5].split() == ["spot", "yes", "600.00", "1200.00", "none"]
-    assert lines[-1].startswith("Prices as of 2025-12-31")
+    assert lines[-2].startswith("Prices as of 2025-12-31")
+    assert lines[-1] == "Source: listed."
 
 
 def test_unknown_prices_are_said(stack, capsys):

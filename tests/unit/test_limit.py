@@ -82,6 +82,8 @@ def test_the_price_is_that_of_the_dearest_machine_on_the_rungs_as_large_as_they_
     assert 0 < cost.spot.high < cost.on_demand.high
     assert usd == pytest.approx((300 * cost.spot.high + 100 * cost.on_demand.high) / 400)
     assert not any("Spot" in text for text in said)
+    (origin,) = [text for text in said if text.startswith("The limit counts prices")]
+    assert f"the oldest of {cost.as_of}, from Cloud Billing Catalog" in origin
     assert price_of(SPOT, cloud="gcp", region="us-central1", machines=gcp_machines())[0] == cost.spot.high
 
 

@@ -22,6 +22,7 @@ from tidemill.client.report.model import JobReport
 from tidemill.client.report.page import POLICY, page_of, redacted
 from tidemill.client.report.style import STYLE
 from tidemill.errors import CallerError, DamagedError, StoreDeniedError
+from tidemill.prices import brief
 from tidemill.store import Store, read_heads
 
 VOID = {"meta", "path", "rect", "br"}
@@ -127,6 +128,7 @@ def test_cost_stands_beside_the_estimate(whole):
     assert report.cost.unpriced_hours == 0
     assert sum(line.slot_hours for line in report.cost.lines) == pytest.approx(report.slot_use.held, rel=0.001)
     page = page_of(report)
+    assert f"at prices of {report.cost.as_of} or later from {brief(report.cost.sources)}." in page
     assert "estimated at the submit" in page
     assert "Saved on Spot" in page
 

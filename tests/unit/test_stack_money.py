@@ -148,14 +148,14 @@ def test_a_shared_network_is_paid_once_and_its_machines_have_no_addresses():
 @pytest.mark.parametrize(
     ("shared", "told"),
     [
-        ({}, "Idle cost: 80.30 USD per month, once for all teams. List prices, the oldest of 2026-01-02."),
+        ({}, "Idle cost: 80.30 USD per month, once for all teams. Prices: the oldest of 2026-01-02, from test."),
         (
             {"network": {"egress": "endpoints", "zones": 1, "extra_endpoints": ["secretsmanager"]}},
-            "Idle cost: 51.10 USD per month, once for all teams. List prices, the oldest of 2026-01-02.",
+            "Idle cost: 51.10 USD per month, once for all teams. Prices: the oldest of 2026-01-02, from test.",
         ),
         (
             {"cloud": "gcp"},
-            "Idle cost: 7.30 USD per month, once for all teams. List prices, the oldest of 2026-01-02.",
+            "Idle cost: 7.30 USD per month, once for all teams. Prices: the oldest of 2026-01-02, from test.",
         ),
         ({"cloud": "gcp", "network": {"egress": "endpoints"}}, "Idle cost: none."),
     ],
@@ -164,8 +164,9 @@ def test_a_preview_of_a_shared_stack_says_what_it_costs_idle(shared, told):
     assert money.shared_note(SharedConfig.model_validate(shared), "here") == told
 
 
-def test_a_shared_stack_where_no_price_is_known_says_nothing():
-    assert money.shared_note(SharedConfig(), "elsewhere") is None
+def test_a_shared_stack_where_no_price_is_known_says_so():
+    told = money.shared_note(SharedConfig(), "elsewhere")
+    assert told.startswith("Cost: unknown. The price table has no prices for elsewhere; it has ")
 
 
 def test_keys_that_the_stack_makes_are_billed_and_others_are_not():
@@ -215,9 +216,20 @@ def test_a_preview_says_it_in_one_line():
     told = money.note(config(network=network, queue={"capacity": [{"market": "spot", "max_cpus": 64}]}), "here")
     assert told == (
         "Idle cost: 80.30 USD per month. At full capacity: 1.28 to 3.20 USD per hour for machines, 1.32 to 3.36 USD "
-        "with disks and network. List prices, the oldest of 2026-01-02; `python -m ops estimate` has the lines."
+        "with disks and network. Prices: the oldest of 2026-01-02, from test. `python -m ops estimate` has the lines."
     )
-    assert money.note(config(), "elsewhere") is None
+
+
+@pytest.mark.parametrize(
+    ("known", "named"), [(["here"], "it has here."), ([], "it has 0 regions."), (["a"] * 9, "9 regions.")]
+)
+def test_a_preview_in_a_region_without_prices_says_so(monkeypatch, known, named):
+    monkeypatch.setattr(prices, "regions", lambda cloud: known)
+    told = money.note(config(), "elsewhere")
+    assert told.startswith("Cost: unknown. The price table has no prices for elsewhere; ")
+    assert named in told
+    assert "`python -m ops prices refresh --cloud aws --region elsewhere`" in told
+    assert "\n" not in told
 
 
 # ---- the command -----------------------------------------------------------------------------------------------

@@ -83,7 +83,10 @@ def _show(found: JobEstimate) -> None:
     if found.as_of:
         days = (datetime.now(UTC).date() - date.fromisoformat(found.as_of)).days
         old = f" ({days} days old; a newer release has newer ones)" if days > OLD_DAYS else ""
+        from tidemill.prices import brief
+
         click.echo(f"Prices as of {found.as_of}{old}: machines and their scratch, without taxes and discounts.")
+        click.echo(f"Source: {brief(found.sources)}.")
     else:
         click.echo("The cost is unknown: the price table has none of the queue's machines.")
 

@@ -7,6 +7,7 @@ prices are in USD, before taxes, discounts, free tiers and commitments.
 
 from __future__ import annotations
 
+from tidemill.prices.origin import PriceOrigin, brief, origin
 from tidemill.prices.table import (
     HOURS_A_MONTH,
     Interruption,
@@ -23,10 +24,13 @@ __all__ = [
     "HOURS_A_MONTH",
     "Interruption",
     "MachinePrice",
+    "PriceOrigin",
     "ServicePrice",
     "SpotRange",
+    "brief",
     "interruption",
     "machine",
+    "origin",
     "regions",
     "service",
 ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidemill.capacity import UsdRange
+    from tidemill.prices import PriceOrigin
 
 CPUS = {
     "maxCpus": {
@@ -111,6 +112,7 @@ def over_usd(cloud: str, region: str | None, fleets: Iterable[Fleet], most: floa
 
     Types without a known price count as nothing here; the rules on known prices name them.
     """
+    fleets = list(fleets)
     highest = {fleet.urn: hourly(cloud, region, fleet).high or 0.0 for fleet in fleets}
     total = sum(highest.values())
     if total > most:
@@ -118,11 +120,19 @@ def over_usd(cloud: str, region: str | None, fleets: Iterable[Fleet], most: floa
         yield (
             (
                 f"the stack's machines may cost ${total:,.2f} per hour together, this fleet's ${highest[urn]:,.2f}; "
-                f"maxUsdPerHour is {most:g}. Lower max_cpus of the queues' capacity or take cheaper machines, or have "
-                "the policy pack's config raised."
+                f"maxUsdPerHour is {most:g}. Prices: {_origin(cloud, region, fleets)}. Lower max_cpus of the queues' "
+                "capacity or take cheaper machines, or have the policy pack's config raised."
             ),
             urn,
         )
+
+
+def _origin(cloud: str, region: str | None, fleets: Iterable[Fleet]) -> "PriceOrigin | None":
+    """When and from where the prices of the fleets' machines are."""
+    from tidemill import prices  # noqa: PLC0415
+
+    found = (prices.machine(cloud, region or "", kind, gpus=fleet.gpus) for fleet in fleets for kind in fleet.types)
+    return prices.origin(found)
 
 
 def unpriced(cloud: str, region: str | None, fleets: Sequence[Fleet]) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ def cost_of(
     if descriptor.cloud == "local" or queue is None or not any(hours.values()):
         return None
     lines: list[CostLine] = []
-    dates: list[str] = []
+    used: list[prices.MachinePrice | prices.ServicePrice | None] = []
     unpriced = 0.0
     for (kind, market), held in hours.items():
         machine = next((each for each in queue.machines if each.type == kind), None)
@@ -32,15 +32,17 @@ def cost_of(
             unpriced += held
             continue
         lines.append(line)
-        price = prices.machine(descriptor.cloud, descriptor.region, line.type, gpus=machine.gpus if machine else 0)
-        dates += [price.as_of.isoformat()] if price else []
+        used.append(prices.machine(descriptor.cloud, descriptor.region, line.type, gpus=machine.gpus if machine else 0))
+        used.append(prices.service(descriptor.cloud, descriptor.region, "disk_gib_month"))
+    origin = prices.origin(used)
     known = [line.on_demand for line in lines if line.on_demand is not None]
     return Cost(
         low=round(sum(line.low for line in lines), 4),
         high=round(sum(line.high for line in lines), 4),
         on_demand=round(sum(known), 4) if len(known) == len(lines) and lines else None,
         unpriced_hours=round(unpriced, 4),
-        as_of=min(dates, default=None),
+        as_of=origin.as_of.isoformat() if origin else None,
+        sources=list(origin.sources) if origin else [],
         emulated=emulated,
         lines=sorted(lines, key=lambda line: -line.high),
     )

@@ -154,6 +154,7 @@ class Cost:
         on_demand: The same hours on On-Demand machines; None where a price is unknown.
         unpriced_hours: Slot-hours on machines that are unknown or without a price; they are not in the sums.
         as_of: Date of the oldest price.
+        sources: Where the prices are from.
         emulated: Whether no cloud was paid.
         lines: By kind of machine.
     """
@@ -163,6 +164,7 @@ class Cost:
     on_demand: float | None
     unpriced_hours: float
     as_of: str | None
+    sources: list[str]
     emulated: bool
     lines: list[CostLine]
 

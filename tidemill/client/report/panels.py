@@ -20,6 +20,7 @@ from tidemill.client.report.html import (
 from tidemill.client.report.model import Cost, Distribution, FailedGroup, JobReport, Timeline
 from tidemill.client.report.svg import areas, escaped, histogram, shares, time_ticks
 from tidemill.figures import counted
+from tidemill.prices import brief
 
 ROWS = 60
 """Rows of a table of figures over time."""
@@ -223,7 +224,8 @@ def _cost(report: JobReport, cost: Cost) -> str:
             f"Emulated: nothing was paid. At list prices it would be {usd(cost.low, cost.high)} USD{_against(report)}."
         )
     counted_in = (
-        f"Counted is the slots' share of machines and their disks, at prices of {cost.as_of}. Not in it: the start of "
+        f"Counted is the slots' share of machines and their disks, at prices of {cost.as_of} or later from "
+        f"{escaped(brief(cost.sources))}. Not in it: the start of "
         "machines, idle time, attempts that did not commit, logs, requests and storage."
     )
     header = ("Machine", "Market", "Slot-hours", "USD", "USD On-Demand")
