@@ -13,6 +13,7 @@ from tidemill.client import git_code
 from tidemill.client.git_code import Checkout, opened
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError
+from tidemill.ledger import Ledger
 
 
 def git(folder, *words):
@@ -54,6 +55,46 @@ def test_a_branch_is_sent_as_the_commit_that_it_names(repository):
     assert job.spec.command == ["python3", "{code}/train.py", "{uri}"]
     assert files_of(target.store, job.spec) == {"train.py": b"print(2)"}
     assert any(commit in line for line in said)
+
+
+def test_a_retry_runs_with_another_branch_and_later_rounds_keep_it(repository, tmp_path):
+    target, backend = pipeline(max_spec=SPEC_VERSION)
+    code = f"git+file://{repository}@main#subdirectory=training"
+    job = target.submit(["python3", "train.py", "{uri}"], uris(2), queue="cpu", code=code)
+    backend.run(target, job.id, fail_items=[1])
+    lib = tmp_path / "common"
+    lib.mkdir()
+    (lib / "more.py").write_text("print(3)")
+    said = []
+    assert job.retry(code=code.replace("@main", "@feature/two"), libs=[lib], log=said.append).items == 1
+    commit = git(repository, "rev-parse", "feature/two")
+    ledger = Ledger(target.store, job.id)
+    first, second = ledger.rounds()
+    assert first.code_origin == job.spec.code_origin
+    assert second.code_origin == f"git+file://{repository}@{commit}#subdirectory=training"
+    assert files_of(target.store, job.spec.model_copy(update={"code": second.code})) == {
+        "train.py": b"print(2)",
+        "common/more.py": b"print(3)",
+    }
+    assert commit in said[0]
+    job.cancel()
+    job.resume()
+    third = ledger.rounds()[-1]
+    assert (third.round, third.code, third.code_origin) == (2, second.code, second.code_origin)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [({"code": "git+https://"}, "code"), ({"code": "git+file:///nowhere@main"}, "code"), ({"libs": ["."]}, "lib")],
+)
+def test_a_retry_with_code_that_cannot_be_had_enqueues_nothing(options, what):
+    target, backend = pipeline(max_spec=SPEC_VERSION)
+    job = target.submit(["python3", "train.py", "{uri}"], uris(2), queue="cpu")
+    backend.run(target, job.id, fail_items=[1])
+    with pytest.raises(CallerError) as raised:
+        job.retry(**options)
+    assert raised.value.what == what
+    assert len(Ledger(target.store, job.id).rounds()) == 1
 
 
 def test_the_default_branch_and_a_commit_are_fetched_too(repository):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 
 import click
 
@@ -17,7 +18,8 @@ from tidemill.cli.show import show_json
 @click.option("--group", metavar="ID", help="Every item of a group that `tidemill failures` shows.")
 @click.option("--items", metavar="INDEXES", help="Items by their indexes: 7, or 0-9,12,40-41.")
 @click.option("--dead", is_flag=True, help="Dead letters: chunks that reached the delivery limit (GCP).")
-@click.option("--code", metavar="DIR", help="Folder of code for this and later rounds.")
+@click.option("--code", metavar="DIR|GIT", help="Code for this and later rounds; see `tidemill submit --help`.")
+@click.option("--lib", "libs", multiple=True, metavar="DIR", help="Folder to add to the code, under its own name.")
 @max_usd
 @common
 def command(
@@ -28,6 +30,7 @@ def command(
     items: str | None,
     dead: bool,
     code: str | None,
+    libs: tuple[str, ...],
     max_usd: float | None,
     pipeline: str | None,
     as_json: bool,
@@ -36,15 +39,18 @@ def command(
     --dead."""
     if failed + (group is not None) + (items is not None) + dead != 1:
         raise click.UsageError("give one of --failed, --group, --items and --dead.")
-    if dead and (code is not None or max_usd is not None):
-        what = "--max-usd" if code is None else "--code"
-        raise click.UsageError(f"{what} goes with --failed, --group or --items: dead letters run as they were sent.")
+    changes = {"--code": code, "--lib": libs or None, "--max-usd": max_usd}
+    if dead and (given := [option for option, value in changes.items() if value is not None]):
+        raise click.UsageError(
+            f"{given[0]} goes with --failed, --group or --items: dead letters run as they were sent."
+        )
     handle = load_job(pipeline, job)
     if dead:
         sent = handle.retry_dead()
     else:
         some = None if items is None else indexes(items, handle.spec.items_total)
-        sent = handle.retry(some, code=code, max_usd=max_usd, group=group)
+        log = partial(click.echo, err=True)
+        sent = handle.retry(some, code=code, max_usd=max_usd, group=group, libs=libs, log=log)
     if as_json:
         show_json(asdict(sent))
     else:

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -79,6 +80,12 @@ def opened(code: str | Path | Checkout | None) -> str | Path | Checkout | None:
     except BaseException:
         shutil.rmtree(top, ignore_errors=True)
         raise
+
+
+def check_libs(libs: Sequence[str | Path], code: str | Path | Checkout | None) -> None:
+    """Refuse folders that travel with code, when there is no code."""
+    if libs and code is None:
+        raise CallerError("libs are given without code.", "Give the folder of the program: --code DIR.", what="lib")
 
 
 def _parsed(code: str) -> _Source:

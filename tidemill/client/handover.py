@@ -32,7 +32,8 @@ def write_first_round(
     site: Site, ledger: Ledger, spec: JobSpec, arrays: Sequence[RoundArray], max_usd: float | None = None
 ) -> Round:
     """A job's first round, or the one that another submit wrote first."""
-    made = {"image": spec.image, "definition": definition_of(site, spec), "code": spec.code, "max_usd": max_usd}
+    definition, code = definition_of(site, spec), {"code": spec.code, "code_origin": spec.code_origin}
+    made = {"image": spec.image, "definition": definition, **code, "max_usd": max_usd}
     return ledger.add_round(Round(round=0, arrays=list(arrays), **made))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidemill.client import other_code
 from tidemill.client.failures import items_of_group
+from tidemill.client.git_code import check_libs
 from tidemill.client.item_names import DEFAULT as DEFAULT_NAME
 from tidemill.client.journal import find_spec
 from tidemill.client.live import showing
@@ -19,7 +21,6 @@ from tidemill.client.running import RunningItems
 from tidemill.client.site import Log, Site
 from tidemill.client.status import Status, Summary, summarise
 from tidemill.client.waiting import Watched, watch
-from tidemill.code import pack, upload
 from tidemill.job import JobSpec
 from tidemill.ledger import Counts, Ledger
 
@@ -245,18 +246,23 @@ class Job(Readable, Logged):
         max_usd: float | None = None,
         *,
         group: str | None = None,
+        libs: Sequence[str | Path] = (),
+        log: Log = quiet,
     ) -> Sent:
         """Run items that have an outcome again; the new outcome replaces the old one.
 
         Args:
             items: Indexes; None for every item that failed.
-            code: A folder of code that they run with from now on; None for that of the newest round.
+            code: What they run with from now on: a folder or a repository, as with `submit`; None for that of the
+                newest round.
             max_usd: What the job may cost from now on, all rounds together; None keeps the current limit.
             group: In place of `items`: the id of a group that `tidemill failures` shows.
+            libs: Folders that travel with `code`, each under its own name.
+            log: Called with a sentence about the code.
 
         Raises:
-            CallerError: An item that the job does not have, or that has no outcome yet; a group without items; a folder
-                that cannot be packed.
+            CallerError: An item that the job does not have, or that has no outcome yet; a group without items; code
+                that cannot be packed or fetched.
 
         Example:
             >>> job.retry().items
@@ -264,10 +270,9 @@ class Job(Readable, Logged):
         """
         if group is not None:
             items = items_of_group(self.id, self.results(failed_only=True), group)
-        packed = None if code is None else pack(code, packages=not self._site.has_packages)
-        if packed is not None:
-            upload(self._site.store, self.id, packed)
-        sent = retry(self._site, self.spec, items, packed and packed.sha256, max_usd)
+        check_libs(libs, code)
+        other = None if code is None else other_code.send(self._site, self.id, code, libs, log)
+        sent = retry(self._site, self.spec, items, other, max_usd)
         return replace(sent, run_command=self.run_command)
 
     def retry_dead(self) -> Sent:

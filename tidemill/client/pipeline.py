@@ -12,7 +12,7 @@ from tidemill.backends import Backend
 from tidemill.client.chained import resolve_after
 from tidemill.client.estimating import Estimator
 from tidemill.client.frames import DataFrameLike
-from tidemill.client.git_code import Checkout, opened
+from tidemill.client.git_code import Checkout, check_libs, opened
 from tidemill.client.job import Job, quiet
 from tidemill.client.journal import newest_specs
 from tidemill.client.limit import new_limit
@@ -255,8 +255,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
         if slots > 1 and self.descriptor.cloud == "gcp":
             log("slots has no effect on GCP: a machine runs as many items side by side as fit.")
         kept = with_origin(self.store, settings_of(state))
-        if libs and code is None:
-            raise CallerError("libs are given without code.", "Give the folder of the program: --code DIR.", what="lib")
+        check_libs(libs, code)
         checkout = opened(code)
         submission = Submission(
             place=place,

@@ -13,6 +13,7 @@ from tidemill.client.chunks import arrays_of
 from tidemill.client.deliveries import known_arrays, newest_rounds, queue_of, reconcile
 from tidemill.client.handover import LOOK_SECONDS, definition_of, enqueue, write_first_round
 from tidemill.client.limit import check_left
+from tidemill.client.other_code import OtherCode
 from tidemill.client.site import Site
 from tidemill.errors import CallerError
 from tidemill.job import JobSpec
@@ -147,17 +148,21 @@ def send_again(
     )
     newest = listing.rounds[-1]
     limit = max_usd or newest.max_usd
-    return _send(site, spec, plan, definition=newest.definition, code=newest.code, max_usd=limit)
+    return _send(site, spec, plan, _code_of(newest), definition=newest.definition, max_usd=limit)
+
+
+def _code_of(round_: Round) -> OtherCode:
+    return OtherCode(round_.code, round_.code_origin)
 
 
 def retry(
     site: Site,
     spec: JobSpec,
     items: Collection[int] | None,
-    code: str | None = None,
+    code: OtherCode | None = None,
     max_usd: float | None = None,
 ) -> Sent:
-    """Run items that have an outcome again, in a new round. See `Job.retry`; `code` is the SHA-256 of packed code.
+    """Run items that have an outcome again, in a new round. See `Job.retry`; `code` is in the store.
 
     Raises:
         CallerError: An item that the job does not have, or that has no outcome yet; nothing is left of its limit.
@@ -173,8 +178,8 @@ def retry(
             return Sent(spec.job, note=note)
         limit = check_left(ledger, spec, max_usd, f"retry {spec.job} --failed")
         # A new image may fix the failures: a retry runs with today's.
-        fields = {"definition": definition_of(site, spec), "code": code or listing.rounds[-1].code}
-        if sent := _send(site, spec, plan, **fields, max_usd=limit):
+        definition, runs = definition_of(site, spec), code or _code_of(listing.rounds[-1])
+        if sent := _send(site, spec, plan, runs, definition=definition, max_usd=limit):
             return replace(sent, note=note)
 
 
@@ -247,9 +252,9 @@ def _plan(ledger: Ledger, listing: Listing, chunks: Sequence[int], wanted: Mappi
     return _Plan(len(listing.rounds), kept, some, before, listing.counts.cancelled)
 
 
-def _send(site: Site, spec: JobSpec, plan: _Plan, **fields: Any) -> Sent | None:
-    """Write the round, with further `fields` of `Round`, and enqueue it; None when another round has its number, which
-    makes the plan void."""
+def _send(site: Site, spec: JobSpec, plan: _Plan, code: OtherCode, **fields: Any) -> Sent | None:
+    """Write the round, with its code and further `fields` of `Round`, and enqueue it; None when another round has its
+    number, which makes the plan void."""
     ledger = Ledger(site.store, spec.job, spec.manifest)
     arrays = arrays_of(spec.job, plan.number, plan.chunks, site.backend.array_chunks)
     round_ = Round(
@@ -258,6 +263,8 @@ def _send(site: Site, spec: JobSpec, plan: _Plan, **fields: Any) -> Sent | None:
         image=spec.image,
         items=dict(plan.items) or None,
         failed_before=dict(plan.failed_before),
+        code=code.sha256,
+        code_origin=code.origin,
         **fields,
     )
     if ledger.add_round(round_, site.descriptor.max_spec >= ROUNDS_APART) is not round_:

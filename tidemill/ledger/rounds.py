@@ -68,6 +68,7 @@ class Round(BaseModel):
         default=None, description="AWS: the revision of the job definition, and so the image, that its containers have."
     )
     code: str | None = Field(default=None, description="SHA-256 of the shipped code, or None.")
+    code_origin: str | None = Field(default=None, description="The repository at the commit that the code is from.")
     items: dict[int, list[int]] | None = Field(
         default=None, description="By chunk: the items that this round runs, where it does not run all of them."
     )
