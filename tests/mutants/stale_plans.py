@@ -10,8 +10,8 @@ from tidemill.client import rounds
 SOUND = rounds._send
 
 
-def send(pipeline: Any, spec: Any, plan: Any, **more: Any) -> Any:
-    while not (sent := SOUND(pipeline, spec, plan, **more)):
+def send(pipeline: Any, spec: Any, plan: Any, *code: Any, **more: Any) -> Any:
+    while not (sent := SOUND(pipeline, spec, plan, *code, **more)):
         plan = replace(plan, number=plan.number + 1)
     return sent
 
