@@ -9,6 +9,7 @@ from components import money
 from components.base import as_args, token
 from components.config import StackConfig, parse
 from components.config.notes import notes
+from components.overrides import Overrides
 from components.protection import Protection, ProtectionArgs
 
 NO_WORKER = """\
@@ -66,8 +67,9 @@ class Pipeline(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: PipelineArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args = as_args(PipelineArgs, args)
-        super().__init__(token(Pipeline), name, None, opts)
         config = parse(args.config)
+        overrides = Overrides(config.overrides)
+        super().__init__(token(Pipeline), name, None, overrides.options(opts))
         for note in notes(config):
             pulumi.log.warn(note, self)
         if (region := pulumi.Config(config.cloud).get("region")) and (cost := money.note(config, region)):
@@ -81,6 +83,7 @@ class Pipeline(pulumi.ComponentResource):
         # It depends on everything, so that a destroy reaches it first.
         last = pulumi.ResourceOptions(parent=self, depends_on=parts.all)
         Protection(name, ProtectionArgs(purge=config.may_purge), last)
+        overrides.check()
         self.register_outputs({"descriptor": self.descriptor, "descriptor_uri": self.descriptor_uri})
 
 

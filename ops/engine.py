@@ -137,6 +137,7 @@ def document(
         "preview": preview and _lean(_protected_again(preview, protected)),
         "policies": said,
         "waivers": [waiver.model_dump(mode="json") for waiver in config.waivers],
+        "overrides": config.overrides,
         "errors": [] if preview or not code else [told or f"pulumi ended with {code} and said nothing"],
         "exit_code": code,
     }

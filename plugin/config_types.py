@@ -82,8 +82,9 @@ def _property(
 
 
 def _values(kind: Schema) -> Schema:
-    """The type of a mapping's values; a pattern of its keys goes into the description."""
-    return kind.get("additionalProperties") or next(iter(kind["patternProperties"].values()))
+    """The type of a mapping's values, empty for any; a pattern of its keys goes into the description."""
+    named = [*kind.get("patternProperties", {}).values(), kind.get("additionalProperties")]
+    return next((each for each in named if isinstance(each, Mapping)), {})
 
 
 def _not_null(schema: Schema) -> Schema:

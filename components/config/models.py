@@ -6,7 +6,8 @@ cloud has, are in ``checks/``.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -248,6 +249,18 @@ class StackConfig(Model):
         examples=[["replace"]],
     )
 
+    overrides: dict[
+        Annotated[str, matching(re.compile(r"\S(.*\S)?"), "the name of a resource, as the preview shows it", 300)],
+        Annotated[dict[str, Any], Field(min_length=1)],
+    ] = Field(
+        default={},
+        max_length=50,
+        description="Extra properties of single resources, for what no key covers, by the resource's name in the "
+        "preview; where several types share a name, Type/name. Properties are spelled as in the preview; mappings are "
+        "merged, null removes a property, any other value replaces it. The policy pack checks the result, and the "
+        "review lists each. A later version may set the same property.",
+        examples=[{"vision-dev-store-bucket": {"forceDestroy": False}}],
+    )
     waivers: list[Waiver] = Field(
         default=[],
         max_length=50,

@@ -160,6 +160,7 @@ class Preview(BaseModel):
     preview: _Digest | None = None
     policies: list[Policy] = []
     waivers: list[Waived] = []
+    overrides: dict[str, dict[str, Any]] = {}
     errors: list[str] = []
     exit_code: int
     base: Base | None = None
@@ -261,13 +262,14 @@ def _document(digest: dict[str, Any], name: str) -> dict[str, Any]:
         "region": config.get(f"{cloud}:region"),
         "environment": config.get("tidemill:environment"),
         "preview": digest,
-        "waivers": _waivers(config),
+        "waivers": _of_config(config, "waivers", []),
+        "overrides": _of_config(config, "overrides", {}),
         "exit_code": 1 if errors else 0,
     }
 
 
-def _waivers(config: dict[str, Any]) -> Any:
+def _of_config(config: dict[str, Any], key: str, otherwise: Any) -> Any:
     try:
-        return json.loads(config.get("tidemill:waivers", "[]"))
-    except (TypeError, ValueError):
-        return []
+        return json.loads(config[f"tidemill:{key}"])
+    except (KeyError, TypeError, ValueError):
+        return otherwise

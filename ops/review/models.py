@@ -25,6 +25,7 @@ Kind = Literal[
     "capacity",
     "policy",
     "waiver",
+    "override",
 ]
 
 

@@ -1,8 +1,9 @@
-"""The preview's outcome, policy messages and waivers."""
+"""The preview's outcome, policy messages, waivers and overrides."""
 
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterator
 
 from ops.review.document import Policy, Preview
@@ -14,7 +15,7 @@ _MANDATORY = ("mandatory", "remediate")
 
 
 def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: datetime.date) -> Iterator[Finding]:
-    """Findings of the kinds `failed`, `policy` and `waiver`."""
+    """Findings of the kinds `failed`, `policy`, `waiver` and `override`."""
     if preview.exit_code:
         count = sum(result.level in _MANDATORY for result in policies)
         why = "mandatory policies are violated" if count and not preview.told else "the preview failed"
@@ -28,6 +29,10 @@ def findings(preview: Preview, policies: tuple[PolicyResult, ...], today: dateti
         yield Finding(_severity(result), "policy", result.resource, said.urn or "", title, lines)
     for waiver in waivers(preview, today):
         yield _waiver(waiver, today)
+    for name, properties in sorted(preview.overrides.items()):
+        lines = tuple(f"{key}: {json.dumps(value, sort_keys=True)}" for key, value in sorted(properties.items()))
+        title = f"tidemill:overrides sets {', '.join(sorted(properties))}"
+        yield Finding("medium", "override", name, "", title, lines)
 
 
 def _waiver(waiver: Waiver, today: datetime.date) -> Finding:

@@ -71,3 +71,21 @@ def test_a_rung_that_drains_before_it_was_there_is_refused_in_the_preview(new_pr
     run = project.preview()
     assert run.code != 0
     assert "Remove the rung with `drain: true`" in run.text
+
+
+def test_an_override_reaches_its_resource_and_the_policy_pack(new_project):
+    """The rest of a merged mapping stays, what is not known yet too."""
+    project = new_project("demo-aws")
+    name = "demo-local-cpu"
+    with project.config() as config:
+        config["tidemill:overrides"] = {
+            f"{name}-spot": {"computeResources": {"bidPercentage": 60}},
+            f"{name}-machines": {"metadataOptions": {"httpTokens": "optional"}},
+        }
+    run = project.preview().refused()
+    assert {rule for rule, _ in run.violations} == {"aws-ec2-launch-template-imdsv2"}
+    events = [event["resourcePreEvent"]["metadata"] for event in run.events if "resourcePreEvent" in event]
+    (made,) = [each["new"]["inputs"] for each in events if each["urn"].endswith(f"ComputeEnvironment::{name}-spot")]
+    compute = made["computeResources"]
+    assert (compute["bidPercentage"], compute["maxVcpus"]) == (60, 8)
+    assert {"launchTemplate", "subnets", "instanceRole"} <= set(compute)

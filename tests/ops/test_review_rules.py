@@ -244,6 +244,16 @@ def test_policies_and_waivers_are_told_with_their_days():
     assert found[1].details == ("stop", "now")
 
 
+def test_each_override_is_told_with_its_properties():
+    given = {"b": {"tags": None}, "a": {"userData": "x", "monitoring": {"enabled": True}}}
+    found = told(overrides=given)
+    assert [(each.severity, each.kind, each.resource, each.title) for each in found] == [
+        ("medium", "override", "a", "tidemill:overrides sets monitoring, userData"),
+        ("medium", "override", "b", "tidemill:overrides sets tags"),
+    ]
+    assert found[0].details == ('monitoring: {"enabled": true}', 'userData: "x"')
+
+
 @pytest.mark.parametrize(
     ("kind", "key"),
     [("gcp:compute/subnetwork:Subnetwork", "ipCidrRange"), ("aws:ec2/subnet:Subnet", "cidrBlock")],
