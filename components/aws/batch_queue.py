@@ -10,6 +10,7 @@ import pulumi_aws as aws
 from components.aws.account import account_of
 from components.aws.compute_environment import ComputeSettings, compute_environment
 from components.aws.job_definition import Surroundings, job_definition
+from components.aws.machine_image import check_image
 from components.aws.offerings import check_offered
 from components.aws.policy import grant
 from components.aws.submitter import jobs_statements, submit_statement
@@ -139,9 +140,12 @@ class AwsBatchQueue(pulumi.ComponentResource):
         wanted = settings.machines.zones
         zones = chosen(args.queue, wanted, args.zones, "zones of the machines' subnets") if wanted else []
         check_offered(args.queue, types, self, zones)
+        if settings.machines.image:
+            check_image(args.queue, settings, types, self)
         fleet = ComputeSettings(
             instance_types=[machine.type for machine in types],
             image_type="ECS_AL2023_NVIDIA" if settings.item.gpus else "ECS_AL2023",
+            image_id=settings.machines.image,
             launch_template=self._launch_template(name, settings),
             instance_profile_arn=args.instance_profile_arn,
             subnet_ids=subnets_in(args.subnet_ids, args.zones, zones),

@@ -20,9 +20,9 @@ _READ_ANY = {
     "ListSchedulingPolicies ListTagsForResource",
     "budgets": "ListTagsForResource ViewBudget",
     "cloudwatch": "DescribeAlarms GetDashboard ListTagsForResource",
-    "ec2": "DescribeAddresses DescribeAddressesAttribute DescribeAvailabilityZones DescribeInstanceTypeOfferings "
-    "DescribeInstanceTypes DescribeInternetGateways DescribeLaunchTemplateVersions DescribeLaunchTemplates "
-    "DescribeManagedPrefixLists "
+    "ec2": "DescribeAddresses DescribeAddressesAttribute DescribeAvailabilityZones DescribeImages "
+    "DescribeInstanceTypeOfferings DescribeInstanceTypes DescribeInternetGateways DescribeLaunchTemplateVersions "
+    "DescribeLaunchTemplates DescribeManagedPrefixLists "
     "DescribeNatGateways DescribeNetworkAcls DescribeNetworkInterfaces DescribePlacementGroups DescribePrefixLists "
     "DescribeRouteTables DescribeSecurityGroupRules DescribeSecurityGroups DescribeSubnets DescribeTags "
     "DescribeVpcAttribute DescribeVpcEndpoints DescribeVpcs",

@@ -33,6 +33,8 @@ class ComputeSettings:
 
     instance_types: Sequence[str]
     image_type: str
+    image_id: str | None
+    """A machine image in place of Batch's newest one of the type."""
     launch_template: aws.ec2.LaunchTemplate
     instance_profile_arn: pulumi.Input[str]
     subnet_ids: pulumi.Input[list[str]]
@@ -64,7 +66,9 @@ def compute_environment(
             max_vcpus=rung.max_cpus,
             instance_types=list(settings.instance_types),
             ec2_configurations=[
-                aws.batch.ComputeEnvironmentComputeResourcesEc2ConfigurationArgs(image_type=settings.image_type)
+                aws.batch.ComputeEnvironmentComputeResourcesEc2ConfigurationArgs(
+                    image_type=settings.image_type, image_id_override=settings.image_id
+                )
             ],
             instance_role=settings.instance_profile_arn,
             launch_template=aws.batch.ComputeEnvironmentComputeResourcesLaunchTemplateArgs(

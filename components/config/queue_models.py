@@ -11,14 +11,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from components.config.types import (
+    AMI,
     FILESTORE,
     FUSE_IMAGE,
+    GCP_IMAGE,
     AbsolutePath,
     EnvironmentKey,
     GsUri,
     Name,
     S3Uri,
     Zone,
+    either,
     matching,
     unique,
 )
@@ -96,6 +99,25 @@ class Machines(Model):
         "its zones: a change replaces it, which needs `allow: [replace]` and ends its machines, and to go back to "
         "all zones, name them.",
         examples=[["a", "c"]],
+    )
+    image: (
+        Annotated[
+            str,
+            either(
+                AMI,
+                GCP_IMAGE,
+                "an id such as ami-0123456789abcdef0, on GCP projects/<project>/global/images/<image> or "
+                ".../images/family/<family>",
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="A machine image of your own, which you keep up to date. Leave out for the newest one of the cloud "
+        "(AWS: Batch's, Amazon Linux 2023; GCP: Container-Optimized OS). AWS: made from Batch's, with the ECS agent, "
+        "cloud-init, Python 3 and the root device /dev/xvda. GCP: made from Container-Optimized OS, and this project's "
+        "Google APIs service agent may use it (roles/compute.imageUser in its project). docs/troubleshooting.md has "
+        "what goes wrong.",
     )
 
     @property

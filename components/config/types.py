@@ -38,6 +38,10 @@ NETWORK = re.compile(rf"{_PROJECT}/global/networks/[a-z]([a-z0-9-]{{0,61}}[a-z0-
 """A VPC network of GCP."""
 SUBNETWORK = re.compile(rf"{_PROJECT}/regions/[a-z0-9-]+/subnetworks/[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")
 """A subnetwork of GCP."""
+AMI = re.compile(r"ami-[0-9a-f]{8,17}")
+"""A machine image of EC2."""
+GCP_IMAGE = re.compile(rf"{_PROJECT}/global/images/(family/)?[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")
+"""A machine image of Compute Engine, or the newest one of a family."""
 FILESTORE = re.compile(r"(\d{1,3}\.){3}\d{1,3}:/[A-Za-z0-9._/-]+")
 """Address and share of a Filestore instance."""
 BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")

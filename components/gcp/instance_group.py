@@ -166,7 +166,7 @@ def _disks(fleet: Fleet) -> list[gcp.compute.RegionInstanceTemplateDiskArgs]:
     """Scratch is on the boot disk, as on AWS: it needs no formatting, and one disk's speed grows with its size."""
     disk = gcp.compute.RegionInstanceTemplateDiskArgs
     boot = disk(
-        source_image=IMAGE,
+        source_image=fleet.settings.machines.image or IMAGE,
         boot=True,
         auto_delete=True,
         disk_type="pd-balanced",

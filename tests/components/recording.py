@@ -104,6 +104,8 @@ class Recorder(mocks.Mocks):
     """Families and types that the region does not offer."""
     poor_zones: set[str] = field(default_factory=set)
     """Zones that offer no machine at all."""
+    images: dict[str, dict[str, Any] | str] = field(default_factory=dict)
+    """Machine images by their ids, or the error of looking one up."""
     subnets: dict[str, str] = field(default_factory=dict)
     """Zones of existing subnets by their ids."""
 
@@ -145,6 +147,10 @@ class Recorder(mocks.Mocks):
                 return {"id": REGION, "instanceTypes": [], "locations": [], "locationTypes": []}
             types = [each for each in asked["values"] if not {each, each.split(".")[0]} & self.unsold]
             return {"id": REGION, "instanceTypes": types, "locations": [], "locationTypes": []}
+        if args.token.endswith("getAmi"):
+            (asked,) = args.args["filters"]
+            found = self.images.get(asked["values"][0], "Your query returned no results")
+            return ({}, [("", found)]) if isinstance(found, str) else {"imageId": asked["values"][0], **found}
         if args.token.endswith("getSubnet"):
             zone = self.subnets.get(args.args["id"])
             found = {"id": args.args["id"], "availabilityZone": zone}

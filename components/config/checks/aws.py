@@ -10,12 +10,12 @@ from components.config.checks import common
 from components.config.checks.common import Path
 from components.config.checks.images import STACKS_IMAGE, check_images
 from components.config.checks.imports import check_aws_imports
-from components.config.checks.narrowed import left_in
+from components.config.checks.narrowed import check_image, left_in
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.monitoring_models import Monitoring
 from components.config.queue_models import Queue
-from components.config.types import AWS_KEY, AWS_PRINCIPAL
+from components.config.types import AMI, AWS_KEY, AWS_PRINCIPAL
 from tidemill.capacity import slots
 
 LONGEST_NAME = 36
@@ -280,6 +280,7 @@ def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
             f"a range that holds one of {sizes}, the sizes of {', '.join(wanted.families)}",
             "Widen the range or add a family",
         )
+    check_image(path, queue, AMI, "an id such as ami-0123456789abcdef0")
     selected = left_in(path, queue, selected)
     common.check_fit(path, queue, "aws", selected, "raise machines.cpus.max")
     return selected

@@ -10,12 +10,12 @@ from components.config.checks import common
 from components.config.checks.common import Path
 from components.config.checks.images import check_images, repository_of, shared_repository_of
 from components.config.checks.imports import check_gcp_imports
-from components.config.checks.narrowed import left_in
+from components.config.checks.narrowed import check_image, left_in
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.monitoring_models import Monitoring
 from components.config.queue_models import Queue
-from components.config.types import GCP_KEY, GCP_PRINCIPAL
+from components.config.types import GCP_IMAGE, GCP_KEY, GCP_PRINCIPAL
 from tidemill.capacity import most_machines
 
 LONGEST_QUEUE = 40
@@ -235,6 +235,7 @@ def _machines(path: Path, queue: Queue) -> None:
         known = machines.families("gcp")
         sizes = "; ".join(f"{family}: {machines.sizes(known[family])}" for family in wanted.families)
         raise ConfigError(key_path(here), str(cpus.max), f"a size of the families ({sizes})", "Take one of the sizes")
+    check_image(path, queue, GCP_IMAGE, "projects/<project>/global/images/<image> or .../images/family/<family>")
     common.check_fit(path, queue, "gcp", left_in(path, queue, selected), "raise machines.cpus")
 
 

@@ -1,13 +1,23 @@
-"""Rules of the keys that narrow a queue's machines: the types that it leaves out."""
+"""Rules of the keys that narrow a queue's machines: the types that it leaves out, their image."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from components.config.checks.common import Path
 from components.config.errors import ConfigError, key_path, nearest, shown
 from components.config.queue_models import Queue
 from components.machines import MachineType
+
+
+def check_image(path: Path, queue: Queue, pattern: re.Pattern[str], allowed: str) -> None:
+    """The machine image must be one of the stack's cloud."""
+    image = queue.machines.image
+    if image is not None and not pattern.fullmatch(image):
+        raise ConfigError(
+            key_path([*path, "machines", "image"]), shown(image), allowed, "Name a machine image of the stack's cloud"
+        )
 
 
 def left_in(path: Path, queue: Queue, selected: Sequence[MachineType]) -> list[MachineType]:
