@@ -10,6 +10,7 @@ import pytest
 from tests.unit.client_fakes import FakeBackend, descriptor
 from tidemill.backends import LogLine, QueueState
 from tidemill.cli import run, show
+from tidemill.cli.show import mebibytes
 from tidemill.client import Pipeline, deliveries
 from tidemill.client import site as site_module
 from tidemill.client.live import Lines
@@ -172,6 +173,11 @@ def test_wait_ends_with_a_table(stack, capsys):
         ["items", "group", "reason", "which", "message"],
         ["1", "349efea0ee", "exit", "1", "1", "ValueError:", "no"],
     ]
+
+
+@pytest.mark.parametrize(("mib", "words"), [(0.0, "unknown"), (0.3, "< 1 MiB"), (1.0, "1 MiB"), (20480.0, "20.0 GiB")])
+def test_memory_that_was_not_measured_is_not_called_nothing(mib, words):
+    assert mebibytes(mib) == words
 
 
 def test_wait_prints_a_line_only_when_something_changed(stack, capsys):

@@ -136,6 +136,21 @@ def test_mistakes_are_refused_before_anything_is_made(stack, capsys, case):
     assert [path.name for path in stack.iterdir()] == ["pipeline.json"]
 
 
+@pytest.mark.parametrize(
+    ("verb", "typed", "words"),
+    [
+        ("train", "--lr", ["--hp lr=VALUE", "after `--`"]),
+        ("train", "--reclaim-evry", ["'--reclaim-every'", "--hp reclaim-evry=VALUE"]),
+        ("submit", "--itms", ["'--items'"]),
+    ],
+)
+def test_an_option_of_the_program_before_the_dashes_is_told_where_it_goes(stack, capsys, verb, typed, words):
+    assert run([verb, "--queue", "cpu", typed, "0.1", "--", "python3", "train.py"]) == 2
+    said = capsys.readouterr().err
+    assert all(word in said for word in words), said
+    assert ("--hp" in said) == (verb == "train")
+
+
 def test_train_is_a_job_with_an_item_per_combination(stack, capsys):
     assert run(["train", "--queue", "cpu", "--name", "grid", "--json", "--sweep", "lr=1e-3,3e-4", "--", *PROGRAM]) == 0
     made = json.loads(capsys.readouterr().out)

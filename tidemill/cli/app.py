@@ -133,7 +133,8 @@ def explain(error: Exception) -> tuple[TidemillError, int]:
         error = click.NoSuchOption(error.option_name, possibilities=likely_options(error), ctx=error.ctx)
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "tidemill"
-        return TidemillError(error.format_message(), f"See `{command} --help`.", what=subject(error)), CALLER_ERROR
+        fix = f"{hyperparameter(error)}See `{command} --help`."
+        return TidemillError(error.format_message(), fix, what=subject(error)), CALLER_ERROR
     if isinstance(error, click.ClickException):
         return TidemillError(error.format_message()), CALLER_ERROR
     if isinstance(error, OSError) and error.strerror:
@@ -149,6 +150,15 @@ def subject(error: click.UsageError) -> str:
     if isinstance(error, click.BadParameter) and error.param:
         return max(error.param.opts, key=len)
     return ""
+
+
+def hyperparameter(error: click.UsageError) -> str:
+    """What to type where a hyperparameter was typed as if it were an option of ours."""
+    takes_some = error.ctx is not None and any("--hp" in param.opts for param in error.ctx.command.params)
+    if not takes_some or not isinstance(error, click.NoSuchOption):
+        return ""
+    name = error.option_name.lstrip("-")
+    return f"A hyperparameter is --hp {name}=VALUE; the program's own options come after `--`. "
 
 
 def likely_options(error: click.NoSuchOption) -> list[str]:

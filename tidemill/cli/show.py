@@ -48,7 +48,9 @@ def color() -> bool:
 
 
 def mebibytes(value: float) -> str:
-    """`512 MiB`, `2.5 GiB`."""
+    """`512 MiB`, `2.5 GiB`, `< 1 MiB`; `unknown` for 0, which no process has."""
+    if value < 1:
+        return "< 1 MiB" if value > 0 else "unknown"
     return f"{value:.0f} MiB" if value < 10240 else f"{value / 1024:.1f} GiB"
 
 

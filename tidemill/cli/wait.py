@@ -47,6 +47,9 @@ def command(job: str, no_repair: bool, poll: float | None, pipeline: str | None,
     return status.exit_code
 
 
+UNMEASURED = "unknown: no item ran for long enough to be measured"
+
+
 def facts(status: Status, summary: Summary, output: str, where: str = "") -> dict[str, object]:
     """The table at the end of a job. `where` follows every command in it: ` --pipeline URI` where needed."""
     table: dict[str, object] = {
@@ -64,7 +67,7 @@ def facts(status: Status, summary: Summary, output: str, where: str = "") -> dic
         **({} if status.run_command else {"reclaims": summary.reclaims}),
         "CPU time": duration(summary.cpu_seconds),
         "wall time": duration(summary.wall_seconds),
-        "peak memory": mebibytes(summary.peak_memory_mib),
+        "peak memory": mebibytes(summary.peak_memory_mib) if summary.peak_memory_mib else UNMEASURED,
     }
     if status.spent:
         table["cost"] = status.spent.words()
