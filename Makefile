@@ -3,10 +3,10 @@
 # make queue         edit a queue of a stack file                  (STACK=vision-dev DO=add NAME=gpu SET='item.gpus=1 …')
 # make preview       show what a stack would create, under the policy pack    (STACK=vision-dev)
 # make review        show what a change does to a stack, dangers first        (STACK=vision-dev BASE=main)
-# make worker        build the worker's image                      (PUSH=REGISTRY: push it)
+# make worker        build the worker's image                      (PUSH=REGISTRY: push it, ARCH=arm64: for arm64)
 # make test          run lint and all tests                        (ALL=1: with those that did not change, too)
 # make test-fast     run the tests of the inner loop
-# make test-images   test the worker in images with another C library or none (needs apt)
+# make test-images   test the worker for arm64, and in images with another C library or none (needs apt)
 # make lint          check style, types and workflows
 # make format        format the code
 # make bench         measure the figures in the documents          (ONLY=preview)
@@ -30,6 +30,7 @@ CLOUD ?= aws
 BASE ?= main
 # The cloud of the stack, by its file.
 OF_STACK = $(if $(shell grep -s '^ *tidemill:cloud: *gcp' stacks/Pulumi.$(STACK).yaml),gcp,aws)
+OF_ARCH = $(if $(ARCH),--architecture $(ARCH))
 # A default that was used is shown.
 SAY_STACK = $(if $(filter file,$(origin STACK)),@echo "STACK=$(STACK) (STACK=NAME takes another one)" >&2)
 
@@ -95,10 +96,10 @@ servers: $(INSTALLED)
 test-images: $(INSTALLED)
 	@$(BIN)/python -m pytest tests/images
 
-# The worker as a tree of its own, next to whatever an image contains. It needs no Docker.
+# The worker as a tree of its own, next to whatever an image contains. It needs no Docker; for another architecture, apt.
 worker: .venv/.$(CLOUD)
-	@$(BIN)/python -m worker_image build
-	@$(if $(PUSH),$(BIN)/python -m worker_image push "$(PUSH)")
+	@$(BIN)/python -m worker_image build $(OF_ARCH)
+	@$(if $(PUSH),$(BIN)/python -m worker_image push $(OF_ARCH) "$(PUSH)")
 
 lint: $(INSTALLED) lines
 	@$(BIN)/ruff check .

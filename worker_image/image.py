@@ -27,13 +27,17 @@ class Built(NamedTuple):
     """Bytes that a machine downloads."""
 
 
-def build(folder: Path, cloud: str) -> Built:
+def build(folder: Path, cloud: str, architecture: str | None = None) -> Built:
     """Build the tree and the image of one cloud in a folder.
+
+    Args:
+        architecture: As OCI names it: ``amd64``, ``arm64``; this machine's if left out.
 
     Raises:
         BuildError: The build needs something that this machine does not have.
     """
-    tree.build(folder / "tree", cloud)
+    architecture = architecture or tools.architecture()
+    tree.build(folder / "tree", cloud, architecture)
     layout = Layout(folder / "image")
     config = {
         "Entrypoint": [f"{HOME}/{NAME}"],
@@ -41,7 +45,7 @@ def build(folder: Path, cloud: str) -> Built:
         "WorkingDir": "/",
         "Labels": {"org.opencontainers.image.title": NAME, "org.opencontainers.image.version": version()},
     }
-    digest = layout.write({HOME.lstrip("/"): folder / "tree"}, tools.architecture(), config)
+    digest = layout.write({HOME.lstrip("/"): folder / "tree"}, architecture, config)
     return Built(folder / "tree", layout.folder, digest, layout.size)
 
 

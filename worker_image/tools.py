@@ -35,10 +35,10 @@ def architecture() -> str:
         raise BuildError(f"There is no worker for {platform.machine()} machines, only for {known}.") from None
 
 
-def entry(target: Path) -> None:
+def entry(target: Path, architecture: str) -> None:
     """Build the static entry point; the same source and Go version give the same bytes."""
     flags = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid="]
-    _go(["build", *flags, "-o", str(target), "."], HERE / "entry", CGO_ENABLED="0")
+    _go(["build", *flags, "-o", str(target), "."], HERE / "entry", CGO_ENABLED="0", GOARCH=architecture)
 
 
 def crane() -> Path:

@@ -12,20 +12,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
 
 from worker_image import tools
+from worker_image.bases import Base, base
 from worker_image.tools import BuildError
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.txt"
-_TAR = () if sys.version_info >= (3, 11, 4) else ("backports.tarfile",)
-_IMPORTED = ("certifi", "obstore", "pydantic", "regex", "zstandard", *_TAR)
+_IMPORTED = ("certifi", "obstore", "pydantic", "regex", "zstandard")
 WHEELS = {"aws": _IMPORTED, "gcp": _IMPORTED}
 """A worker's imports by cloud, without their dependencies. Neither cloud's worker uses an SDK, so both trees are
 identical."""
@@ -35,7 +33,8 @@ NO_STDLIB = (
     "__pycache__", "_pydecimal.py", "config-*", "dbm", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages",
     "dist-packages", "sqlite3", "test", "tests", "tkinter", "turtle*", "unittest", "venv", "wsgiref", "xmlrpc",
     "_codecs_*", "_crypt.*", "_ctypes_test*", "_curses*", "_dbm*", "_gdbm*", "_sqlite3*", "_test*", "_tkinter*",
-    "_xxtestfuzz*", "_xxsubinterpreters*", "audioop.*", "nis.*", "ossaudiodev.*", "readline.*", "spwd.*", "xxlimited*",
+    "_xxtestfuzz*", "_xxsubinterpreters*", "audioop.*", "nis.*", "ossaudiodev.*", "readline.*", "sitecustomize.py",
+    "spwd.*", "xxlimited*",
 )  # fmt: skip
 NO_WHEEL = (
     "__pycache__", "bin", "*.pyi", "py.typed", "RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json",
@@ -50,26 +49,28 @@ runpy.run_module("tidemill.worker", run_name="__main__", alter_sys=True)
 """
 
 
-def build(target: Path, cloud: str) -> None:
+def build(target: Path, cloud: str, architecture: str | None = None) -> None:
     """Build the tree in a new folder.
+
+    Args:
+        architecture: As OCI names it; this machine's if left out. Another one's is made from Debian's packages.
 
     Raises:
         BuildError: The build needs something that this machine does not have.
     """
-    if sys.platform != "linux":
-        raise BuildError(f"The worker is built from a Linux machine's own Python and libraries, not on {sys.platform}.")
-    tools.architecture()
+    architecture = architecture or tools.architecture()
+    source = base(architecture)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    _interpreter(target / "py")
-    _wheels(target / "site", cloud)
+    _interpreter(target / "py", source)
+    _wheels(target / "site", cloud, source)
     _package(target / "site")
-    _libraries(target)
-    _strip(target)
-    _compile(target)
+    _libraries(target, source)
+    _strip(target, source)
+    _compile(target, source)
     (target / "site" / "certifi" / "cacert.pem").rename(target / "certificates.pem")
     shutil.rmtree(target / "site" / "certifi")
-    tools.entry(target / "tidemill-worker")
+    tools.entry(target / "tidemill-worker", architecture)
     for path in target.rglob("*"):
         executable = path.name in ("loader", "python3", "tidemill-worker")
         path.chmod(0o755 if path.is_dir() or executable else 0o644)
@@ -80,26 +81,23 @@ def size(tree: Path) -> int:
     return sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
 
 
-def _interpreter(folder: Path) -> None:
-    base = Path(sys.base_prefix)
-    python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+def _interpreter(folder: Path, source: Base) -> None:
     (folder / "bin").mkdir(parents=True)
-    shutil.copy(python, folder / "bin" / "python3")
-    for name in ("stdlib", "platstdlib"):
-        source = Path(sysconfig.get_path(name, vars={"base": str(base), "platbase": sys.base_exec_prefix}))
-        below = folder / source.relative_to(base)
-        if not below.exists():
-            shutil.copytree(source, below, ignore=shutil.ignore_patterns(*NO_STDLIB))
+    shutil.copy(source.python, folder / "bin" / "python3")
+    for name, library in source.libraries().items():
+        if not (folder / name).exists():
+            shutil.copytree(library, folder / name, ignore=shutil.ignore_patterns(*NO_STDLIB))
 
 
-def _wheels(site: Path, cloud: str) -> None:
+def _wheels(site: Path, cloud: str, source: Base) -> None:
     """Install from the lock file, with hashes checked."""
-    names = _closure(WHEELS[cloud])
+    tar = () if source.version >= (3, 11, 4) else ("backports.tarfile",)
+    names = _closure((*WHEELS[cloud], *tar))
     wanted = site.parent / "wheels.txt"
     wanted.write_text("".join(_locked(names)))
     uv = Path(sys.prefix, "bin", "uv")
     options = ["--no-deps", "--require-hashes", "--link-mode", "copy", "--no-config", "--only-binary", ":all:"]
-    command = [str(uv), "pip", "install", "--quiet", "--python", sys.executable, "--target", str(site), *options]
+    command = [str(uv), "pip", "install", "--quiet", *source.wheels, "--target", str(site), *options]
     done = tools.run([*command, "--requirements", str(wanted)])
     if done.returncode:
         raise BuildError(f"The wheels of the worker could not be installed:\n{done.stderr}")
@@ -163,21 +161,22 @@ def _objects(tree: Path) -> list[Path]:
     return found
 
 
-def _strip(tree: Path) -> None:
+def _strip(tree: Path, source: Base) -> None:
     """Remove debug symbols, often most of a wheel's size, if this machine has the tool."""
-    if strip := shutil.which("strip"):
+    if strip := shutil.which(source.strip):
         for path in _objects(tree):
             done = tools.run([strip, "--strip-unneeded", str(path)])
             if done.returncode:
                 raise BuildError(f"strip {path.name}: {done.stderr}")
 
 
-def _libraries(tree: Path) -> None:
-    """Every library that `ldd` finds outside the tree, and the loader."""
+def _libraries(tree: Path, source: Base) -> None:
+    """Every library that an object of the tree needs from outside it, and the loader."""
     folder = tree / "lib"
     folder.mkdir()
-    for path in _objects(tree):
-        for name, found in _needed(path):
+    waiting = _objects(tree)
+    for path in waiting:
+        for name, found in source.needed(path):
             if not found:
                 raise BuildError(f"{path.relative_to(tree)} needs {name}, which this machine does not have.")
             if Path(found).is_relative_to(tree):
@@ -185,36 +184,21 @@ def _libraries(tree: Path) -> None:
             target = folder / ("loader" if name.startswith("/") else Path(name).name)
             if not target.exists():
                 shutil.copy(Path(found).resolve(), target)
+                waiting.append(target)  # of which a base may name only the direct ones
     if not (folder / "loader").exists():
-        raise BuildError(f"{sys.executable} is a static program: the worker needs one that a loader starts.")
-    beside = next(Path(found).parent for name, found in _needed(tree / "py/bin/python3") if "libc." in name)
+        raise BuildError(f"{source.python} is a static program: the worker needs one that a loader starts.")
+    beside = next(Path(found).parent for name, found in source.needed(tree / "py/bin/python3") if "libc." in name)
     for name in NAME_SERVICE:
         if (beside / name).exists() and not (folder / name).exists():
             shutil.copy((beside / name).resolve(), folder / name)
 
 
-def _needed(path: Path) -> Iterator[tuple[str, str]]:
-    """Names of an object's libraries and their paths; a loader's name is a path.
-
-    Source: https://man7.org/linux/man-pages/man1/ldd.1.html
-    """
-    path.chmod(path.stat().st_mode | 0o700)  # ldd warns if a file is not executable
-    env = {**os.environ, "LD_LIBRARY_PATH": str(Path(sys.base_exec_prefix, sys.platlibdir))}
-    done = subprocess.run(["ldd", str(path)], env=env, capture_output=True, text=True, timeout=60, check=False)
-    for line in done.stdout.splitlines():
-        words = line.split()
-        if "=>" in words:
-            yield words[0], "" if "not found" in line else words[2]
-        elif words and words[0].startswith("/"):
-            yield words[0], words[0]
-
-
-def _compile(tree: Path) -> None:
+def _compile(tree: Path, source: Base) -> None:
     """Compile bytecode that is never checked against the source: the tree is read-only and has no mtimes."""
-    version = f"python{sysconfig.get_python_version()}"
+    version = f"python{source.version[0]}.{source.version[1]}"
     folders = [str(path) for path in (*tree.glob(f"py/*/{version}"), tree / "site")]
     options = ["-q", "-j", "1", "--invalidation-mode", "unchecked-hash", "-s", str(tree), "-p", "/tidemill"]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    done = tools.run([sys.executable, "-m", "compileall", *options, *folders], env=environment)
+    done = tools.run([*source.compile, *options, *folders], env=environment)
     if done.returncode:
         raise BuildError(f"The tree's modules do not compile:\n{done.stdout}{done.stderr}")

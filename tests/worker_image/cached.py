@@ -14,11 +14,11 @@ from worker_image import image, tools, tree
 DAY_SECONDS = 86400
 
 
-def build() -> image.Built:
+def build(architecture: str | None = None) -> image.Built:
     """The image for AWS, as `image.build` makes it. It is read-only."""
     folder = tools.cache() / "tests"
     folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / _key()
+    kept = folder / f"{_key()}{architecture or ''}"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
@@ -26,7 +26,7 @@ def build() -> image.Built:
             aged = [each for each in folder.iterdir() if each.stat().st_mtime < time.time() - DAY_SECONDS]
             for old in [folder / "new", *aged]:
                 shutil.rmtree(old, ignore_errors=True)
-            fresh = image.build(folder / "new", "aws")
+            fresh = image.build(folder / "new", "aws", architecture)
             (folder / "new" / "built.json").write_text(json.dumps([fresh.digest, fresh.size]))
             (folder / "new").rename(kept)
     return image.Built(kept / "tree", kept / "image", *json.loads((kept / "built.json").read_text()))

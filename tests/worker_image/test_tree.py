@@ -45,7 +45,7 @@ def look(output):
 """
 
 
-def run_chunk(root: Root, team, command: list[str], **env: str):
+def run_chunk(root: Root, team, command: list[str], start: list[str] = START, **env: str):
     """Run a worker on a job of two items in the root. Answers the job, the exit code and the log."""
     items = []
     for number in range(2):
@@ -54,7 +54,7 @@ def run_chunk(root: Root, team, command: list[str], **env: str):
         items.append(str(path))
     job = team.job(items, command)
     environment = job.environment(**env)
-    done = root.run(START, environment)
+    done = root.run(start, environment)
     return job, environment, done
 
 
