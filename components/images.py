@@ -31,7 +31,7 @@ def resolve(
 def _named(config: StackConfig) -> list[str]:
     """All images that machines of the stack pull."""
     images = [image for queue in config.queues.values() for image in queue.images.values()]
-    return [*images, config.worker_image] if config.worker_image else images
+    return [*images, *config.worker_images.values()]
 
 
 def own_repositories(config: StackConfig) -> list[str]:

@@ -20,13 +20,13 @@ SYSTEM_GIB = 50
 """Disk that a machine's image, Docker and pulled images need in addition to the scratch."""
 FAMILIES = {
     "aws": (
-        "c5", "c6a", "c6g", "c6i", "c7a", "c7g", "c7i",
+        "c5", "c6a", "c6g", "c6i", "c7a", "c7g", "c7i", "c8g",
         "g4dn", "g5", "g6",
-        "m5", "m6a", "m6g", "m6i", "m7a", "m7g", "m7i",
+        "m5", "m6a", "m6g", "m6i", "m7a", "m7g", "m7i", "m8g",
         "p4d",
-        "r5", "r6a", "r6g", "r6i", "r7a", "r7g", "r7i",
+        "r5", "r6a", "r6g", "r6i", "r7a", "r7g", "r7i", "r8g",
     ),
-    "gcp": ("c3", "c3d", "e2", "g2", "n1", "n1-t4", "n2", "n2d"),
+    "gcp": ("c3", "c3d", "c4a", "e2", "g2", "n1", "n1-t4", "n2", "n2d", "t2a"),
 }  # fmt: skip
 """The families that a stack may name, by cloud: those whose images, disks and GPUs this package knows how to set up."""
 

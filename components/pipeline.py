@@ -15,6 +15,9 @@ from components.protection import Protection, ProtectionArgs
 NO_WORKER = """\
 tidemill:worker_image is not set, so the images of the queues must contain `tidemill` and its Python themselves.
 For any other image: make worker PUSH=REGISTRY, and set tidemill:worker_image to the reference that it prints."""
+NO_ARM_WORKER = """\
+tidemill:worker_image_arm64 is not set, so the images of queues with arm64 machines must contain `tidemill` themselves.
+For any other image: make worker ARCH=arm64 PUSH=REGISTRY, and set the key to the reference that it prints."""
 
 
 @dataclass
@@ -74,8 +77,10 @@ class Pipeline(pulumi.ComponentResource):
             pulumi.log.warn(note, self)
         if (region := pulumi.Config(config.cloud).get("region")) and (cost := money.note(config, region)):
             pulumi.log.info(cost, self)
-        if config.worker_image is None:
-            pulumi.log.warn(NO_WORKER, self)
+        for kind, words in (("x86_64", NO_WORKER), ("arm64", NO_ARM_WORKER)):
+            wanted = any(kind in queue.architectures(config.cloud) for queue in config.queues.values())
+            if wanted and config.worker_of(kind) is None:
+                pulumi.log.warn(words, self)
         parts = _parts(name, config, self)
         self.descriptor, self.descriptor_uri = parts.descriptor, parts.descriptor_uri
         # Not the descriptor itself: `up` would print its hundred lines each time.

@@ -122,7 +122,12 @@ class AwsParts:
         shared = self._shared_registry
         return resolve(reference, self._registry.url, shared.registry_url if shared else None)
 
-    def _worker_repositories(self, image: str) -> list[pulumi.Input[str]]:
+    def _worker_repositories(self) -> list[pulumi.Input[str]]:
+        """ARNs of the repositories that hold the workers' images, each once."""
+        images = {image.partition("@")[0]: image for image in self._config.worker_images.values()}
+        return [arn for image in images.values() for arn in self._repositories_of(image)]
+
+    def _repositories_of(self, image: str) -> list[pulumi.Input[str]]:
         if own := repository_of(image):
             return [self._registry.arns[own]]
         if shared := shared_repository_of(image):
@@ -174,7 +179,7 @@ class AwsParts:
         return [AwsBudget(f"{name}-budget", args, self._child)]
 
     def _make_queue(self, name: str, key: str, queue: Queue) -> AwsBatchQueue:
-        identity, worker = self._identity, self._config.worker_image
+        identity, worker = self._identity, self._config.worker_of(*queue.architectures("aws"))
         existing = self._config.imports.queues.get(key)
         args = AwsBatchQueueArgs(
             queue=key,
@@ -210,9 +215,9 @@ class AwsParts:
         identity.grant_secrets(identity.execution_role, [arn for queue in queues for arn in queue.secrets.values()])
         mounted = sorted({mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3})
         identity.grant_data(identity.instance_role, mounted, [], config.data.kms_keys)
-        if config.worker_image:
+        if config.worker_images:
             self._store.grant_machines(identity.instance_role)
-            identity.grant_worker(identity.instance_role, self._worker_repositories(config.worker_image))
+            identity.grant_worker(identity.instance_role, self._worker_repositories())
         first, *more = [
             submit_statement([arn for queue in policy for arn in self._queues[queue].submit_arns], config.team)
             for policy in submitter_policies(config)

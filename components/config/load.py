@@ -32,7 +32,7 @@ GCP_PLACES = {
     "gcp:region": (r"[a-z]+-[a-z]+\d+", "a region, like us-central1, and no zone"),
 }
 """Their formats. Source: https://cloud.google.com/resource-manager/docs/creating-managing-projects"""
-_TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image")
+_TEXTS = ("team", "environment", "cloud", "permission_boundary", "worker_image", "worker_image_arm64")
 
 
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -219,6 +219,11 @@ class StackConfig(Model):
         "of the queues. Leave out if the images contain `tidemill` themselves.",
         examples=[f"registry://tidemill-worker@sha256:{64 * '0'}"],
     )
+    worker_image_arm64: str | None = Field(
+        default=None,
+        description="The same for machines with arm64 processors, as `make worker ARCH=arm64 PUSH=REGISTRY` prints it.",
+        examples=[f"registry://tidemill-worker@sha256:{64 * '0'}"],
+    )
     queues: dict[Name, Queue] = Field(
         min_length=1,
         max_length=50,
@@ -267,6 +272,16 @@ class StackConfig(Model):
         description="Rules of the policy pack that this stack may temporarily violate, each with a reason and a last "
         "day; the review shows them.",
     )
+
+    @property
+    def worker_images(self) -> dict[str, str]:
+        """The workers' images by key."""
+        given = {"worker_image": self.worker_image, "worker_image_arm64": self.worker_image_arm64}
+        return {key: image for key, image in given.items() if image}
+
+    def worker_of(self, architecture: str) -> str | None:
+        """The worker's image for machines of an architecture; None if the queues' images contain the worker."""
+        return self.worker_image_arm64 if architecture == "arm64" else self.worker_image
 
     @property
     def secret_services(self) -> list[str]:

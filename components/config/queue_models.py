@@ -76,8 +76,8 @@ class Machines(Model):
         default=["c7i", "c6i", "m7i", "m6i"],
         min_length=1,
         max_length=25,
-        description="Families of one architecture: EC2 families on AWS; on GCP n2, n2d, c3d (its default), c3, e2, n1, "
-        "g2, n1-t4, the preferred one first.",
+        description="EC2 families on AWS, all with x86_64 processors or all with arm64 (such as c7g and m7g); on GCP "
+        "n2, n2d, c3d (its default), c3, e2, n1, g2, n1-t4, c4a and t2a (both arm64), the preferred one first.",
     )
     cpus: Annotated[CpuRange, BeforeValidator(_one_size, json_schema_input_type=CpuRange | _OneSize)] = Field(
         default=CpuRange(min=4, max=32),
@@ -318,6 +318,10 @@ class Queue(Model):
             return one_size(wanted.families, wanted.size, self.item, wanted.exclude)
         found = select(wanted.families, wanted.cpus.min, wanted.cpus.max)
         return [machine for machine in found if machine.type not in wanted.exclude]
+
+    def architectures(self, cloud: str) -> list[str]:
+        """Of the types' processors: `x86_64`, `arm64`, or both on GCP."""
+        return sorted({machine.architecture for machine in self.types(cloud)}, reverse=True)
 
     @property
     def open_rungs(self) -> list[Rung]:

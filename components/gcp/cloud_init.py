@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,8 @@ class Host:
     log: pulumi.Input[str] | None
     region: pulumi.Input[str]
     machines: Sequence[MachineType]
+    worker_image_arm64: pulumi.Input[str] | None = None
+    """The worker's image for arm64 machines, in a queue that has others as well."""
 
 
 def cloud_config(settings: Queue, host: Host) -> pulumi.Output[str]:
@@ -122,9 +124,13 @@ def _settings(settings: Queue, host: Host) -> str:
         "OPTIONS": options(settings, host),
         "COMMAND": ["start"] if host.worker_image else ["python3", "-m", "tidemill.worker"],
     }
-    return _lines({key: shlex.quote(value) for key, value in plain.items()}) + _lines(
+    text = _lines({key: shlex.quote(value) for key, value in plain.items()}) + _lines(
         {key: f"({shlex.join(values)})" for key, values in lists.items()}
     )
+    if host.worker_image_arm64:
+        arm64 = shlex.join(steps(settings, replace(host, worker_image=host.worker_image_arm64)))
+        text += f'[ "$(uname -m)" != aarch64 ] || STEPS=({arm64})\n'
+    return text
 
 
 def _age(settings: Queue) -> int:

@@ -13,8 +13,15 @@ from components.config import Queue, Rung
 from components.machines import SYSTEM_GIB, MachineType
 from tidemill.capacity import most_machines, slots
 
-IMAGE = "projects/cos-cloud/global/images/family/cos-stable"
-"""Source: https://cloud.google.com/container-optimized-os/docs/concepts/versioning"""
+IMAGES = {
+    "x86_64": "projects/cos-cloud/global/images/family/cos-stable",
+    "arm64": "projects/cos-cloud/global/images/family/cos-arm64-stable",
+}
+"""By architecture. Source: https://cloud.google.com/container-optimized-os/docs/concepts/versioning"""
+DISK = "pd-balanced"
+DISKS = {"c4a": "hyperdisk-balanced"}
+"""Of families that take no other kind of disk.
+Source: https://cloud.google.com/compute/docs/general-purpose-machines (C4A)"""
 BACKLOG = "pubsub.googleapis.com/subscription/num_undelivered_messages"
 STABILIZATION_SECONDS = 60
 """The autoscaler sizes the group for the largest backlog of this period. Its default, 600, would restart machines that
@@ -91,7 +98,7 @@ def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> g
         name,
         machine_type=first.type,
         guest_accelerators=_accelerators(first),
-        disks=_disks(fleet),
+        disks=_disks(fleet, first),
         network_interfaces=[interface],
         scheduling=_scheduling(rung),
         service_account=gcp.compute.RegionInstanceTemplateServiceAccountArgs(
@@ -162,14 +169,14 @@ def _scheduling(rung: Rung) -> gcp.compute.RegionInstanceTemplateSchedulingArgs:
     )
 
 
-def _disks(fleet: Fleet) -> list[gcp.compute.RegionInstanceTemplateDiskArgs]:
+def _disks(fleet: Fleet, machine: MachineType) -> list[gcp.compute.RegionInstanceTemplateDiskArgs]:
     """Scratch is on the boot disk, as on AWS: it needs no formatting, and one disk's speed grows with its size."""
     disk = gcp.compute.RegionInstanceTemplateDiskArgs
     boot = disk(
-        source_image=fleet.settings.machines.image or IMAGE,
+        source_image=_boot(fleet, machine),
         boot=True,
         auto_delete=True,
-        disk_type="pd-balanced",
+        disk_type=_kind(machine),
         disk_size_gb=SYSTEM_GIB + fleet.settings.scratch_gib,
         labels=fleet.labels,
     )
@@ -179,7 +186,7 @@ def _disks(fleet: Fleet) -> list[gcp.compute.RegionInstanceTemplateDiskArgs]:
         device_name=EXTRA_DISK,
         boot=False,
         auto_delete=True,
-        disk_type="pd-balanced",
+        disk_type=_kind(machine),
         disk_size_gb=fleet.settings.gcp.extra_disk_gib,
         labels=fleet.labels,
     )
@@ -197,7 +204,7 @@ def _manager(
         name,
         base_instance_name=name,
         versions=[gcp.compute.RegionInstanceGroupManagerVersionArgs(instance_template=template.id)],
-        instance_flexibility_policy=_flexibility(fleet.machines),
+        instance_flexibility_policy=_flexibility(fleet),
         distribution_policy_target_shape="BALANCED",
         distribution_policy_zones=list(fleet.zones) or None,
         update_policy=gcp.compute.RegionInstanceGroupManagerUpdatePolicyArgs(
@@ -217,22 +224,53 @@ def _manager(
     )
 
 
-def _flexibility(
-    machines: Sequence[MachineType],
-) -> gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyArgs | None:
-    """The types to use if the preferred one is not available, in order.
+def _flexibility(fleet: Fleet) -> gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyArgs | None:
+    """The types to use if the preferred one is not available, in order, with disks where the template's do not fit.
 
     Source: https://cloud.google.com/compute/docs/instance-groups/about-instance-flexibility
     """
+    machines = fleet.machines
     if len(machines) == 1:
         return None
     selection = gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyInstanceSelectionArgs
     return gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyArgs(
         instance_selections=[
-            selection(name=machine.family, machine_types=[machine.type], rank=rank)
+            selection(name=machine.family, machine_types=[machine.type], rank=rank, disks=_other_disks(fleet, machine))
             for rank, machine in enumerate(machines, start=1)
         ]
     )
+
+
+def _other_disks(
+    fleet: Fleet, machine: MachineType
+) -> list[gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyInstanceSelectionDiskArgs] | None:
+    """A type's disks; None where they are the template's, which has those of the preferred type."""
+    first = fleet.machines[0]
+    if (_boot(fleet, machine), _kind(machine)) == (_boot(fleet, first), _kind(first)):
+        return None
+    disk = gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyInstanceSelectionDiskArgs
+    label = gcp.compute.RegionInstanceGroupManagerInstanceFlexibilityPolicyInstanceSelectionDiskLabelArgs
+    labels = [label(key=key, value=value) for key, value in (fleet.labels or {}).items()] or None
+    return [
+        disk(
+            source_image=each.source_image,
+            device_name=each.device_name,
+            boot=each.boot,
+            auto_delete=each.auto_delete,
+            disk_type=each.disk_type,
+            disk_size_gb=each.disk_size_gb,
+            labels=labels,
+        )
+        for each in _disks(fleet, machine)
+    ]
+
+
+def _boot(fleet: Fleet, machine: MachineType) -> str:
+    return fleet.settings.machines.image or IMAGES[machine.architecture]
+
+
+def _kind(machine: MachineType) -> str:
+    return DISKS.get(machine.family, DISK)
 
 
 def _autoscaler(

@@ -119,7 +119,8 @@ class GcpParts:
         return resolve(reference, self._registry.url, shared.registry_url if shared else None)
 
     def _make_pool(self, name: str, key: str, queue: Queue) -> GcpWorkerPool:
-        worker = self._config.worker_image
+        workers = [self._config.worker_of(kind) for kind in ("x86_64", "arm64")]
+        x86_64, arm64 = (self._pulled(worker) if worker else None for worker in workers)
         existing = self._config.imports.queues.get(key)
         args = GcpWorkerPoolArgs(
             queue=key,
@@ -131,7 +132,8 @@ class GcpParts:
             bucket=self._store.bucket,
             external_address=self._network.external_addresses,
             log=self._logs.log,
-            worker_image=self._pulled(worker) if worker else None,
+            worker_image=x86_64,
+            worker_image_arm64=arm64,
             imported_topic=existing.topic if existing else None,
             imported_subscription=existing.subscription if existing else None,
             replace=self._config.may_replace,
@@ -178,7 +180,7 @@ class GcpParts:
             pool.grant_work(worker)
         identity.grant_data(worker, config.data.read, config.data.write)
         identity.grant_secrets(worker, [secret for queue in queues for secret in queue.secrets.values()])
-        identity.grant_external_pull(worker, [*named, config.worker_image] if config.worker_image else named)
+        identity.grant_external_pull(worker, [*named, *config.worker_images.values()])
         self._grant_shared_pull(worker)
 
     def _grant_shared_pull(self, member: Member) -> None:

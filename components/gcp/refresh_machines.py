@@ -20,7 +20,7 @@ from google.auth.transport.requests import AuthorizedSession
 
 from components.machines import TABLES, MachineType, write
 
-FAMILIES = ("c3", "c3d", "e2", "g2", "n1", "n2", "n2d")
+FAMILIES = ("c3", "c3d", "c4a", "e2", "g2", "n1", "n2", "n2d", "t2a")
 T4 = "nvidia-tesla-t4"
 GPUS = {"nvidia-l4": ("L4", 24576), T4: ("T4", 16384)}
 """Name and memory in MiB by accelerator.

@@ -1,5 +1,6 @@
 """A queue on Pub/Sub and its machines."""
 
+from collections.abc import Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,6 +44,8 @@ class GcpWorkerPoolArgs:
     """The workers' log: ``projects/<project>/logs/<id>``; None leaves their lines on the machine."""
     worker_image: pulumi.Input[str] | None = None
     """The worker's image by digest; None if the queue's image contains the worker."""
+    worker_image_arm64: pulumi.Input[str] | None = None
+    """The same for machines with arm64 processors."""
     imported_topic: str | None = None
     """Full name of an existing topic to import with its subscription; both keep their names."""
     imported_subscription: str | None = None
@@ -136,15 +139,17 @@ class GcpWorkerPool(pulumi.ComponentResource):
                 "machines of one size that an item fits on",
                 "Take a size of the families' that has room for an item",
             )
+        first, second = _workers(args, {machine.architecture for machine in types})
         host = Host(
             queue=args.queue,
             image=args.image,
-            worker_image=args.worker_image,
+            worker_image=first,
+            machines=types,
+            worker_image_arm64=second,
             bucket=args.bucket,
             subscription=made.subscription.id,
             log=args.log,
             region=project.region,
-            machines=types,
         )
         return Fleet(
             settings=settings,
@@ -200,3 +205,12 @@ class GcpWorkerPool(pulumi.ComponentResource):
         on_subscription(self, "look-work", made.subscription, member, "viewer")
         on_subscription(self, "look-dead", made.dead_letters, member, "viewer")
         on_subscription(self, "take-dead", made.dead_letters, member, "subscriber")
+
+
+def _workers(
+    args: GcpWorkerPoolArgs, architectures: Set[str]
+) -> tuple[pulumi.Input[str] | None, pulumi.Input[str] | None]:
+    """The worker's image of the machines, and that of the arm64 machines where there are others, too."""
+    if architectures == {"arm64"}:
+        return args.worker_image_arm64, None
+    return args.worker_image, args.worker_image_arm64 if "arm64" in architectures else None

@@ -180,6 +180,16 @@ CHECKS = (
         "Correct docs/clouds.md: the ladder then overflows only at max_cpus.",
     ),
     Check(
+        BOTH,
+        "Arm machines start the worker",
+        "set worker_image_arm64; add queues of families [c7g], on GCP [t2a], [c4a] and [n2, t2a], with an image for "
+        "each processor; pulumi up; submit two items to each",
+        "all items succeed within 30 minutes. AWS: Batch took ECS_AL2023 for arm64. GCP: the templates are taken "
+        "with secure boot, and cos-arm64-stable boots.",
+        "AWS: name the AMI by `image_id_override` in components/aws/compute_environment.py. GCP: correct `IMAGES` and "
+        "`DISKS` in components/gcp/instance_group.py, or refuse the family in its checks.",
+    ),
+    Check(
         GCP,
         "A chunk that a closed pull has taken comes back",
         "stop a worker while it waits for a message, then submit",

@@ -5,7 +5,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.gcp.instance_group import IMAGE
+from components.gcp.instance_group import IMAGES
 from tests.components.recording import Recorder
 from tests.components.stacks import run_program, run_stack, settings
 
@@ -69,4 +69,6 @@ def test_machines_on_gcp_start_from_it():
     made = run_stack("vision-gcp-dev", queues=queues("vision-gcp-dev", image))
     assert {each.inputs["disks"][0]["sourceImage"] for each in made.of("compute.RegionInstanceTemplate")} == {image}
     made = run_stack("vision-gcp-dev")
-    assert {each.inputs["disks"][0]["sourceImage"] for each in made.of("compute.RegionInstanceTemplate")} == {IMAGE}
+    assert {each.inputs["disks"][0]["sourceImage"] for each in made.of("compute.RegionInstanceTemplate")} == {
+        IMAGES["x86_64"]
+    }

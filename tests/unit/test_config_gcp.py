@@ -155,7 +155,7 @@ def described() -> list[dict[str, Any]]:
             "name": machine.type,
             "guestCpus": machine.cpus,
             "memoryMb": machine.memory_mib,
-            "architecture": "X86_64",
+            "architecture": machine.architecture.upper(),
             **({"accelerators": [{**L4, "guestAcceleratorCount": machine.gpus}]} if machine.gpus else {}),
         }
         for machine in every.table("gcp").types

@@ -64,16 +64,17 @@ def check_stack(config: StackConfig) -> None:
     check_monitoring(config.monitoring)
     _existing_network(config)
     check_aws_imports(config)
-    _worker(config.worker_image)
+    for key, image in config.worker_images.items():
+        _worker(key, image)
     _size(config)
     _inline(config)
 
 
-def _worker(image: str | None) -> None:
+def _worker(key: str, image: str) -> None:
     """The worker's image must be in ECR: machines fetch it with their own role, without the ECS agent."""
-    if image is not None and not (STACKS_IMAGE.fullmatch(image) or _ECR_IMAGE.match(image)):
+    if not (STACKS_IMAGE.fullmatch(image) or _ECR_IMAGE.match(image)):
         raise ConfigError(
-            key_path(["worker_image"]),
+            key_path([key]),
             shown(image),
             "an image in ECR: registry:// (the stack's registry), shared:// (a shared one), or "
             "<account>.dkr.ecr.<region>.amazonaws.com/name@sha256:<64 hex digits>",

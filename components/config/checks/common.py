@@ -113,22 +113,20 @@ def check_families(path: Path, queue: Queue, cloud: str) -> None:
 
 
 def check_kinds(path: Path, queue: Queue, cloud: str) -> None:
-    """One architecture per queue (its machines run one image), and GPU machines only for GPU items."""
+    """One architecture per queue on AWS, and GPU machines only for GPU items."""
     families = queue.machines.families
     known = machines.families(cloud)
     here = key_path([*path, "machines", "families"])
     kinds = {family: known[family][0].architecture for family in families}
-    if len(set(kinds.values())) > 1:
+    if cloud == "aws" and len(set(kinds.values())) > 1:
         by_kind = "; ".join(
             f"{kind}: {', '.join(f for f in families if kinds[f] == kind)}" for kind in sorted(set(kinds.values()))
         )
         raise ConfigError(
-            here, shown(families), f"families of one architecture ({by_kind})", "Make a queue for each architecture"
-        )
-    if "arm64" in kinds.values():
-        x86 = [family for family in known if known[family][0].architecture == "x86_64"]
-        raise ConfigError(
-            here, shown(families), f"families of x86_64: {', '.join(x86)}", "There is no worker for arm64 yet"
+            here,
+            shown(families),
+            f"families of one architecture ({by_kind}), because a job queue of Batch takes no two",
+            "Make a queue for each architecture",
         )
     with_gpus = [family for family in families if known[family][0].gpus]
     if queue.item.gpus and not with_gpus:

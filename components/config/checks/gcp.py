@@ -11,6 +11,7 @@ from components.config.checks.common import Path
 from components.config.checks.images import check_images, repository_of, shared_repository_of
 from components.config.checks.imports import check_gcp_imports
 from components.config.checks.narrowed import check_image, left_in
+from components.config.checks.processors import check_both
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.monitoring_models import Monitoring
@@ -57,7 +58,8 @@ def check_stack(config: StackConfig) -> None:
     check_budget(config.budget)
     check_monitoring(config.monitoring)
     check_gcp_imports(config)
-    _reachable(config, ["worker_image"], config.worker_image)
+    for key, image in config.worker_images.items():
+        _reachable(config, [key], image)
 
 
 def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
@@ -67,6 +69,7 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     common.refuse(path, queue, "stuck_after_minutes", _ON_AWS, "Leave it out; a stockout is shown by `tidemill status`")
     _images(config, path, queue)
     _machines(path, queue)
+    check_both(config, path, queue)
     for index, rung in enumerate(queue.capacity):
         for key in ("name", "drain"):
             hint = "Leave it out; a group takes changes for the machines that it makes later, and none is ended"

@@ -33,19 +33,21 @@ def _repository(where: str, image: str) -> str | None:
 
 
 def check_worker(config: StackConfig) -> None:
-    """The worker's image must be pinned by digest."""
-    image = config.worker_image
-    if image is None:
-        return
+    """The worker's images must be pinned by digest."""
+    for key, image in config.worker_images.items():
+        _check_worker(config, key, image)
+
+
+def _check_worker(config: StackConfig, key: str, image: str) -> None:
     if not _DIGEST_END.search(image) or not (STACKS_IMAGE.fullmatch(image) or OTHER_IMAGE.fullmatch(image)):
         raise ConfigError(
-            key_path(["worker_image"]),
+            key_path([key]),
             shown(image),
             "registry://name@sha256:<64 hex digits> (the stack's registry), the same with shared:// (a shared one), or "
             "host/name@sha256:<64 hex digits>",
             "`make worker PUSH=REGISTRY` prints it",
         )
-    _check_shared(config, ("worker_image",), image)
+    _check_shared(config, (key,), image)
 
 
 def check_images(config: StackConfig, path: tuple[str, ...], queue: Queue) -> None:

@@ -23,7 +23,7 @@ def check_aws_imports(config: StackConfig) -> None:
             refuse((*_HERE, "queues", name), queue, key, "only on GCP", "Name job_queue")
         check_all_set((*_HERE, "queues", name), queue, ("job_queue",))
     images = [image for queue in config.queues.values() for image in queue.images.values()]
-    images += [config.worker_image] if config.worker_image else []
+    images += config.worker_images.values()
     own = {*config.registry.repositories, *(name for image in images if (name := repository_of(image)))}
     _known("repositories", imports.repositories, sorted(own), "Add it to tidemill:registry.repositories")
     _check_common(config)
