@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import shutil
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -33,6 +33,10 @@ from tidemill import prices as table
 
 class Source(Protocol):
     """A cloud that is asked for prices."""
+
+    def check(self, parts: Collection[str]) -> None:
+        """Raise `RefusedError` if it cannot be asked for some parts at all."""
+        ...
 
     def regions(self) -> list[str]:
         """Every commercial region."""
@@ -79,23 +83,34 @@ def show(cloud: str, region: str | None) -> None:
 @prices.command()
 @_CLOUD
 @click.option("--region", "wanted", multiple=True, help="A region; repeat. Default: every commercial region.")
+@click.option(
+    "--part",
+    "chosen",
+    multiple=True,
+    type=click.Choice([ON_DEMAND, SPOT, SERVICES, INTERRUPTION]),
+    help="A part of the table; repeat. Default: all that the cloud tells.",
+)
 @click.option("--again", is_flag=True, help="Ask again for what the table has from today.")
-def refresh(cloud: str, wanted: tuple[str, ...], again: bool) -> None:
+def refresh(cloud: str, wanted: tuple[str, ...], chosen: tuple[str, ...], again: bool) -> None:
     """Ask the cloud for the prices of its regions and write them into the table of this checkout.
 
     An interrupted refresh continues: parts from today and pages of the last hours are not asked for again. What the
     cloud refuses to tell keeps its old price and date and is reported. Exits 3 if something was refused.
     """
+    parts = [part for part in _PARTS[cloud] if not chosen or part in chosen]
+    if not parts:
+        raise click.UsageError(f"{cloud} does not tell {', '.join(chosen)}; it tells {', '.join(_PARTS[cloud])}.")
     with _alone():
         if again:
             _forget(cloud)
         source: Source = _SOURCES[cloud]()
         try:
-            names = wanted or tuple(source.regions())
+            source.check(parts)
         except RefusedError as error:
-            click.echo(f"{cloud}: the regions could not be read, and no price changes: {error}", err=True)
+            click.echo(f"{cloud} could not be asked, and no price changes: {error}", err=True)
             sys.exit(3)
-        refused = [name for name in names if not _region(source, cloud, name, again)]
+        names = wanted or tuple(source.regions())
+        refused = [name for name in names if not _region(source, read(cloud, name), parts, again)]
         if not refused:
             _forget(cloud)
     if refused:
@@ -103,21 +118,20 @@ def refresh(cloud: str, wanted: tuple[str, ...], again: bool) -> None:
         sys.exit(3)
 
 
-def _region(source: Source, cloud: str, name: str, again: bool) -> bool:
+def _region(source: Source, region: Region, parts: Sequence[str], again: bool) -> bool:
     """Refresh a region part by part; False if a part was refused."""
-    region, day = read(cloud, name), today().isoformat()
-    parts = [part for part in _PARTS[cloud] if again or region.dated(part) != day]
-    if not parts:
-        click.echo(f"{name}: all of it is from today")
+    day = today().isoformat()
+    old = [part for part in parts if again or region.dated(part) != day]
+    if not old:
+        click.echo(f"{region.name}: all of it is from today")
     whole = True
-    for part in parts:
-        for answer in source.ask(name, [part]):
-            change = region.take(answer)
-            _say(name, answer, change)
+    for part in old:
+        for answer in source.ask(region.name, [part]):
+            _say(region.name, answer, region.take(answer))
             whole &= answer.refused is None
             if answer.refused is None and answer.found:
                 write(region)
-                source.forget(name, part)
+                source.forget(region.name, part)
     return whole
 
 

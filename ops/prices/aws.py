@@ -22,7 +22,7 @@ from components import machines
 from ops.prices import pages
 from ops.prices.advisor import Feed
 from ops.prices.pages import ExpiredTokenError, Page, Pages
-from ops.prices.region import INTERRUPTION, ON_DEMAND, SERVICES, SPOT, Answer, today
+from ops.prices.region import INTERRUPTION, ON_DEMAND, SERVICES, SPOT, Answer, RefusedError, today
 
 ENDPOINTS = {"eu": "eu-central-1", "ap": "ap-south-1"}
 """Region of the Price List API by region prefix; us-east-1 for the others. Each knows the prices of all regions.
@@ -63,6 +63,15 @@ class Aws:
     def __init__(self, session: Any = None, feed: Feed | None = None, folder: Path | None = None) -> None:
         self._session, self._feed = session or boto3.Session(), feed or Feed()
         self._folder = (folder or pages.FOLDER) / "aws"
+
+    def check(self, parts: Collection[str]) -> None:
+        """Check that AWS can be asked for some parts at all.
+
+        Raises:
+            RefusedError: They need a login, and there is none.
+        """
+        if {*parts} - {INTERRUPTION} and self._session.get_credentials() is None:
+            raise RefusedError("there are no AWS credentials; log in, or ask for `--part interruption` alone")
 
     def regions(self) -> list[str]:
         """Every commercial region, from botocore's own list; it is as new as botocore."""

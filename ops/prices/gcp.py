@@ -34,7 +34,8 @@ _SCOPE = "https://www.googleapis.com/auth/cloud-billing.readonly"
 _PAGE = 5000
 _TIMEOUT_SECONDS = 60
 
-_FAMILIES = {"C3": "c3", "C3D": "c3d", "E2": "e2", "G2": "g2", "N1 Predefined": "n1", "N2": "n2", "N2D AMD": "n2d"}
+_FAMILY = re.compile(r"(?P<name>[A-Z]\d+[A-Z]?)( AMD| Arm| Predefined)?")
+"""`C3`, `N2D AMD`, `T2A Arm`; custom types and sole tenancy are other products."""
 _PART = re.compile(r"(?P<spot>Spot Preemptible )?(?P<family>[\w ]+?) Instance (?P<part>Core|Ram) running in .+")
 _GPU = re.compile(r"Nvidia (?P<model>L4|Tesla T4) GPU (attached to (?P<spot>Spot Preemptible) VMs )?running in .+")
 _GPUS = {"L4": "g2", "Tesla T4": "n1"}
@@ -64,22 +65,22 @@ class Gcp:
         self._session, self._url = session, url
         self._pages = Pages((folder or pages.FOLDER) / "gcp")
 
-    def regions(self) -> list[str]:
-        """Every region in which the catalogue sells a machine.
+    def check(self, parts: Collection[str]) -> None:
+        """Read the catalogue, which has all parts.
 
         Raises:
-            RefusedError: The catalogue could not be read.
+            RefusedError: It could not be read.
         """
-        if isinstance(self._skus, str):
-            raise RefusedError(self._skus)
+        len(self._skus)
+
+    def regions(self) -> list[str]:
+        """Every region in which the catalogue sells a machine."""
         sold = (sku for sku in self._skus if _PART.fullmatch(sku["description"]))
         return sorted({region for sku in sold for region in sku["serviceRegions"]} - {"global"})
 
     def ask(self, region: str, parts: Collection[str]) -> list[Answer]:
         """What GCP says about some parts of a region; it publishes no interruptions."""
         wanted = [part for part in (ON_DEMAND, SPOT, SERVICES) if part in parts]
-        if isinstance(self._skus, str):
-            return [Answer(part, SOURCE, refused=self._skus) for part in wanted]
         here = [sku for sku in self._skus if {region, "global"} & set(sku["serviceRegions"])]
         rates = _rates(here)
         found = {part: _services(here) if part == SERVICES else _machines(rates, part == SPOT) for part in wanted}
@@ -93,12 +94,12 @@ class Gcp:
         """Keep the catalogue: the regions that follow need it, in this run or after an interruption."""
 
     @cached_property
-    def _skus(self) -> list[dict[str, Any]] | str:
-        """The SKUs that the table needs, or why they could not be read."""
+    def _skus(self) -> list[dict[str, Any]]:
+        """The SKUs that the table needs."""
         try:
             return self._pages.rows(self._asker())
         except (GoogleAuthError, RequestException, ExpiredTokenError, ValueError, KeyError) as error:
-            return f"{type(error).__name__}: {error}"
+            raise RefusedError(f"{type(error).__name__}: {error}") from error
 
     def _asker(self) -> Callable[[str], Page]:
         session = self._session or _login()
@@ -145,7 +146,8 @@ def _rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
     found: Rates = {}
     for sku in skus:
         if found_part := _PART.fullmatch(sku["description"]):
-            family, part, spot = _FAMILIES.get(found_part["family"]), found_part["part"], bool(found_part["spot"])
+            named = _FAMILY.fullmatch(found_part["family"])
+            family, part, spot = named and named["name"].lower(), found_part["part"], bool(found_part["spot"])
         elif found_gpu := _GPU.fullmatch(sku["description"]):
             family, part, spot = _GPUS[found_gpu["model"]], "gpu", bool(found_gpu["spot"])
         else:

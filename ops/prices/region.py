@@ -24,7 +24,7 @@ def today() -> datetime.date:
 
 
 class RefusedError(Exception):
-    """A cloud does not tell which regions it has."""
+    """A cloud cannot be asked at all."""
 
 
 @dataclass(frozen=True)

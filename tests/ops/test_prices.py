@@ -194,6 +194,9 @@ class Session:
         for stub in self.stubs.values():
             stub.activate()
 
+    def get_credentials(self) -> None:
+        """There are none."""
+
     def get_available_regions(self, service: str, partition_name: str) -> list[str]:
         return boto3.Session().get_available_regions(service, partition_name)
 
@@ -357,6 +360,13 @@ def test_a_token_that_aws_no_longer_takes_starts_the_listing_again(session, tmp_
     assert whole.found == {"c7i.large": 0.07, "c7i.xlarge": 0.18}
 
 
+def test_without_a_login_only_interruptions_are_asked_for(session, tmp_path):
+    source = aws.Aws(session, feed(), tmp_path)
+    source.check(["interruption"])
+    with pytest.raises(region.RefusedError, match="no AWS credentials"):
+        source.check(["interruption", "spot"])
+
+
 def test_the_regions_of_aws_are_the_commercial_ones(session, tmp_path):
     found = aws.Aws(session, feed(), tmp_path).regions()
     assert len(found) >= 30
@@ -440,6 +450,8 @@ SKUS = [
     *parts("N1 Predefined", 0.031611, 0.004237),
     *parts("G2", 0.024988, 0.002927),
     *parts("N2 Custom", 7, 7),
+    *parts("T2A Arm", 0.0312, 0.0042),
+    sku("N2 Sole Tenancy Instance Core running in Americas", 6),
     sku("N2 Instance Core running in Americas", 5, usage="Commit1Yr"),
     sku("Nvidia L4 GPU running in Americas", 0.56004),
     sku("Nvidia Tesla T4 GPU running in Americas", 0.35),
@@ -501,17 +513,11 @@ def test_addresses_are_billed_beyond_their_free_hours(tmp_path):
     }
 
 
-def test_a_catalogue_that_refuses_changes_no_part(tmp_path):
-    answers = gcp.Gcp(Catalog(status=403), folder=tmp_path).ask("us-central1", PARTS)  # type: ignore[arg-type]
-    assert [answer.part for answer in answers] == ["on_demand", "spot", "services"]
-    assert all("403" in (answer.refused or "") for answer in answers)
-
-
 def test_the_catalogue_is_read_once_for_all_regions_and_continues(tmp_path):
     broken, catalog = Catalog(), Catalog()
     broken.fails_at = "second"
-    (refused,) = gcp.Gcp(broken, folder=tmp_path).ask("us-central1", ["on_demand"])  # type: ignore[arg-type]
-    assert "ConnectionError" in (refused.refused or "")
+    with pytest.raises(region.RefusedError, match="ConnectionError"):
+        gcp.Gcp(broken, folder=tmp_path).check(PARTS)  # type: ignore[arg-type]
     source = gcp.Gcp(catalog, folder=tmp_path)  # type: ignore[arg-type]
     assert source.regions() == ["europe-west4", "us-central1"]
     there, here = (source.ask(name, ["on_demand"])[0].found for name in source.regions())
@@ -519,9 +525,10 @@ def test_the_catalogue_is_read_once_for_all_regions_and_continues(tmp_path):
     assert [each["pageToken"] for each in catalog.asked] == ["second"]
 
 
-def test_a_catalogue_that_refuses_names_no_region(tmp_path):
-    with pytest.raises(region.RefusedError, match="403"):
-        gcp.Gcp(Catalog(status=403), folder=tmp_path).regions()  # type: ignore[arg-type]
+@pytest.mark.parametrize("status", [400, 403, 500])
+def test_a_catalogue_that_refuses_is_not_asked_again_for_each_region(tmp_path, status):
+    with pytest.raises(region.RefusedError, match=str(status)):
+        gcp.Gcp(Catalog(status=status), folder=tmp_path).check(PARTS)  # type: ignore[arg-type]
 
 
 # ---- the command ---------------------------------------------------------------------------------------------------
@@ -533,6 +540,9 @@ class Told:
     def __init__(self, *answers: Answer, regions: tuple[str, ...] = ("us-west-2",)) -> None:
         self.answers, self.names = answers, regions
         self.asked: list[tuple[str, str]] = []
+
+    def check(self, parts: Any) -> None:
+        pass
 
     def regions(self) -> list[str]:
         return list(self.names)
@@ -604,14 +614,22 @@ def test_nothing_is_written_when_everything_is_refused(data, monkeypatch):
     assert prices.regions("gcp") == []
 
 
-def test_a_cloud_that_names_no_region_changes_nothing(data, monkeypatch):
+def test_a_cloud_that_cannot_be_asked_says_so_once(data, monkeypatch):
     class Silent(Told):
-        def regions(self) -> list[str]:
+        def check(self, parts: Any) -> None:
             raise region.RefusedError("403")
 
-    told = refresh(monkeypatch, Silent(), cloud="gcp")
+    told = refresh(monkeypatch, Silent(regions=("a", "b")), cloud="gcp")
     assert told.exit_code == 3
-    assert "no price changes: 403" in told.output
+    assert told.output == "gcp could not be asked, and no price changes: 403\n"
+
+
+def test_one_part_alone_is_refreshed(data, monkeypatch):
+    source = Told(Answer("interruption", "feed", {"c7i.large": [5, 10]}))
+    assert refresh(monkeypatch, source, "--part", "interruption").exit_code == 0
+    assert source.asked == [("us-west-2", "interruption")]
+    told = refresh(monkeypatch, Told(), "--part", "interruption", cloud="gcp")
+    assert (told.exit_code, "gcp does not tell interruption" in told.output) == (2, True)
 
 
 def test_show_says_how_old_the_table_is(data):
