@@ -8,6 +8,7 @@ and run in this order.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -149,17 +150,26 @@ def test_a_cancelled_job_stops_and_the_next_one_runs(team: GcpTeam, tmp_path: Pa
 
 @pytest.mark.timeout(900)
 def test_three_jobs_begin_one_after_the_other_without_a_client(team: GcpTeam, tmp_path: Path) -> None:
-    """The reconciler publishes a job when the one before is complete, and machines start only then."""
-    items, _ = team.put_items("chain", 3, tmp_path)
+    """The reconciler publishes a job when the one before is complete, and machines start only then. The first job's
+    items and the factor are files of the submitter, to whom the results come back."""
+    for name, number in (("items/a", 1), ("items/b", 2), ("items/more/a", 3), ("factor/deep/x", 2)):
+        (path := tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(number))
+        # The hash of a file that was written a moment ago is not remembered.
+        os.utime(path, (1e9, 1e9))
     submit = ["submit", "--queue", "cpu", "--json", "--chunk-size", "1", "--shell"]
 
     def sent(name: str, *more: str) -> str:
         return json.loads(team.tidemill(*submit, "--name", name, *more))["job"]
 
-    write = 'sleep 10; printf %s "$TIDEMILL_INDEX" > "$TIDEMILL_OUTPUT/number"'
-    sent("first", "--items", str(items), "--", write)
-    double = 'echo $(($(cat "$TIDEMILL_INPUT/number") * 2)) > "$TIDEMILL_OUTPUT/number"'
-    second = sent("second", "--items", "job://first/output", "--", double)
+    copy = ["--items", f"{tmp_path}/items", "--", 'sleep 10; cp "$TIDEMILL_INPUT" "$TIDEMILL_OUTPUT/number"']
+    sent("first", *copy)
+    again = json.loads(team.tidemill(*submit, "--dry-run", *copy))
+    assert (again["upload_files"], again["uploaded_files"]) == (0, 3)
+    double = 'n=$(cat "$TIDEMILL_INPUT/number"); f=$(cat "$TIDEMILL_INPUT_FACTOR/deep/x")'
+    double += '; echo $((n * f)) > "$TIDEMILL_OUTPUT/number"'
+    factor = f"factor={tmp_path}/factor"
+    second = sent("second", "--items", "job://first/output", "--input", factor, "--", double)
     add = 'cat "$TIDEMILL_INPUT"/*/number | tr "\\n" " " > "$TIDEMILL_OUTPUT/all"'
     third = sent("third", "--after-success", "second", "job://second/output", "--", add)
     waiting = team.status(third)
@@ -175,7 +185,10 @@ def test_three_jobs_begin_one_after_the_other_without_a_client(team: GcpTeam, tm
 
     await_that(done, "the last job is done", LONG)
     [result] = team.results(third)
-    assert team.read(f"{result['output']}all").split() == [b"0", b"2", b"4"]
+    assert team.read(f"{result['output']}all").split() == [b"2", b"4", b"6"]
+    team.tidemill("fetch", "first", "-o", f"{tmp_path}/down", "--name", "{path}{ext}")
+    down = {path.relative_to(tmp_path / "down").as_posix(): path.read_text() for path in tmp_path.glob("down/**/a*")}
+    assert down == {"a": "1", "more/a": "3"}
     assert [json.loads(team.read(f"{store}/{layout.begun(job)}"))["by"] for job in (second, third)] == [
         "reconciler"
     ] * 2
