@@ -231,6 +231,22 @@ CHECKS = (
         "components/aws/alarms.py. GCP: compare the metrics' names with components/gcp/counted.py.",
     ),
     Check(
+        AWS,
+        "The clouds tell their prices",
+        "python -m ops prices refresh --cloud aws --region REGION; python -m ops prices show --cloud aws; "
+        "python -m ops estimate --stack $STACK",
+        "four parts with the day's date, the interruptions with that of their feed; a type is `unknown` only where the "
+        "region does not have it. A second run asks for no part again but the interruptions.",
+        "Compare a page of GetProducts with the filters in ops/prices/aws.py, and the feed with ops/prices/advisor.py.",
+    ),
+    Check(
+        GCP,
+        "The catalogue names its prices as before",
+        "python -m ops prices refresh --cloud gcp; python -m ops prices show --cloud gcp",
+        "every region with three parts; no machine of the stack's families is `unknown` in the stack's region.",
+        "Compare the SKUs' descriptions with the patterns in ops/prices/gcp.py.",
+    ),
+    Check(
         BOTH,
         "`pulumi destroy` leaves nothing",
         "pulumi config set --path 'tidemill:allow[0]' purge; pulumi up; pulumi destroy",

@@ -181,6 +181,18 @@ def test_a_preview_makes_the_same_resources(stack):
     assert run_stack(name, preview=True).counts() == recorder.counts()
 
 
+@pytest.mark.parametrize(
+    ("region", "told"),
+    [("us-west-2", "Idle cost: "), ("mars-north-1", "Cost: unknown. The price table has no prices for mars-north-1;")],
+)
+def test_a_preview_speaks_of_money_once(monkeypatch: pytest.MonkeyPatch, region: str, told: str):
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "info", lambda text, *_, **__: said.append(text))
+    run_program(settings("demo-aws") | {"aws:region": region})
+    (note,) = [text for text in said if "ost: " in text]
+    assert note.startswith(told)
+
+
 def test_a_wrong_config_is_one_line_and_makes_nothing():
     recorder = Recorder()
     values = settings("demo-aws") | {"tidemill:queus": {}}
