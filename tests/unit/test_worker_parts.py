@@ -3,6 +3,8 @@
 import fcntl
 import json
 import os
+import socket
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +15,7 @@ from tidemill.errors import CallerError
 from tidemill.ledger import Round, RoundArray
 from tidemill.store import Stores
 from tidemill.worker.faults import ItemError
+from tidemill.worker.leases import local
 from tidemill.worker.leases.array import ArrayLease, ArrayLeases
 from tidemill.worker.metadata import Notice
 from tidemill.worker.metadata.ec2 import Ec2Notice, read_notice
@@ -24,6 +27,45 @@ from tidemill.worker.stop import Stop, StopReason
 
 ENV = {"TIDEMILL_JOB": "t-00000000", "TIDEMILL_ROUND": "1", "TIDEMILL_ARRAY": "1", "AWS_BATCH_JOB_ID": "x:2"}
 ROUND = Round(round=1, arrays=[RoundArray(name="a", first=0, count=3), RoundArray(name="b", chunks=[9, 7, 5])])
+GIVEN = {"job": "t-00000000", "round": 1, "chunk": 7, "delivery": 1, "run": "r", "worker": 0}
+
+
+class TestLocalLease:
+    @pytest.fixture
+    def ends(self):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            yield ours, theirs
+
+    def test_the_answer_to_a_request_is_waited_for(self, ends, monkeypatch):
+        """Otherwise a busy worker looks for its next chunk only after a pause, and its slots are empty meanwhile."""
+        ours, keeper = ends
+        monkeypatch.setattr(local, "ANSWER_SECONDS", 30.0)
+
+        def answer() -> None:
+            assert local.receive(keeper) == {"say": "lease"}
+            local.send(keeper, GIVEN)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        lease = local.LocalLeases(ours).lease(0.0)
+        answering.join(30.0)
+        assert lease is not None
+        assert (lease.job, lease.chunk(ROUND)) == ("t-00000000", 7)
+
+    def test_a_request_is_made_once(self, ends, monkeypatch):
+        ours, keeper = ends
+        monkeypatch.setattr(local, "ANSWER_SECONDS", 0.0)
+        leases = local.LocalLeases(ours)
+        assert leases.lease(0.0) is None
+        monkeypatch.setattr(local, "ANSWER_SECONDS", 30.0)
+        assert leases.lease(0.0) is None
+        local.send(keeper, GIVEN)
+        assert leases.lease(0.0) is not None
+        assert local.receive(keeper) == {"say": "lease"}
+        keeper.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            local.receive(keeper)
 
 
 class TestArrayLease:

@@ -15,6 +15,9 @@ from typing import Any
 from tidemill.ledger import Round
 
 MESSAGE_BYTES = 4096
+ANSWER_SECONDS = 0.05
+"""How long to wait for the keeper's answer to a request. It answers at once if it has a chunk; a worker that did not
+wait would look again much later, and its slots would be empty meanwhile."""
 BEAT_SECONDS = 5.0
 """Seconds between two messages of a worker that holds a chunk: the keeper ends a silent one as frozen."""
 
@@ -78,7 +81,7 @@ class LocalLeases:
         """The next chunk. One that becomes free later, because its worker died, is waited for."""
         if not self._asked:
             send(self._keeper, {"say": "lease"})
-            self._asked = True
+            self._asked, wait_seconds = True, max(wait_seconds, ANSWER_SECONDS)
         if not select.select([self._keeper], [], [], wait_seconds)[0]:
             return None
         given = receive(self._keeper)
