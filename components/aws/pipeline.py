@@ -218,6 +218,7 @@ class AwsParts:
         if config.worker_images:
             self._store.grant_machines(identity.instance_role)
             identity.grant_worker(identity.instance_role, self._worker_repositories())
+        arm64 = any("arm64" in queue.architectures("aws") for queue in queues)
         first, *more = [
             submit_statement([arn for queue in policy for arn in self._queues[queue].submit_arns], config.team)
             for policy in submitter_policies(config)
@@ -228,8 +229,8 @@ class AwsParts:
                 *jobs_statements(self._account, config.team, config.environment),
                 *self._logs.read_statements(),
                 *self._store.submit_statements(),
-                *self._registry.look_statements(),
-                *look_statements(self._shared_arns),
+                *self._registry.look_statements(processors=arm64),
+                *look_statements(self._shared_arns, processors=arm64),
             ],
             *([statement] for statement in more),
         )

@@ -99,9 +99,9 @@ class AwsRegistry(pulumi.ComponentResource):
         """Let a role pull every image of the registry."""
         self._grant("pull", role, _PULL)
 
-    def look_statements(self) -> list[Statement]:
-        """A submitter's permissions to check, before a submit, that an image exists."""
-        return look_statements(list(self.arns.values()))
+    def look_statements(self, *, processors: bool = False) -> list[Statement]:
+        """A submitter's permissions to check, before a submit, that an image exists, and for which processors."""
+        return look_statements(list(self.arns.values()), processors=processors)
 
     def grant_push(self, role: aws.iam.Role) -> None:
         """Let a role push to and pull from every repository of the registry."""
@@ -115,9 +115,15 @@ class AwsRegistry(pulumi.ComponentResource):
         grant(self, what, role, statements)
 
 
-def look_statements(repositories: Sequence[pulumi.Input[str]]) -> list[Statement]:
-    """Statements for `tidemill doctor` to list the images of repositories, by ARN."""
-    return [allow(["ecr:DescribeImages"], repositories)] if repositories else []
+def look_statements(repositories: Sequence[pulumi.Input[str]], *, processors: bool = False) -> list[Statement]:
+    """Statements for `tidemill doctor` to list the images of repositories, by ARN.
+
+    Args:
+        processors: Also to read for which processors an image is. It takes what a pull takes, so only stacks whose
+            machines have different ones grant it.
+    """
+    actions = ["ecr:DescribeImages", *(["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"] if processors else [])]
+    return [allow(actions, repositories)] if repositories else []
 
 
 def _lifecycle(keep_images: int, expire_untagged_after_days: int) -> str:

@@ -34,7 +34,7 @@ class Images:
         uri = f"{location}-docker.pkg.dev/{project}/{name}/{image}"
         compute = next(plugin for plugin in self._site.plugins if isinstance(plugin, Compute))
         try:
-            compute.host.registry.pinned(uri)
+            manifests = compute.host.registry.platforms(uri)
         except PullError as error:
             raise RestError(404, str(error)) from None
-        return Response.of({"name": request.call.name, "uri": uri})
+        return Response.of({"name": request.call.name, "uri": uri, "imageManifests": manifests})

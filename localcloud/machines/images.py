@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worker_image.tools import crane
+from worker_image.tools import architecture, crane
 
 MANIFESTS = ", ".join(
     f"application/vnd.{kind}+json"
@@ -99,6 +99,21 @@ class Registry:
         if manifest is None:
             raise PullError(f"manifest for {reference} not found: manifest unknown: Requested image not found")
         return f"{self._address}/{found[1]}@sha256:{hashlib.sha256(manifest).hexdigest()}"
+
+    def platforms(self, reference: str) -> list[dict[str, str]]:
+        """What an image is for; this machine's own root is for this machine.
+
+        Raises:
+            PullError: The repository has no such image.
+        """
+        pinned = self.pinned(reference)
+        if pinned is None:
+            return [{"os": "linux", "architecture": architecture()}]
+        found = json.loads(self._crane("manifest", pinned))
+        if "manifests" in found:
+            return [{**each.get("platform", {}), "digest": each["digest"]} for each in found["manifests"]]
+        config = json.loads(self._crane("config", pinned))
+        return [{"os": config.get("os", "linux"), "architecture": config.get("architecture", "")}]
 
     def knows(self, repository: str) -> bool:
         """Whether a repository has received a push."""

@@ -72,7 +72,10 @@ def documents() -> Mapping[str, list[Document]]:
     values |= {
         "tidemill:access": {"submitters": [SUBMITTERS]},
         "tidemill:worker_image": _WORKER,
-        "tidemill:queues": {"cpu": {**cpu, "secrets": {"HF_TOKEN": secret}}},
+        "tidemill:queues": {
+            "cpu": {**cpu, "secrets": {"HF_TOKEN": secret}},
+            "arm": {"images": cpu["images"], "machines": {"families": ["c7g"]}},
+        },
     }
     made = run_program(values, recorder=_Arns())
     found: dict[str, list[Document]] = {"submitter": []}

@@ -76,7 +76,7 @@ class FakeGoogle(BaseAdapter):
 
     now: float = field(default_factory=time.time)
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Topics, subscriptions and images by name."""
+    """Topics, subscriptions and images by name; what a registry has under its paths, too."""
     messages: dict[str, list[Message]] = field(default_factory=dict)
     """Messages by subscription."""
     points: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
@@ -140,6 +140,9 @@ class FakeGoogle(BaseAdapter):
         pass
 
     def _answer(self, api: str, request: requests.PreparedRequest, parts: Any, body: dict[str, Any]) -> Answer:
+        if api.endswith("-docker"):
+            found = self.resources.get(parts.path.lstrip("/"))
+            return (200, found) if found else (404, {"errors": [{"code": "MANIFEST_UNKNOWN"}]})
         asked = Request(api, request.method or "", parts.path.lstrip("/"), parse_qs(parts.query), {}, _bytes(request))
         try:
             call = discovery.understand(asked)

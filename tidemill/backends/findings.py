@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from tidemill.descriptor import Descriptor, Image
+from tidemill.descriptor import Descriptor, Image, Queue
 from tidemill.errors import CallerError
 
 UP = "pulumi up"
@@ -43,8 +43,8 @@ class Checks(Protocol):
         """Queues, images and whatever else a job needs of the cloud."""
         ...
 
-    def image(self, check: str, image: Image) -> Finding:
-        """Whether an image is where the stack says it is, as far as this login may see."""
+    def image(self, check: str, queue: Queue, image: Image) -> Finding:
+        """Whether an image of a queue is where the stack says it is, and for its machines, as far as the login sees."""
         ...
 
 

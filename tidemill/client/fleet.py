@@ -82,5 +82,6 @@ def image_problems(site: Site, queue: str, image: str) -> list[Finding]:
     checks = open_checks(site.store.uri, site.descriptor)
     if checks is None:
         return []
-    found = checks.image(f"image {queue}/{image}", site.descriptor.queues[queue].images[image])
+    place = site.descriptor.queues[queue]
+    found = checks.image(f"image {queue}/{image}", place, place.images[image])
     return [found] if found.verdict == "fault" else []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import urllib.request
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tidemill.backends import processors
 from tidemill.backends.aws.facts import COMMAND, BatchReader, wanted_quotas
 from tidemill.backends.aws.session import client, default_session, translated
 from tidemill.backends.findings import UP, Finding
@@ -22,6 +25,8 @@ _ECR = re.compile(
     r"(?P<registry>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/"
     r"(?P<repository>[^@:]+)(?:@(?P<digest>sha256:[0-9a-f]{64})|:(?P<tag>[^@:]+))"
 )
+
+_SECONDS = 10
 
 
 class AwsChecks:
@@ -66,7 +71,7 @@ class AwsChecks:
             yield self._guarded(f"queue {name}", lambda name=name, queue=queue: self._queue(name, queue))
             for image_name, image in sorted(queue.images.items()):
                 check = f"image {name}/{image_name}"
-                yield self._guarded(check, lambda check=check, image=image: self.image(check, image))
+                yield self._guarded(check, lambda check=check, on=queue, image=image: self.image(check, on, image))
         yield from self._quotas(descriptor)
 
     def _guarded(self, check: str, look: Any) -> Finding:
@@ -91,8 +96,8 @@ class AwsChecks:
 
     # ---- images -------------------------------------------------------------------------------------------------
 
-    def image(self, check: str, image: Image) -> Finding:
-        """Whether an image's job definition is active and its registry holds it.
+    def image(self, check: str, queue: Queue, image: Image) -> Finding:
+        """Whether an image's job definition is active, and its registry holds it for the queue's processors.
 
         Raises:
             CloudError: Batch does not tell.
@@ -106,16 +111,16 @@ class AwsChecks:
         place = _ECR.fullmatch(image.ref)
         if place is None:
             return Finding(check, "unknown", f"{image.ref} is in a registry this check cannot query")
-        return self._in_registry(check, image.ref, place)
+        return self._in_registry(check, queue, image.ref, place)
 
-    def _in_registry(self, check: str, ref: str, place: re.Match[str]) -> Finding:
+    def _in_registry(self, check: str, queue: Queue, ref: str, place: re.Match[str]) -> Finding:
         import botocore.exceptions
 
         wanted = {"imageDigest": place["digest"]} if place["digest"] else {"imageTag": place["tag"]}
+        ecr = client("ecr", place["region"], self._session)
+        where = {"registryId": place["registry"], "repositoryName": place["repository"]}
         try:
-            answer = client("ecr", place["region"], self._session).describe_images(
-                registryId=place["registry"], repositoryName=place["repository"], imageIds=[wanted]
-            )
+            answer = ecr.describe_images(**where, imageIds=[wanted])
         except botocore.exceptions.ClientError as error:
             code = error.response["Error"].get("Code", "")
             if code in ("ImageNotFoundException", "RepositoryNotFoundException"):
@@ -123,7 +128,9 @@ class AwsChecks:
             return Finding(check, "unknown", f"{ref}: the registry does not tell ({code})")
         except botocore.exceptions.BotoCoreError as error:
             return Finding(check, "unknown", f"{ref}: the registry does not answer ({error})")
-        return Finding(check, "ok", f"{place['repository']}@{answer['imageDetails'][0]['imageDigest']}")
+        digest = answer["imageDetails"][0]["imageDigest"]
+        found = Finding(check, "ok", f"{place['repository']}@{digest}")
+        return processors.judge(found, ref, _processors(ecr, where, digest), processors.wanted("aws", queue))
 
     # ---- quotas -------------------------------------------------------------------------------------------------
 
@@ -131,6 +138,29 @@ class AwsChecks:
         reader = self._reader()
         for wanted in wanted_quotas(self._region, list(descriptor.queues.values())):
             yield _quota(reader.quota(wanted))
+
+
+def _processors(ecr: Any, where: dict[str, str], digest: str) -> set[str] | None:
+    """The processors of an image; None where the login may not read manifests, which stacks of one processor do not
+    grant.
+
+    Source: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_BatchGetImage.html
+    """
+    import botocore.exceptions
+
+    accepted = [*processors.MANIFESTS]
+    try:
+        found = ecr.batch_get_image(**where, imageIds=[{"imageDigest": digest}], acceptedMediaTypes=accepted)
+        manifest = json.loads(found["images"][0]["imageManifest"])
+        if "manifests" in manifest:
+            return processors.of_platforms([each.get("platform", {}) for each in manifest["manifests"]])
+        layer = ecr.get_download_url_for_layer(**where, layerDigest=manifest["config"]["digest"])
+        with urllib.request.urlopen(layer["downloadUrl"], timeout=_SECONDS) as answer:
+            return processors.of_platforms([json.load(answer)])
+    except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError):
+        return None
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        return None  # an answer that is none: the pull will tell
 
 
 def _quota(quota: Quota) -> Finding:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 from urllib.parse import quote
 
-from tidemill.backends import LogSearch
+from tidemill.backends import LogSearch, processors
 from tidemill.backends.findings import UP, Finding, access_command, login_fault
 from tidemill.backends.gcp import dead_letters
 from tidemill.backends.gcp.backlog import backlog
@@ -66,7 +67,7 @@ class GcpChecks:
             yield self._guarded(f"backlog {name}", lambda: self._backlog(f"backlog {name}", gcp))
         for image_name, image in sorted(queue.images.items()):
             image_check = f"image {name}/{image_name}"
-            yield self._guarded(image_check, lambda check=image_check, image=image: self.image(check, image))
+            yield self._guarded(image_check, lambda check=image_check, image=image: self.image(check, queue, image))
 
     def _guarded(self, check: str, look: Callable[[], Finding]) -> Finding:
         try:
@@ -108,8 +109,8 @@ class GcpChecks:
         next(find(self._calls(), bucket, LogSearch("", since=now)), None)
         return Finding("logs", "ok", f"{bucket} can be read")
 
-    def image(self, check: str, image: Image) -> Finding:
-        """Whether Artifact Registry holds an image.
+    def image(self, check: str, queue: Queue, image: Image) -> Finding:
+        """Whether Artifact Registry holds an image for the queue's processors.
 
         Raises:
             CloudError: It does not answer.
@@ -121,14 +122,35 @@ class GcpChecks:
         name = f"{folder}/dockerImages/{quote(place['image'], safe='')}@{place['digest']}"
         action = "artifactregistry.dockerimages.get"
         try:
-            self._calls().call("artifactregistry", "GET", f"v1/{name}", action=action)
+            found = self._calls().call("artifactregistry", "GET", f"v1/{name}", action=action)
         except MissingError:
             return Finding(
                 check, "fault", f"{image.ref} is not in the registry", f"docker push {image.ref}", owner=True
             )
         except DeniedError as error:
             return Finding(check, "unknown", f"{image.ref}: the registry does not tell ({error})")
-        return Finding(check, "ok", f"{place['image']}@{place['digest']}")
+        there = Finding(check, "ok", f"{place['image']}@{place['digest']}")
+        return processors.judge(there, image.ref, self._processors(found, place), processors.wanted("gcp", queue))
+
+    def _processors(self, found: dict[str, Any], place: re.Match[str]) -> set[str] | None:
+        """The processors of an image; None if the registry does not tell. It describes those of an index; an image for
+        one processor has its own in its configuration.
+
+        Source: https://docs.cloud.google.com/artifact-registry/docs/reference/rest/v1/projects.locations.repositories.dockerImages
+        """
+        if found.get("imageManifests"):
+            return processors.of_platforms(found["imageManifests"])
+        at = f"v2/{place['project']}/{place['repository']}/{place['image']}"
+        try:
+            manifest = self._pull(place, f"{at}/manifests/{place['digest']}")
+            return processors.of_platforms([self._pull(place, f"{at}/blobs/{manifest['config']['digest']}")])
+        except (CloudError, LookupError, ValueError, TypeError, AttributeError):
+            return None
+
+    def _pull(self, place: re.Match[str], path: str) -> dict[str, Any]:
+        action = "artifactregistry.repositories.downloadArtifacts"
+        accepted = ", ".join(processors.MANIFESTS)
+        return self._calls().call(f"{place['location']}-docker", "GET", path, action=action, accept=accepted)
 
 
 def _ago(seconds: float) -> str:

@@ -122,17 +122,19 @@ class GoogleSession:
         action: str,
         params: dict[str, str] | None = None,
         busy: bool = False,
+        accept: str = "",
     ) -> dict[str, Any]:
         """Make a call, and retry failures that may pass, within bounds.
 
         Args:
-            api: A key of `_SERVICES`.
+            api: A key of `_SERVICES`, or the registry of a location, such as `europe-west1-docker`.
             method: `GET` or `POST`.
             path: The API's own, such as `v1/projects/p/topics/t`.
             body: Sent as JSON.
             action: The permission that it needs, for messages.
             params: Of the query.
             busy: Raise BusyError at once when a quota is used up, instead of trying again.
+            accept: Media types of the answer, for a registry. It is asked once: what it tells is only looked at.
 
         Raises:
             MissingError: Something of the path is not there.
@@ -141,8 +143,8 @@ class GoogleSession:
         """
         base, login = endpoint(api)
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        headers = {"Content-Type": "application/json"} if data else {}
-        for pause in (*PAUSES, None):
+        headers = ({"Content-Type": "application/json"} if data else {}) | ({"Accept": accept} if accept else {})
+        for pause in (None,) if accept else (*PAUSES, None):
             try:
                 session = self._open(login)
                 answer = session.request(
@@ -222,7 +224,11 @@ def endpoint(api: str) -> tuple[str, bool]:
     if api == "pubsub" and (emulator := os.environ.get("PUBSUB_EMULATOR_HOST")):
         return f"http://{emulator.removeprefix('http://').rstrip('/')}/", False
     override = os.environ.get(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}")
-    return (override.rstrip("/") + "/" if override else f"https://{_SERVICES[api]}/"), True
+    return (override.rstrip("/") + "/" if override else f"https://{_host(api)}/"), True
+
+
+def _host(api: str) -> str:
+    return f"{api}.pkg.dev" if api.endswith("-docker") else _SERVICES[api]
 
 
 def refusal(status: int, text: str, action: str, api: str, project: str) -> tuple[CloudError, bool]:
@@ -242,9 +248,9 @@ def refusal(status: int, text: str, action: str, api: str, project: str) -> tupl
         command = f"gcloud auth application-default set-quota-project {project}"
         return DeniedError(f"{action}: the login names no quota project ({said}).", command=command), False
     if reason == "SERVICE_DISABLED":
-        command = f"gcloud services enable {_SERVICES[api]} --project {project}"
+        command = f"gcloud services enable {_host(api)} --project {project}"
         fix = f"Ask the stack's owner to run `{command}`."
-        off = f"{action}: {_SERVICES[api]} is off in project {project}."
+        off = f"{action}: {_host(api)} is off in project {project}."
         return DeniedError(off, fix, command=command, owner=True), False
     if status == 403:
         fix = "Ask the stack's owner to name you in tidemill:access.submitters."
