@@ -1,6 +1,6 @@
 #!/bin/sh
-# sh chain.sh ITEMS [--queue NAME]: on this machine or, with a queue, on the machines of TIDEMILL_PIPELINE.
-items=$1
+# sh chain.sh MEASUREMENTS [--queue NAME]: on this machine or, with a queue, on the machines of TIDEMILL_PIPELINE.
+items=${1:?Give a folder, a list or a prefix of measurements, such as examples/chain/measurements.}
 shift
 if [ $# -gt 0 ]; then verb=submit; else verb=run; fi
 code=$(dirname "$0")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.client_fakes import pipeline
+from tidemill.client.upload import inputs as upload_inputs
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CallerError
 from tidemill.store import Store, Stores
@@ -127,6 +128,19 @@ def test_what_cannot_be_sent_is_refused(tmp_path):
     ):
         with pytest.raises(CallerError, match=message):
             sent(target, model=value)
+    assert backend.arrays == []
+    assert list(target.store.list("uploads")) == []
+
+
+def test_a_folder_of_too_many_files_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(upload_inputs, "MAX_FILES", 2)
+    target, backend = pipeline(max_spec=SPEC_VERSION)
+    many = model(tmp_path)
+    for n in range(3):
+        (many / str(n)).write_text("")
+    with pytest.raises(CallerError, match="more than 2 files") as error:
+        sent(target, model=many)
+    assert (error.value.what, error.value.fix) == ("input", "Pack them, or make them items.")
     assert backend.arrays == []
     assert list(target.store.list("uploads")) == []
 

@@ -15,7 +15,7 @@ from tests.unit.client_fakes import FakeBackend, descriptor, outcome
 from tidemill import layout
 from tidemill.chain import Files, JobFiles, JobUri, parse
 from tidemill.client import Pipeline
-from tidemill.errors import CallerError, StoreMissingError
+from tidemill.errors import CallerError, DamagedError, StoreMissingError
 from tidemill.inputs import read_source
 from tidemill.job import Item
 from tidemill.ledger import Ledger
@@ -170,6 +170,13 @@ def test_the_whole_output_has_a_folder_for_each_item_that_succeeded(pipeline):
         "1/1.txt": b"M1",
         "2/2.txt": b"L2",
     }
+
+
+def test_a_whole_output_of_too_many_files_says_to_make_them_items(pipeline, monkeypatch):
+    prep = prepared(pipeline)
+    monkeypatch.setattr("tidemill.chain.MAX_FILES", 5)
+    with pytest.raises(DamagedError, match=f"more than 5 files. Make them items: --items job://{prep.id}/output"):
+        files(pipeline).find(f"job://{prep.id}/output")
 
 
 def test_the_output_of_a_job_with_one_item_is_a_folder_of_its_own(pipeline):

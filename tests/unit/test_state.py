@@ -7,6 +7,7 @@ import json
 import mmap
 import os
 import socket
+import sys
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -393,6 +394,13 @@ class TestScan:
             (folder / "sub").mkdir()
             odd.symlink_to({"outside": tmp_path, "nowhere": "/nowhere", "to a folder": "sub"}[kind])
         with pytest.raises(StateError, match="outside" if kind == "nowhere" else kind):
+            scan(folder)
+
+    def test_more_files_than_a_snapshot_lists_are_refused(self, folder, monkeypatch):
+        monkeypatch.setattr(sys.modules[scan.__module__], "MAX_FILES", 2)
+        for name in "abc":
+            (folder / name).touch()
+        with pytest.raises(StateError, match="more than 2 files; pack them"):
             scan(folder)
 
     def test_open_files_are_those_that_somebody_writes(self, folder):

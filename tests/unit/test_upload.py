@@ -7,6 +7,7 @@ import hashlib
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +311,27 @@ def test_a_login_that_expires_half_way_leaves_what_is_sent_and_says_how_to_go_on
     left[0] = 4
     assert len(submit(target, data)) == 9
     assert len(set(puts)) == 9
+
+
+def test_of_many_files_few_are_looked_at_ahead(tmp_path, monkeypatch):
+    """So a million files take no more memory than a thousand."""
+    monkeypatch.setattr(sender_module, "_WINDOW", 8)
+    seen, ahead = 0, 0
+
+    def files() -> Iterator[LocalFile]:
+        nonlocal seen
+        for n in range(100):
+            seen += 1
+            (path := tmp_path / str(n)).write_text(str(n))
+            yield look(str(path))
+
+    store = Store.open("memory://")
+    inventory = Inventory(store, None)
+    inventory.load(100)
+    sender = sender_module.Sender(store, inventory, Hashes(tmp_path / "db"), Meter(100, 100))
+    for sent, _ in enumerate(sender.send(files()), start=1):
+        ahead = max(ahead, seen - sent)
+    assert (seen, ahead) == (100, 7)
 
 
 # ---- how much ------------------------------------------------------------------------------------------------------
