@@ -33,7 +33,8 @@ _READ_ANY = {
     "ListInstanceProfileTags ListInstanceProfilesForRole ListPolicyTags ListPolicyVersions ListRolePolicies "
     "ListRoleTags",
     "kms": "DescribeKey GetKeyPolicy GetKeyRotationStatus ListAliases ListResourceTags",
-    "logs": "DescribeIndexPolicies DescribeLogGroups DescribeMetricFilters DescribeSubscriptionFilters "
+    "logs": "DescribeIndexPolicies DescribeLogGroups DescribeMetricFilters DescribeQueryDefinitions "
+    "DescribeSubscriptionFilters "
     "ListTagsForResource ListTagsLogGroup",
     "s3": "GetAccelerateConfiguration GetBucketAcl GetBucketCORS GetBucketLocation GetBucketLogging "
     "GetBucketObjectLockConfiguration GetBucketOwnershipControls GetBucketPolicy GetBucketPublicAccessBlock "
@@ -211,6 +212,8 @@ def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str])
     ]
     return [
         *named,
+        # Saved queries are texts of the whole account and know no resource.
+        allow(["logs:DeleteQueryDefinition", "logs:PutQueryDefinition"], ["*"]),
         allow(
             ["s3:PutObject", "s3:PutObjectTagging"],
             [pulumi.Output.concat(arn, "/", key) for arn in stores for key in _WRITTEN],

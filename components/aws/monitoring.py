@@ -1,4 +1,4 @@
-"""A pipeline's dashboard and alarms on AWS."""
+"""A pipeline's dashboard, saved queries and alarms on AWS."""
 
 import re
 from collections.abc import Sequence
@@ -12,12 +12,13 @@ from components.aws.account import account_of
 from components.aws.alarms import Told
 from components.aws.metrics import NAMESPACE
 from components.aws.policy import Statement, document
+from components.aws.queries import QUERIES
 from components.base import as_args, token
 from components.config import Monitoring, part
 from components.config.checks.aws import check_monitoring
 from components.outputs import json_of
 
-_KEYS = ("dashboard", "notify", "topic", "failed_percent", "stalled_minutes")
+_KEYS = ("dashboard", "queries", "notify", "topic", "failed_percent", "stalled_minutes")
 
 
 @dataclass
@@ -34,6 +35,8 @@ class AwsMonitoringArgs:
     """Names of the ECS clusters of each queue's machines, by the queue's name."""
     dashboard: bool = False
     """Make a dashboard."""
+    queries: bool = False
+    """Save queries of the log group."""
     notify: list[str] = field(default_factory=list)
     """E-mail addresses that alarms tell, up to 10; not together with `topic`."""
     topic: str | None = None
@@ -49,14 +52,14 @@ class AwsMonitoringArgs:
 
 
 class AwsMonitoring(pulumi.ComponentResource):
-    """A dashboard, and alarms by e-mail or to a topic.
+    """A dashboard, saved queries, and alarms by e-mail or to a topic.
 
     Type token: ``tidemill:index:AwsMonitoring``.
 
-    Makes: with `dashboard` a dashboard. With `notify` an SNS topic, its policy and a subscription per address, which
-    AWS asks to confirm; with `notify` or `topic`, per queue, alarms of failed items and of workers' errors, and rules
-    that tell what Batch says of a blocked queue and of an array that it has given up; with `stalled_minutes` an alarm
-    of machines that get nothing done.
+    Makes: with `dashboard` a dashboard. With `queries` three queries of Logs Insights. With `notify` an SNS topic, its
+    policy and a subscription per address, which AWS asks to confirm; with `notify` or `topic`, per queue, alarms of
+    failed items and of workers' errors, and rules that tell what Batch says of a blocked queue and of an array that it
+    has given up; with `stalled_minutes` an alarm of machines that get nothing done.
 
     Costs while idle: nothing without the keys; a dashboard $3 per month after the account's third; an alarm $0.10 per
     metric and month after the account's tenth: $0.30 per queue, with `stalled_minutes` $0.20 more for one rung.
@@ -92,6 +95,8 @@ class AwsMonitoring(pulumi.ComponentResource):
             self.topic = self._topic(settings.notify)
         alarms = [] if self.topic is None else self._alarms(self.topic)
         self.dashboard = self._dashboard(alarms) if settings.dashboard else None
+        if settings.queries:
+            self._queries()
         self.register_outputs({"topic": self.topic, "dashboard": self.dashboard})
 
     def _topic(self, addresses: Sequence[str]) -> pulumi.Output[str]:
@@ -146,6 +151,16 @@ class AwsMonitoring(pulumi.ComponentResource):
             told.blocked(f"{name}-blocked", queue, arn)
             told.ended(f"{name}-ended", queue, arn)
         return alarms
+
+    def _queries(self) -> None:
+        for title, query in QUERIES.items():
+            aws.cloudwatch.QueryDefinition(
+                f"{self._name}-{title.partition(' (')[0].replace(' ', '-')}",
+                name=f"{self._args.pipeline}/{title}",
+                query_string=query,
+                log_group_names=[self._args.log_group],
+                opts=self._child,
+            )
 
     def _dashboard(self, alarms: Sequence[pulumi.Input[str]]) -> pulumi.Output[str]:
         args = self._args

@@ -154,9 +154,9 @@ class AwsParts:
         return AwsIdentity(f"{name}-identity", args, self._child)
 
     def _make_monitoring(self, name: str) -> list[AwsMonitoring]:
-        """The dashboard and alarms, or none."""
+        """The dashboard, queries and alarms, or none."""
         wanted = self._config.monitoring
-        if not wanted.tells and not wanted.dashboard:
+        if not wanted.makes_anything:
             return []
         args = AwsMonitoringArgs(
             **wanted.model_dump(exclude={"channels"}),

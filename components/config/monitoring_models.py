@@ -26,6 +26,11 @@ class Monitoring(Model):
         description="A dashboard of the queues: items, failed items, reclaims, errors of workers, machines. AWS: $3 "
         "per month after the account's third. GCP: free.",
     )
+    queries: bool = Field(
+        default=False,
+        description="Queries of the log that the cloud's console offers by name: failed items, workers in trouble, one "
+        "job. Free.",
+    )
     notify: Annotated[
         list[Annotated[str, matching(ADDRESS, "an e-mail address such as ml-oncall@example.com", 254)]], unique
     ] = Field(
@@ -74,3 +79,8 @@ class Monitoring(Model):
     def tells(self) -> bool:
         """Whether anybody is told."""
         return bool(self.notify or self.topic or self.channels)
+
+    @property
+    def makes_anything(self) -> bool:
+        """Whether there is anything to make."""
+        return self.tells or self.dashboard or self.queries

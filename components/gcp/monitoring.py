@@ -1,4 +1,4 @@
-"""A pipeline's dashboard and alarms on GCP."""
+"""A pipeline's dashboard, saved queries and alarms on GCP."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,9 @@ from components.config import Monitoring, part
 from components.config.checks.gcp import check_monitoring
 from components.gcp import dashboard
 from components.gcp.counted import increase
+from components.gcp.logs import FAILED_ITEMS
 from components.gcp.member import person
+from components.gcp.project import Project
 
 FEWEST_ITEMS = 20
 """Items of 15 minutes from which a share of failed ones says something."""
@@ -20,7 +22,14 @@ MINUTES = 15
 NOTIFY_SECONDS = 1800
 """Least seconds between two notices of an alert on log lines; the reconciler says a trouble as often."""
 
-_KEYS = ("dashboard", "notify", "channels", "failed_percent")
+QUERIES = {
+    "failed items": FAILED_ITEMS,
+    "workers in trouble": "severity >= WARNING",
+    "one job (put its id in)": 'jsonPayload.job = "NAME-1a2b3c4d"',
+}
+"""By the end of the query's name."""
+
+_KEYS = ("dashboard", "queries", "notify", "channels", "failed_percent")
 
 
 @dataclass
@@ -39,6 +48,8 @@ class GcpMonitoringArgs:
     """Short names of the subscriptions that workers pull from, by queue."""
     dashboard: bool = False
     """Make a dashboard."""
+    queries: bool = False
+    """Save queries of the workers' log."""
     notify: list[str] = field(default_factory=list)
     """E-mail addresses that alarms tell, up to 10."""
     channels: list[str] = field(default_factory=list)
@@ -50,13 +61,14 @@ class GcpMonitoringArgs:
 
 
 class GcpMonitoring(pulumi.ComponentResource):
-    """A dashboard, and alarms by e-mail or to notification channels.
+    """A dashboard, saved queries, and alarms by e-mail or to notification channels.
 
     Type token: ``tidemill:index:GcpMonitoring``.
 
-    Makes: with `dashboard` a dashboard. With `notify` a notification channel per address; with `notify` or `channels`
-    three alert policies of one condition each: the reconciler says that a queue is in trouble, the reconciler has been
-    silent for 15 minutes, too many items fail; and a log-based metric of the reconciler's runs.
+    Makes: with `dashboard` a dashboard. With `queries` three queries that everyone in the project sees. With `notify` a
+    notification channel per address; with `notify` or `channels` three alert policies of one condition each: the
+    reconciler says that a queue is in trouble, the reconciler has been silent for 15 minutes, too many items fail; and
+    a log-based metric of the reconciler's runs.
 
     Costs while idle: nothing without recipients; alert policies are to be billed per condition, see
     https://cloud.google.com/stackdriver/pricing.
@@ -85,7 +97,7 @@ class GcpMonitoring(pulumi.ComponentResource):
         super().__init__(token(GcpMonitoring), name, None, opts)
         settings = part(Monitoring, {key: getattr(args, key) for key in _KEYS}, "monitoring")
         check_monitoring(settings)
-        self._name, self._args = name, args
+        self._name, self._args, self._project = name, args, Project(self)
         self._child = pulumi.ResourceOptions(parent=self)
         self.alarms = []
         if settings.tells:
@@ -93,6 +105,8 @@ class GcpMonitoring(pulumi.ComponentResource):
             self.alarms = [self._trouble(), self._silent(), self._failed(settings.failed_percent)]
         if settings.dashboard:
             self._dashboard()
+        if settings.queries:
+            self._queries()
         self.register_outputs({"alarms": self.alarms})
 
     def _channel(self, address: str) -> pulumi.Output[str]:
@@ -194,6 +208,20 @@ class GcpMonitoring(pulumi.ComponentResource):
             user_labels=self._args.labels,
             opts=self._child,
         ).name
+
+    def _queries(self) -> None:
+        for title, wanted in QUERIES.items():
+            gcp.logging.SavedQuery(
+                f"{self._name}-{title.partition(' (')[0].replace(' ', '-')}",
+                parent=pulumi.Output.concat("projects/", self._project.id),
+                location="global",
+                display_name=f"{self._args.pipeline}: {title}",
+                visibility="SHARED",
+                logging_query=gcp.logging.SavedQueryLoggingQueryArgs(
+                    filter=pulumi.Output.concat('logName = "', self._args.log, f'" AND {wanted}')
+                ),
+                opts=self._child,
+            )
 
     def _dashboard(self) -> None:
         args = self._args

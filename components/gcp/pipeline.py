@@ -152,9 +152,9 @@ class GcpParts:
         return GcpReconciler(f"{name}-reconciler", args, self._child)
 
     def _make_monitoring(self, name: str) -> list[GcpMonitoring]:
-        """The dashboard and alarms, or none."""
+        """The dashboard, queries and alarms, or none."""
         wanted = self._config.monitoring
-        if not wanted.tells and not wanted.dashboard:
+        if not wanted.makes_anything:
             return []
         args = GcpMonitoringArgs(
             **wanted.model_dump(exclude={"topic", "stalled_minutes"}),

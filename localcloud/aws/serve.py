@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from localcloud import daemon
-from localcloud.aws import accounts, authorize, budgets, firehose, gaps, insights, log_indexes
+from localcloud.aws import accounts, authorize, budgets, firehose, gaps, insights, log_indexes, saved_queries
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
 from localcloud.aws.ecr import LAYERS, Ecr
 from localcloud.aws.gateway import Gateway
@@ -68,6 +68,7 @@ class AwsDaemon:
         budgets.fill()
         insights.fill()
         log_indexes.fill()
+        saved_queries.fill()
         firehose.fill()
         gaps.remember()
         accounts.create_deployer(state / "credentials.json")

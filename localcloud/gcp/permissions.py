@@ -33,6 +33,11 @@ EXCEPTIONS = {
     "cloudkms.cryptoKeys.decrypt": "cloudkms.cryptoKeyVersions.useToDecrypt",
     "secretmanager.secrets.addVersion": "secretmanager.versions.add",
     "iam.keys.create": "iam.serviceAccountKeys.create",
+    "logging.savedQueries.create": "logging.queries.share",
+    "logging.savedQueries.get": "logging.queries.getShared",
+    "logging.savedQueries.list": "logging.queries.listShared",
+    "logging.savedQueries.patch": "logging.queries.updateShared",
+    "logging.savedQueries.delete": "logging.queries.deleteShared",
     "iamcredentials.serviceAccounts.generateAccessToken": "iam.serviceAccounts.getAccessToken",
     "iamcredentials.serviceAccounts.generateIdToken": "iam.serviceAccounts.getOpenIdToken",
 }

@@ -150,6 +150,7 @@ WORKERS = _named("ecr", "the worker's repository", "repository/vision-dev/tidemi
 UPLOAD = _in_store("vision-dev", "uploads/0a/a.jpg")
 SNAPSHOT = _in_store("vision-dev", "state/a/0/snapshots/1.json")
 POINTER = _in_store("vision-dev", "machines/cpu/worker")
+ANY_QUERY = Thing("any saved query", "*")
 LOGS = {
     stack: _named("logs", f"the log lines of {stack}", f"log-group:{stack}-logs-group-{SUFFIX}:log-stream:a")
     for stack in ("vision-dev", "audio-dev", "vision-prod")
@@ -298,6 +299,8 @@ PROBES = [
         no("batch:UpdateJobQueue", CALLED_DEV, "It is prod's, whatever it is called."),
         yes("logs:PutIndexPolicy", LOGS["vision-dev"], "Stacks index their logs."),
         no("logs:PutIndexPolicy", LOGS["vision-prod"], "The lines are another environment's."),
+        yes("logs:PutQueryDefinition", ANY_QUERY, "Stacks save queries; they are texts, and have no ARN."),
+        no("logs:StartQuery", LOGS["vision-dev"], "Whoever opens a saved query runs it, not CI."),
         yes("cloudwatch:PutMetricAlarm", ALARM["dev"], "Stacks make alarms."),
         no("cloudwatch:DeleteAlarms", ALARM["prod"], "It would blind another environment."),
         yes("cloudwatch:PutDashboard", DASHBOARD["dev"], "Stacks make dashboards."),

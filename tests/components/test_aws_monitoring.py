@@ -3,6 +3,7 @@ as CloudWatch documents it, not by CloudWatch."""
 
 import json
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from components.aws.alarms import FEWEST_ITEMS
 from components.aws.metrics import COUNTED
 from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
+from components.aws.queries import QUERIES
 from components.config import ConfigError, Monitoring, part
+from localcloud.aws import insights
 from tests.components.recording import ACCOUNT, REGION, Made, Recorder, run
 from tests.components.stacks import run_stack
 
@@ -41,6 +44,28 @@ def test_without_keys_there_is_nothing_to_pay():
     kinds = {each.kind for each in made.resources}
     assert not kinds & {"AwsMonitoring", "cloudwatch.MetricAlarm", "cloudwatch.Dashboard", "sns.Topic"}
     assert len(made.of("cloudwatch.LogMetricFilter")) == len(COUNTED)
+
+
+def test_saved_queries_read_this_stacks_lines():
+    made = monitoring(queries=True)
+    assert made.counts() == {"AwsMonitoring": 1, "cloudwatch.QueryDefinition": len(QUERIES)}
+    for each in made.of("cloudwatch.QueryDefinition"):
+        assert each.inputs["name"].startswith("v/")
+        assert each.inputs["logGroupNames"] == ["v-logs"]
+
+
+def test_saved_queries_find_what_they_name():
+    """Localcloud's Insights knows only a part of the language; CloudWatch knows it all."""
+    lines: list[dict[str, Any]] = [
+        {"event": "item", "status": "failed", "job": "a", "item": 3},
+        {"event": "item", "status": "succeeded", "job": "a"},
+        {"event": "worker_error", "level": "error", "code": 71},
+        {"job": "NAME-1a2b3c4d", "item": 7, "message": "hello"},
+    ]
+    events = [SimpleNamespace(timestamp=n, message=json.dumps(each), event_id=n) for n, each in enumerate(lines)]
+    group = SimpleNamespace(streams={"s": SimpleNamespace(events=events, log_stream_name="s")})
+    found = [[row["@ptr"] for row in insights.run([group], text, 0, 9)] for text in QUERIES.values()]
+    assert found == [["0"], ["2"], ["3"]]
 
 
 def test_each_queue_has_its_alarms_and_events():

@@ -12,6 +12,7 @@ from components.gcp.dashboard import COLUMNS
 from components.gcp.monitoring import GcpMonitoring, GcpMonitoringArgs, failed_query
 from components.gcp.reconciler_function.decide import Group, Machine, QueueState, Sample
 from components.gcp.reconciler_function.trouble import due, troubles
+from localcloud.gcp.filters import matches
 from tests.components.recording import Recorder, run
 from tests.components.stacks import run_stack
 from tidemill.fleet import GroupReport, QueueReport
@@ -32,6 +33,23 @@ def monitoring(**settings: Any) -> Recorder:
 def test_without_keys_there_is_neither_alarm_nor_dashboard():
     kinds = {each.kind for each in run_stack("vision-gcp-prod").resources}
     assert not kinds & {"GcpMonitoring", "monitoring.AlertPolicy", "monitoring.Dashboard"}
+
+
+def test_saved_queries_read_this_stacks_lines():
+    made = monitoring(queries=True)
+    assert made.counts() == {"GcpMonitoring": 1, "logging.SavedQuery": 3}
+    lines: list[dict[str, Any]] = [
+        {"jsonPayload": {"event": "item", "status": "failed"}},
+        {"severity": "ERROR"},
+        {"jsonPayload": {"job": "NAME-1a2b3c4d"}},
+    ]
+    for each, line in zip(made.of("logging.SavedQuery"), lines, strict=True):
+        wanted = each.inputs["loggingQuery"]["filter"]
+        assert [matches(wanted, other | {"logName": "projects/p/logs/l"}) for other in lines] == [
+            other is line for other in lines
+        ]
+        assert not matches(wanted, line | {"logName": "projects/p/logs/other"})
+        assert each.inputs["visibility"] == "SHARED"
 
 
 def test_three_conditions_are_all_that_may_be_billed():

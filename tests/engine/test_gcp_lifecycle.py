@@ -106,7 +106,7 @@ def project(before, old, google, tmp_path_factory) -> Project:
             "notify": ["ml-platform@example.com"],
             "billing_account": "012345-6789AB-CDEF01",
         }
-        config["tidemill:monitoring"] = {"notify": ["oncall@example.com"], "dashboard": True}
+        config["tidemill:monitoring"] = {"notify": ["oncall@example.com"], "dashboard": True, "queries": True}
         cpu = config["tidemill:queues"]["cpu"]
         cpu["capacity"] = [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 32}]
         cpu["secrets"] = {"HF_TOKEN": f"projects/{google.project}/secrets/hf-token"}

@@ -13,7 +13,8 @@ def test_the_production_stack_comes_up_settles_and_goes(cloud, new_project):
     project = new_project("vision-prod")
     with project.config() as config:
         config["tidemill:allow"] = ["purge"]
-        config["tidemill:monitoring"] = {"notify": ["oncall@example.com"], "dashboard": True, "stalled_minutes": 240}
+        everything = {"dashboard": True, "queries": True, "stalled_minutes": 240}
+        config["tidemill:monitoring"] = {"notify": ["oncall@example.com"], **everything}
     refused = {name for name, _ in project.preview().refused().violations}
     assert refused >= set(UNPROTECTED)
     with project.config() as config:

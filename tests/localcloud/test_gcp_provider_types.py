@@ -95,6 +95,17 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"filter": WARNINGS},
     ),
     (
+        "gcp:logging/savedQuery:SavedQuery",
+        {
+            "parent": "projects/localcloud-project",
+            "location": "global",
+            "displayName": "v: failed items",
+            "visibility": "SHARED",
+            "loggingQuery": {"filter": ERRORS},
+        },
+        {"loggingQuery": {"filter": WARNINGS}},
+    ),
+    (
         "gcp:logging/metric:Metric",
         {
             "filter": ERRORS,

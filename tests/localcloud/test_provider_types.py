@@ -306,6 +306,10 @@ LIVES: dict[str, Any] = {
         {"logGroupName": w["logs"], "policyDocument": '{"Fields":["job"]}'},
         {"policyDocument": '{"Fields":["item","job"]}'},
     ),
+    "aws:cloudwatch/queryDefinition:QueryDefinition": lambda w: (
+        {"name": "v/all", "queryString": "fields @message | limit 5", "logGroupNames": [w["logs"]]},
+        {"name": "v/some", "queryString": "fields @message | limit 2"},
+    ),
     "aws:cloudwatch/logMetricFilter:LogMetricFilter": lambda w: (
         {"logGroupName": w["logs"], "pattern": "x", "metricTransformation": metric("1")},
         {"metricTransformation": metric("2")},

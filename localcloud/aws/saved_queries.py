@@ -1,0 +1,53 @@
+"""Saved queries of CloudWatch Logs, which moto lacks.
+
+https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutQueryDefinition.html
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import Any
+
+from moto.logs.exceptions import ResourceNotFoundException
+from moto.logs.responses import LogsResponse
+
+from localcloud.aws.insights import parse
+
+_KEYS = ("name", "queryString", "logGroupNames")
+
+
+def _saved(response: LogsResponse) -> dict[str, dict[str, Any]]:
+    """A region's queries by their id."""
+    return response.logs_backend.__dict__.setdefault("localcloud_queries", {})
+
+
+def _put(response: LogsResponse) -> str:
+    id_, given = response._get_param("queryDefinitionId"), {key: response._get_param(key) for key in _KEYS}
+    if id_ is not None and id_ not in _saved(response):
+        raise ResourceNotFoundException
+    parse(given["queryString"])
+    id_ = id_ or str(uuid.uuid4())
+    known = {key: value for key, value in given.items() if value is not None}
+    _saved(response)[id_] = {"queryDefinitionId": id_, "lastModified": int(time.time() * 1000), **known}
+    return json.dumps({"queryDefinitionId": id_})
+
+
+def _describe(response: LogsResponse) -> str:
+    begin = response._get_param("queryDefinitionNamePrefix") or ""
+    found = [each for each in _saved(response).values() if each["name"].startswith(begin)]
+    return json.dumps({"queryDefinitions": found})
+
+
+def _delete(response: LogsResponse) -> str:
+    if _saved(response).pop(response._get_param("queryDefinitionId"), None) is None:
+        raise ResourceNotFoundException
+    return json.dumps({"success": True})
+
+
+def fill() -> None:
+    """Put it into moto."""
+    LogsResponse.put_query_definition = _put  # type: ignore[attr-defined]
+    LogsResponse.describe_query_definitions = _describe  # type: ignore[attr-defined]
+    LogsResponse.delete_query_definition = _delete  # type: ignore[attr-defined]
