@@ -441,9 +441,9 @@ class TestDrain:
         stop, together, running = Stop(), threading.Barrier(8, timeout=60), threading.Barrier(8, timeout=60)
         drained = MarkerWriter.drained
 
-        def meet(self: MarkerWriter, in_flight: Any) -> None:
+        def meet(self: MarkerWriter, *said: Any) -> None:
             together.wait()
-            drained(self, in_flight)
+            drained(self, *said)
 
         monkeypatch.setattr(MarkerWriter, "drained", meet)
 

@@ -3,6 +3,7 @@ here, and nothing reads the exit code."""
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -35,7 +36,10 @@ class TestReclaim:
         ended = ran(worker)
         assert ended.code == WorkerExit.RECLAIMED
         assert job.ledger.done_chunks(0) == set()
-        assert len(drained(job)) == 1
+        [marker] = drained(job)
+        told = json.loads(job.ledger.store.get(marker))
+        assert told["machine"].keys() == {"id", "type", "zone", "market"}
+        assert 0 < told["lost"] <= told["held"]
         assert sorted(job.ledger.chunk(0, 0).progress()) == [0]
 
         gate.touch()

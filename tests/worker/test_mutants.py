@@ -112,7 +112,7 @@ def test_without_progress_it_runs_again(team):
     [
         (Store, "_read_back", no_read_back.believe),
         (ChunkLedger, "derive_marker", lambda self, record: None),
-        (MarkerWriter, "drained", lambda self, in_flight: None),
+        (MarkerWriter, "drained", lambda self, *_: None),
     ],
     ids=["read-back", "failed markers", "drain markers"],
 )

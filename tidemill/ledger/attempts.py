@@ -137,9 +137,11 @@ class MarkerWriter:
         self._marker |= {"in_flight": sorted(in_flight), "alone": alone}
         self._put()
 
-    def drained(self, in_flight: Collection[int]) -> None:
-        """Say that this attempt ends by a drain, and which items it interrupts."""
-        self._store.put(layout.drained(self._key, self.attempt), b"")
+    def drained(self, in_flight: Collection[int], told: Mapping[str, Any] | None = None) -> None:
+        """Say that this attempt ends by a drain, which items it interrupts, and what the attempt was
+        (`tidemill.ledger.digest.interrupted`)."""
+        data = json.dumps(told, separators=(",", ":")).encode() if told else b""
+        self._store.put(layout.drained(self._key, self.attempt), data)
         self._marker["ended"] = "drained"
         self.write(in_flight)
 

@@ -55,6 +55,13 @@ class RunFacts:
     upload: float
 
 
+def interrupted(run: RunFacts, worked: float) -> dict[str, Any]:
+    """What a drain says of its attempt: where it ran, for how long slots were held, and for how many of those seconds
+    no item has an outcome, of which `worked` seconds do."""
+    lost = max(0.0, run.held - worked)
+    return {"machine": asdict(run.machine), "held": round(run.held, 3), "lost": round(lost, 3)}
+
+
 def digest_of(outcomes: Sequence[Outcome], run: RunFacts | None = None) -> dict[str, Any]:
     """The digest of outcomes, and of how they came about where that is known. It never has more than 4 KiB."""
     ran = [outcome for outcome in outcomes if outcome.wall_seconds > 0 or outcome.status == "succeeded"]

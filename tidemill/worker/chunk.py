@@ -162,6 +162,11 @@ class ChunkRun:
         return self.in_flight & {slot.current for slot in self.slots.values()}
 
     @property
+    def interrupted(self) -> dict[str, Any]:
+        """What a drain would end now."""
+        return self._digest.interrupted()
+
+    @property
     def ready(self) -> bool:
         """Whether another item may start. A suspect runs without others of its chunk: if it kills the worker, no
         neighbour becomes suspected with it."""

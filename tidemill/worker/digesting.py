@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from tidemill.ledger import Outcome
-from tidemill.ledger.digest import RanOn, RunFacts
+from tidemill.ledger.digest import RanOn, RunFacts, interrupted
 from tidemill.worker.observers import ChunkObserver, Observed
 from tidemill.worker.store_waits import StoreWaits
 
@@ -35,6 +36,7 @@ class Digesting(ChunkObserver):
         super().__init__()
         self.waits = StoreWaits()
         self._machine, self._seconds, self._most = machine, SlotSeconds(), 1
+        self._worked = 0.0
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
 
     def on_open(self, chunk: Observed, found: Sequence[Outcome], slots: int) -> None:
@@ -43,6 +45,13 @@ class Digesting(ChunkObserver):
     def on_slots(self, slots: int) -> None:
         self._seconds.holds(slots)
         self._most = max(self._most, slots)
+
+    def on_item(self, chunk: Observed, outcome: Outcome) -> None:
+        self._worked += outcome.wall_seconds
+
+    def interrupted(self) -> dict[str, Any]:
+        """What a drain would end now."""
+        return interrupted(self.run(), self._worked)
 
     def run(self) -> RunFacts:
         """What was measured until now."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 from tidemill.job import Item
 from tidemill.ledger import ChunkLedger, History, MarkerWriter, Outcome
@@ -35,6 +35,11 @@ class Observed(Protocol):
     @property
     def running(self) -> set[int]:
         """Items that run at this moment."""
+        ...
+
+    @property
+    def interrupted(self) -> Mapping[str, Any]:
+        """What a drain would end now."""
         ...
 
 
@@ -155,7 +160,7 @@ class Marker(ChunkObserver):
     def on_end(self, chunk: Observed, how: str | None) -> None:
         errors: Mapping[int, str] = chunk.broken
         if how == "drained":
-            self._writer.drained(chunk.running)
+            self._writer.drained(chunk.running, chunk.interrupted)
         elif how and errors:
             self._writer.broke(errors)
         elif how:

@@ -14,11 +14,13 @@ from tidemill.client.report.advice import Experience, advise
 from tidemill.client.report.costing import cost_of
 from tidemill.client.report.model import Estimated, JobReport, Place, SlotUse, Timeline
 from tidemill.client.report.reading import read_digests, read_failures
+from tidemill.client.report.reclaims import read_reclaims
 from tidemill.client.report.totals import STEPS, Steps, Totals
 from tidemill.client.status import Status
 from tidemill.client.waiting import Watched
 from tidemill.explain import explain
 from tidemill.ledger import Listing
+from tidemill.store import Entry
 
 KINDS_SHOWN = 6
 """Kinds of machines that a timeline tells apart; the rest is `other`."""
@@ -42,6 +44,7 @@ def make_report(watched: Watched, everything: bool = False) -> JobReport:
     totals = Totals(Steps(created.timestamp(), max(end, created.timestamp() + 1)))
     read_digests(ledger.store, ledger.job, listing, totals, spec.chunk_size)
     descriptor = site.descriptor
+    drained = _drained(watched, listing)
     cost = cost_of(descriptor, spec, totals.places, emulated())
     report = JobReport(
         job=spec.job,
@@ -76,7 +79,7 @@ def make_report(watched: Watched, everything: bool = False) -> JobReport:
         asked_gpus=spec.resources.gpus,
         note=status.note,
         headline=None if status.ended else explain(read_facts(seen)).headline.line,
-        timeline=_timeline(watched, listing, totals) if totals.records else None,
+        timeline=_timeline(drained, totals) if totals.records else None,
         wall=totals.measures["wall"].distribution(),
         chunk_seconds=totals.chunks.distribution(),
         cores=totals.measures["cores"].distribution(spec.resources.cpus),
@@ -89,6 +92,7 @@ def make_report(watched: Watched, everything: bool = False) -> JobReport:
         slowest=[item for _, _, item in sorted(totals.slowest, reverse=True)],
         failing=read_failures(ledger, listing, everything),
         slot_use=_slot_use(totals),
+        reclaimed=read_reclaims(ledger.store, drained),
         cost=cost,
         estimated=Estimated(**spec.expected.model_dump()) if spec.expected else None,
     )
@@ -101,11 +105,20 @@ def _iso(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
 
 
-def _timeline(watched: Watched, listing: Listing, totals: Totals) -> Timeline:
+def _drained(watched: Watched, listing: Listing) -> list[Entry]:
+    """The markers of attempts that reclaims ended."""
+    folders = (layout.of_round(watched.spec.job, each.round, "drained") for each in listing.rounds)
+    return (
+        [entry for folder in folders for entry in watched.ledger.store.entries(folder)]
+        if listing.counts.reclaims
+        else []
+    )
+
+
+def _timeline(drained: list[Entry], totals: Totals) -> Timeline:
     steps, reclaims = totals.steps, [0] * STEPS
-    for round_ in listing.rounds if listing.counts.reclaims else ():
-        for entry in watched.ledger.store.entries(layout.of_round(watched.spec.job, round_.round, "drained")):
-            reclaims[steps.at(entry.modified)] += 1
+    for entry in drained:
+        reclaims[steps.at(entry.modified)] += 1
     busy = {kind: [round(value, 2) for value in list(accumulate(each))[:STEPS]] for kind, each in totals.busy.items()}
     ranked = sorted(busy.items(), key=lambda pair: -sum(pair[1]))
     slots = dict(ranked[:KINDS_SHOWN])

@@ -145,6 +145,25 @@ class CostLine:
 
 
 @dataclass(frozen=True)
+class Reclaimed:
+    """Attempts on chunks that reclaims ended, on machines of one type and market. Null is unknown, as an older worker
+    leaves it.
+
+    Attributes:
+        reclaims: How many attempts.
+        held_hours: Hours for which they held slots.
+        lost_hours: Those of them that led to no outcome. An item with state continues from its last snapshot all the
+            same.
+    """
+
+    type: str | None
+    market: str | None
+    reclaims: int
+    held_hours: float | None
+    lost_hours: float | None
+
+
+@dataclass(frozen=True)
 class Cost:
     """What a job has cost by the price table, in USD.
 
@@ -259,6 +278,7 @@ class JobReport:
     slowest: list[SlowItem]
     failing: Failing
     slot_use: SlotUse | None
+    reclaimed: list[Reclaimed]
     cost: Cost | None
     estimated: Estimated | None
     advice: list[Advice] = field(default_factory=list)

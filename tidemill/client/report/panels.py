@@ -110,7 +110,17 @@ def _over_time(report: JobReport, line: Timeline) -> Iterator[str]:
         taken = {"reclaims": _sums(line.reclaims)}
         drawn = areas("Reclaims", _peaks(taken), taken, across)
         caption = f"{counted(report.reclaims, 'attempt')} on chunks ended because their machine was taken back."
-        yield panel("Reclaims", caption, figure(drawn, "", _rows(line, taken, every=COARSER)))
+        yield panel("Reclaims", caption, figure(drawn, "", _rows(line, taken, every=COARSER)), _reclaimed(report))
+
+
+def _reclaimed(report: JobReport) -> str:
+    """Which machines were taken back, and what that lost."""
+    rows = [
+        (each.type or "unknown", (each.market or "unknown").replace("_", "-"), each.reclaims, each.held_hours,
+         each.lost_hours)
+        for each in report.reclaimed
+    ]  # fmt: skip
+    return table(("Type", "Market", "Reclaims", "Slot-hours", "Without an outcome"), rows)
 
 
 def _sums(values: Sequence[int]) -> list[int]:

@@ -1,0 +1,50 @@
+"""What reclaims cost a job: the markers of the attempts that they ended, which say where those ran and for how long."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic_core import from_json
+
+from tidemill.client.report.model import Reclaimed
+from tidemill.errors import decoding
+from tidemill.store import Entry, Store, read_heads
+
+MOST_READ = 2000
+"""Markers that are read, evenly over the job. Where there are more, figures are scaled up."""
+_LONGEST = 1024
+
+
+@dataclass
+class _Sum:
+    reclaims: int = 0
+    held: float = 0.0
+    lost: float = 0.0
+
+
+def read_reclaims(store: Store, drained: Sequence[Entry]) -> list[Reclaimed]:
+    """Reclaims by type and market of the machine, most frequent first."""
+    told = [entry.name for entry in drained if entry.size]
+    step = max(1.0, len(told) / MOST_READ)
+    names = [told[int(n * step)] for n in range(min(len(told), MOST_READ))]
+    sums: defaultdict[tuple[str | None, str | None], _Sum] = defaultdict(_Sum)
+
+    def take(position: int, data: bytes) -> None:
+        with decoding(store.uri_of(names[position])):
+            said = from_json(data)
+            machine = said["machine"]
+            one = sums[machine["type"], machine["market"]]
+            one.reclaims, one.held, one.lost = one.reclaims + 1, one.held + said["held"], one.lost + said["lost"]
+
+    read_heads(store, names, _LONGEST, take)
+    found = [
+        Reclaimed(
+            kind, market, round(one.reclaims * step), *(round(each * step / 3600, 4) for each in (one.held, one.lost))
+        )
+        for (kind, market), one in sums.items()
+    ]
+    if silent := len(drained) - len(told):
+        found.append(Reclaimed(None, None, silent, None, None))
+    return sorted(found, key=lambda each: -each.reclaims)
