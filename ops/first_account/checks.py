@@ -235,7 +235,7 @@ CHECKS = (
         "The clouds tell their prices",
         "python -m ops prices refresh --cloud aws --region REGION; python -m ops prices show --cloud aws; "
         "python -m ops estimate --stack $STACK",
-        "four parts with the day's date, the interruptions with that of their feed; a type is `unknown` only where the "
+        "five parts with the day's date, the interruptions with that of their feed; a type is `unknown` only where the "
         "region does not have it. A second run asks for no part again but the interruptions.",
         "Compare a page of GetProducts with the filters in ops/prices/aws.py, and the feed with ops/prices/advisor.py.",
     ),

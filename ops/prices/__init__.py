@@ -16,6 +16,7 @@ from ops.prices.aws import Aws
 from ops.prices.gcp import Gcp
 from ops.prices.region import (
     INTERRUPTION,
+    OFFERINGS,
     ON_DEMAND,
     SERVICES,
     SPOT,
@@ -52,7 +53,7 @@ class Source(Protocol):
 
 
 _SOURCES: dict[str, type[Aws] | type[Gcp]] = {"aws": Aws, "gcp": Gcp}
-_PARTS = {"aws": (ON_DEMAND, SPOT, SERVICES, INTERRUPTION), "gcp": (ON_DEMAND, SPOT, SERVICES)}
+_PARTS = {"aws": (OFFERINGS, ON_DEMAND, SPOT, SERVICES, INTERRUPTION), "gcp": (ON_DEMAND, SPOT, SERVICES)}
 _CLOUD = click.option("--cloud", type=click.Choice(["aws", "gcp"]), required=True, help="The cloud.")
 
 
@@ -67,11 +68,11 @@ def prices() -> None:
 def show(cloud: str, region: str | None) -> None:
     """Show what the table has of each region, and from which date."""
     if region is not None:
-        if region not in table.regions(cloud):
-            raise click.UsageError(f"the table has no {region}; it has {', '.join(table.regions(cloud))}.")
+        if region not in table.covered(cloud):
+            raise click.UsageError(f"the table has no {region}; it has {', '.join(table.covered(cloud))}.")
         click.echo(text(read(cloud, region)), nl=False)
         return
-    for name in table.regions(cloud):
+    for name in table.covered(cloud):
         found = read(cloud, name)
         counts = {part: len(next(v for v in row.values() if isinstance(v, dict))) for part, row in found.parts.items()}
         parts = [f"{count} {part} ({found.dated(part)})" for part, count in counts.items()]
@@ -87,7 +88,7 @@ def show(cloud: str, region: str | None) -> None:
     "--part",
     "chosen",
     multiple=True,
-    type=click.Choice([ON_DEMAND, SPOT, SERVICES, INTERRUPTION]),
+    type=click.Choice(_PARTS["aws"]),
     help="A part of the table; repeat. Default: all that the cloud tells.",
 )
 @click.option("--again", is_flag=True, help="Ask again for what the table has from today.")
@@ -127,7 +128,7 @@ def _region(source: Source, region: Region, parts: Sequence[str], again: bool) -
     whole = True
     for part in old:
         for answer in source.ask(region.name, [part]):
-            _say(region.name, answer, region.take(answer))
+            _say(region, answer, region.take(answer))
             whole &= answer.refused is None
             if answer.refused is None and answer.found:
                 write(region)
@@ -135,16 +136,16 @@ def _region(source: Source, region: Region, parts: Sequence[str], again: bool) -
     return whole
 
 
-def _say(region: str, answer: Answer, change: Changed) -> None:
+def _say(region: Region, answer: Answer, change: Changed) -> None:
     if answer.refused is not None:
-        click.echo(f"{region}: {answer.part} could not be read and stays unchanged: {answer.refused}", err=True)
+        click.echo(f"{region.name}: {answer.part} could not be read and stays unchanged: {answer.refused}", err=True)
         return
     changes = {"new": change.new, "changed": change.other, "gone": change.gone}
     said = ", ".join(f"{count} {word}" for word, count in changes.items() if count) or "none changed"
-    click.echo(f"{region}: {len(answer.found)} {answer.part} of {answer.as_of} ({said})")
-    if answer.missing:
-        names = ", ".join(answer.missing[:5]) + (f" and {len(answer.missing) - 5} more" if answer.missing[5:] else "")
-        click.echo(f"{region}: {answer.part}: unknown for {names}", err=True)
+    click.echo(f"{region.name}: {len(answer.found)} {answer.part} of {answer.as_of} ({said})")
+    if missing := [name for name in answer.missing if not region.lacks(name)]:
+        names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if missing[5:] else "")
+        click.echo(f"{region.name}: {answer.part}: unknown for {names}", err=True)
 
 
 def _forget(cloud: str) -> None:

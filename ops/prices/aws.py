@@ -1,8 +1,10 @@
 """Prices of a region from the Price List API, the Spot price history and the Spot Instance Advisor's feed.
 
-Needs `pricing:GetProducts` and `ec2:DescribeSpotPriceHistory`; both cost nothing, and the feed needs no login.
+Needs `pricing:GetProducts`, `ec2:DescribeSpotPriceHistory` and `ec2:DescribeInstanceTypeOfferings`, which cost nothing;
+the feed needs no login.
 Sources: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html,
-https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html and
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html,
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeOfferings.html and
 https://aws.amazon.com/ec2/spot/instance-advisor/
 """
 
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,8 @@ from components import machines
 from ops.prices import pages
 from ops.prices.advisor import Feed
 from ops.prices.pages import ExpiredTokenError, Page, Pages
-from ops.prices.region import INTERRUPTION, ON_DEMAND, SERVICES, SPOT, Answer, RefusedError, today
+from ops.prices.region import INTERRUPTION, OFFERINGS, ON_DEMAND, SERVICES, SPOT, Answer, RefusedError, today
+from tidemill.machines import table as machine_table
 
 ENDPOINTS = {"eu": "eu-central-1", "ap": "ap-south-1"}
 """Region of the Price List API by region prefix; us-east-1 for the others. Each knows the prices of all regions.
@@ -81,6 +84,7 @@ class Aws:
         """What AWS says about some parts of a region. A refused part says why and does not affect the others."""
         seen = f"EC2 DescribeSpotPriceHistory, {SPOT_DAYS} days, all zones"
         known: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
+            OFFERINGS: ("EC2 DescribeInstanceTypeOfferings", self._offerings),
             ON_DEMAND: (_LISTED, self._on_demand),
             SPOT: (seen, self._spot),
             SERVICES: (_LISTED, self._services),
@@ -97,10 +101,23 @@ class Aws:
             found = asked(region)
         except (ClientError, BotoCoreError, OSError, ValueError, KeyError, TypeError, ExpiredTokenError) as error:
             return Answer(part, source, refused=f"{type(error).__name__}: {error}")
+        # The price list and the feed have all types; those that no queue may start yet are kept too.
+        known = _SERVICES if part == SERVICES else [machine.type for machine in machine_table("aws").types]
         wanted = _SERVICES if part == SERVICES else machines.table()
-        kept = {name: found[name] for name in wanted if name in found}
+        kept = {name: found[name] for name in known if name in found}
         missing = [name for name in wanted if name not in found]
         return Answer(part, source, kept, missing, as_of=self._feed.as_of if part == INTERRUPTION else today())
+
+    def _offerings(self, region: str) -> dict[str, list[str]]:
+        """Ids of the zones that have a type; none for a type that the region does not have."""
+        client = self._session.client("ec2", region_name=region, config=_CONFIG)
+
+        def ask(token: str) -> Page:
+            page = _asked(client.describe_instance_type_offerings, token, LocationType="availability-zone-id")
+            return zones_of(page["InstanceTypeOfferings"]), page.get("NextToken") or ""
+
+        rows = Pages(self._folder / region / OFFERINGS).rows(ask)
+        return zones_by_type(rows) if rows else {}
 
     def _on_demand(self, region: str) -> dict[str, float]:
         """USD per hour by type."""
@@ -151,6 +168,19 @@ class Aws:
                 least, most = found.get(kind, (low, high))
                 found[kind] = [min(low, least), max(high, most)]
         return found
+
+
+def zones_of(offerings: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Type and zone of each offering."""
+    return [[each["InstanceType"], each["Location"]] for each in offerings]
+
+
+def zones_by_type(rows: Iterable[Sequence[str]]) -> dict[str, list[str]]:
+    """The zones of every known type."""
+    found: dict[str, set[str]] = {}
+    for kind, zone in rows:
+        found.setdefault(kind, set()).add(zone)
+    return {kind: sorted(found.get(kind, ())) for kind in (machine.type for machine in machine_table("aws").types)}
 
 
 def _asked(call: Callable[..., Mapping[str, Any]], token: str, **wanted: Any) -> Mapping[str, Any]:

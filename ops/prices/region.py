@@ -13,8 +13,8 @@ from typing import Any
 
 from tidemill.prices import table
 
-ON_DEMAND, SPOT, INTERRUPTION, SERVICES = "on_demand", "spot", "interruption", "services"
-VALUES = {ON_DEMAND: "usd_hour", SPOT: "usd_hour", INTERRUPTION: "percent"}
+OFFERINGS, ON_DEMAND, SPOT, INTERRUPTION, SERVICES = "offerings", "on_demand", "spot", "interruption", "services"
+VALUES = {OFFERINGS: "zones", ON_DEMAND: "usd_hour", SPOT: "usd_hour", INTERRUPTION: "percent"}
 """The parts with a value per machine type, and their key for it."""
 
 
@@ -32,10 +32,10 @@ class Answer:
     """A cloud's answer about one part of a region's prices.
 
     Attributes:
-        part: `on_demand`, `spot`, `interruption` or `services`.
+        part: `offerings`, `on_demand`, `spot`, `interruption` or `services`.
         source: What was asked.
-        found: By machine type, USD per hour (on Spot a pair of low and high) or the percentages between which
-            interruptions are; or USD by service.
+        found: By machine type, the ids of the zones that have it, USD per hour (on Spot a pair of low and high), or the
+            percentages between which interruptions are; or USD by service.
         missing: What the answer lacks.
         refused: Why there is no answer; None if there is one.
         as_of: The day from which it is.
@@ -74,6 +74,10 @@ class Region:
             return max((row["as_of"] for row in self.services.values()), default=None)
         return self.parts[part]["as_of"] if part in self.parts else None
 
+    def lacks(self, type: str) -> bool:  # noqa: A002
+        """Whether the region is known not to have a machine type."""
+        return self.parts.get(OFFERINGS, {}).get(VALUES[OFFERINGS], {}).get(type) == []
+
     def take(self, answer: Answer) -> Changed:
         """Replace a part with an answer. A refusal changes nothing, and services missing from an answer stay.
 
@@ -98,7 +102,7 @@ class Region:
 def read(cloud: str, name: str) -> Region:
     """A region of the table; an empty one if the table does not have it."""
     path = table.DATA / cloud / f"{name}{table.SUFFIX}"
-    found = json.loads(gzip.decompress(path.read_bytes())) if name in table.regions(cloud) else {}
+    found = json.loads(gzip.decompress(path.read_bytes())) if name in table.covered(cloud) else {}
     return Region(cloud, name, {part: found[part] for part in VALUES if part in found}, found.get(SERVICES, {}))
 
 

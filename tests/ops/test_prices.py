@@ -374,6 +374,28 @@ def test_the_regions_of_aws_are_the_commercial_ones(session, tmp_path):
     assert not [name for name in found if name.startswith(("cn-", "us-gov-", "us-iso"))]
 
 
+def offerings(session: Session, *pages: list[tuple[str, str]]) -> None:
+    for number, page in enumerate(pages):
+        rows = [{"InstanceType": kind, "LocationType": "availability-zone-id", "Location": zone} for kind, zone in page]
+        answer = {"InstanceTypeOfferings": rows} | ({"NextToken": "more"} if number + 1 < len(pages) else {})
+        asked = {"LocationType": "availability-zone-id"} | ({"NextToken": "more"} if number else {})
+        session.stubs["ec2"].add_response("describe_instance_type_offerings", answer, asked)
+
+
+def test_a_type_that_no_zone_has_is_known_to_be_missing(session, tmp_path):
+    offerings(session, [("c7i.large", "usw2-az2"), ("x99.huge", "usw2-az1")], [("c7i.large", "usw2-az1")])
+    (found,) = ask(session, "us-west-2", tmp_path, ["offerings"])
+    assert (found.found["c7i.large"], found.found["c7i.xlarge"]) == (["usw2-az1", "usw2-az2"], [])
+    assert "x99.huge" not in found.found
+    assert found.missing == []
+
+
+def test_offerings_that_are_empty_are_no_answer(session, tmp_path):
+    offerings(session, [])
+    (found,) = ask(session, "us-west-2", tmp_path, ["offerings"])
+    assert found.found == {}
+
+
 def test_interruptions_carry_the_date_of_their_feed(session, tmp_path):
     (found,) = ask(session, "us-west-2", tmp_path, ["interruption"])
     assert found.found == {"c7i.large": [20, 100], "g5.xlarge": [5, 10]}
@@ -622,6 +644,15 @@ def test_a_cloud_that_cannot_be_asked_says_so_once(data, monkeypatch):
     told = refresh(monkeypatch, Silent(regions=("a", "b")), cloud="gcp")
     assert told.exit_code == 3
     assert told.output == "gcp could not be asked, and no price changes: 403\n"
+
+
+def test_a_price_of_a_type_that_the_region_lacks_is_not_missed(data, monkeypatch):
+    offered = Answer("offerings", "asked", {"c7i.large": ["usw2-az1"], "c7i.xlarge": []})
+    priced = Answer("on_demand", "asked", {"c7i.large": 0.1}, ["c7i.xlarge", "c7i.2xlarge"])
+    told = refresh(monkeypatch, Told(offered, priced))
+    assert "us-west-2: on_demand: unknown for c7i.2xlarge\n" in told.output
+    table._region.cache_clear()
+    assert prices.offering("aws", "us-west-2", "c7i.large") == prices.Offering(("usw2-az1",), region.today(), "asked")
 
 
 def test_one_part_alone_is_refreshed(data, monkeypatch):

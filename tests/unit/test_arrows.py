@@ -90,7 +90,14 @@ ALLOWED = {
         "tidemill.machines",
         "tidemill.prices",
     ],
-    "ops": ["tidemill.capacity", "tidemill.errors", "tidemill.figures", "tidemill.layout", "tidemill.prices"],
+    "ops": [
+        "tidemill.capacity",
+        "tidemill.errors",
+        "tidemill.figures",
+        "tidemill.layout",
+        "tidemill.machines",
+        "tidemill.prices",
+    ],
     # It does the same on an account as the pipeline's users.
     "ops.first_account": ["tidemill"],
     "policy": ["tidemill.capacity", "tidemill.prices"],

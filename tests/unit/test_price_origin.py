@@ -63,7 +63,7 @@ def test_an_origin_is_the_oldest_date_and_every_source_once():
 def test_no_shipped_source_is_torn_apart():
     """Several sources are joined with a semicolon, so none of them has one."""
     for cloud in ("aws", "gcp"):
-        for name in prices.regions(cloud):
+        for name in prices.covered(cloud):
             found = region.read(cloud, name)
             for part in (*found.parts.values(), *found.services.values()):
                 assert ";" not in part["source"], (name, part["source"])

@@ -42,14 +42,29 @@ def test_a_region_is_whole(path):
     region = json.loads(gzip.decompress(path.read_bytes()))
     assert (region["cloud"], region["region"]) == (path.parent.name, path.name.removesuffix(".json.gz"))
     today = datetime.date.today()
-    on_demand, spot = region["on_demand"], region.get("spot", {"usd_hour": {}})
-    for part in [part for part in (on_demand, region.get("spot"), *region["services"].values()) if part]:
+    on_demand, spot = (region.get(part, {"usd_hour": {}}) for part in ("on_demand", "spot"))
+    parts = [region[part] for part in ("offerings", "on_demand", "spot", "interruption") if part in region]
+    assert parts
+    for part in [*parts, *region["services"].values()]:
         assert part["source"]
         assert datetime.date.fromisoformat(part["as_of"]) <= today
     assert all(0 < usd < 1000 for usd in on_demand["usd_hour"].values())
     for name, (low, high) in spot["usd_hour"].items():
         assert 0 < low <= high, name
     assert all(row["usd"] > 0 for row in region["services"].values())
+
+
+def test_where_a_machine_is_sold_is_known_without_a_price():
+    assert "eu-north-1" in prices.covered("aws")
+    assert "eu-north-1" not in prices.regions("aws")
+    sold, lacking = (prices.offering("aws", "eu-north-1", kind) for kind in ("c7i.large", "g6.xlarge"))
+    assert sold is not None
+    assert lacking is not None
+    assert len(sold.zones) == 3
+    assert all(zone.startswith("eun1-az") for zone in sold.zones)
+    assert prices.offering("aws", "eu-north-1", "c99.large") is None
+    assert prices.offering("gcp", "us-central1", "n2-standard-8") is None
+    assert prices.machine("aws", "eu-north-1", "c7i.large") is None
 
 
 def test_a_region_is_read_when_it_is_asked_for():

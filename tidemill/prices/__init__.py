@@ -1,4 +1,4 @@
-"""What the clouds charge: a dated table of machines and services by region.
+"""What the clouds sell and charge: a dated table of machines and services by region.
 
 ``data/<cloud>/<region>.json.gz`` holds one region, and is read when a price of that region is asked for. Nothing in it
 is guessed: a price that is not there is unknown, never zero. ``python -m ops prices refresh`` writes it anew. All
@@ -12,10 +12,13 @@ from tidemill.prices.table import (
     HOURS_A_MONTH,
     Interruption,
     MachinePrice,
+    Offering,
     ServicePrice,
     SpotRange,
+    covered,
     interruption,
     machine,
+    offering,
     regions,
     service,
 )
@@ -24,12 +27,15 @@ __all__ = [
     "HOURS_A_MONTH",
     "Interruption",
     "MachinePrice",
+    "Offering",
     "PriceOrigin",
     "ServicePrice",
     "SpotRange",
     "brief",
+    "covered",
     "interruption",
     "machine",
+    "offering",
     "origin",
     "regions",
     "service",

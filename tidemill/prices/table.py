@@ -91,14 +91,36 @@ def service(cloud: str, region: str, name: str) -> ServicePrice | None:
     return ServicePrice(row["usd"], _date(row), row["source"]) if row else None
 
 
+@dataclass(frozen=True)
+class Offering:
+    """Where in a region a machine type is sold."""
+
+    zones: tuple[str, ...]
+    """Ids of the zones (`usw2-az1`), which mean the same in every account; empty where the region does not have it."""
+    as_of: datetime.date
+    source: str
+
+
+def offering(cloud: str, region: str, type: str) -> Offering | None:  # noqa: A002
+    """Where in a region a type is sold; None where that is unknown, and on GCP always."""
+    part = _region(cloud, region).get("offerings", {})
+    found = part.get("zones", {}).get(type)
+    return None if found is None else Offering(tuple(found), _date(part), part["source"])
+
+
 def regions(cloud: str) -> list[str]:
-    """Regions of a cloud with at least one known price."""
+    """Regions of a cloud with at least one known price; it reads them all."""
+    return [name for name in covered(cloud) if {"on_demand", "spot"} & _region(cloud, name).keys()]
+
+
+def covered(cloud: str) -> list[str]:
+    """Regions of a cloud of which the table knows anything."""
     return sorted(path.name.removesuffix(SUFFIX) for path in (DATA / cloud).glob(f"*{SUFFIX}"))
 
 
 @cache
 def _region(cloud: str, region: str) -> Mapping[str, Any]:
-    if region not in regions(cloud):
+    if region not in covered(cloud):
         return {}
     return json.loads(gzip.decompress((DATA / cloud / f"{region}{SUFFIX}").read_bytes()))
 
