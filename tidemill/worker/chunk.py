@@ -112,8 +112,8 @@ class ChunkRun:
         progress = Progress(ledger, pace)
         self._metrics = MetricLog(ledger, lease, job.metrics, pace) if job.metrics else None
         first = [self._metrics] if self._metrics else []
-        marker = Marker(writer, pace, heartbeat_seconds if many_jobs else None)
         self._digest = Digesting(machine)
+        marker = Marker(writer, pace, heartbeat_seconds if many_jobs else None, self._digest.interrupted)
         self.observers = [*first, *observers, progress, marker, self._digest]
 
     @property
@@ -160,11 +160,6 @@ class ChunkRun:
         if not self.slots:
             return set(self.in_flight)
         return self.in_flight & {slot.current for slot in self.slots.values()}
-
-    @property
-    def interrupted(self) -> dict[str, Any]:
-        """What a drain would end now."""
-        return self._digest.interrupted()
 
     @property
     def ready(self) -> bool:

@@ -7,7 +7,7 @@ write.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
@@ -35,11 +35,6 @@ class Observed(Protocol):
     @property
     def running(self) -> set[int]:
         """Items that run at this moment."""
-        ...
-
-    @property
-    def interrupted(self) -> Mapping[str, Any]:
-        """What a drain would end now."""
         ...
 
 
@@ -118,11 +113,17 @@ class Progress(ChunkObserver):
 
 class Marker(ChunkObserver):
     """Writes which items are in flight, which tells who is to blame when the worker dies, and repeats that as a
-    heartbeat."""
+    heartbeat. A drain says what it ends."""
 
-    def __init__(self, writer: MarkerWriter, pace: float, heartbeat_seconds: float | None) -> None:
+    def __init__(
+        self,
+        writer: MarkerWriter,
+        pace: float,
+        heartbeat_seconds: float | None,
+        interrupted: Callable[[], Mapping[str, Any]],
+    ) -> None:
         super().__init__(pace)
-        self._writer, self._every = writer, heartbeat_seconds
+        self._writer, self._every, self._interrupted = writer, heartbeat_seconds, interrupted
         if heartbeat_seconds:
             writer.beats(heartbeat_seconds)
         self._marked: set[int] = set()
@@ -160,7 +161,7 @@ class Marker(ChunkObserver):
     def on_end(self, chunk: Observed, how: str | None) -> None:
         errors: Mapping[int, str] = chunk.broken
         if how == "drained":
-            self._writer.drained(chunk.running, chunk.interrupted)
+            self._writer.drained(chunk.running, self._interrupted())
         elif how and errors:
             self._writer.broke(errors)
         elif how:
