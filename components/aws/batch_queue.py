@@ -1,7 +1,7 @@
 """A queue on AWS Batch and its machines."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pulumi
@@ -145,7 +145,6 @@ class AwsBatchQueue(pulumi.ComponentResource):
         fleet = ComputeSettings(
             instance_types=[machine.type for machine in types],
             image_type="ECS_AL2023_NVIDIA" if settings.item.gpus else "ECS_AL2023",
-            image_id=settings.machines.image,
             launch_template=self._launch_template(name, settings),
             instance_profile_arn=args.instance_profile_arn,
             subnet_ids=subnets_in(args.subnet_ids, args.zones, zones),
@@ -154,10 +153,20 @@ class AwsBatchQueue(pulumi.ComponentResource):
             tags=args.tags,
             protect=not args.replace,
         )
-        made = [compute_environment(f"{name}-{_label(rung)}", rung, fleet, self) for rung in settings.capacity]
+        made = [
+            compute_environment(f"{name}-{_label(rung)}", rung, self._of_rung(name, settings, rung, fleet), self)
+            for rung in settings.capacity
+        ]
         return [environment for environment, rung in zip(made, settings.capacity, strict=True) if not rung.drain]
 
-    def _launch_template(self, name: str, settings: Queue) -> aws.ec2.LaunchTemplate:
+    def _of_rung(self, name: str, settings: Queue, rung: Rung, shared: ComputeSettings) -> ComputeSettings:
+        """What a rung uses: all rungs share a launch template, but one with a reservation has its own."""
+        if rung.reservation is None:
+            return shared
+        template = self._launch_template(f"{name}-{_label(rung)}", settings, rung.reservation)
+        return replace(shared, launch_template=template)
+
+    def _launch_template(self, name: str, settings: Queue, reservation: str | None = None) -> aws.ec2.LaunchTemplate:
         tags = named(self._args.tags, name)
         volume = aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
             volume_type="gp3",
@@ -171,6 +180,9 @@ class AwsBatchQueue(pulumi.ComponentResource):
                 # Amazon Linux's root device: nothing needs formatting before the agent starts.
                 aws.ec2.LaunchTemplateBlockDeviceMappingArgs(device_name="/dev/xvda", ebs=volume)
             ],
+            # Not imageIdOverride: the provider reads its removal as no change. Batch takes the template's image next.
+            # Source: https://docs.aws.amazon.com/batch/latest/userguide/ami-selection-order.html
+            image_id=settings.machines.image,
             metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
                 http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
             ),
@@ -178,6 +190,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
                 aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags)
                 for kind in ("instance", "volume")
             ],
+            capacity_reservation_specification=_reservation(reservation) if reservation else None,
             user_data=self._user_data(settings),
             update_default_version=True,
             tags=self._args.tags,
@@ -313,6 +326,16 @@ class AwsBatchQueue(pulumi.ComponentResource):
 def _label(rung: Rung) -> str:
     market = rung.market.replace("_", "-")
     return f"{market}-{rung.name}" if rung.name else market
+
+
+def _reservation(reservation: str) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs:
+    target = aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs
+    group = reservation.startswith("arn:")
+    return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(
+        capacity_reservation_target=target(capacity_reservation_resource_group_arn=reservation)
+        if group
+        else target(capacity_reservation_id=reservation)
+    )
 
 
 def _refuse_s3_mounts(queue: str, settings: Queue) -> None:

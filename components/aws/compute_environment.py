@@ -33,8 +33,6 @@ class ComputeSettings:
 
     instance_types: Sequence[str]
     image_type: str
-    image_id: str | None
-    """A machine image in place of Batch's newest one of the type."""
     launch_template: aws.ec2.LaunchTemplate
     instance_profile_arn: pulumi.Input[str]
     subnet_ids: pulumi.Input[list[str]]
@@ -62,13 +60,12 @@ def compute_environment(
         compute_resources=aws.batch.ComputeEnvironmentComputeResourcesArgs(
             type=_TYPES[rung.market],
             allocation_strategy=_STRATEGIES[rung.market],
+            bid_percentage=rung.max_price_percent,
             min_vcpus=0,
             max_vcpus=rung.max_cpus,
             instance_types=list(settings.instance_types),
             ec2_configurations=[
-                aws.batch.ComputeEnvironmentComputeResourcesEc2ConfigurationArgs(
-                    image_type=settings.image_type, image_id_override=settings.image_id
-                )
+                aws.batch.ComputeEnvironmentComputeResourcesEc2ConfigurationArgs(image_type=settings.image_type)
             ],
             instance_role=settings.instance_profile_arn,
             launch_template=aws.batch.ComputeEnvironmentComputeResourcesLaunchTemplateArgs(

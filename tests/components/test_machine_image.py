@@ -34,9 +34,12 @@ def previewed(found: dict[str, Any] | str | None) -> Recorder:
 
 
 def test_machines_on_aws_start_from_it_and_keep_their_kind():
-    for environment in previewed(GOOD).of("batch.ComputeEnvironment"):
-        (configuration,) = environment.inputs["computeResources"]["ec2Configurations"]
-        assert configuration == {"imageType": "ECS_AL2023", "imageIdOverride": AMI}
+    """By the template: the provider would read the removal of an `imageIdOverride` as no change."""
+    made = previewed(GOOD)
+    assert {template.inputs["imageId"] for template in made.of("ec2.LaunchTemplate")} == {AMI}
+    for environment in made.of("batch.ComputeEnvironment"):
+        assert environment.inputs["computeResources"]["ec2Configurations"] == [{"imageType": "ECS_AL2023"}]
+    assert all("imageId" not in template.inputs for template in run_stack("vision-dev").of("ec2.LaunchTemplate"))
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,19 @@ def test_the_next_rung_opens_when_the_first_is_full() -> None:
         assert cloud.ended(parent)["status"] == "SUCCEEDED"
 
 
+def test_the_next_rung_opens_while_spot_is_dry() -> None:
+    """As Batch's user guide has it; that Batch does so, and how soon, a check of the first account asks."""
+    with account(stockout=("SPOT",)) as cloud:
+        spot = cloud.environment("spot", instanceTypes=["c6i.large"], maxvCpus=64)
+        demand = cloud.environment("demand", type="EC2", instanceTypes=["c6i.large"], maxvCpus=2)
+        job = cloud.run(cloud.queue(spot, demand), cloud.definition("true"))
+        assert cloud.ended(job)["status"] == "SUCCEEDED"
+        assert {each["environment"] for each in machines(cloud)} <= {"demand"}
+        waits = cloud.run(cloud.queue(spot), cloud.definition("true"))
+        reason = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
+        until(lambda: (cloud.job(waits).get("statusReason") or "").startswith(reason))
+
+
 @pytest.mark.parametrize("patient", [True, False])
 def test_an_infrastructure_update_replaces_machines(patient: bool) -> None:
     with account(time_scale=1 if patient else 0.01) as cloud:

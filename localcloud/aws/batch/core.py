@@ -74,7 +74,7 @@ class Settings:
         max_children: Most concurrent processes on this machine, whatever the compute environments allow.
         submit_rate: SubmitJob calls per second.
         log_stream_rate: CreateLogStream calls per second.
-        stockout: Machine types that EC2 is out of.
+        stockout: Machine types that EC2 is out of; SPOT for all of that market.
         unpullable: Images that the registry refuses.
         joins: False keeps new machines from ever joining their cluster.
         namespaces: False runs children as plain processes even where namespaces would work.

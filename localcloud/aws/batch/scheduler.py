@@ -362,12 +362,13 @@ class Scheduler:
         environments = [self._catalog.environments[rung] for rung in queue.rungs]
         needs, before = child.job.needs, child.reason
         fitting = [each.name for env in environments for each in env.types if needs.fits(each.room)]
+        to_be_had = [each for env in environments for each in self._offered(env) if needs.fits(each.room)]
         from_zero = all(each.state == "booting" for each in self.machines.values())
         if all(each.detail["status"] == "INVALID" for each in environments):
             child.reason = INVALID
         elif fitting and needs.cpus > max(each.resources["maxvCpus"] for each in environments):
             child.reason = MORE_THAN_MOST
-        elif fitting and set(fitting) <= set(self._core.settings.stockout):
+        elif fitting and not to_be_had:
             child.reason = SHORT.format(", ".join(dict.fromkeys(fitting)))
         elif from_zero or not fitting:
             child.reason = TOO_LARGE
@@ -397,13 +398,19 @@ class Scheduler:
         left = environment.resources["maxvCpus"] - self._cpus_of(environment)
         if needs.cpus > environment.resources["maxvCpus"]:
             return None
-        here = [each for each in environment.types if each.name not in self._core.settings.stockout]
-        fitting = [each for each in here if needs.fits(each.room)]
+        fitting = [each for each in self._offered(environment) if needs.fits(each.room)]
         within = [each for each in fitting if each.room.cpus <= left]
         if within:
             return next((each for each in within if each.room.cpus >= cpus), within[-1])
         exceeds = environment.resources["allocationStrategy"] != "BEST_FIT"
         return fitting[0] if fitting and left > 0 and exceeds else None
+
+    def _offered(self, environment: Environment) -> list[InstanceType]:
+        """The environment's types that EC2 has now."""
+        gone = self._core.settings.stockout
+        if environment.resources["type"] in gone:
+            return []
+        return [each for each in environment.types if each.name not in gone]
 
     def _cpus_of(self, environment: Environment) -> int:
         return sum(each.type.room.cpus for each in self.machines.values() if each.environment is environment)
