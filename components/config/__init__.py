@@ -5,8 +5,9 @@ from components.config.errors import ConfigError
 from components.config.load import from_file, from_pulumi, gcp_queue, parse, part
 from components.config.models import Budget, Logs, Registry, StackConfig, Store
 from components.config.monitoring_models import Monitoring
+from components.config.mount_models import Mount
 from components.config.network_models import NewNetwork
-from components.config.queue_models import Mount, Queue, Rung
+from components.config.queue_models import Queue, Rung
 
 __all__ = [
     "Budget",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from components.config.queue_models import Model
+from components.config.model import Model
 from components.config.types import BUCKET, JOB_QUEUE, REPOSITORY, SUBSCRIPTION, TOPIC, Name, matching
 
 

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from components.config.import_models import Imports
+from components.config.model import Model
 from components.config.monitoring_models import Monitoring
 from components.config.network_models import Network
-from components.config.queue_models import Model, Queue
+from components.config.queue_models import Queue
 from components.config.types import (
     ADDRESS,
     AWS_KEY,

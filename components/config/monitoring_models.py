@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from components.config.queue_models import Model
+from components.config.model import Model
 from components.config.types import ADDRESS, CHANNEL, SNS_TOPIC, matching, unique
 
 MOST_MINUTES = 1440

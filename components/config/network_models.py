@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from components.config.queue_models import Model
+from components.config.model import Model
 from components.config.types import NETWORK, SUBNETWORK, StackName, matching, unique
 
 

@@ -5,21 +5,20 @@ Rules that need more than one key, or that only one cloud has, are in ``checks/`
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
+from components.config.model import Model
+from components.config.mount_models import Mount
 from components.config.types import (
     AMI,
-    FILESTORE,
+    AWS_RESERVATION,
     FUSE_IMAGE,
     GCP_IMAGE,
-    AbsolutePath,
+    GCP_RESERVATION,
     EnvironmentKey,
-    GsUri,
     Name,
-    S3Uri,
     Zone,
     either,
     matching,
@@ -29,12 +28,6 @@ from components.machines import MachineType, one_size, select
 
 MOST_CPUS = 416
 """vCPUs of the largest machines in the tables, plus some room."""
-
-
-class Model(BaseModel):
-    """Plain data that refuses unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
 class Item(Model):
@@ -129,8 +122,8 @@ class Machines(Model):
 class Rung(Model):
     """One step of the capacity ladder. A later rung is overflow.
 
-    AWS: it opens when the earlier ones are at their `max_cpus`; do not rely on it while Spot is merely scarce. GCP: it
-    opens only when Spot has run dry, and closes again.
+    AWS: Batch opens it when the earlier ones are at their `max_cpus`, or have no capacity. GCP: it opens only when Spot
+    has run dry, and closes again.
     """
 
     market: Literal["spot", "on_demand"] = Field(
@@ -150,39 +143,32 @@ class Rung(Model):
         "for a rung that another one replaces. Remove it from the file when it is empty, and for a new "
         "stack.",
     )
-
-
-class Mount(Model):
-    """A folder in containers; exactly one key names its source: `host`, `efs`, `s3`, `gcs`, `filestore`."""
-
-    host: AbsolutePath | None = Field(
+    max_price_percent: int | None = Field(
         default=None,
-        description="A folder of the machine, created if missing. On GCP below /mnt/disks or /var/lib; the "
-        "rest of the machine's image is read-only.",
+        ge=1,
+        le=100,
+        description="AWS only, for Spot. The most to pay, in percent of each type's On-Demand price; dearer types are "
+        "not started. Below 100 it costs capacity and brings more reclaims. Leave out for no cap of your own, and set "
+        "100, Batch's default, to lift one.",
     )
-    efs: (
-        Annotated[str, matching(re.compile(r"fs-[0-9a-f]{8,40}"), "a file system id such as fs-0123456789abcdef0")]
+    reservation: (
+        Annotated[
+            str,
+            either(
+                AWS_RESERVATION,
+                GCP_RESERVATION,
+                "cr-0123456789abcdef0 or the ARN of a resource group; on GCP a name, or "
+                "projects/<project>/reservations/<name>",
+            ),
+        ]
         | None
     ) = Field(
         default=None,
-        description="AWS: an existing EFS file system; its mount targets must admit the machines.",
+        description="For On-Demand: start machines only in this capacity reservation, billed to its owner whether "
+        "used or not. AWS: a Capacity Reservation or a resource group of some, of the queue's types and zones. GCP: a "
+        "reservation by name, or one that another project shares; the queue has one family, and machines.zones the "
+        "reservation's zone.",
     )
-    s3: S3Uri | None = Field(
-        default=None,
-        description="AWS: a bucket or prefix, read-only, through Mountpoint for Amazon S3; name it in tidemill:data "
-        "too.",
-    )
-    gcs: GsUri | None = Field(
-        default=None,
-        description="GCP: a bucket or prefix through Cloud Storage FUSE; name it in tidemill:data too, under write "
-        "unless read_only is set.",
-    )
-    filestore: Annotated[str, matching(FILESTORE, "an address and a share, such as 10.0.0.2:/vol")] | None = Field(
-        default=None,
-        description="GCP: address and share of an existing Filestore instance, in the machines' network.",
-    )
-    path: AbsolutePath = Field(description="The folder's path in the container.")
-    read_only: bool = Field(default=False, description="Refuse writes.")
 
 
 class AwsQueueOptions(Model):

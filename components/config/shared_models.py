@@ -10,9 +10,9 @@ from pydantic import Field, ValidationError
 from components.config.checks.common import check_private, refuse
 from components.config.errors import ConfigError, from_pydantic
 from components.config.load import program_values
+from components.config.model import Model
 from components.config.models import Images
 from components.config.network_models import NewNetwork
-from components.config.queue_models import Model
 from components.config.types import matching, unique
 
 PROJECT = "tidemill-shared"

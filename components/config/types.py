@@ -42,6 +42,11 @@ AMI = re.compile(r"ami-[0-9a-f]{8,17}")
 """A machine image of EC2."""
 GCP_IMAGE = re.compile(rf"{_PROJECT}/global/images/(family/)?[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")
 """A machine image of Compute Engine, or the newest one of a family."""
+AWS_RESERVATION = re.compile(r"cr-[0-9a-f]{8,17}|arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:\d{12}:group/[\w.-]{1,128}")
+"""A Capacity Reservation of EC2, or a resource group of some."""
+GCP_RESERVATION = re.compile(rf"({_PROJECT}/reservations/)?[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")
+"""A reservation of Compute Engine, of this project or a shared one.
+Source: https://cloud.google.com/compute/docs/instances/reservations-consume"""
 FILESTORE = re.compile(r"(\d{1,3}\.){3}\d{1,3}:/[A-Za-z0-9._/-]+")
 """Address and share of a Filestore instance."""
 BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from components.config.queue_models import Model
+from components.config.model import Model
 from components.config.types import matching
 
 RULE = re.compile(r"(any|aws|gcp)(-[a-z0-9]+){3,}")

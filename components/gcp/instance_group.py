@@ -101,6 +101,7 @@ def _template(name: str, rung: Rung, fleet: Fleet, parent: pulumi.Resource) -> g
         disks=_disks(fleet, first),
         network_interfaces=[interface],
         scheduling=_scheduling(rung),
+        reservation_affinity=_reservation(rung.reservation) if rung.reservation else None,
         service_account=gcp.compute.RegionInstanceTemplateServiceAccountArgs(
             email=fleet.service_account_email, scopes=[_SCOPE]
         ),
@@ -148,6 +149,19 @@ def _accelerators(machine: MachineType) -> list[gcp.compute.RegionInstanceTempla
     if machine.attach is None:
         return None
     return [gcp.compute.RegionInstanceTemplateGuestAcceleratorArgs(type=machine.attach, count=machine.gpus)]
+
+
+def _reservation(reservation: str) -> gcp.compute.RegionInstanceTemplateReservationAffinityArgs:
+    """Machines start in this reservation or not at all.
+
+    Source: https://cloud.google.com/compute/docs/instances/reservations-consume
+    """
+    return gcp.compute.RegionInstanceTemplateReservationAffinityArgs(
+        type="SPECIFIC_RESERVATION",
+        specific_reservation=gcp.compute.RegionInstanceTemplateReservationAffinitySpecificReservationArgs(
+            key="compute.googleapis.com/reservation-name", values=[reservation]
+        ),
+    )
 
 
 def _scheduling(rung: Rung) -> gcp.compute.RegionInstanceTemplateSchedulingArgs:

@@ -106,6 +106,34 @@ def test_a_spot_rung():
     }
 
 
+def test_a_price_cap_is_the_spot_rungs():
+    made = queue(capacity=[{"market": "spot", "max_price_percent": 60}, {"market": "on_demand"}])
+    spot, demand = (made.one("batch.ComputeEnvironment", f"q-{label}") for label in ("spot", "on-demand"))
+    assert spot.inputs["computeResources"]["bidPercentage"] == 60
+    assert "bidPercentage" not in demand.inputs["computeResources"]
+
+
+GROUP = "arn:aws:resource-groups:us-west-2:123456789012:group/gpus"
+
+
+@pytest.mark.parametrize(
+    ("reservation", "target"),
+    [
+        ("cr-0123456789abcdef0", {"capacityReservationId": "cr-0123456789abcdef0"}),
+        (GROUP, {"capacityReservationResourceGroupArn": GROUP}),
+    ],
+)
+def test_a_rung_in_a_reservation_has_a_template_of_its_own(reservation: str, target: dict[str, str]):
+    made = queue(capacity=[{"market": "on_demand", "reservation": reservation, "name": "held"}, {"market": "spot"}])
+    shared, own = (made.one("ec2.LaunchTemplate", name).inputs for name in ("q-machines", "q-on-demand-held-machines"))
+    assert own.pop("capacityReservationSpecification") == {"capacityReservationTarget": target}
+    assert "capacityReservationSpecification" not in shared
+    assert own["userData"] == shared["userData"]
+    held, spot = (made.one("batch.ComputeEnvironment", f"q-{label}") for label in ("on-demand-held", "spot"))
+    templates = [each.inputs["computeResources"]["launchTemplate"]["launchTemplateId"] for each in (held, spot)]
+    assert templates == ["q-on-demand-held-machines-id", "q-machines-id"]
+
+
 def test_an_excluded_type_is_not_started():
     machines = {"families": ["c6i"], "cpus": {"min": 2, "max": 8}, "exclude": ["c6i.xlarge"]}
     rung = queue(machines=machines).one("batch.ComputeEnvironment")

@@ -129,6 +129,17 @@ def test_a_spot_machine():
     }
 
 
+def test_machines_in_a_reservation_start_nowhere_else():
+    capacity = [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 64, "reservation": "held"}]
+    made = pool(machines={"families": ["n2"], "cpus": 16}, capacity=capacity)
+    first, second = (made.one("compute.RegionInstanceTemplate", f"q-{label}").inputs for label in ("spot", "on-demand"))
+    assert "reservationAffinity" not in first
+    assert second["reservationAffinity"] == {
+        "type": "SPECIFIC_RESERVATION",
+        "specificReservation": {"key": "compute.googleapis.com/reservation-name", "values": ["held"]},
+    }
+
+
 def test_the_age_limit_is_the_units_and_the_worker_leaves_before_it():
     """Not `maxRunDuration`: no page documents whether a group accepts one that stops a machine (ADR 34)."""
     found = template(pool(gcp={"max_age_hours": 24}))

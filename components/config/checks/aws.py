@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from components import machines
 from components.config.checks import common
+from components.config.checks.bought import check_bought_on_aws
 from components.config.checks.common import Path
 from components.config.checks.images import STACKS_IMAGE, check_images
 from components.config.checks.imports import check_aws_imports
@@ -15,7 +16,7 @@ from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.monitoring_models import Monitoring
 from components.config.queue_models import Queue
-from components.config.types import AMI, AWS_KEY, AWS_PRINCIPAL
+from components.config.types import AMI, AWS_KEY, AWS_PRINCIPAL, AWS_RESERVATION
 from tidemill.capacity import slots
 
 LONGEST_NAME = 36
@@ -88,6 +89,7 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
     check_images(config, path, queue)
     smallest = min(machine.cpus for machine in _machines(path, queue) if slots("aws", machine, queue.item))
     common.check_rungs(path, queue, smallest, "lower machines.cpus.min")
+    check_bought_on_aws(path, queue, AWS_RESERVATION)
     common.check_secrets(
         path,
         queue,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from components import machines
 from components.config.checks import common
+from components.config.checks.bought import check_bought_on_gcp
 from components.config.checks.common import Path
 from components.config.checks.images import check_images, repository_of, shared_repository_of
 from components.config.checks.imports import check_gcp_imports
@@ -16,7 +17,7 @@ from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.monitoring_models import Monitoring
 from components.config.queue_models import Queue
-from components.config.types import GCP_IMAGE, GCP_KEY, GCP_PRINCIPAL
+from components.config.types import GCP_IMAGE, GCP_KEY, GCP_PRINCIPAL, GCP_RESERVATION
 from tidemill.capacity import most_machines
 
 LONGEST_QUEUE = 40
@@ -75,6 +76,7 @@ def check_queue(config: StackConfig, path: Path, queue: Queue) -> None:
             hint = "Leave it out; a group takes changes for the machines that it makes later, and none is ended"
             common.refuse([*path, "capacity", index], rung, key, _ON_AWS, hint)
     _ladder(path, queue)
+    check_bought_on_gcp(path, queue, GCP_RESERVATION)
     common.check_rungs(path, queue, queue.machines.size, "lower machines.cpus")
     _counts(path, queue)
     _secrets(path, queue)

@@ -1,0 +1,44 @@
+"""Folders, file systems and buckets in a queue's containers."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import Field
+
+from components.config.model import Model
+from components.config.types import FILESTORE, AbsolutePath, GsUri, S3Uri, matching
+
+
+class Mount(Model):
+    """A folder in containers; exactly one key names its source: `host`, `efs`, `s3`, `gcs`, `filestore`."""
+
+    host: AbsolutePath | None = Field(
+        default=None,
+        description="A folder of the machine, created if missing. On GCP below /mnt/disks or /var/lib; the "
+        "rest of the machine's image is read-only.",
+    )
+    efs: (
+        Annotated[str, matching(re.compile(r"fs-[0-9a-f]{8,40}"), "a file system id such as fs-0123456789abcdef0")]
+        | None
+    ) = Field(
+        default=None,
+        description="AWS: an existing EFS file system; its mount targets must admit the machines.",
+    )
+    s3: S3Uri | None = Field(
+        default=None,
+        description="AWS: a bucket or prefix, read-only, through Mountpoint for Amazon S3; name it in tidemill:data "
+        "too.",
+    )
+    gcs: GsUri | None = Field(
+        default=None,
+        description="GCP: a bucket or prefix through Cloud Storage FUSE; name it in tidemill:data too, under write "
+        "unless read_only is set.",
+    )
+    filestore: Annotated[str, matching(FILESTORE, "an address and a share, such as 10.0.0.2:/vol")] | None = Field(
+        default=None,
+        description="GCP: address and share of an existing Filestore instance, in the machines' network.",
+    )
+    path: AbsolutePath = Field(description="The folder's path in the container.")
+    read_only: bool = Field(default=False, description="Refuse writes.")
