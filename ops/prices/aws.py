@@ -32,7 +32,8 @@ ENDPOINTS = {"eu": "eu-central-1", "ap": "ap-south-1"}
 Source: https://docs.aws.amazon.com/general/latest/gr/billing.html#billing-pricing"""
 SPOT_DAYS = 30
 _TYPES_A_REQUEST = 50
-_EXPIRED = {"ExpiredNextTokenException", "InvalidNextToken", "InvalidNextTokenException", "InvalidPaginationToken"}
+_EXPIRED = ("ExpiredNextToken", "Invalid")
+"""How codes begin with which an API refuses a token, or a token with another question than its own."""
 _CONFIG = Config(connect_timeout=10, read_timeout=60, retries={"max_attempts": 5, "mode": "standard"})
 
 _COMPUTE = {
@@ -154,8 +155,9 @@ class Aws:
     def _spot(self, region: str) -> dict[str, list[float]]:
         """The lowest and highest price of each type over the region's zones and the last days, in USD per hour."""
         client = self._session.client("ec2", region_name=region, config=_CONFIG)
-        now = datetime.datetime.now(datetime.UTC)
-        span = {"StartTime": now - datetime.timedelta(days=SPOT_DAYS), "EndTime": now}
+        # Whole days: the token of a page belongs to one question, and a resumed run has to ask the same one.
+        end = datetime.datetime.combine(today(), datetime.time(), datetime.UTC)
+        span = {"StartTime": end - datetime.timedelta(days=SPOT_DAYS), "EndTime": end}
         found: dict[str, list[float]] = {}
         for number, types in enumerate(_batches(list(machines.table()))):
             asked = {"InstanceTypes": types, "ProductDescriptions": ["Linux/UNIX"], **span}
@@ -192,7 +194,7 @@ def _asked(call: Callable[..., Mapping[str, Any]], token: str, **wanted: Any) ->
     try:
         return call(**wanted, **({"NextToken": token} if token else {}))
     except ClientError as error:
-        if token and error.response["Error"]["Code"] in _EXPIRED:
+        if token and error.response["Error"]["Code"].startswith(_EXPIRED):
             raise ExpiredTokenError(str(error)) from error
         raise
 

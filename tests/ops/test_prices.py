@@ -316,6 +316,20 @@ def test_one_part_refused_is_told_and_the_others_stand(session, tmp_path):
     assert session.regions["pricing"] == "eu-central-1"
 
 
+def test_a_resumed_history_asks_the_same_question(session, tmp_path):
+    asked: list[Any] = []
+    session.clients["ec2"].meta.events.register(
+        "provide-client-params.ec2.DescribeSpotPriceHistory", lambda params, **_: asked.append(params["EndTime"])
+    )
+    session.spot()
+    session.spot()
+    for _ in range(2):
+        ask(session, "us-west-2", tmp_path, ["spot"])
+        aws.Aws(session, feed(), tmp_path).forget("us-west-2", "spot")
+    assert len(asked) > 2
+    assert len(set(asked)) == 1
+
+
 def test_the_filters_are_ones_that_the_api_takes(session, tmp_path):
     session.stubs["pricing"].add_response(
         "get_products",
@@ -351,10 +365,11 @@ def test_aws_continues_with_the_page_that_was_missing(session, tmp_path):
     assert whole.found == {"c7i.large": 0.09, "c7i.xlarge": 0.18}
 
 
-def test_a_token_that_aws_no_longer_takes_starts_the_listing_again(session, tmp_path):
+@pytest.mark.parametrize("code", ["ExpiredNextTokenException", "InvalidNextTokenException", "InvalidParameterValue"])
+def test_a_token_that_aws_no_longer_takes_starts_the_listing_again(session, tmp_path, code):
     half(session)
     ask(session, "us-west-2", tmp_path, ["on_demand"])
-    session.stubs["pricing"].add_client_error("get_products", "ExpiredNextTokenException")
+    session.stubs["pricing"].add_client_error("get_products", code)
     session.products("AmazonEC2", [compute("c7i.large", "0.07")], [compute("c7i.xlarge", "0.18")])
     (whole,) = ask(session, "us-west-2", tmp_path, ["on_demand"])
     assert whole.found == {"c7i.large": 0.07, "c7i.xlarge": 0.18}
