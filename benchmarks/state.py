@@ -1,4 +1,4 @@
-"""State: what kills cost an item.
+"""State: what kills cost an item, and how well the time to save a state is known.
 
 Workers and programs are real processes; the machines that are taken away are not. `BENCH_KILLS` sets the number of
 kills (200).
@@ -13,32 +13,40 @@ import random
 import signal
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import obstore
 
 from benchmarks.figures import figure
 from tests.worker.containers import Machine, Team, TeamJob
+from tidemill.client.saved import NOTICE_SECONDS, summed_up
 from tidemill.descriptor import WorkerExit
+from tidemill.state import Saver, Snapshot, Snapshots, scan
+from tidemill.store import Store
 
 KILLS = int(os.environ.get("BENCH_KILLS", "200"))
 SIDE_BY_SIDE = 2
+STEPS = 400
 EVERY = 20
 """Steps from one checkpoint of the program to the next."""
 PROGRAM = Path(__file__).parents[1] / "tests" / "worker" / "sgd.py"
-STATE_MIB = int(os.environ.get("BENCH_STATE_MIB", "2048"))
-FILES = 64
-PARTS = ("put", "save", "get", "restore")
-RUNS = 2
-LARGE = "large-00000000"
-CHANGES = 100
-TIMEOUT_SECONDS = 900
+GIGABIT = 125e6
+"""Bytes per second."""
+FILES, CHANGED, FILE_BYTES = 48, 24, 8 * 2**20
 
 
 def main() -> None:
     """Print the figures."""
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        said(Path(name, "said"))
         killed(Path(name, "kills"))
 
 
@@ -52,16 +60,17 @@ def killed(folder: Path) -> None:
         while (count := sum(run.kills for run in runs)) < KILLS:
             wanted_runs = range(len(runs), len(runs) + 2 * SIDE_BY_SIDE)
             runs += pool.map(lambda n: Kills(folder / str(n), n).run(), wanted_runs)
-    print(f"\n{count} kills of {len(runs)} items that train for 200 steps and save every {EVERY}")
+    print(f"\n{count} kills of {len(runs)} items that train for {STEPS} steps and save every {EVERY}")
     figure("state-kills", count, "kills", KILLS, higher_is_better=True)
     figure("state-other-weights", sum(run.weights != wanted for run in runs), "items", 0)
+    figure("state-torn-restores", sum(run.torn for run in runs), "restores", 0)
     figure("state-repeated-steps", max(step for run in runs for step in run.repeated), "steps", EVERY)
     figure("state-repeated-after-notice", max(step for run in runs for step in run.after_notice), "steps", 0)
 
 
 def _job(folder: Path, pause: str) -> TeamJob:
     folder.mkdir(parents=True)
-    command = [sys.executable, str(PROGRAM), "{state}", "{output}", pause, "commit", "save-at-term"]
+    command = [sys.executable, str(PROGRAM), "{state}", "{output}", pause, "commit", "save-at-term", f"steps={STEPS}"]
     settings = {"snapshot_seconds": 1}
     return Team(folder).job(["x"], command, state=settings, spec_version=4)
 
@@ -75,6 +84,8 @@ class Kills:
         self.repeated: list[int] = []
         """Steps that each kill cost."""
         self.after_notice: list[int] = []
+        self.torn = 0
+        """Starts with a checkpoint that could not be read."""
         self.weights = b""
 
     def run(self) -> Kills:
@@ -84,6 +95,7 @@ class Kills:
             how = self._random.choice(("worker", "machine", "notice"))
             lines = self._attempt(how, delivery)
             started = _numbers(lines, "start")
+            self.torn += any("JSONDecodeError" in line for line in lines)
             if started and delivery > 1:
                 (self.after_notice if told else self.repeated).append(max(0, reached - started[0]))
             reached, told = max([reached, *_numbers(lines, "saved")]), how == "notice" and bool(started)
@@ -135,3 +147,44 @@ class Kills:
 
 def _numbers(lines: list[str], word: str) -> list[int]:
     return [int(line.split()[1]) for line in lines if line.startswith(f"{word} ")]
+
+
+def said(folder: Path) -> None:
+    """How long a whole state takes to save, said from a snapshot that sent half of it, on a network of 1 Gbps."""
+    state, network = folder / "state", Network(GIGABIT)
+    state.mkdir(parents=True)
+    snapshots = Snapshots(Store.open(f"file://{folder}/store"), "said-00000000", 0)
+    snapshots.claim("a1", 0, "", None)
+    saver = Saver(snapshots, state)
+
+    def saved(changed: int) -> Snapshot:
+        for n in range(changed):
+            (state / str(n)).write_bytes(os.urandom(FILE_BYTES))
+        return saver.save(scan(state), lambda: False)
+
+    with patch("obstore.put", network.put):
+        saved(FILES)
+        found = summed_up([[saved(CHANGED)]], NOTICE_SECONDS["aws"], datetime.now(UTC))
+        took = saved(FILES).seconds
+    saver.close()
+    assert found.save_seconds is not None
+    size = FILES * FILE_BYTES / 2**20
+    print(f"{size:.0f} MiB at 1 Gbps: said {found.save_seconds:.1f} s, took {took:.1f} s")
+    figure("state-save-time-said", abs(found.save_seconds - took) / took, "share", 0.1)
+
+
+class Network:
+    """Lets files pass at a rate, all of them together. They end nowhere: this machine's disk is not measured."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate, self._free, self._lock, self._put = rate, 0.0, threading.Lock(), obstore.put
+
+    def put(self, store: Any, name: str, data: bytes | Iterator[bytes], **options: Any) -> Any:
+        """`obstore.put`; only what is created, the list of a snapshot, is kept."""
+        if isinstance(data, bytes):
+            return self._put(store, name, data, **options)
+        began, size = time.monotonic(), sum(map(len, data))
+        with self._lock:
+            self._free = max(self._free, began) + size / self._rate
+            until = self._free
+        time.sleep(max(0.0, until - time.monotonic()))
