@@ -14,6 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +29,8 @@ GOOGLE_APIS = ["pubsub", "logging", "monitoring", "compute", "storage", "iam", "
                "cloudscheduler", "cloudresourcemanager", "serviceusage", "secretmanager", "cloudkms", "bigquery",
                "run", "billingbudgets"]  # fmt: skip
 START_SECONDS = 60.0
+spawn: Callable[..., Any] = subprocess.Popen
+"""Starts a daemon. Tests fork it from a process that has imported its packages."""
 
 
 class CloudError(Exception):
@@ -123,7 +126,7 @@ class Localcloud:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(self.foreign)}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         with (self.state / "daemon.log").open("ab") as log:
-            process = subprocess.Popen(
+            process = spawn(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from localcloud import cloud
 from tests import warm
 from tests.unchanged import Unchanged
 
@@ -58,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Leave out what has not changed, and let all workers of xdist fork engine runs from one process."""
     # A shell that starts us in the background lets us ignore it, and the programs that tests interrupt inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    cloud.spawn = warm.spawn
     if config.getoption("leave_out_unchanged"):
         config.pluginmanager.register(Unchanged(config))
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):

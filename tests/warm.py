@@ -28,10 +28,10 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import IO, Any, ClassVar, NoReturn
 
 ROOT = Path(__file__).parents[1]
 COLD = "TIDEMILL_TESTS_COLD"
@@ -104,6 +104,67 @@ def _server() -> Path:
     return folder
 
 
+def spawn(command: Sequence[str], **options: Any) -> Fork | subprocess.Popen[bytes]:
+    """Start an interpreter like this one as `subprocess.Popen` does, but as a fork. What it starts is no fork."""
+    if os.environ.get(COLD):
+        return subprocess.Popen(command, **options)
+    return Fork(command[1:], **options)
+
+
+class Fork:
+    """A fork, with those methods of `Popen` that tests use. It ends with this process."""
+
+    _all: ClassVar[dict[int, Fork]] = {}
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: str | Path,
+        env: Mapping[str, str],
+        stdout: IO[bytes],
+        stdin: int = subprocess.DEVNULL,
+        stderr: IO[bytes] | int = subprocess.STDOUT,
+        start_new_session: bool = True,
+    ) -> None:
+        assert stdin == subprocess.DEVNULL
+        assert start_new_session
+        self.returncode: int | None = None
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.connect(f"{_server()}/socket")
+        cold = {**env, COLD: "1"}
+        parts = [str(cwd), str(len(arguments)), *arguments, *(f"{name}={value}" for name, value in cold.items())]
+        request = os.fsencode("\0".join(parts))
+        errors = stdout if isinstance(stderr, int) else stderr
+        with open(os.devnull, "rb") as nothing:
+            fds = [nothing.fileno(), stdout.fileno(), errors.fileno()]
+            socket.send_fds(self._server, [len(request).to_bytes(4, "big")], fds)
+            self._server.sendall(request)
+            self.pid = int.from_bytes(self._server.recv(4), "big")
+        self._all[self.pid] = self
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._server], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a fork", timeout or 0)
+            self.returncode = os.waitstatus_to_exitcode(int.from_bytes(self._server.recv(4), "big"))
+            self._server.close()
+            del self._all[self.pid]
+        return self.returncode
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
 class Server:
     """Forks on request until its stdin is closed."""
 
@@ -112,6 +173,7 @@ class Server:
         self._running: dict[int, socket.socket] = {}
         self._prepared: set[str] = set()
         self._ours: dict[str, ModuleType] = {}
+        self._environment = dict(os.environ)
 
     def run(self) -> None:
         """Serve."""
@@ -141,8 +203,7 @@ class Server:
             if not pid:
                 return
             with self._running.pop(pid) as client:
-                code = os.waitstatus_to_exitcode(status)
-                _send(client, code if code >= 0 else 128 - code)
+                _send(client, status)
 
     def _accept(self) -> None:
         client, _ = self._listening.accept()
@@ -155,24 +216,25 @@ class Server:
             return
         cwd, count, *rest = os.fsdecode(request).split("\0")
         arguments, environment = rest[: int(count)], dict(each.split("=", 1) for each in rest[int(count) :])
-        self._prepare(environment)
+        self._prepare(arguments, environment)
         pid = os.fork()
         if not pid:
-            sys.executable = self._python
+            sys.executable = sys.executable if environment.get(COLD) else self._python
             self._become(fds, cwd, arguments, environment)
         for fd in fds:
             os.close(fd)
         self._running[pid] = client
         _send(client, pid)
 
-    def _prepare(self, environment: Mapping[str, str]) -> None:
+    def _prepare(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         """Import everything that runs on a cloud need. Our own modules are set aside for `_Kept`."""
-        clouds = {cloud for variable, cloud in _CLOUDS.items() if variable in environment} or {"aws"}
+        daemons = {cloud for cloud in _CLOUDS.values() if f"localcloud.{cloud}.serve" in arguments}
+        clouds = daemons or {cloud for variable, cloud in _CLOUDS.items() if variable in environment} or {"aws"}
         for cloud in clouds - self._prepared:
             self._prepared.add(cloud)
             sys.path[:0] = ours = [str(ROOT), str(ROOT / "policy")]
             sys.modules |= self._ours
-            for name in ("pulumi_policy", "rules", *_modules("components", cloud)):
+            for name in ("pulumi_policy", "rules", f"localcloud.{cloud}.serve", *_modules("components", cloud)):
                 importlib.import_module(name)
             _read(cloud)
             del sys.path[: len(ours)]
@@ -193,9 +255,12 @@ class Server:
             for number, fd in enumerate(fds):
                 os.dup2(fd, number)
             os.closerange(3, 1024)
+            os.setsid()
             os.chdir(cwd)
+            # Modules have set variables when they were imported.
+            imported = {name: value for name, value in os.environ.items() if name not in self._environment}
             os.environ.clear()
-            os.environ.update(environment)
+            os.environ.update(imported | environment)
             # It ends before there is much garbage.
             gc.disable()
             sys.meta_path.insert(0, _Kept(self._ours))
@@ -257,6 +322,8 @@ def _read(cloud: str) -> None:
         for step in (*row.steps(), *row.read, *row.delete, *row.tags):
             provider.kind.shape(step.get("service", row.service), step["op"])
     if cloud == "aws":
+        # A daemon knows AWS's own policies from the start.
+        importlib.import_module("localcloud.aws.accounts").iam()
         clients = provider.configure({"region": "us-west-2"})
         for service in {"sts", *(row.service for row in provider.kind.rows.values())}:
             client = clients.get(service)
@@ -280,6 +347,7 @@ def _run(arguments: list[str]) -> None:
     elif what == "-m":
         sys.argv = rest
         sys.path.insert(0, os.getcwd())
+        sys.modules.pop(rest[0], None)  # it is run, not imported
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
     else:
         sys.argv = arguments

@@ -32,8 +32,9 @@ def main() -> None:
     if pid:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, forward)
-    code = server.recv(4)
-    os._exit(int.from_bytes(code, "big") if code else 1)
+    status = server.recv(4)
+    code = os.waitstatus_to_exitcode(int.from_bytes(status, "big")) if status else 1
+    os._exit(code if code >= 0 else 128 - code)
 
 
 main()
