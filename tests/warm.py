@@ -107,7 +107,7 @@ def _server() -> Path:
 def spawn(command: Sequence[str], **options: Any) -> Fork | subprocess.Popen[bytes]:
     """Start an interpreter like this one as `subprocess.Popen` does, but as a fork. What it starts is no fork."""
     if os.environ.get(COLD):
-        return subprocess.Popen(command, **options)
+        return subprocess.Popen[bytes](command, **options)
     return Fork(command[1:], **options)
 
 
@@ -234,7 +234,10 @@ class Server:
             self._prepared.add(cloud)
             sys.path[:0] = ours = [str(ROOT), str(ROOT / "policy")]
             sys.modules |= self._ours
-            for name in ("pulumi_policy", "rules", f"localcloud.{cloud}.serve", *_modules("components", cloud)):
+            # `tidemill.cli` keeps its modules for the verbs that use them.
+            packages = [*_modules("components", cloud), *_modules("tidemill", cloud)]
+            packages = [each for each in packages if not each.startswith("tidemill.cli.")]
+            for name in ("pulumi_policy", "rules", f"localcloud.{cloud}.serve", *packages):
                 importlib.import_module(name)
             _read(cloud)
             del sys.path[: len(ours)]
@@ -261,8 +264,9 @@ class Server:
             imported = {name: value for name, value in os.environ.items() if name not in self._environment}
             os.environ.clear()
             os.environ.update(imported | environment)
-            # It ends before there is much garbage.
-            gc.disable()
+            if not environment.get(COLD):
+                # It ends before there is much garbage.
+                gc.disable()
             sys.meta_path.insert(0, _Kept(self._ours))
             # As with `-u`, which does not hold back bytes either.
             sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(fd, "w"), write_through=True) for fd in (1, 2))

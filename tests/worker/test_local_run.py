@@ -10,12 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
+from tests.warm import spawn
 from tests.worker.containers import alive, until
 from tidemill import cli
 from tidemill.backends.local import Desk, LocalBackend, describe_machine, publish
@@ -52,16 +54,24 @@ class Here:
         return run
 
     def type(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*TIDEMILL, *arguments],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            run = spawn(
+                [*TIDEMILL, *arguments],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+            try:
+                code = run.wait(timeout=SECONDS)
+            finally:
+                run.kill()
+            out.seek(0)
+            err.seek(0)
+            said, told = out.read().decode(), err.read().decode()
+        return subprocess.CompletedProcess(arguments, code, said, told)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.type("run", *arguments)
@@ -99,13 +109,14 @@ class Here:
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
     def processes(self) -> list[int]:
-        """All processes that still run in or for this folder."""
+        """All processes that still run in or for this folder. The environment of a fork is not in /proc."""
         mark = os.fsencode(str(self.folder))
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 with contextlib.suppress(OSError):
                     said = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                    said += os.fsencode(os.readlink(entry / "cwd"))
                     if mark in said and alive(int(entry.name)):
                         found.append(int(entry.name))
         return found
@@ -224,10 +235,13 @@ class TestKilled:
         command[-1] = command[-1].replace("done", str(here.folder / "done"))
         run = here.start(*command)
         programs = until(lambda: [pid for pid in here.processes() if is_sleep(pid)], "the program")
-        others = [pid for pid in here.processes() if pid not in programs]
-        for pid in others:
-            os.kill(pid, signal.SIGSTOP)
-        for pid in others:
+        others = set(programs)
+        # One may be starting another one.
+        while more := set(here.processes()) - others:
+            others |= more
+            for pid in more:
+                os.kill(pid, signal.SIGSTOP)
+        for pid in others.difference(programs):
             os.kill(pid, signal.SIGKILL)
         run.wait(timeout=SECONDS)
         assert [pid for pid in programs if alive(pid)]
