@@ -27,6 +27,9 @@ _CIPHERTEXT = "4dabf18193072939515e22adb298388d"
 _OTHERS = {"bootstrap": "account", "shared": "shared"}
 """The policy pack config of projects that have no `tidemill:environment`."""
 
+_initial: dict[str, str] = {}
+"""What `pulumi stack init` wrote."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -199,7 +202,26 @@ class Project:
             for entry in source.iterdir():
                 if not entry.name.startswith((f"Pulumi.{stack}", "__pycache__")):
                     (folder / entry.name).symlink_to(entry)
-        self.run("stack", "init", *(["--secrets-provider", secrets] if secrets else [])).ok()
+        if secrets or backend:
+            self.run("stack", "init", *(["--secrets-provider", secrets] if secrets else [])).ok()
+        else:
+            self._init()
+
+    def _init(self) -> None:
+        """Create the stack with what `pulumi stack init` writes; it runs once per process."""
+        name = yaml.safe_load((self.folder / "Pulumi.yaml").read_text())["name"]
+        meta, state = (self._backend / ".pulumi" / each for each in ("meta.yaml", f"stacks/{name}/{self.stack}.json"))
+        if not _initial:
+            self.run("stack", "init").ok()
+            _initial.update(meta=meta.read_text(), state=state.read_text(), salt=self._settings()["encryptionsalt"])
+            return
+        state.parent.mkdir(parents=True)
+        meta.write_text(_initial["meta"])
+        written = json.loads(_initial["state"])
+        written["checkpoint"]["stack"] = f"organization/{name}/{self.stack}"
+        state.write_text(json.dumps(written))
+        with self._stack_file.open("a") as file:
+            file.write(f"encryptionsalt: {_initial['salt']}\n")
 
     def wait_until_written(self, timeout: float = TIMEOUT_SECONDS) -> None:
         """Wait until the state on disk is complete and the engine has left it alone for half a second.
