@@ -15,6 +15,8 @@ from components.gcp.reconciler_function.trouble import due, troubles
 from localcloud.gcp.filters import matches
 from tests.components.recording import Recorder, run
 from tests.components.stacks import run_stack
+from tests.components.test_gcp_reconciler_function import Google, listed
+from tests.components.test_gcp_reconciler_function import run as reconcile
 from tidemill.fleet import GroupReport, QueueReport
 
 CHANNEL = "projects/vision-project/notificationChannels/7"
@@ -143,3 +145,35 @@ def test_what_the_reconciler_tells(machines: Any, values: Any, shown: Any, cause
 def test_a_cause_is_said_once_in_half_an_hour():
     said = [at for at in range(0, 7200, 120) if due(at + 7, 120)]
     assert len(said) == 4
+
+
+def day(waiting: float, machines: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """What the reconciler prints in the 720 runs of a day, as the entries that Logging makes of it."""
+    google = Google(now=NOW)
+    google.samples, google.machines["spot-m"] = [[waiting] * 12], machines
+    for _ in range(720):
+        reconcile(google)
+        google.now += 120
+        google.calls.clear()
+    labels = {"service_name": "v-reconciler-run"}
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [{"resource": {"type": "cloud_run_revision", "labels": labels}, "jsonPayload": line} for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "machines", "told"),
+    [(0.0, [], 0), (900.0, [listed("up", "RUNNING")], 0), (900.0, [], 48)],
+    ids=["idle", "at work", "no machines"],
+)
+def test_a_healthy_day_tells_nothing_and_a_stuck_one_each_half_hour(
+    waiting: float, machines: list[dict[str, Any]], told: int, capsys: pytest.CaptureFixture[str]
+):
+    policy = monitoring(channels=[CHANNEL]).one("monitoring.AlertPolicy", "v-monitoring-trouble").inputs
+    matched = policy["conditions"][0]["conditionMatchedLog"]
+    entries = day(waiting, machines, capsys)
+    found = [entry["jsonPayload"] for entry in entries if matches(matched["filter"], entry)]
+    assert len(found) == told
+    assert {(line["queue"], line["cause"]) for line in found} <= {("cpu", "no-machines")}
+    # The metric whose absence says that the reconciler is silent has a point of each run.
+    runs = monitoring(channels=[CHANNEL]).one("logging.Metric").inputs["filter"]
+    assert sum(matches(runs, entry) for entry in entries) == 720
