@@ -110,7 +110,20 @@ def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> t
         before, after = (side[(what, name)] for side in counts)
         if before or after:
             rows.append(Idle(what, before, after, each))
-    return tuple(rows)
+    return (*rows, *_staying(steps, cloud, region, prices))
+
+
+def _staying(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> Iterator[Idle]:
+    """Machines that a group keeps without work, at the price of its most expensive type, without disks."""
+    sides = [_Side(steps, before) for before in (True, False)]
+    for step in sorted((step for step in steps if step.type in GROUPS), key=lambda step: step.name):
+        before, after = (side.fleet(step) for side in sides)
+        if not (known := after or before) or not any(each and each.staying for each in (before, after)):
+            continue
+        cost = _usd(known._replace(machines=1), cloud, region, prices)
+        each = cost.high * HOURS_A_MONTH if cost and cost.high is not None and not cost.unknown else None
+        old, new = (side.staying if side else 0 for side in (before, after))
+        yield Idle(f"machine that stays in {step.name}", old, new, each)
 
 
 def _size(kind: str, inputs: dict[str, Any]) -> int:
@@ -133,6 +146,8 @@ class _Machines(NamedTuple):
     gpus: int = 0
     machines: int | None = None
     """How many, whatever their type; None where `cpus` limits them."""
+    staying: int = 0
+    """How many of them stay without work."""
 
 
 class _Side:
@@ -169,13 +184,15 @@ class _Side:
         selections = objects(at(state.inputs, ("instanceFlexibilityPolicy", "instanceSelections")))
         types = [kind for each in selections for kind in texts(each.get("machineTypes"))]
         types = types or texts(template.get("machineType"))
-        most = _whole(at(self._scaled.get(urn, {}), ("autoscalingPolicy", "maxReplicas")))
+        most, least = (
+            _whole(at(self._scaled.get(urn, {}), ("autoscalingPolicy", f"{which}Replicas"))) for which in ("max", "min")
+        )
         sizes = {_CPUS["gcp"].get(each) for each in types}
         size = max((s for s in sizes if s), default=None)
         market = "spot" if at(template, ("scheduling", "provisioningModel")) == "SPOT" else "on_demand"
         gpus = sum(_whole(each.get("count")) or 0 for each in objects(template.get("guestAccelerators")))
         cpus = most * size if most is not None and size else None
-        return _Machines(market if template else None, cpus, types, gpus, most)
+        return _Machines(market if template else None, cpus, types, gpus, most, least or 0)
 
     @staticmethod
     def _needs(state: State, key: str) -> list[str]:

@@ -92,7 +92,7 @@ for name, template in {"bad": bad, "odd": odd}.items():
         update_policy={"type": "PROACTIVE", "minimal_action": "REPLACE", "max_surge_fixed": 3},
     )
     gcp.compute.RegionAutoscaler(
-        name, target=group.id, region="us-central1", autoscaling_policy={"max_replicas": 5000, "min_replicas": 0})
+        name, target=group.id, region="us-central1", autoscaling_policy={"max_replicas": 5000, "min_replicas": 6})
 gcp.compute.Firewall("open", network="default", direction="INGRESS", allows=[{"protocol": "tcp"}],
                      source_ranges=["0.0.0.0/0"])
 topic = gcp.pubsub.Topic("work")

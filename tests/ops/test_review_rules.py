@@ -7,13 +7,14 @@ import pytest
 from ops.review.build import build
 from ops.review.document import parse
 from ops.review.markdown import render
-from ops.review.models import Money
-from tests.ops.review_steps import TODAY, document, step, told, urn
+from ops.review.models import Idle, Money
+from tests.ops.review_steps import TODAY, document, stack, step, told, urn
 
 BUCKET = "aws:s3/bucket:Bucket"
 ENVIRONMENT = "aws:batch/computeEnvironment:ComputeEnvironment"
 QUEUE = "aws:batch/jobQueue:JobQueue"
 GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
+TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 
@@ -208,6 +209,24 @@ def test_a_way_out_that_changes_is_told_by_what_machines_use():
         step("delete", "aws:ec2/vpcEndpoint:VpcEndpoint", old={"vpcEndpointType": "Interface"}),
     ]
     assert told_of(*steps, kind="network-opened") == [("high", "egress is nat, was endpoints")]
+
+
+def test_machines_that_stay_are_part_of_the_idle_cost():
+    template, group, scaler = TEMPLATE, urn(GROUP, "g"), "gcp:compute/regionAutoscaler:RegionAutoscaler"
+    machine = {"machineType": "n2-standard-16", "scheduling": {"provisioningModel": "SPOT"}}
+
+    def scaled(least):
+        return {"autoscalingPolicy": {"maxReplicas": 4, "minReplicas": least}}
+
+    steps = [
+        step("same", template, "t", new=machine),
+        step("same", GROUP, "g", new={}, needs={"versions": [urn(template, "t")]}),
+        step("update", scaler, "s", old=scaled(0), new=scaled(2), needs={"target": [group]}),
+    ]
+    seen = stack(*steps, cloud="gcp")
+    assert seen.idle == (Idle("machine that stays in g", 0, 2, 365.0),)
+    steps[2] = step("update", scaler, "s", old=scaled(0), new=scaled(UNKNOWN), needs={"target": [group]})
+    assert stack(*steps, cloud="gcp").idle == ()
 
 
 def test_a_region_without_prices_is_unknown_and_never_free():
