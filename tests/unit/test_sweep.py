@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from tests.unit.client_fakes import FakeBackend, descriptor, pipeline
+from tests.unit.client_fakes import FakeBackend, descriptor, pipeline, queue
 from tidemill import layout
 from tidemill.cli import run
 from tidemill.cli.job_options import rehearsed
 from tidemill.client import site as site_module
 from tidemill.client.sweep import Sweep, parse_hyperparameters, parse_sweep, read_rows
-from tidemill.descriptor import SPEC_VERSION
+from tidemill.descriptor import SPEC_VERSION, Rung
 from tidemill.errors import CallerError
 from tidemill.job import Item, JobSpec
 from tidemill.ledger.documents import UnreadableError
@@ -244,6 +244,24 @@ def test_what_a_training_may_lack_is_said(command, remarks):
     said = []
     target.train(command, {"lr": [1, 2]}, queue="cpu", name="n", log=said.append)
     assert [next(word for word in remarks if word in line) for line in said if "{" in line] == remarks
+
+
+@pytest.mark.parametrize(
+    ("market", "options", "said_so"),
+    [
+        ("spot", {"state": False}, True),
+        ("spot", {"state": False, "item_seconds": 60}, False),
+        ("spot", {"state": False, "timeout_seconds": 3600}, False),
+        ("spot", {}, False),
+        ("on_demand", {"state": False}, False),
+    ],
+)
+def test_long_items_that_keep_nothing_on_spot_are_told_what_a_reclaim_costs(market, options, said_so):
+    queues = {"cpu": queue(capacity=[Rung(market=market, max_cpus=64)])}
+    target, _ = pipeline(max_spec=SPEC_VERSION, queues=queues)
+    said = []
+    target.train(PROGRAM, queue="cpu", log=said.append, **options)
+    assert any("begin anew" in line and "--state" in line for line in said) is said_so
 
 
 def test_values_fill_a_command_once_and_other_braces_stay():

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidemill.client.journal import find_spec
+from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
+from tidemill.figures import duration
 from tidemill.job import LONGEST_STATELESS_SECONDS, JobSpec, StateSettings
 from tidemill.state.snapshots import newest_tree
 from tidemill.store import Store
@@ -71,6 +73,15 @@ def check_state(spec: JobSpec) -> None:
             "Give a program instead: `python3 train.py`. Functions are for short items.",
             what="state",
         )
+
+
+def long_on_spot(spec: JobSpec, queue: Queue, item_seconds: float | None) -> str | None:
+    """What to say of items that keep nothing, take long, and run on machines that may be taken away."""
+    seconds = item_seconds or spec.timeout_seconds
+    if spec.state is not None or seconds <= ITEM_SECONDS or not any(rung.market == "spot" for rung in queue.capacity):
+        return None
+    kept = "" if spec.function else " With --state, {state} is a folder that they find again."
+    return f"Items may take {duration(seconds)}, and begin anew when their Spot machine is taken away.{kept}"
 
 
 def check_timeout(seconds: Any, state: Mapping[str, Any] | None) -> None:

@@ -30,7 +30,7 @@ from tidemill.client.preflight import check_output, check_packages, check_store
 from tidemill.client.program import Program, check_program, name_of
 from tidemill.client.site import Log, Site
 from tidemill.client.spool import Spool, encodable
-from tidemill.client.state import CHUNK_SECONDS, check_state, check_timeout
+from tidemill.client.state import CHUNK_SECONDS, check_state, check_timeout, long_on_spot
 from tidemill.client.upload.inputs import check_names
 from tidemill.client.upload.meter import Watch, unwatched
 from tidemill.client.upload.session import Amount
@@ -118,6 +118,8 @@ def check(site: Site, asked: Submission, log: Log) -> CheckedSubmission:
     draft = _draft(asked, packed)
     _check_version(site, draft)
     check_state(draft)
+    if not site.local and (words := long_on_spot(draft, asked.place.queue, asked.item_seconds)):
+        log(words)
     check_packages(site, draft, packed)
     if draft.max_parallel and draft.slots > 1:
         raise CallerError.about("slots", draft.slots, "1 with max_parallel", "Leave one of the two out.")
