@@ -150,6 +150,7 @@ WORKERS = _named("ecr", "the worker's repository", "repository/vision-dev/tidemi
 UPLOAD = _in_store("vision-dev", "uploads/0a/a.jpg")
 SNAPSHOT = _in_store("vision-dev", "state/a/0/snapshots/1.json")
 POINTER = _in_store("vision-dev", "machines/cpu/worker")
+ARCHIVE = {stack: _in_store(stack, "logs/2026/11/22/09/a.json.gz") for stack in ("vision-dev", "audio-dev")}
 ANY_QUERY = Thing("any saved query", "*")
 LOGS = {
     stack: _named("logs", f"the log lines of {stack}", f"log-group:{stack}-logs-group-{SUFFIX}:log-stream:a")
@@ -203,6 +204,10 @@ PROBES = [
         yes("logs:StartQuery", LOGS["vision-dev"], "`tidemill logs --grep` searches a whole job."),
         no("logs:StartQuery", LOGS["audio-dev"], "The lines are another team's."),
         no("logs:StartQuery", LOGS["vision-prod"], "The lines are another environment's."),
+        no("s3:GetObject", ARCHIVE["vision-dev"], "The archive is for the stack's owner."),
+        no("s3:GetObject", ARCHIVE["audio-dev"], "The lines are another team's."),
+        no("s3:PutObject", ARCHIVE["vision-dev"], "Only Firehose writes it."),
+        no("logs:PutQueryDefinition", ANY_QUERY, "Stacks save queries."),
         no("logs:DescribeQueries", LOGS["audio-dev"], "It would show ids of other teams' queries."),
         yes("ecr:BatchGetImage", REPOSITORY["vision-dev"], "With arm64 queues: which processors an image is for."),
         no("ecr:BatchGetImage", REPOSITORY["audio-dev"], "The images are another team's."),
@@ -222,6 +227,7 @@ PROBES = [
         no("s3:GetObject", _in_store("audio-dev", "state/a/0/snapshots/1.json"), "The state is another team's."),
         yes("s3:PutObject", _in_store("vision-dev", "out/a/0"), "A worker writes outputs."),
         no("s3:PutObject", _in_store("vision-dev", "pipeline.json"), "User code must not steer clients."),
+        no("s3:GetObject", ARCHIVE["vision-dev"], "The archive is for the stack's owner."),
         no("s3:PutObject", POINTER, "User code must not choose what machines run."),
         no("s3:DeleteObject", _in_store("vision-dev", "out/a/0"), "Nothing that finished is lost."),
         no("s3:GetObject", _in_store("audio-dev", "jobs/a/job.json"), "The store is another team's."),

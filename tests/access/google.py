@@ -75,6 +75,9 @@ GROUP = Thing(
     f"compute/projects/{PROJECT}/regions/us-central1/instanceGroupManagers/audio-dev-cpu-spot-{SUFFIX}",
 )
 STATE = _bucket(STATE_BUCKET, ".pulumi/stacks/tidemill/vision-gcp-dev.json")
+ARCHIVE = {
+    team: _bucket(f"{team}-dev-logs-archive-{SUFFIX}", "a/2026/11/22/lines.json") for team in ("vision", "audio")
+}
 KEY = Thing("the key of the state", f"cloudkms/{GOOGLE_KEY}")
 
 PROBES = [
@@ -101,6 +104,9 @@ PROBES = [
         no("storage.objects.delete", _store("vision", "out/a/0"), "Nothing that finished is lost."),
         yes("logging.views.access", _lines("vision"), "`tidemill logs` shows them."),
         no("logging.views.access", _lines("audio"), "The lines are another team's."),
+        no("storage.objects.get", ARCHIVE["vision"], "The archive is for the stack's owner."),
+        no("storage.objects.get", ARCHIVE["audio"], "The lines are another team's."),
+        no("logging.queries.share", WHOLE, "Stacks save queries."),
         no("secretmanager.versions.access", _secret("vision"), "Only machines get secrets."),
         no("iam.serviceAccounts.actAs", _account("vision-dev-worker"), "It would run as a machine."),
         no("iam.serviceAccounts.getAccessToken", _account("vision-dev-worker"), "It would be a machine."),
