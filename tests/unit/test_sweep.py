@@ -94,6 +94,7 @@ BAD = {
     "the state of a job that is not there": (["--from-state", "vit"], "job"),
     "state to begin with, and none": (["--from-state", "vit", "--no-state"], ""),
     "a queue here": (["--here", "--queue", "cpu"], ""),
+    "a rehearsal that does nothing": (["--here", "--dry-run"], ""),
     "reclaims in a cloud": (["--reclaim-every", "9s"], ""),
 }
 LISTS = {
@@ -159,6 +160,27 @@ def test_train_is_a_job_with_an_item_per_combination(stack, capsys):
     assert (spec.spec_version, spec.placeholders, spec.layout) == (4, ["lr"], "sagemaker")
     assert (spec.timeout_seconds, spec.stages_input) == (7 * 86_400, False)
     assert spec.state is not None
+
+
+def test_a_training_is_previewed_with_what_it_would_take(stack, capsys):
+    typed = [
+        "train",
+        "--queue",
+        "cpu",
+        "--json",
+        "--sweep",
+        "lr=1,2,3",
+        "--dry-run",
+        "--item-time",
+        "2h",
+        "--",
+        *PROGRAM,
+    ]
+    assert run(typed) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["items"], found["chunks"], found["chunk_size"]) == (3, 3, 1)
+    assert found["estimate"]["core_hours"] == pytest.approx(6, rel=0.1)
+    assert [path.name for path in stack.iterdir()] == ["pipeline.json"]
 
 
 def test_state_to_begin_with_must_be_there():

@@ -62,8 +62,7 @@ _PROGRAM = [
         help='PROGRAM is one text that /bin/sh reads, with variables such as "$TIDEMILL_INPUT".',
     ),
 ]
-_CHUNKS = [
-    click.option("--chunk-size", type=int, help="Items per chunk. Default: chosen automatically."),
+_ITEM_TIME = [
     click.option(
         "--item-time",
         "--item-seconds",
@@ -72,6 +71,10 @@ _CHUNKS = [
         metavar="TIME",
         help="How long an item takes: 0.5s, 10m.",
     ),
+]
+_CHUNKS = [
+    click.option("--chunk-size", type=int, help="Items per chunk. Default: chosen automatically."),
+    *_ITEM_TIME,
     click.option(
         "--longest-first",
         metavar="BY",
@@ -173,7 +176,7 @@ program = _all([*_NAME, *_PROGRAM])
 """Adds the program alone."""
 how_it_runs = _all([*_CHUNKS, _timeout("1h; with --state 7d"), *_HOW, *_STATE])
 """Adds chunks, limits, outputs and code."""
-how_it_trains = _all([_timeout("7d; with --no-state 1d"), *_HOW, _NO_STATE, *_STATE[1:]])
+how_it_trains = _all([*_ITEM_TIME, _timeout("7d; with --no-state 1d"), *_HOW, _NO_STATE, *_STATE[1:]])
 """The same without chunks, for items with state."""
 
 

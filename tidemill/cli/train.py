@@ -6,12 +6,20 @@ from typing import Any
 
 import click
 
-from tidemill.cli.job_options import ProgramAfterDashes, how_it_trains, place, program, rehearsed, with_program
+from tidemill.cli.job_options import (
+    ProgramAfterDashes,
+    how_it_trains,
+    item_time,
+    place,
+    program,
+    rehearsed,
+    with_program,
+)
 from tidemill.cli.kinds import Duration
 from tidemill.cli.options import common, load
-from tidemill.cli.submit import show_sent
+from tidemill.cli.submit import show_preview, show_sent
 
-ELSEWHERE = ("pipeline", "queue", "image", "cpus", "gpus")
+ELSEWHERE = ("pipeline", "queue", "image", "cpus", "gpus", "dry_run")
 """Options about a queue, which `--here` does not have."""
 HERE = ("workers", "store", "reclaim_every")
 """Options of `--here`."""
@@ -34,8 +42,10 @@ HERE = ("workers", "store", "reclaim_every")
 @place
 @click.option("--image", default="default", show_default=True, help="One of the queue's images.")
 @program
+@item_time
 @how_it_trains
 @click.option("--yes", "-y", is_flag=True, help="Upload any amount without a question.")
+@click.option("--dry-run", is_flag=True, help="Say what would happen, and create nothing.")
 @click.option("--here", is_flag=True, help="Rehearse on this machine, without a cloud.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="--here: items side by side. Default: as many as fit.")
 @click.option("--store", metavar="URI", help="--here: job store, file:///folder. Default: ./.tidemill")
@@ -52,6 +62,7 @@ def command(
     pipeline: str | None,
     here: bool,
     yes: bool,
+    dry_run: bool,
     as_json: bool,
     **given: Any,
 ) -> int:
@@ -71,6 +82,8 @@ def command(
     asked["sweep"] = Sweep(parse_sweep(sweep), rows=rows, hyperparameters=parse_hyperparameters(hp))
     if here:
         return train_here(asked, bench, as_json)
+    if dry_run:
+        return show_preview(load(pipeline).preview_training(**asked), as_json)
     from tidemill.cli.transfers import asking, watching
 
     return show_sent(load(pipeline).train(**asked, confirm=asking(yes), watch=watching), as_json)

@@ -17,6 +17,7 @@ class Previewer:
     """The part of a `Pipeline` that previews."""
 
     submit: Callable[..., Job]
+    train: Callable[..., Job]
 
     @staticmethod
     def _act(site: Site, asked: Submission, log: Log) -> Job:
@@ -38,6 +39,21 @@ class Previewer:
             >>> pipeline.preview(["python3", "features.py", "{uri}", "{output}"], "items.txt", queue="cpu").items
             3
         """
+        return self._looked_at("submit", command, items, **options)
+
+    def preview_training(self, command: Sequence[str] | None, sweep: Any = None, **options: Any) -> JobPreview:
+        """The same of `train`, whose arguments it has.
+
+        Raises:
+            CallerError: See `submit`.
+
+        Example:
+            >>> pipeline.preview_training(["python3", "train.py", "{lr}", "{state}"], {"lr": [1, 2]}, queue="cpu").items
+            2
+        """
+        return self._looked_at("train", command, sweep, **options)
+
+    def _looked_at(self, verb: str, *arguments: Any, **options: Any) -> JobPreview:
         from copy import copy
 
         from tidemill.client.preview import preview
@@ -45,5 +61,5 @@ class Previewer:
         found: list[JobPreview] = []
         looking: Any = copy(self)
         looking._act = lambda site, asked, log: found.append(preview(site, asked, log))
-        looking.submit(command, items, **options)
+        getattr(looking, verb)(*arguments, **options)
         return found[0]
