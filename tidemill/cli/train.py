@@ -9,7 +9,6 @@ import click
 from tidemill.cli.job_options import (
     ProgramAfterDashes,
     how_it_trains,
-    item_time,
     place,
     program,
     rehearsed,
@@ -42,7 +41,6 @@ HERE = ("workers", "store", "reclaim_every")
 @place
 @click.option("--image", default="default", show_default=True, help="One of the queue's images.")
 @program
-@item_time
 @how_it_trains
 @click.option("--yes", "-y", is_flag=True, help="Upload any amount without a question.")
 @click.option("--dry-run", is_flag=True, help="Say what would happen, and create nothing.")
