@@ -23,8 +23,8 @@ from tests.localcloud.harness import account
 from tests.localcloud.test_explain_aws import Team
 from tidemill.client.explaining import read_facts
 from tidemill.client.looking import observe
-from tidemill.explain import explain
 from tidemill.explain.causes import CAUSES
+from tidemill.explain.judge import explain
 
 CHUNKS = 1000
 DELAY_SECONDS = 0.06

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import tidemill.explain
 from tidemill.explain import judge
 
 SEEN = "TIDEMILL_HEADLINES"
@@ -33,4 +32,3 @@ def pytest_configure(config: Any) -> None:
         return found
 
     judge.explain = explain
-    tidemill.explain.explain = explain

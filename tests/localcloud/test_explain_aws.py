@@ -23,7 +23,8 @@ from tidemill.client import Job, Pipeline, deliveries
 from tidemill.client.explaining import read_facts
 from tidemill.client.looking import observe
 from tidemill.descriptor import AwsQueue, Image, Machine, Rung
-from tidemill.explain import Explanation, explain
+from tidemill.explain import Explanation
+from tidemill.explain.judge import explain
 from tidemill.store import Store
 
 SMALL = {"instanceTypes": ["c6i.xlarge"], "maxvCpus": 4}

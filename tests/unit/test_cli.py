@@ -59,9 +59,15 @@ def test_help_imports_neither_a_cloud_nor_anything_heavy(arguments):
     assert found.stdout.splitlines()[-1] == "[] 0"
 
 
-def test_a_worker_starts_without_what_only_clients_need():
-    clients = ("asyncio", "boto3", "rich", "tidemill.client", "tidemill.explain")
-    code = f"import sys; import tidemill.worker.__main__; print([name for name in {clients!r} if name in sys.modules])"
+@pytest.mark.parametrize(
+    ("module", "others"),
+    [
+        ("tidemill.worker.__main__", ("asyncio", "boto3", "rich", "tidemill.client", "tidemill.explain")),
+        ("tidemill.client", ("boto3", "tidemill.explain.judge", "tidemill.explain.job", "tidemill.explain.aws")),
+    ],
+)
+def test_what_only_others_need_is_not_imported(module, others):
+    code = f"import sys; import {module}; print([name for name in {others!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
 

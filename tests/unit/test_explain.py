@@ -22,9 +22,10 @@ from tidemill.client.live import Lines
 from tidemill.client.looking import observe
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.errors import CloudError
-from tidemill.explain import Facts, JobFacts, Looks, explain, page
+from tidemill.explain import Facts, JobFacts, page
 from tidemill.explain.causes import BY_CODE, CAUSES, KINDS
 from tidemill.explain.facts import (
+    GONE,
     AwsFacts,
     BatchQueue,
     Environment,
@@ -37,7 +38,8 @@ from tidemill.explain.facts import (
     Turn,
     Unseen,
 )
-from tidemill.explain.gcp import EXPIRED, GONE
+from tidemill.explain.gcp import EXPIRED
+from tidemill.explain.judge import Looks, explain
 from tidemill.fleet import GroupReport, MachineFailure, ScalerNote
 from tidemill.ledger import Ledger
 

@@ -25,7 +25,8 @@ from tidemill.client import Job, Pipeline, deliveries
 from tidemill.client.explaining import read_facts
 from tidemill.client.looking import observe
 from tidemill.errors import CloudError, StoreDeniedError
-from tidemill.explain import Explanation, explain
+from tidemill.explain import Explanation
+from tidemill.explain.judge import explain
 from tidemill.fleet import FleetSettings
 from tidemill.store import Store
 

@@ -10,7 +10,7 @@ from tidemill.cli.options import common, job_argument, load_job
 from tidemill.cli.show import color, show_json
 
 if TYPE_CHECKING:
-    from tidemill.explain.judge import Explanation, Reason
+    from tidemill.explain import Explanation, Reason
 
 STYLES = {"well": "green", "turn": "cyan", "act": "yellow", "never": "red"}
 

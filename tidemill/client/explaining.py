@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidemill import layout
 from tidemill.capacity import fitting, usable_memory_mib
@@ -22,14 +21,16 @@ from tidemill.client.reconciler import read_report
 from tidemill.client.site import Site
 from tidemill.client.status import SPEED_SECONDS, Status
 from tidemill.errors import CallerError, CloudError, one_line
-from tidemill.explain import Explanation, Facts, JobFacts, Looks, explain
+from tidemill.explain import Explanation, Facts, JobFacts, Reason
 from tidemill.explain.facts import FleetFacts, GcpFacts, Straggler, Unseen
-from tidemill.explain.judge import APART_SECONDS, Reason
 from tidemill.failures import telling_line
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Outcome
 from tidemill.ledger.attempts import newest_markers
 from tidemill.ledger.gate import begun_at
+
+if TYPE_CHECKING:
+    from tidemill.explain.judge import Looks
 
 NEWEST = 200
 """Outcomes whose failures are counted."""
@@ -50,6 +51,8 @@ STEADY = 3
 
 def explain_job(site: Site, ledger: Ledger, spec: JobSpec, looks: Looks | None = None) -> Explanation:
     """Why a job does not progress. See `Job.explain`."""
+    from tidemill.explain.judge import explain
+
     return explain(read_facts(observe(site, ledger, spec, consumption=False)), looks)
 
 
@@ -60,7 +63,8 @@ class Hints:
     """
 
     def __init__(self) -> None:
-        self._looks, self._next = Looks(), 0.0
+        self._looks: Looks | None = None
+        self._next = 0.0
         self._line: Reason | None = None
 
     def added(self, status: Status, seen: Observation) -> Status:
@@ -69,6 +73,9 @@ class Hints:
             self._line = None
             return status
         if time.monotonic() >= self._next:
+            from tidemill.explain.judge import APART_SECONDS, Looks, explain
+
+            self._looks = self._looks or Looks()
             # Each of these costs a dozen requests.
             self._next = time.monotonic() + APART_SECONDS
             with suppress(CallerError, CloudError):
@@ -82,10 +89,14 @@ def known_trouble(site: Site, queue: str) -> list[str]:
     """What is known to be wrong with a queue before a job is sent to it, a line each."""
     try:
         cloud, _ = site.backend.queue_facts(site.descriptor.queues[queue])
+        if cloud is None:
+            return []
         report = read_report(site.store) if isinstance(cloud, GcpFacts) else None
     except CloudError:
         return []
     fleet = FleetFacts(report.at, groups=report.groups(queue)) if report else None
+    from tidemill.explain.judge import explain
+
     # As for a job that has waited for long: what is wrong now does not pass while this one waits.
     facts = Facts(site.backend.now(), JobFacts("", queue, waiting=1), cloud, fleet)
     return [f"queue {queue!r}: {cause.text}" for cause in explain(facts).causes if cause.code in TROUBLE]
@@ -303,6 +314,8 @@ def _died(seen: Observation, key: layout.ChunkKey, marker: Mapping[str, Any]) ->
 
 def _speed(seen: Observation, now: float) -> tuple[float, float] | None:
     """Items per second of the last ten minutes, and the median of earlier ten minutes; None for a young job."""
+    from statistics import median
+
     index, spans = seen.ledger.index(), Counter[int]()
     for at, number, chunk in seen.newest_done:
         spans[int((now - at) // SPEED_SECONDS)] += seen.listing.rounds[number].size(chunk, index)

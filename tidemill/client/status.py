@@ -12,7 +12,7 @@ from typing import Any, Literal
 from tidemill.client.consumption import Consumption
 from tidemill.client.limit import Spent
 from tidemill.client.saved import Saved
-from tidemill.explain.judge import Reason
+from tidemill.explain import Reason
 from tidemill.figures import duration
 from tidemill.job import JobSpec
 from tidemill.ledger import Again, Ledger, Listing

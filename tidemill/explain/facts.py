@@ -9,6 +9,9 @@ from typing import Literal
 from tidemill.fleet import GroupReport
 
 State = Literal["waiting", "running", "finished", "cancelled", "lost"]
+FORGOTTEN = "the queue does not know it (any more)"
+GONE = "it is not done, and the queue no longer holds it"
+"""Why a chunk is lost, where the cloud gives no reason."""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.explain.facts import Facts, FleetFacts, GcpFacts, PubSubQueue
+from tidemill.explain.facts import GONE, Facts, FleetFacts, GcpFacts, PubSubQueue
 from tidemill.explain.found import Found, said
 from tidemill.figures import counted
 from tidemill.fleet import GroupReport
 
 EXPIRED = "Pub/Sub has dropped it: it was not done within the subscription's retention"
-GONE = "it is not done, and the queue no longer holds it"
 NO_TOPIC = "the descriptor names no Pub/Sub topic"
 METRIC_SECONDS = 480.0
 """The autoscaler sees a backlog within 1 to 4 minutes; twice that is too long."""

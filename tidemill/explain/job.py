@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidemill.explain import gcp
-from tidemill.explain.facts import AwsFacts, Facts, GcpFacts, JobFacts
+from tidemill.explain.facts import FORGOTTEN, AwsFacts, Facts, GcpFacts, JobFacts
 from tidemill.explain.found import Found, said
 from tidemill.figures import counted, duration
 
@@ -23,7 +23,6 @@ FAR = 4.0
 LONG_SECONDS = 300.0
 """A shorter time than this holds nobody up."""
 SLOWER = 0.5
-FORGOTTEN = "the queue does not know it (any more)"
 TIME_LIMIT = "JobStateTimeLimit"
 
 

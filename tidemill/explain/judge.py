@@ -7,12 +7,12 @@ cause that holds explains the wait.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from tidemill.explain import aws, gcp, job
-from tidemill.explain.causes import BY_CODE, Kind
-from tidemill.explain.facts import AwsFacts, Facts, GcpFacts, Unseen
+from tidemill.explain.answer import Explanation, Reason
+from tidemill.explain.causes import BY_CODE
+from tidemill.explain.facts import AwsFacts, Facts, GcpFacts
 from tidemill.explain.found import Found
 from tidemill.visible import visible
 
@@ -26,68 +26,6 @@ queue within about ten minutes, and shows reasons that pass while it scales from
 APART_SECONDS = 60.0
 """Two looks that are this far apart and show the same reason are enough, too."""
 MAY_PASS = "seen now, it may pass"
-
-
-@dataclass(frozen=True)
-class Reason:
-    """A cause that holds for a job.
-
-    Attributes:
-        code: Stable; docs/explain.md has all of them.
-        kind: `well`, `turn` (nobody needs to act), `act`, or `never` (as it stands, it cannot run).
-        title: The cause in a few words.
-        text: What it is about this job. The cloud's own words come last.
-        since: Since when, in seconds since the epoch; null when that is unknown.
-        evidence: Further facts.
-        do: What to do; empty when nothing has to be done.
-        owner: Whether the stack's owner does it.
-        docs: Where our documents describe it.
-    """
-
-    code: str
-    kind: Kind
-    title: str
-    text: str
-    since: float | None
-    evidence: Sequence[str]
-    do: str
-    owner: bool
-    docs: str
-
-    @property
-    def line(self) -> str:
-        """One line: class, code, text."""
-        return f"{self.kind} ({self.code}): {self.text}"
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why a job does not progress, or that it does.
-
-    Attributes:
-        job: Its id.
-        kind: The class of the first cause.
-        causes: The causes that hold, the headline first.
-        unknown: What could not be seen.
-    """
-
-    job: str
-    kind: Kind
-    causes: Sequence[Reason]
-    unknown: Sequence[Unseen] = field(default_factory=list)
-
-    @property
-    def headline(self) -> Reason:
-        return self.causes[0]
-
-    @property
-    def exit_code(self) -> int:
-        """1 when somebody must act."""
-        return 1 if self.kind in ("act", "never") else 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Stable keys."""
-        return asdict(self)
 
 
 class Looks:
