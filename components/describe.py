@@ -55,7 +55,17 @@ def describe(
             "max_spec": SPEC_VERSION,
         }
     )
-    return content.apply(lambda plain: Descriptor.model_validate(plain).model_dump(mode="json"))
+    return content.apply(_checked)
+
+
+def _checked(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content as its model writes it. What older stacks do not have is left out where it has the default, so that
+    their descriptor stays the same."""
+    found = Descriptor.model_validate(content).model_dump(mode="json")
+    for queue in found["queues"].values():
+        if queue["scratch"] == "disk":
+            del queue["scratch"]
+    return found
 
 
 def as_text(descriptor: pulumi.Output[dict[str, Any]]) -> pulumi.Output[str]:
@@ -87,4 +97,5 @@ def _queue(settings: Queue, images: Mapping[str, Any], types: Sequence[machines.
         "machines": [{"type": m.type, "cpus": m.cpus, "memory_mib": m.memory_mib, "gpus": m.gpus} for m in types],
         "capacity": [{"market": rung.market, "max_cpus": rung.max_cpus} for rung in settings.open_rungs],
         "scratch_gib": settings.scratch_gib,
+        **({"scratch": "local"} if settings.scratch == "local" else {}),
     }

@@ -20,11 +20,12 @@ SYSTEM_GIB = 50
 """Disk that a machine's image, Docker and pulled images need in addition to the scratch."""
 FAMILIES = {
     "aws": (
-        "c5", "c6a", "c6g", "c6i", "c7a", "c7g", "c7i", "c8g",
+        "c5", "c5d", "c6a", "c6g", "c6gd", "c6i", "c6id", "c7a", "c7g", "c7gd", "c7i", "c8g", "c8gd",
         "g4dn", "g5", "g6",
-        "m5", "m6a", "m6g", "m6i", "m7a", "m7g", "m7i", "m8g",
+        "i4i",
+        "m5", "m5d", "m6a", "m6g", "m6gd", "m6i", "m6id", "m7a", "m7g", "m7gd", "m7i", "m8g", "m8gd",
         "p4d",
-        "r5", "r6a", "r6g", "r6i", "r7a", "r7g", "r7i", "r8g",
+        "r5", "r5d", "r6a", "r6g", "r6gd", "r6i", "r6id", "r7a", "r7g", "r7gd", "r7i", "r8g", "r8gd",
     ),
     "gcp": ("c3", "c3d", "c4a", "e2", "g2", "n1", "n1-t4", "n2", "n2d", "t2a"),
 }  # fmt: skip
@@ -44,14 +45,20 @@ def table() -> dict[str, MachineType]:
     return {machine.type: machine for family in families().values() for machine in family}
 
 
-def select(wanted: Sequence[str], min_cpus: int, max_cpus: int, cloud: str = "aws") -> list[MachineType]:
+def select(
+    wanted: Sequence[str], min_cpus: int, max_cpus: int, cloud: str = "aws", *, local: bool = False
+) -> list[MachineType]:
     """Every known type of the wanted families with ``min_cpus`` to ``max_cpus`` vCPUs, in the table's order.
 
     The table's order, not the caller's: the cloud picks by price and free capacity, and a reordered list in a stack
     file must not look like a change.
+
+    Args:
+        local: GCP: the types with local disks (``-lssd``) and no others, instead of those without.
     """
     known = (machine for family, types in families(cloud).items() if family in wanted for machine in types)
-    return [machine for machine in known if min_cpus <= machine.cpus <= max_cpus]
+    found = [machine for machine in known if min_cpus <= machine.cpus <= max_cpus]
+    return found if cloud == "aws" else [machine for machine in found if bool(machine.local_gib) is local]
 
 
 def sizes(machines: Iterable[MachineType]) -> str:
@@ -59,7 +66,9 @@ def sizes(machines: Iterable[MachineType]) -> str:
     return ", ".join(str(size) for size in sorted({machine.cpus for machine in machines}))
 
 
-def one_size(wanted: Sequence[str], size: int, item: Amounts, exclude: Collection[str] = ()) -> list[MachineType]:
+def one_size(
+    wanted: Sequence[str], size: int, item: Amounts, exclude: Collection[str] = (), *, local: bool = False
+) -> list[MachineType]:
     """The Compute Engine types of a GCP queue: at most one per family, in the order of ``wanted``.
 
     Of the types of a family with ``size`` vCPUs it is the one with the least memory among those that run the most
@@ -68,10 +77,11 @@ def one_size(wanted: Sequence[str], size: int, item: Amounts, exclude: Collectio
     Args:
         wanted: families, the preferred one first.
         exclude: types that are not taken.
+        local: types with local disks.
     """
     found = []
     for family in wanted:
-        types = [each for each in select([family], size, size, "gcp") if each.type not in exclude]
+        types = [each for each in select([family], size, size, "gcp", local=local) if each.type not in exclude]
         counts = {each: slots("gcp", each, item) for each in types}
         if any(counts.values()):
             found.append(min(counts, key=lambda each: (-counts[each], each.memory_mib)))

@@ -15,7 +15,7 @@ from functools import partial
 from components.config import NewNetwork, Queue, StackConfig
 from components.config.monitoring_models import CONDITIONS
 from components.config.shared_models import SharedConfig
-from components.machines import SYSTEM_GIB, MachineType
+from components.machines import MachineType
 from tidemill import prices
 from tidemill.capacity import fleet_usd, machine_usd, most_machines
 
@@ -202,7 +202,7 @@ class _Fleet:
         counts = {machine: count(machine.cpus) for machine in self.queue.types(self.config.cloud)}
         most, least = max(counts.values()), min(counts.values())
         yield self._machines(where, market, counts, hours)
-        gib = SYSTEM_GIB + self.queue.scratch_gib + (self.queue.gcp.extra_disk_gib or 0)
+        gib = self.queue.disk_gib + (self.queue.gcp.extra_disk_gib or 0)
         months = hours / prices.HOURS_A_MONTH
         yield self.book.line(f"{where}: disks of {gib} GiB", most, "disk_gib_month", gib * months, least)
         if _public(self.config):

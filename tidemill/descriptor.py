@@ -112,8 +112,17 @@ class Queue(_Model):
     machines: list[Machine] = Field(description="Every type the fleet may contain.")
     capacity: list[Rung]
     scratch_gib: int = Field(description="Scratch space of a machine in GiB; the slots of a machine share it.")
+    scratch: Literal["disk", "local"] = Field(
+        default="disk",
+        description="`local`: it is on the machine's own disks, which its price includes.",
+    )
     aws: AwsQueue | None = None
     gcp: GcpQueue | None = None
+
+    @property
+    def billed_gib(self) -> int:
+        """Scratch that is billed besides a machine."""
+        return 0 if self.scratch == "local" else self.scratch_gib
 
     @property
     def ladder(self) -> str:

@@ -75,7 +75,7 @@ def job_cost(
         if (slots := capacity.slots(cloud, machine, item or queue.item, container))
     ]
     disk = prices.service(cloud, region, "disk_gib_month")
-    disk_hour = queue.scratch_gib * disk.usd / prices.HOURS_A_MONTH if disk else 0.0
+    disk_hour = queue.billed_gib * disk.usd / prices.HOURS_A_MONTH if disk else 0.0
     known = [each.price for each in able if each.price]
     used = prices.origin([*known, disk] if known else [])
     return CostRange(

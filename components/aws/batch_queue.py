@@ -19,7 +19,6 @@ from components.aws.user_data import user_data
 from components.base import as_args, child_name, named, token
 from components.config import ConfigError, Queue, Rung, part
 from components.config.errors import key_path, shown
-from components.machines import SYSTEM_GIB
 from components.zones import chosen
 from tidemill import layout
 
@@ -170,7 +169,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         tags = named(self._args.tags, name)
         volume = aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
             volume_type="gp3",
-            volume_size=SYSTEM_GIB + settings.scratch_gib,
+            volume_size=settings.disk_gib,
             encrypted="true",
             delete_on_termination="true",
         )
@@ -199,9 +198,10 @@ class AwsBatchQueue(pulumi.ComponentResource):
 
     def _user_data(self, settings: Queue) -> pulumi.Input[str]:
         if self._args.worker_image is None:
-            return user_data(settings.mounts)
+            return user_data(settings.mounts, local=settings.scratch == "local")
         uri = pulumi.Output.from_input(self._args.store_uri)
-        return uri.apply(lambda store: user_data(settings.mounts, f"{store}/{self._pointer}"))
+        local = settings.scratch == "local"
+        return uri.apply(lambda store: user_data(settings.mounts, f"{store}/{self._pointer}", local=local))
 
     @property
     def _pointer(self) -> str:

@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from components.config import ConfigError, Queue
 from components.config.errors import key_path, shown
-from components.machines import SYSTEM_GIB, MachineType
+from components.machines import MachineType
 
 ROOT_DEVICE = "/dev/xvda"
 """Amazon Linux's root device, whose size and encryption the launch template sets."""
@@ -35,7 +35,7 @@ def check_image(queue: str, settings: Queue, types: Sequence[MachineType], paren
         raise _wrong(
             queue, settings, "an image of this region that this account may use", "Copy it here or share it"
         ) from None
-    architecture, gib = types[0].architecture, SYSTEM_GIB + settings.scratch_gib
+    architecture, gib = types[0].architecture, settings.disk_gib
     sizes = [
         int(each.ebs.get("volume_size") or 0)
         for each in found.block_device_mappings

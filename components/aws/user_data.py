@@ -31,6 +31,7 @@ AGENT_SETTINGS = {
 """Source: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-agent-config.html"""
 
 _HOST = Path(__file__).with_name("host.py")
+_DISKS = Path(__file__).with_name("local_disks.sh")
 _PROGRAM = "/opt/tidemill/host.py"
 _UNIT = f"""\
 [Unit]
@@ -56,11 +57,12 @@ _BOUNDARY = "==TIDEMILL=="
 _GIVE_UP = "shutdown -h now"
 
 
-def script(mounts: Mapping[str, Mount], pointer: str | None = None) -> str:
+def script(mounts: Mapping[str, Mount], pointer: str | None = None, *, local: bool = False) -> str:
     """The shell script of a machine.
 
     Args:
         pointer: URI of the object that names the worker's image; None if the queue's images contain the worker.
+        local: Whether scratch, cache and worker are on the machine's own disks.
     """
     settings = "\n".join(f"{key}={value}" for key, value in AGENT_SETTINGS.items())
     folders = [SCRATCH, CACHE, *sorted({m.host for m in mounts.values() if m.host})]
@@ -69,11 +71,20 @@ def script(mounts: Mapping[str, Mount], pointer: str | None = None) -> str:
         "set -eu",
         "mkdir -p /etc/ecs",
         f"cat >> /etc/ecs/ecs.config <<'EOF'\n{settings}\nEOF",
+        *_local_disks(local),
         *(f"install -d -m 1777 {folder}" for folder in folders),
         *_host(pointer),
         *_mountpoint({name: m.s3 for name, m in sorted(mounts.items()) if m.s3}),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _local_disks(local: bool) -> list[str]:
+    """A machine without its disks must not take jobs: on the root volume they would fill it."""
+    if not local:
+        return []
+    path = "/opt/tidemill/local_disks.sh"
+    return [f"install -d {Path(path).parent}", _file(path, _DISKS.read_text()), f"( . {path} ) || {_GIVE_UP}"]
 
 
 def _host(pointer: str | None) -> list[str]:
@@ -113,11 +124,11 @@ def _mountpoint(buckets: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def user_data(mounts: Mapping[str, Mount], pointer: str | None = None) -> str:
+def user_data(mounts: Mapping[str, Mount], pointer: str | None = None, *, local: bool = False) -> str:
     """The script as base64 of a MIME multi-part document, to which Batch adds its own part. EC2's limit is 16 KiB.
 
     Source: https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
     """
     message = MIMEMultipart(boundary=_BOUNDARY)
-    message.attach(MIMEText(script(mounts, pointer), "x-shellscript", "us-ascii"))
+    message.attach(MIMEText(script(mounts, pointer, local=local), "x-shellscript", "us-ascii"))
     return base64.b64encode(message.as_bytes()).decode()

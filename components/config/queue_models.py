@@ -24,7 +24,7 @@ from components.config.types import (
     matching,
     unique,
 )
-from components.machines import MachineType, one_size, select
+from components.machines import SYSTEM_GIB, MachineType, one_size, select
 
 MOST_CPUS = 416
 """vCPUs of the largest machines in the tables, plus some room."""
@@ -250,6 +250,12 @@ class Queue(Model):
         le=16_000,
         description="Scratch disk of a machine in GiB (gp3; pd-balanced on GCP), shared by its slots. Billed while on.",
     )
+    scratch: Literal["disk", "local"] = Field(
+        default="disk",
+        description="`local`: scratch and cache on the machines' own NVMe disks, which are faster and part of a "
+        "machine's price. Every type must have scratch_gib of them (AWS: c7gd, m6id, i4i; GCP: the -lssd types of c3, "
+        "c3d, c4a).",
+    )
     secrets: dict[EnvironmentKey, str] = Field(
         default={},
         max_length=40,
@@ -301,13 +307,19 @@ class Queue(Model):
         """The machine types that the queue may start: on GCP at most one per family, the preferred one first."""
         wanted = self.machines
         if cloud == "gcp":
-            return one_size(wanted.families, wanted.size, self.item, wanted.exclude)
+            local = self.scratch == "local"
+            return one_size(wanted.families, wanted.size, self.item, wanted.exclude, local=local)
         found = select(wanted.families, wanted.cpus.min, wanted.cpus.max)
         return [machine for machine in found if machine.type not in wanted.exclude]
 
     def architectures(self, cloud: str) -> list[str]:
         """Of the types' processors: `x86_64`, `arm64`, or both on GCP."""
         return sorted({machine.architecture for machine in self.types(cloud)}, reverse=True)
+
+    @property
+    def disk_gib(self) -> int:
+        """Size of a machine's network disk in GiB."""
+        return SYSTEM_GIB + (0 if self.scratch == "local" else self.scratch_gib)
 
     @property
     def open_rungs(self) -> list[Rung]:

@@ -22,6 +22,7 @@ SCRIPT = Path(__file__).parent / "host" / "run.sh"
 
 _STATE = "/var/lib/tidemill"
 _TREE = "/tidemill"
+_DISKS = "/etc/tidemill/local_disks.sh"
 _FUSE = "/mnt/disks/gcs"
 _BEFORE_THE_END_SECONDS = 600
 """The worker plans to end this long before the unit does, so that it can drain."""
@@ -83,6 +84,8 @@ def _document(settings: Queue, host: Host) -> dict[str, Any]:
         "/etc/tidemill/settings": (_settings(settings, host), "0644"),
         "/etc/tidemill/env": (_lines(environment(settings, host)), "0644"),
     }
+    if settings.scratch == "local":
+        files[_DISKS] = (SCRIPT.with_name("local_disks.sh").read_text(encoding="utf-8"), "0644")
     return {
         "write_files": [
             {"path": path, "owner": "root:root", "permissions": mode, "content": content}
@@ -144,7 +147,7 @@ def _lines(values: Mapping[str, str]) -> str:
 
 def steps(settings: Queue, host: Host) -> list[str]:
     """Functions of the script, with arguments, that prepare a machine of this queue."""
-    found = ["folders"]
+    found = ["folders"] if settings.scratch == "disk" else [f"/bin/bash {_DISKS}", "folders"]
     if settings.item.gpus:
         found.append("gpu_driver")
     if settings.gcp.extra_disk_gib:

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.config import Queue, Rung
-from components.machines import SYSTEM_GIB, MachineType
+from components.machines import MachineType
 from tidemill.capacity import most_machines, slots
 
 IMAGES = {
@@ -191,7 +191,7 @@ def _disks(fleet: Fleet, machine: MachineType) -> list[gcp.compute.RegionInstanc
         boot=True,
         auto_delete=True,
         disk_type=_kind(machine),
-        disk_size_gb=SYSTEM_GIB + fleet.settings.scratch_gib,
+        disk_size_gb=fleet.settings.disk_gib,
         labels=fleet.labels,
     )
     if not fleet.settings.gcp.extra_disk_gib:

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.config import Queue, Rung, StackConfig
-from components.machines import SYSTEM_GIB
 from tidemill.capacity import most_machines
 
-_OWN_QUOTA = {"n2": "N2_CPUS", "n2d": "N2D_CPUS", "c3": "C3_CPUS", "c3d": "C3D_CPUS"}
+_OWN_QUOTA = {
+    "n2": "N2_CPUS",
+    "n2d": "N2D_CPUS",
+    "c3": "C3_CPUS",
+    "c3d": "C3D_CPUS",
+    "c4a": "C4A_CPUS",
+    "t2a": "T2A_CPUS",
+}
 """Families that have a quota of their own; vCPUs of the others count as CPUS.
 Source: https://cloud.google.com/compute/resource-usage#cpu_quota"""
 _GPUS = {"g2": "NVIDIA_L4_GPUS", "n1-t4": "NVIDIA_T4_GPUS"}
@@ -46,7 +52,7 @@ def needed(config: StackConfig) -> dict[str, int]:
 
 def _of_rung(queue: Queue, rung: Rung, public: bool) -> dict[str, int]:
     count = most_machines("gcp", rung.max_cpus, queue.machines.size)
-    disks = SYSTEM_GIB + queue.scratch_gib + (queue.gcp.extra_disk_gib or 0)
+    disks = queue.disk_gib + (queue.gcp.extra_disk_gib or 0)
     found = {"INSTANCES": count, "SSD_TOTAL_GB": count * disks}
     if public:
         found["IN_USE_ADDRESSES"] = count

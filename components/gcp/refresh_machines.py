@@ -1,8 +1,8 @@
 """Refresh the table of Compute Engine's machine types: ``python -m components.gcp.refresh_machines``.
 
 Needs a Google login (application default credentials) with ``compute.machineTypes.list`` on a project and nothing else;
-costs nothing. A type that is in one zone of the world is listed. Bare-metal, shared-core and ``-lssd`` types are left
-out, and which GPUs can be attached to an n1 machine is no property of the type: those rows are ours.
+costs nothing. A type that is in one zone of the world is listed. Bare-metal and shared-core types are left out,
+and which GPUs can be attached to an n1 machine is no property of the type: those rows are ours.
 Sources: https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList and
 https://cloud.google.com/compute/docs/gpus#t4-gpus
 """
@@ -28,15 +28,17 @@ Source: https://cloud.google.com/compute/docs/gpus"""
 MOST_CPUS_OF_A_T4 = 32
 """One T4 supports up to 48 vCPUs, and n1 has no size between 32 and 64."""
 
-_PREDEFINED = re.compile(r"(?P<family>[a-z0-9]+)-(standard|highcpu|highmem)-\d+")
+LOCAL_SSD_GIB = 375
+"""Source: https://cloud.google.com/compute/docs/disks/local-ssd"""
+
+_PREDEFINED = re.compile(r"(?P<family>[a-z0-9]+)-(standard|highcpu|highmem)-\d+(-lssd)?")
 _PAGE = 500
 
 
 def rows(described: Iterable[Mapping[str, Any]]) -> list[MachineType]:
     """The types of ``machineTypes`` resources, by family and size, each once for all zones.
 
-    Compute Engine does not describe their networks, so these stay unknown. Predefined types without ``-lssd`` bring no
-    disks.
+    Compute Engine does not describe their networks, so these stay unknown.
     """
     found: dict[str, MachineType] = {}
     for entry in described:
@@ -55,6 +57,7 @@ def rows(described: Iterable[Mapping[str, Any]]) -> list[MachineType]:
 def _type(entry: Mapping[str, Any]) -> MachineType:
     accelerators = entry.get("accelerators", [])
     gpu, mib = GPUS.get(accelerators[0].get("guestAcceleratorType"), (None, None)) if accelerators else (None, None)
+    disks = entry.get("bundledLocalSsds", {}).get("partitionCount", 0)
     return MachineType(
         entry["name"],
         entry["guestCpus"],
@@ -64,7 +67,8 @@ def _type(entry: Mapping[str, Any]) -> MachineType:
         gpu_name=gpu,
         gpu_memory_mib=mib,
         efa=False,
-        disks=0,
+        disks=disks,
+        disk_gib=LOCAL_SSD_GIB if disks else None,
     )
 
 

@@ -190,6 +190,15 @@ CHECKS = (
         "`DISKS` in components/gcp/instance_group.py, or refuse the family in its checks.",
     ),
     Check(
+        BOTH,
+        "Local disks hold the scratch",
+        "add queues with scratch: local: families [m6id] with cpus {min: 4, max: 64}, on GCP [c3d] with cpus 16, "
+        "then 60; pulumi up; tidemill submit --queue QUEUE --items items.txt --shell -- 'df -h /scratch /cache'",
+        "both items succeed, and the log shows one file system of the disks' size, also where there are several disks.",
+        "AWS: /var/log/cloud-init-output.log says how far components/aws/local_disks.sh came. GCP: `tidemill doctor` "
+        "shows the record of components/gcp/host/local_disks.sh.",
+    ),
+    Check(
         GCP,
         "A chunk that a closed pull has taken comes back",
         "stop a worker while it waits for a message, then submit",

@@ -66,7 +66,7 @@ def test_memory_goes_by_shape(series: str, shape: str, gib_a_cpu: float):
 def test_the_number_of_a_types_name_is_its_vcpus():
     for family, types in machines.families("gcp").items():
         for machine in types:
-            assert int(machine.type.rpartition("-")[2]) == machine.cpus
+            assert int(machine.type.removesuffix("-lssd").rpartition("-")[2]) == machine.cpus
             assert machine.type.startswith(family.removesuffix("-t4") + "-")
             assert (machine.gpus > 0) is (family in ("g2", "n1-t4"))
             assert (machine.attach is not None) is (family == "n1-t4")
@@ -156,13 +156,14 @@ def described() -> list[dict[str, Any]]:
             "guestCpus": machine.cpus,
             "memoryMb": machine.memory_mib,
             "architecture": machine.architecture.upper(),
+            **({"bundledLocalSsds": {"partitionCount": machine.disks}} if machine.disks else {}),
             **({"accelerators": [{**L4, "guestAcceleratorCount": machine.gpus}]} if machine.gpus else {}),
         }
         for machine in every.table("gcp").types
         if not machine.attach
     ]
     shared = {"name": "e2-standard-99", "guestCpus": 2, "memoryMb": 4096, "isSharedCpu": True}
-    others = [{"name": name, "guestCpus": 8, "memoryMb": 1} for name in ("c3-standard-8-lssd", "e2-micro", "m3-x-1")]
+    others = [{"name": name, "guestCpus": 8, "memoryMb": 1} for name in ("c3-standard-192-metal", "e2-micro", "m3-x-1")]
     return [*reversed(types), *types, shared, *others]
 
 

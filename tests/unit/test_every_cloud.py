@@ -236,7 +236,18 @@ def test_queues_say_their_state(world, cloud):
     queues = world.pipeline.queues()
     assert [queue.name for queue in queues] == sorted(world.pipeline.descriptor.queues)
     assert all(queue.state.accepting and queue.state.running for queue in queues)
-    plain = {"name", "accepting", "running", "state", "item", "images", "architecture", "machines", "capacity"}
+    plain = {
+        "name",
+        "accepting",
+        "running",
+        "state",
+        "item",
+        "images",
+        "architecture",
+        "machines",
+        "capacity",
+        "scratch",
+    }
     assert {frozenset(queue.to_json()) for queue in queues} == {frozenset(plain | {"scratch_gib"})}
 
 

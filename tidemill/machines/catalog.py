@@ -41,6 +41,11 @@ class MachineType:
     """Size of one of them, in whole GiB; None also where `disks` is 0."""
 
     @property
+    def local_gib(self) -> int:
+        """Room of all local disks together, in GiB; 0 also where it is unknown."""
+        return (self.disks or 0) * (self.disk_gib or 0)
+
+    @property
     def family(self) -> str:
         """``c7i`` of c7i.large, ``n2`` of n2-standard-8, ``n1-t4`` of n1-standard-8 with an attached Tesla T4."""
         series = self.type.split(".")[0] if "." in self.type else self.type.split("-")[0]

@@ -12,6 +12,7 @@ from components.config.checks.common import Path
 from components.config.checks.images import STACKS_IMAGE, check_images
 from components.config.checks.imports import check_aws_imports
 from components.config.checks.narrowed import check_image, left_in
+from components.config.checks.scratch import check_scratch
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.monitoring_models import Monitoring
@@ -286,4 +287,5 @@ def _machines(path: Path, queue: Queue) -> list[machines.MachineType]:
     check_image(path, queue, AMI, "an id such as ami-0123456789abcdef0")
     selected = left_in(path, queue, selected)
     common.check_fit(path, queue, "aws", selected, "raise machines.cpus.max")
+    check_scratch(path, queue, "aws", selected)
     return selected

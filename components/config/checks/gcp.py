@@ -13,6 +13,7 @@ from components.config.checks.images import check_images, repository_of, shared_
 from components.config.checks.imports import check_gcp_imports
 from components.config.checks.narrowed import check_image, left_in
 from components.config.checks.processors import check_both
+from components.config.checks.scratch import check_scratch
 from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.monitoring_models import Monitoring
@@ -235,7 +236,8 @@ def _machines(path: Path, queue: Queue) -> None:
         )
     common.check_kinds(path, queue, "gcp")
     _accelerators(path, queue)
-    selected = machines.select(wanted.families, cpus.max, cpus.max, "gcp")
+    selected = machines.select(wanted.families, cpus.max, cpus.max, "gcp", local=queue.scratch == "local")
+    check_scratch(path, queue, "gcp", selected)
     if not selected:
         known = machines.families("gcp")
         sizes = "; ".join(f"{family}: {machines.sizes(known[family])}" for family in wanted.families)

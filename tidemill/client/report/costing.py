@@ -57,7 +57,7 @@ def _line(descriptor: Descriptor, spec: JobSpec, machine: Machine, market: str, 
     if usd is None or not slots:
         return None
     disk = prices.service(cloud, region, "disk_gib_month")
-    disk_hour = descriptor.queues[spec.queue].scratch_gib * disk.usd / prices.HOURS_A_MONTH if disk else 0.0
+    disk_hour = descriptor.queues[spec.queue].billed_gib * disk.usd / prices.HOURS_A_MONTH if disk else 0.0
     low, high = (round((each + disk_hour) / slots * hours, 4) for each in usd)
     on_demand = None if fixed is None else round((fixed[0] + disk_hour) / slots * hours, 4)
     return CostLine(machine.type, market, round(hours, 4), low, high, on_demand)
