@@ -1,4 +1,4 @@
-"""`python -m ops workflows`: errors and security problems in the GitHub Actions workflows."""
+"""`python -m ops workflows`: errors and security problems in the GitHub Actions workflows, and in those to copy."""
 
 import subprocess
 import sys
@@ -11,13 +11,14 @@ from ops.project import ROOT
 
 HERE = Path(__file__).parent
 _FOLDER = ROOT / ".github" / "workflows"
+_TO_COPY = ROOT / "examples" / "github"
 _TIMEOUT_SECONDS = 120
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint"
 
 
 @click.command()
 def workflows() -> None:
-    """Check .github/ with actionlint (what GitHub would refuse) and zizmor (what an attacker could abuse).
+    """Check .github/ and examples/github/ with actionlint (what GitHub refuses) and zizmor (what an attacker abuses).
 
     Both work offline once actionlint is built. Exits 1 if either finds a problem.
     """
@@ -27,7 +28,7 @@ def workflows() -> None:
         raise click.ClickException(str(error)) from None
     # Without shellcheck and pyflakes, which only some machines have, the result is the same everywhere.
     commands = [
-        [lint, "-shellcheck=", "-pyflakes=", *map(str, sorted(_FOLDER.glob("*.yml")))],
+        [lint, "-shellcheck=", "-pyflakes=", *map(str, [*files(_FOLDER), *files(_TO_COPY)])],
         [
             str(Path(sys.executable).with_name("zizmor")),
             "--offline",
@@ -35,6 +36,7 @@ def workflows() -> None:
             "--config=.github/zizmor.yml",
             "--persona=pedantic",
             ".github",
+            *map(str, files(_TO_COPY)),
         ],
     ]
     try:
@@ -44,3 +46,8 @@ def workflows() -> None:
     except FileNotFoundError as error:
         raise click.ClickException(f"{error.filename} is missing: run `make lint`, which installs it") from None
     sys.exit(1 if any(done.returncode for done in failed) else 0)
+
+
+def files(folder: Path) -> list[Path]:
+    """The workflows of a folder."""
+    return sorted(folder.glob("*.yml"))

@@ -11,9 +11,11 @@ import yaml
 
 from localcloud.engine import VERSION
 from ops.__main__ import main
+from tidemill.cli.app import app as tidemill
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TO_COPY = sorted((ROOT / "examples" / "github").glob("*.yml"))
+WORKFLOWS = [*sorted((ROOT / ".github" / "workflows").glob("*.yml")), *TO_COPY]
 FILES = [*WORKFLOWS, *sorted((ROOT / ".github" / "actions").glob("*/action.yml"))]
 PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
@@ -30,7 +32,7 @@ def steps(path: Path) -> list[dict[str, Any]]:
 
 
 def by_name(path: Path) -> str:
-    return path.relative_to(ROOT / ".github").as_posix()
+    return path.relative_to(ROOT).as_posix()
 
 
 @pytest.mark.parametrize("path", FILES, ids=by_name)
@@ -90,6 +92,31 @@ def test_what_a_workflow_types_is_a_command_with_these_options(typed):
     assert command
     known = {option for each in command.params if isinstance(each, click.Option) for option in each.opts}
     assert {word for word in typed[1:] if word.startswith("--")} <= known
+
+
+def tidemill_commands() -> list[list[str]]:
+    """What the workflows to copy type of `tidemill`, without its program."""
+    typed = [line for path in TO_COPY for step in steps(path) for line in step.get("run", "").splitlines()]
+    return [shlex.split(line.partition(" -- ")[0]) for line in typed if line.strip().startswith("tidemill ")]
+
+
+@pytest.mark.parametrize("typed", tidemill_commands(), ids=lambda typed: typed[1])
+def test_what_a_workflow_to_copy_types_is_a_command_of_tidemill(typed):
+    command = tidemill.get_command(click.Context(tidemill), typed[1])
+    assert command
+    known = {option for each in command.params if isinstance(each, click.Option) for option in each.opts}
+    assert {word for word in typed[2:] if word.startswith("--")} <= known
+
+
+def test_a_workflow_to_copy_submits_waits_and_keeps_its_login_out_of_the_code():
+    (path,) = TO_COPY
+    (job,) = load(path)["jobs"].values()
+    assert job["permissions"] == {"contents": "read", "id-token": "write"}
+    assert [typed[1] for typed in tidemill_commands()] == ["submit", "wait", "cancel", "status"]
+    (checkout,) = [step for step in steps(path) if "checkout@" in step.get("uses", "")]
+    assert job["defaults"]["run"]["working-directory"] == checkout["with"]["path"], "--code . is not the workspace"
+    (login,) = [step for step in steps(path) if "aws-actions/" in step.get("uses", "")]
+    assert int(login["with"]["role-duration-seconds"]) > job["timeout-minutes"] * 60
 
 
 def test_untrusted_code_runs_in_no_job_that_may_ask_for_a_token():
