@@ -177,7 +177,23 @@ CHECKS = (
         "The next rung opens while Spot is dry",
         "a queue of one rare Spot type with On-Demand behind it",
         "On-Demand machines start although Spot is below its max_cpus.",
-        "Correct docs/clouds.md: the ladder then overflows only at max_cpus.",
+        "Correct docs/clouds.md and ADR 65: it overflows only at max_cpus, and people drain the Spot rung.",
+    ),
+    Check(
+        BOTH,
+        "A rung with a reservation fills it, and starts nothing elsewhere",
+        "reserve one machine, name it in a rung's reservation, and submit work for two",
+        "one machine runs in the reservation; the second is refused for capacity. On AWS so too with a resource group.",
+        "Correct the rows of docs/cloud-facts.md; on AWS, EC2's account of the launch template's target is in "
+        "`aws autoscaling describe-scaling-activities`.",
+    ),
+    Check(
+        BOTH,
+        "A machine from an image of one's own runs items, and goes back to the cloud's",
+        "copy the cloud's image, set machines.image to the copy, submit; then leave the key out, pulumi up, submit",
+        "both jobs succeed; the machines of the second have the cloud's newest image.",
+        "Compare `aws ec2 get-console-output` with components/aws/user_data.py. If the second job still has the copy, "
+        "Batch keeps the launch template's image: name a new rung, as in docs/upgrading.md.",
     ),
     Check(
         BOTH,
