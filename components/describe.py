@@ -53,6 +53,7 @@ def describe(
             "readable": [*config.data.read, *config.data.write],
             "expire_jobs_after_days": config.store.expire_jobs_after_days,
             "max_spec": SPEC_VERSION,
+            "channels": config.monitoring.job_channels,
         }
     )
     return content.apply(_checked)

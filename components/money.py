@@ -95,7 +95,7 @@ def total(lines: Iterable[Line]) -> Total:
 def estimate(config: StackConfig, region: str) -> StackEstimate:
     """What a stack costs in a region; every line is unknown if the price table does not have the region."""
     book = _Book(config.cloud, region)
-    network = _network(config.cloud, config.network.create, config.secret_services, book)
+    network = _network(config.cloud, config.network.create, config.extra_services, book)
     idle, burn = [*network, *_keys(config, book)], [*_busy_network(config, book)]
     for name, queue in config.queues.items():
         fleet = _Fleet(config, queue, book)

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from tidemill import layout
 
 SCHEMA_VERSION = 1
-SPEC_VERSION = 4
+SPEC_VERSION = 5
 """The newest job spec that this Tidemill reads. With 2 a job may have a cost limit, with 3 the lists of a large round
-may be in an object of their own, with 4 items may have state and placeholders of their own. What needs nothing newer
-is written as 1, for workers of older stacks (`tidemill.job.spec_version`)."""
+may be in an object of their own, with 4 items may have state and placeholders of their own, with 5 its end may be told.
+What needs nothing newer is written as 1, for workers of older stacks (`tidemill.job.spec_version`)."""
 MIN_WORKER = "0.1.0"
 """The oldest worker whose exit codes fit the retry rules of today's stacks."""
 
@@ -130,6 +130,19 @@ class Queue(_Model):
         return ", then ".join(f"{rung.market} {rung.max_cpus} CPUs" for rung in self.capacity)
 
 
+class Told(_Model):
+    """Who is told when a job ends.
+
+    Attributes:
+        to: The name of a channel of the stack, or a webhook's host.
+        topic: The channel's topic: an ARN of SNS, or the full name of one of Pub/Sub. None for a webhook, whose address
+            is a secret and in an object of its own.
+    """
+
+    to: str
+    topic: str | None = None
+
+
 class Descriptor(_Model):
     """A team's pipeline in one environment, as `pipeline.json` holds it.
 
@@ -160,6 +173,11 @@ class Descriptor(_Model):
     readable: list[str] | None = Field(
         default=None,
         description="URI prefixes outside the store that jobs may read; null where an older stack does not say.",
+    )
+    channels: dict[str, str] = Field(
+        default_factory=dict,
+        description="Topics that may be told when a job ends, by the name that a submitter gives: ARNs of SNS, full "
+        "names of Pub/Sub.",
     )
     expire_jobs_after_days: int | None = Field(
         default=None,

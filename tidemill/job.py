@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from tidemill import layout
-from tidemill.descriptor import SPEC_VERSION, Resources
+from tidemill.descriptor import SPEC_VERSION, Resources, Told
 from tidemill.errors import CallerError
 from tidemill.version import __version__
 
@@ -160,6 +160,8 @@ class JobSpec(BaseModel):
     """Jobs that must be complete before its first item runs, from version 4 on."""
     state: StateSettings | None = None
     """Whether its items have state, from version 4 on."""
+    notify: Told | None = None
+    """Who is told when it ends, from version 5 on."""
     chunk_size: int = Field(ge=1, le=MAX_CHUNK_ITEMS)
     items_total: int = Field(ge=1)
     chunks_total: int = Field(ge=1, le=MAX_CHUNKS)
@@ -208,6 +210,7 @@ SINCE = {
     "metrics": 4,
     "keep_values": 4,
     "state": 4,
+    "notify": 5,
 }
 """By field: the spec version from which on workers know it."""
 

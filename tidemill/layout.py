@@ -83,6 +83,26 @@ def cancelled_round(job: str, number: int) -> str:
     return of_round(job, number, "cancelled")
 
 
+def webhook(job: str) -> str:
+    """The address that is told of the job's end: a secret."""
+    return f"{JOBS}/{job}/webhook"
+
+
+def told(job: str) -> str:
+    """The folder of what was told of the job's ends."""
+    return f"{JOBS}/{job}/told"
+
+
+def told_claim(job: str, number: int, teller: int) -> str:
+    """What a teller of a round's end writes before it sends the message."""
+    return f"{told(job)}/r{number}~{teller}"
+
+
+def told_sent(job: str, number: int) -> str:
+    """The note that the end of a round was told."""
+    return f"{told(job)}/r{number}.sent"
+
+
 def held(job: str) -> str:
     return f"{FLEET_HELD}/{job}.json"
 

@@ -292,6 +292,8 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
             {"StringLike": _VIA_S3},
         ),
         allow(["secretsmanager:GetSecretValue", "ssm:GetParameters"], home.arns(secrets), {"StringEquals": tagged}),
+        # Topics that tell a job's end belong to people, and have names of their own.
+        allow(["sns:Publish"], home.arns(["sns:*:{account}:*"])),
         allow(_named(_LOOK), ["*"]),
         _deny(["s3:*"], [home.state, pulumi.Output.concat(home.state, "/*")]),
         _deny(["kms:*"], [home.key]),

@@ -110,6 +110,11 @@ class AwsIdentity(pulumi.ComponentResource):
         if statements:
             grant(self, "secrets", role, statements)
 
+    def grant_publish(self, role: aws.iam.Role, topics: Sequence[str]) -> None:
+        """Let a role publish to topics, by ARN."""
+        if topics:
+            grant(self, "channels", role, publish_statements(topics))
+
     def grant_external_pull(self, role: aws.iam.Role, repositories: Sequence[str]) -> None:
         """Let a role pull from ECR repositories outside the stack's registry, by ARN."""
         if not repositories:
@@ -213,6 +218,11 @@ def data_statements(
     for key in kms_keys:
         statements.extend(use_key(key))
     return statements
+
+
+def publish_statements(topics: Sequence[str]) -> list[Statement]:
+    """Statements for messages to topics, by ARN; none without any."""
+    return [allow(["sns:Publish"], topics)] if topics else []
 
 
 def _objects(account: Account, uri: str) -> pulumi.Output[str]:

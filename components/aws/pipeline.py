@@ -10,7 +10,7 @@ import pulumi_aws as aws
 from components.aws.account import account_of
 from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
 from components.aws.budget import AwsBudget, AwsBudgetArgs
-from components.aws.identity import AwsIdentity, AwsIdentityArgs
+from components.aws.identity import AwsIdentity, AwsIdentityArgs, publish_statements
 from components.aws.logs import AwsLogs, AwsLogsArgs
 from components.aws.metrics import NAMESPACE
 from components.aws.monitoring import AwsMonitoring, AwsMonitoringArgs
@@ -94,7 +94,7 @@ class AwsParts:
         elif existing is not None:
             args = AwsNetworkArgs(vpc_id=existing.vpc_id, subnet_ids=[*(existing.subnet_ids or [])], tags=self._tags)
         elif new is not None:
-            services = self._config.secret_services
+            services = self._config.extra_services
             args = AwsNetworkArgs(**new.model_dump(), extra_endpoints=services, tags=self._tags)
         else:
             args = AwsNetworkArgs(tags=self._tags)
@@ -159,7 +159,7 @@ class AwsParts:
         if not wanted.makes_anything:
             return []
         args = AwsMonitoringArgs(
-            **wanted.model_dump(exclude={"channels"}),
+            **wanted.model_dump(exclude={"channels", "job_channels"}),
             pipeline=name,
             log_group=self._logs.group,
             queues={key: queue.arn for key, queue in self._queues.items()},
@@ -213,6 +213,8 @@ class AwsParts:
         outside = [*external_repositories(config), *self._shared_arns]
         identity.grant_external_pull(identity.execution_role, outside)
         identity.grant_secrets(identity.execution_role, [arn for queue in queues for arn in queue.secrets.values()])
+        topics = sorted(config.monitoring.job_channels.values())
+        identity.grant_publish(identity.job_role, topics)
         mounted = sorted({mount.s3 for queue in queues for mount in queue.mounts.values() if mount.s3})
         identity.grant_data(identity.instance_role, mounted, [], config.data.kms_keys)
         if config.worker_images:
@@ -231,6 +233,7 @@ class AwsParts:
                 *self._store.submit_statements(),
                 *self._registry.look_statements(processors=arm64),
                 *look_statements(self._shared_arns, processors=arm64),
+                *publish_statements(topics),
             ],
             *([statement] for statement in more),
         )

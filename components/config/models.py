@@ -285,10 +285,11 @@ class StackConfig(Model):
         return self.worker_image_arm64 if architecture == "arm64" else self.worker_image
 
     @property
-    def secret_services(self) -> list[str]:
-        """The AWS services of the queues' secrets, which need interface endpoints if there is no internet."""
+    def extra_services(self) -> list[str]:
+        """The AWS services of secrets and of topics, which need interface endpoints if there is no internet."""
         arns = [arn for queue in self.queues.values() for arn in queue.secrets.values()]
-        return [service for service in ("secretsmanager", "ssm") if any(f":{service}:" in arn for arn in arns)]
+        arns += self.monitoring.job_channels.values()
+        return [service for service in ("secretsmanager", "sns", "ssm") if any(f":{service}:" in arn for arn in arns)]
 
     @property
     def may_replace(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from components.config.model import Model
-from components.config.types import ADDRESS, CHANNEL, SNS_TOPIC, matching, unique
+from components.config.types import ADDRESS, CHANNEL, SNS_TOPIC, TOPIC, Name, either, matching, unique
 
 MOST_MINUTES = 1440
 """An alarm of CloudWatch looks back a day at most.
@@ -55,6 +55,15 @@ class Monitoring(Model):
         default=[],
         max_length=6,
         description="GCP: existing notification channels that alarms tell in addition to `notify`, for chat.",
+    )
+    job_channels: dict[
+        Name, Annotated[str, either(SNS_TOPIC, TOPIC, "the ARN of an SNS topic; on GCP projects/p/topics/t")]
+    ] = Field(
+        default={},
+        max_length=5,
+        description="Existing topics that submitters may have told when a job ends, by the name that they give to "
+        "`submit --notify`. Jobs and submitters may publish to them.",
+        examples=[{"oncall": "arn:aws:sns:us-west-2:123456789012:ml-oncall"}],
     )
     failed_percent: int = Field(
         default=20,

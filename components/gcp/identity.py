@@ -128,6 +128,13 @@ class GcpIdentity(pulumi.ComponentResource):
             what, role = f"secret-{project}-{secret}", "roles/secretmanager.secretAccessor"
             grant(self, gcp.secretmanager.SecretIamMember, what, member, role, project=project, secret_id=secret)
 
+    def grant_publish(self, member: Member, topics: Sequence[str]) -> None:
+        """Let a member publish to topics, by full name."""
+        for name in sorted(set(topics)):
+            _, project, _, topic = name.split("/")
+            what, role = f"publish-{project}-{topic}", "roles/pubsub.publisher"
+            grant(self, gcp.pubsub.TopicIAMMember, what, member, role, project=project, topic=topic)
+
     def grant_external_pull(self, member: Member, images: Sequence[str]) -> None:
         """Let a member pull from Artifact Registry repositories outside the stack, by image references."""
         found = sorted({match.groups() for image in images if (match := _REPOSITORY.match(image))})

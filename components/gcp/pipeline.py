@@ -157,7 +157,7 @@ class GcpParts:
         if not wanted.makes_anything:
             return []
         args = GcpMonitoringArgs(
-            **wanted.model_dump(exclude={"topic", "stalled_minutes"}),
+            **wanted.model_dump(exclude={"topic", "stalled_minutes", "job_channels"}),
             pipeline=name,
             log=self._logs.log,
             metrics={**self._logs.counted},
@@ -181,6 +181,7 @@ class GcpParts:
         identity.grant_data(worker, config.data.read, config.data.write)
         identity.grant_secrets(worker, [secret for queue in queues for secret in queue.secrets.values()])
         identity.grant_external_pull(worker, [*named, *config.worker_images.values()])
+        identity.grant_publish(worker, [*config.monitoring.job_channels.values()])
         self._grant_shared_pull(worker)
 
     def _grant_shared_pull(self, member: Member) -> None:
@@ -194,6 +195,7 @@ class GcpParts:
             self._registry.grant_pull(member)
             self._grant_shared_pull(member)
             self._logs.grant_read(member)
+            self._identity.grant_publish(member, [*self._config.monitoring.job_channels.values()])
             for pool in self._pools.values():
                 pool.grant_submit(member)
 

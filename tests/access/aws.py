@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from localcloud.aws.iam import Query, refusal
 from tests.access.probes import Probe, Thing, no, of, yes
-from tests.access.stacks import STATE, STATE_KEY, SUFFIX, documents, of_account
+from tests.access.stacks import CHANNEL, STATE, STATE_KEY, SUFFIX, documents, of_account
 
 EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 ADMITTING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*"}]}
@@ -142,6 +142,7 @@ TOPIC = {
     each: _named("sns", f"the alarms' topic of vision-{each}", f"vision-{each}-monitoring-alarms-{SUFFIX}")
     for each in _ENVIRONMENTS
 }
+CHANNEL_TOPIC = Thing("the stack's topic for jobs", CHANNEL)
 REPOSITORY = {
     stack: _named("ecr", f"a repository of {stack}", f"repository/{stack}/preprocess")
     for stack in ("vision-dev", "audio-dev", "vision-prod")
@@ -212,6 +213,8 @@ PROBES = [
         yes("ecr:BatchGetImage", REPOSITORY["vision-dev"], "With arm64 queues: which processors an image is for."),
         no("ecr:BatchGetImage", REPOSITORY["audio-dev"], "The images are another team's."),
         no("ecr:PutImage", REPOSITORY["vision-dev"], "CI or a builder pushes images."),
+        yes("sns:Publish", CHANNEL_TOPIC, "Who cancels a job tells its end."),
+        no("sns:Publish", TOPIC["dev"], "Only alarms and rules publish."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Only containers get secrets."),
         no("iam:PassRole", _role(f"vision-dev-identity-job-{SUFFIX}"), "It would be the job's role."),
         no("sts:AssumeRole", CIS_WRITER, "Only GitHub's tokens become CI."),
@@ -236,6 +239,9 @@ PROBES = [
         no("s3:PutObject", BUCKET, "It is under data.read and not under data.write."),
         no("s3:GetObject", OTHERS_BUCKET, "The stack file does not list it."),
         no("batch:SubmitJob", _queue("vision-dev", **ASKED), "User code starts no jobs."),
+        yes("sns:Publish", CHANNEL_TOPIC, "The worker of a job's last chunk tells its end."),
+        no("sns:Publish", TOPIC["dev"], "Only alarms and rules publish."),
+        no("sns:Subscribe", CHANNEL_TOPIC, "Nothing on a machine reads what others were told."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Secrets come as variables, from the agent."),
         no("sts:AssumeRole", _role(f"vision-dev-identity-execution-{SUFFIX}"), "Its role is its own."),
     ),

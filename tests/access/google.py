@@ -43,6 +43,10 @@ def _topic(team: str) -> Thing:
     return Thing(f"the topic of {team}-dev", f"pubsub/projects/{PROJECT}/topics/{team}-dev-cpu-topic-{SUFFIX}")
 
 
+def _channel(team: str) -> Thing:
+    return Thing(f"the topic for jobs of {team}-dev", f"pubsub/projects/{PROJECT}/topics/{team}-oncall")
+
+
 def _subscription(team: str, kind: str = "work") -> Thing:
     text = "subscription" if kind == "work" else "dead letters"
     name = f"pubsub/projects/{PROJECT}/subscriptions/{team}-dev-cpu-{kind}-{SUFFIX}"
@@ -85,6 +89,8 @@ PROBES = [
         "submitter",
         yes("pubsub.topics.publish", _topic("vision"), "It is what a submitter is for."),
         no("pubsub.topics.publish", _topic("audio"), "The queue is another team's."),
+        yes("pubsub.topics.publish", _channel("vision"), "Who cancels a job tells its end."),
+        no("pubsub.topics.publish", _channel("audio"), "The topic is another team's."),
         no("pubsub.subscriptions.consume", _subscription("vision"), "Only machines take work."),
         yes("pubsub.subscriptions.consume", _subscription("vision", "dead"), "`retry --dead` does."),
         no("pubsub.subscriptions.consume", _subscription("audio", "dead"), "It is another team's."),
@@ -117,6 +123,9 @@ PROBES = [
         yes("pubsub.subscriptions.consume", _subscription("vision"), "A worker takes work."),
         no("pubsub.subscriptions.consume", _subscription("audio"), "The work is another team's."),
         no("pubsub.topics.publish", _topic("vision"), "User code starts no jobs."),
+        yes("pubsub.topics.publish", _channel("vision"), "The worker of a job's last chunk tells its end."),
+        no("pubsub.topics.publish", _channel("audio"), "The topic is another team's."),
+        no("pubsub.topics.delete", _channel("vision"), "The topic is people's own."),
         yes(
             "storage.objects.get", _store("vision", "uploads/0a/a.jpg"), "Items may be files that a submitter brought."
         ),

@@ -25,6 +25,7 @@ __all__ = ["ACCOUNT", "PROJECT", "REGION", "Home", "boundary_statements", "docum
 SUFFIX = "1a2b3c4"
 """The suffix that auto-naming adds to a name here."""
 STATE = "arn:aws:s3:::tidemill-state-bucket-1a2b3c4"
+CHANNEL = f"arn:aws:sns:{REGION}:{ACCOUNT}:ml-oncall"
 STATE_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/state"
 BUCKETS = ["raw-images", "features"]
 SUBMITTERS = f"arn:aws:iam::{ACCOUNT}:root"
@@ -72,6 +73,7 @@ def documents() -> Mapping[str, list[Document]]:
     values |= {
         "tidemill:access": {"submitters": [SUBMITTERS]},
         "tidemill:worker_image": _WORKER,
+        "tidemill:monitoring": {"job_channels": {"oncall": CHANNEL}},
         "tidemill:queues": {
             "cpu": {**cpu, "secrets": {"HF_TOKEN": secret}},
             "arm": {"images": cpu["images"], "machines": {"families": ["c7g"]}},
@@ -125,6 +127,7 @@ def google() -> Policy:
             access={"submitters": [PEOPLE.format(team=team)]},
             queues={"cpu": {**queues["cpu"], "secrets": {"HF_TOKEN": f"projects/{PROJECT}/secrets/{team}-token"}}},
             data={"read": ["gs://raw-images"], "write": [f"gs://features/{team}/"]},
+            monitoring={"job_channels": {"oncall": f"projects/{PROJECT}/topics/{team}-oncall"}},
         )
         for team in ("vision", "audio")
     ]

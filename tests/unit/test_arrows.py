@@ -46,6 +46,7 @@ FORBIDDEN = {
     "tidemill.manifest": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
     "tidemill.ledger": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends"],
     "tidemill.worker": ["tidemill.client", "tidemill.cli", "tidemill.backends", "boto3", "botocore", "click", "rich"],
+    "tidemill.ending": ["tidemill.backends", "tidemill.cli", "tidemill.client", "tidemill.worker"],
     # It judges facts, and reads nothing.
     "tidemill.explain": [
         "tidemill.backends",

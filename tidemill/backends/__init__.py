@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemill.descriptor import Queue, Resources
+from tidemill.errors import CloudError
 from tidemill.explain.facts import CloudFacts, Unseen
 from tidemill.job import After
 
@@ -236,6 +237,10 @@ class Backend(ABC):
     @abstractmethod
     def cancel(self, arrays: Sequence[ArrayState], reason: str) -> int:
         """End arrays and their running children; returns how many arrays there were to end."""
+
+    def publish(self, topic: str, subject: str, text: str, fields: Mapping[str, str]) -> None:
+        """Send a message to a topic, with its figures for programs."""
+        raise CloudError(f"{topic} is a topic of another cloud.")
 
     @abstractmethod
     def logs(self, search: LogSearch) -> Iterator[LogLine]:

@@ -110,6 +110,12 @@ _HOW = [
     click.option("--pip-index", metavar="URL", help="Package index for requirements.txt. Default: the image's own."),
     click.option("--wheelhouse", metavar="URI", help="Prefix of a store that holds the wheels for requirements.txt."),
     click.option(
+        "--notify",
+        multiple=True,
+        metavar="CHANNEL|URL",
+        help="Who is told when the job ends: a channel of the stack, or the https address of a webhook.",
+    ),
+    click.option(
         "--after", multiple=True, metavar="JOB", help="Start when JOB is complete: every item has ended. Repeatable."
     ),
     click.option(
@@ -208,6 +214,9 @@ def with_program(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     asked["inputs"] = _pairs("--input", asked["inputs"], "NAME=SOURCE")
     asked["metrics"] = _pairs("--metric", asked["metrics"], "NAME=REGEX")
     asked["state"] = _state(asked)
+    if len(asked["notify"]) > 1:
+        raise click.UsageError("--notify is given more than once; give one. A topic may have many subscribers.")
+    asked["notify"] = next(iter(asked["notify"]), None)
     return asked | {
         "command": command,
         "env": _pairs("--env", variables, "KEY=VALUE"),

@@ -69,6 +69,8 @@ def facts(status: Status, summary: Summary, output: str, where: str = "") -> dic
         "wall time": duration(summary.wall_seconds),
         "peak memory": mebibytes(summary.peak_memory_mib) if summary.peak_memory_mib else UNMEASURED,
     }
+    if status.told:
+        table["notify"] = status.told
     if status.spent:
         table["cost"] = status.spent.words()
     if status.run_command:

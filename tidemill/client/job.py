@@ -20,9 +20,10 @@ from tidemill.client.rounds import Sent, resume, retry, retry_dead
 from tidemill.client.running import RunningItems
 from tidemill.client.site import Log, Site
 from tidemill.client.status import Status, Summary, summarise
+from tidemill.client.telling import tell_end
 from tidemill.client.waiting import Watched, watch
 from tidemill.job import JobSpec
-from tidemill.ledger import Counts, Ledger
+from tidemill.ledger import Counts, Ledger, Listing
 
 if TYPE_CHECKING:
     from tidemill.client.fetch import FetchReport, OnReport
@@ -110,7 +111,13 @@ class Job(Readable, Logged):
             >>> job.status().state
             'finished'
         """
-        return self._watched.look(consumption=consumption, running=running)[0]
+        return self._told(*self._watched.look(consumption=consumption, running=running))
+
+    def _told(self, status: Status, listing: Listing, *, given_up: bool = False) -> Status:
+        """A status of a job that has ended says whether someone was told, and this is told now if no one was.
+        `given_up` is whether no one repairs what is lost."""
+        lost = given_up and status.state == "lost" and not status.run_command
+        return replace(status, told=tell_end(self._site, self.spec, listing, lost=lost))
 
     def summary(self, status: Status | None = None) -> Summary:
         """Figures added up from every record. `status` spares counting the reclaims again.
@@ -192,13 +199,13 @@ class Job(Readable, Logged):
             'finished'
         """
         looks = watch(self._watched, repair=repair, poll_seconds=poll_seconds, log=log)
-        last: Status | None = None
+        last: tuple[Status, Listing] | None = None
         with showing(self.id, progress) as show:
-            for last, _ in looks:
-                on_status(last)
-                show(last)
+            for last in looks:
+                on_status(last[0])
+                show(last[0])
         assert last is not None, "a watch begins with a look"
-        return last
+        return self._told(*last, given_up=True)
 
     # ---- ending, and running on ---------------------------------------------------------------------------------
 
@@ -225,7 +232,12 @@ class Job(Readable, Logged):
             >>> job.cancel("the wrong list")
             1
         """
-        return 0 if self._ledger.counts().finished else self._watched.end(reason)
+        if self._ledger.counts().finished:
+            return 0
+        ended = self._watched.end(reason)
+        if self.spec.notify:
+            tell_end(self._site, self.spec, self._ledger.listing())
+        return ended
 
     def resume(self, max_usd: float | None = None) -> Sent:
         """Enqueue again what the cloud will not deliver; of a cancelled job, all that is not done.

@@ -26,6 +26,7 @@ from tidemill.client.status import JobRow, job_row
 from tidemill.client.submit import Submission
 from tidemill.client.sweep import Sweep, fields_of
 from tidemill.client.tags import checked_tags
+from tidemill.client.telling import told_by
 from tidemill.client.training import Trainer
 from tidemill.client.upload.meter import Watch, unwatched
 from tidemill.client.upload.session import Amount
@@ -158,6 +159,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
         max_usd: float | None = None,
         usd_per_item_hour: float | None = None,
         metrics: Mapping[str, str] | None = None,
+        notify: str | None = None,
         tags: Mapping[str, str] | None = None,
         layout: Literal["sagemaker"] | None = None,
         force: bool = False,
@@ -216,6 +218,8 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
                 the queue's machines in the price table.
             metrics: Regular expressions by name, each with a group around a number: what they find in the lines that
                 the program prints is kept (`Job.metrics`). A group named `step` is the step of the training.
+            notify: Who is told when the job ends: a channel of the stack (`descriptor.channels`), or the https address
+                of a webhook, to which a JSON object with `text` is posted.
             tags: Tags for the cost reports of AWS.
             layout: "sagemaker" for programs written for SageMaker: variables such as SM_MODEL_DIR and SM_HPS.
             force: Whether to make another job, where one of this name and these settings exists.
@@ -257,6 +261,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
         kept = with_origin(self.store, settings_of(state))
         check_libs(libs, code)
         checkout = opened(code)
+        told = told_by(self.site, notify, log)
         submission = Submission(
             place=place,
             name=name,
@@ -268,6 +273,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
             longest_first=longest_first,
             code=checkout.folder if isinstance(checkout, Checkout) else checkout,
             libs=libs,
+            webhook=notify if told and told.topic is None else None,
             force=force,
             confirm=confirm,
             watch=watch,
@@ -275,6 +281,7 @@ class Pipeline(Mapper, Estimator, Trainer, Previewer):
                 **fields_of(items),
                 "layout": layout,
                 "metrics": dict(metrics or {}),
+                "notify": told,
                 "tags": checked_tags(tags or {}, self.descriptor.cloud, log),
                 "code_origin": checkout.origin if isinstance(checkout, Checkout) else None,
                 "command": list(command or ()) or None,

@@ -60,6 +60,7 @@ class Status:
         waits_for: Jobs that must be complete before its first item runs, while they are not.
         saved: How much of the state of its items is saved; None without state, and where it was not asked for.
         again: Items that run again and keep their outcome until there is a new one; None where none do.
+        told: Whether those who asked for it were told of its end; None while it has not ended, and where no one asked.
         explained: Why it does not progress, when nothing was committed for five minutes; see `Job.explain`.
     """
 
@@ -85,6 +86,7 @@ class Status:
     waits_for: list[Waits] = field(default_factory=list)
     saved: Saved | None = None
     explained: Reason | None = None
+    told: str | None = None
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -155,7 +157,7 @@ class Status:
                 table["lost"] = f"{len(lost)} deliveries {_some(lost)}: `tidemill resume {self.job}` repairs that"
         if self.failed:
             table["failures"] = f"tidemill failures {self.job}; `tidemill retry {self.job} --failed` runs them again"
-        return table | self._why()
+        return table | self._why() | ({"notify": self.told} if self.told else {})
 
     def _why(self) -> dict[str, object]:
         """The last lines: why it does not progress, and what else a person should know."""

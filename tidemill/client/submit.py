@@ -35,6 +35,7 @@ from tidemill.client.upload.inputs import check_names
 from tidemill.client.upload.meter import Watch, unwatched
 from tidemill.client.upload.session import Amount
 from tidemill.code import Packed, in_code, pack, upload
+from tidemill.ending.webhook import keep_address
 from tidemill.errors import CallerError, CloudError
 from tidemill.figures import counted
 from tidemill.job import SINCE, Item, JobSpec, build_spec, spec_version
@@ -54,6 +55,7 @@ _OPTIONS = {
     "metrics": "--metric",
     "keep_values": "keep_values (pipeline.map)",
     "state": "--state",
+    "notify": "--notify",
 }
 """By field that older workers do not know: the option that asks for it."""
 
@@ -79,6 +81,8 @@ class Submission:
     fields: dict[str, Any]
     longest_first: str | None = None
     """What tells how long an item takes: see `tidemill.client.ordering`."""
+    webhook: str | None = None
+    """The address that is told of the job's end: a secret."""
     force: bool = False
     """Whether to make another job, where one of this name and these settings exists."""
     confirm: Callable[[Amount], None] = _always
@@ -165,6 +169,8 @@ def submit(site: Site, asked: Submission, log: Log) -> Job:
             "expected": expected(site, asked.place, spool.count, asked.item_seconds),
         }
     )
+    if asked.webhook and known is None:
+        keep_address(site.store, job, asked.webhook)
     return _send(site, spec, known, spool, checked.plan, packed=checked.packed, named=asked.name is not None, log=log)
 
 
@@ -239,6 +245,8 @@ def _send(
             f"{' at its limit' if more else ''}.",
             f"`tidemill resume {spec.job}{more}` runs what is left; or choose another name.",
         )
+    if known and known.notify != spec.notify:
+        log(f"{spec.job} was sent before: {known.notify.to if known.notify else 'no one'} is told when it ends.")
     spec = known or ledger.spec()
     arrays = arrays_of(spec.job, 0, range(spec.chunks_total), site.backend.array_chunks)
     round_ = write_first_round(site, ledger, spec, arrays)

@@ -17,6 +17,7 @@ from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.machine import Capacity
 from tidemill.store import Store, Stores
 from tidemill.version import __version__
+from tidemill.worker.endings import Publish, no_topics
 from tidemill.worker.exits import EXPECTED, exit_of
 from tidemill.worker.heartbeat import MachineHeartbeat
 from tidemill.worker.idle import IdlePolicy
@@ -34,6 +35,7 @@ from tidemill.worker.stop import Stop, StopReason
 from tidemill.worker.usage import adopt_orphans
 
 if TYPE_CHECKING:
+    from tidemill.ending.message import Message
     from tidemill.worker.cloud_log import CloudLog
     from tidemill.worker.metadata.gce import GceMetadata
 
@@ -55,6 +57,7 @@ class _Cloud:
     machine: str = ""
     """Its name, where it has to say that it is alive."""
     facts: RanOn = UNKNOWN
+    publish: Publish = no_topics
 
 
 def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
@@ -101,11 +104,15 @@ def main(env: Mapping[str, str] = os.environ) -> WorkerExit:
 def _on_aws(settings: Settings, env: Mapping[str, str]) -> _Cloud:
     from tidemill.worker.metadata.ec2 import Ec2Notice, read_machine
 
+    def publish(topic: str, message: Message) -> None:
+        from tidemill.worker.publishing import Sns
+
+        Sns(env).publish(topic, message)
+
     if not settings.notice:
-        return _Cloud(None, ArrayLeases(env))
-    return _Cloud(
-        Ec2Notice(settings.notice), ArrayLeases(env), facts=read_machine(settings.notice.with_name("machine"))
-    )
+        return _Cloud(None, ArrayLeases(env), publish=publish)
+    facts = read_machine(settings.notice.with_name("machine"))
+    return _Cloud(Ec2Notice(settings.notice), ArrayLeases(env), facts=facts, publish=publish)
 
 
 def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -> _Cloud:
@@ -113,6 +120,7 @@ def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -
     from tidemill.worker.leases.pubsub import PubSubLeases
     from tidemill.worker.leases.subscription import Subscription
     from tidemill.worker.metadata.gce import GceMetadata
+    from tidemill.worker.publishing import PubSubTopics
 
     metadata = GceMetadata.of(env)
     name, zone, facts = "", "", UNKNOWN
@@ -128,7 +136,8 @@ def _on_gcp(settings: Settings, env: Mapping[str, str], at_the_end: ExitStack) -
     until, since = (None if at is None else at + time.monotonic() - time.time() for at in life)
     idle = IdlePolicy(settings.idle_seconds, time.monotonic, until, since)
     subscription = Subscription.of(settings.subscription or "", metadata.token if metadata else None, env)
-    return _Cloud(metadata, PubSubLeases(subscription, idle), idle.may_lease, name, facts)
+    publish = PubSubTopics(metadata.token if metadata else None, env).publish
+    return _Cloud(metadata, PubSubLeases(subscription, idle), idle.may_lease, name, facts, publish)
 
 
 def _cloud_log(
@@ -166,6 +175,7 @@ def _work(settings: Settings, place: _Cloud, stop: Stop, env: Mapping[str, str])
             heartbeat_seconds=settings.alive_seconds / BEATS,
             beat=MachineHeartbeat(store, place.machine, settings.alive_seconds).beat if place.machine else lambda: None,
             machine=place.facts,
+            publish=place.publish,
         )
         return worker.run()
     finally:

@@ -11,6 +11,7 @@ from typing import Any
 from tidemill.errors import DamagedError, decoding
 from tidemill.ledger import Commit, Ledger
 from tidemill.worker.chunk import ChunkRun
+from tidemill.worker.endings import Endings
 from tidemill.worker.jobs import JobCache, LeasedJob
 from tidemill.worker.leases import LeaseSource
 from tidemill.worker.output import log, log_event
@@ -31,9 +32,17 @@ class HeldChunks:
     """The chunks that a worker holds, oldest first. `stop` is raised here when the worker's only job is cancelled."""
 
     def __init__(
-        self, source: LeaseSource, jobs: JobCache, runners: Runners, stop: Stop, lasts: Callable[[float], bool]
+        self,
+        source: LeaseSource,
+        jobs: JobCache,
+        runners: Runners,
+        endings: Endings,
+        *,
+        stop: Stop,
+        lasts: Callable[[float], bool],
     ) -> None:
         self._source, self._jobs, self._runners, self._stop, self._lasts = source, jobs, runners, stop, lasts
+        self._endings = endings
         self._chunks: list[ChunkRun] = []
         self.any_settled = False
         """Whether a chunk has a record, ours or another's."""
@@ -83,12 +92,18 @@ class HeldChunks:
 
     def cancel(self, job: LeasedJob | None) -> None:
         """End a cancelled job's items, and the worker if it serves no other job."""
+        if job and job.spec.notify:
+            self.tell_end(job.id)
         if not self._source.many_jobs:
             self._stop.set(StopReason.CANCELLED)
         elif job and not job.stop.cancelled:
             log("job cancelled; acknowledging its chunks", job=job.id)
             job.stop.set(StopReason.CANCELLED)
             self._jobs.forget(job)
+
+    def tell_end(self, job: str) -> None:
+        """Tell those who asked for it that a job was cancelled, unless another one has."""
+        self._endings.cancelled(job)
 
     def spent(self, job: LeasedJob, seconds: float) -> None:
         """Seconds of a job were recorded: it may have reached its limit."""
@@ -119,6 +134,7 @@ class HeldChunks:
         _log_commit(chunk, commit)
         for observer in chunk.observers:
             observer.on_committed()
+        self._endings.committed(chunk.job, chunk.number)
 
     def tick(self) -> None:
         """Periodic work: chunks that cannot continue go; the others are extended and written."""

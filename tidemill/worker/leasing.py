@@ -135,6 +135,7 @@ class Leasing:
     def _open(self, lease: Lease) -> None:
         if Ledger(self._store, lease.job).is_cancelled(lease.round):
             self._held.cancel(self._jobs.find(lease))
+            self._held.tell_end(lease.job)
             self._let_end(lease)
             log("chunk of a cancelled job skipped", job=lease.job, lease=lease.id)
             return

@@ -23,6 +23,7 @@ from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.machine import Capacity
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun
+from tidemill.worker.endings import Endings, Publish, no_topics, waits
 from tidemill.worker.exits import exit_of
 from tidemill.worker.held import HeldChunks
 from tidemill.worker.items import Items
@@ -56,6 +57,7 @@ class Worker:
         heartbeat_seconds: How often a worker that serves many jobs says that a chunk is being worked on.
         beat: Called in every turn of the loop.
         machine: Where it is; records say so.
+        publish: Sends a message to a topic.
     """
 
     def __init__(
@@ -73,10 +75,12 @@ class Worker:
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         beat: Callable[[], None] = lambda: None,
         machine: RanOn = UNKNOWN,
+        publish: Publish = no_topics,
     ) -> None:
         self._source, self._stop, self._beat = source, stop, beat
         self._jobs = JobCache(store, runners, base_env, stop)
-        self._held = HeldChunks(source, self._jobs, runners, stop, lasts)
+        self._endings = Endings(store, publish)
+        self._held = HeldChunks(source, self._jobs, runners, self._endings, stop=stop, lasts=lasts)
         self._items = Items(self._held, runners, scratch, stop, capacity or slots, many_jobs=source.many_jobs)
         self._leasing = Leasing(
             store,
@@ -106,6 +110,7 @@ class Worker:
         finally:
             self._items.close()
             self._source.close()
+            self._endings.close(waits(self._stop.at if self._stop.raised else None))
         if done:
             # An array's child has one chunk, and only its exit code reports on it.
             if not held.any_settled and (held.any_broken or held.any_superseded):

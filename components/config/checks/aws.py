@@ -17,7 +17,7 @@ from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.monitoring_models import Monitoring
 from components.config.queue_models import Queue
-from components.config.types import AMI, AWS_KEY, AWS_PRINCIPAL, AWS_RESERVATION
+from components.config.types import AMI, AWS_KEY, AWS_PRINCIPAL, AWS_RESERVATION, SNS_TOPIC
 from tidemill.capacity import slots
 
 LONGEST_NAME = 36
@@ -127,6 +127,7 @@ def check_monitoring(monitoring: Monitoring) -> None:
     here = ["monitoring"]
     if monitoring.channels:
         common.refuse(here, monitoring, "channels", _ON_GCP, "Name an SNS topic in `topic`")
+    common.check_topics(monitoring.job_channels, SNS_TOPIC, "the ARN of an SNS topic")
     if monitoring.topic and monitoring.notify:
         raise ConfigError(
             key_path([*here, "notify"]),

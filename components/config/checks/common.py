@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel
 
@@ -70,6 +70,14 @@ def refuse(path: Sequence[str | int], model: BaseModel, key: str, allowed: str, 
         value = getattr(model, key)
         plain = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
         raise ConfigError(key_path([*path, key]), shown(plain), allowed, hint)
+
+
+def check_topics(channels: Mapping[str, str], topic: re.Pattern[str], allowed: str) -> None:
+    """Refuse a channel of jobs whose topic is another cloud's."""
+    for name, value in channels.items():
+        if not topic.fullmatch(value):
+            path = ["monitoring", "job_channels", name]
+            raise ConfigError(key_path(path), shown(value), allowed, "Name a topic of this stack's cloud")
 
 
 def check_all_set(path: Sequence[str], model: BaseModel, keys: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from components.config.errors import ConfigError, key_path, shown
 from components.config.models import Budget, Logs, StackConfig, Store
 from components.config.monitoring_models import Monitoring
 from components.config.queue_models import Queue
-from components.config.types import GCP_IMAGE, GCP_KEY, GCP_PRINCIPAL, GCP_RESERVATION
+from components.config.types import GCP_IMAGE, GCP_KEY, GCP_PRINCIPAL, GCP_RESERVATION, TOPIC
 from tidemill.capacity import most_machines
 
 LONGEST_QUEUE = 40
@@ -186,6 +186,7 @@ def check_monitoring(monitoring: Monitoring) -> None:
     here = ["monitoring"]
     common.refuse(here, monitoring, "topic", _ON_AWS, "Name notification channels in `channels`")
     common.refuse(here, monitoring, "stalled_minutes", _ON_AWS, "Leave it out; the reconciler watches the workers")
+    common.check_topics(monitoring.job_channels, TOPIC, "a topic such as projects/my-project/topics/ml-oncall")
 
 
 def check_store(store: Store) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidemill.backends import Array, ArrayAddress, ArrayState, Backend, LogLine, LogSearch, QueueState, Shape
@@ -87,6 +87,15 @@ class AwsBatch(Backend):
                 answer = self._batch.describe_jobs(jobs=ids[start : start + DESCRIBE_IDS])
             details += [_state(found) for found in answer["jobs"]]
         return sorted(details, key=lambda state: (state.created_at, state.name))
+
+    def publish(self, topic: str, subject: str, text: str, fields: Mapping[str, str]) -> None:
+        # The topic may be in another region than the queues.
+        region = topic.split(":")[3]
+        attributes = {key: {"DataType": "String", "StringValue": value} for key, value in fields.items()}
+        with translated("sns:Publish"):
+            client("sns", region, self._session).publish(
+                TopicArn=topic, Subject=subject, Message=text, MessageAttributes=attributes
+            )
 
     def _list(self, queue: Queue, prefix: str) -> Iterator[dict[str, Any]]:
         with translated("batch:ListJobs"):

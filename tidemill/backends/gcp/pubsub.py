@@ -9,10 +9,11 @@ or at worst does it twice; outcomes stay exactly once.
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -79,7 +80,7 @@ class GcpPubSub(Backend):
             if over.is_set():
                 return
             try:
-                self._publish(topic, array)
+                _publish(self._session, self._store, topic, array)
             except BaseException:
                 over.set()
                 raise
@@ -106,15 +107,9 @@ class GcpPubSub(Backend):
         )
         self._store.put(layout.held(at.job), json.dumps(asdict(held)).encode())
 
-    def _publish(self, topic: str, array: Array) -> None:
-        body = publish_request(array)
-        try:
-            self._session.call("pubsub", "POST", f"v1/{topic}:publish", body, action="pubsub.topics.publish")
-        except MissingError as error:
-            raise CloudError(f"{topic} is not there: the stack was changed or destroyed.", "Ask its owner.") from error
-        address = array.address
-        name = layout.publication(address.job, address.round, address.array, array.size)
-        self._store.put(name, b"")
+    def publish(self, topic: str, subject: str, text: str, fields: Mapping[str, str]) -> None:
+        body = {"messages": [{"data": base64.b64encode(text.encode()).decode(), "attributes": dict(fields)}]}
+        self._session.call("pubsub", "POST", f"v1/{topic}:publish", body, action="pubsub.topics.publish")
 
     def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
         found = []
@@ -212,6 +207,17 @@ class GcpPubSub(Backend):
     def queue_facts(self, queue: Queue) -> tuple[CloudFacts | None, list[Unseen]]:
         # A submit has looked at topic and subscription already.
         return GcpFacts(), []
+
+
+def _publish(session: GoogleSession, store: Store, topic: str, array: Array) -> None:
+    body = publish_request(array)
+    try:
+        session.call("pubsub", "POST", f"v1/{topic}:publish", body, action="pubsub.topics.publish")
+    except MissingError as error:
+        raise CloudError(f"{topic} is not there: the stack was changed or destroyed.", "Ask its owner.") from error
+    address = array.address
+    name = layout.publication(address.job, address.round, address.array, array.size)
+    store.put(name, b"")
 
 
 def publish_request(array: Array) -> dict[str, Any]:

@@ -1,0 +1,349 @@
+"""Who tells the end of a job, when and how often. What this cannot prove: that Slack, SNS and Pub/Sub take it."""
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from tests.loopback_s3 import serving
+from tests.unit.client_fakes import outcome, pipeline, uris
+from tidemill import layout
+from tidemill.cli import run
+from tidemill.client import deliveries, waiting
+from tidemill.descriptor import SPEC_VERSION
+from tidemill.ending import gate, tries
+from tidemill.ending.gate import UntoldError, tell
+from tidemill.ending.message import Message
+from tidemill.ending.webhook import Webhook, check_address, keep_address
+from tidemill.errors import CallerError
+from tidemill.ledger import Ledger
+from tidemill.store import Store
+from tidemill.worker.endings import may_be_last
+from tidemill.worker.publishing import signed
+
+MESSAGE = Message("tiles-0a1b2c3d/r0", "tiles-0a1b2c3d", "cpu", "failed", 10, 8, 2)
+SECRET = "T0/B0/Xy"
+
+
+class Hook:
+    """A receiver. `answers` are its statuses, the last one from then on; 0 hangs."""
+
+    def __init__(self, *answers):
+        self.answers, self.said = list(answers) or [200], []
+
+
+@contextmanager
+def receiver(*answers):
+    hook = Hook(*answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            hook.said.append((self.path, self.headers["Tidemill-Id"], body))
+            code = hook.answers[0] if len(hook.answers) == 1 else hook.answers.pop(0)
+            if not code:
+                time.sleep(2)
+                return
+            self.send_response(code)
+            self.send_header("Location", f"http://127.0.0.1:{server.server_port}/elsewhere")
+            self.end_headers()
+
+        def log_message(self, format, *args):  # noqa: A002 as the base calls it
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    with serving(server):
+        yield hook, f"http://127.0.0.1:{server.server_port}/{SECRET}"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(tries, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr("tidemill.ending.webhook.TRY_SECONDS", 0.3)
+
+
+# ---- the gate -------------------------------------------------------------------------------------------------------
+
+
+def test_of_many_tellers_at_once_one_sends():
+    store, sent = Store.open("memory://"), []
+    with ThreadPoolExecutor(16) as pool:
+        said = list(pool.map(lambda n: tell(store, MESSAGE, str(n), sent.append), range(64)))
+    assert sent == [MESSAGE]
+    assert set(said) <= {"sent", "sending"}
+    assert tell(store, MESSAGE, "later", sent.append) == "sent"
+    assert len(sent) == 1
+
+
+def test_a_teller_that_dies_is_followed_by_another_and_a_failure_is_tried_three_times(monkeypatch):
+    store, now = Store.open("memory://"), [time.time()]
+
+    def die(message):
+        raise KeyboardInterrupt
+
+    def fail(message):
+        raise UntoldError("HTTP 500")
+
+    with pytest.raises(KeyboardInterrupt):
+        tell(store, MESSAGE, "one", die)
+    assert tell(store, MESSAGE, "two", fail) == "sending", "the first may still be at it"
+    monkeypatch.setattr(gate.time, "time", lambda: now[0])
+    for _ in range(2):
+        now[0] += gate.TELLER_SECONDS + 5
+        assert tell(store, MESSAGE, "two", fail) == "HTTP 500"
+    now[0] += 10 * gate.TELLER_SECONDS
+    assert tell(store, MESSAGE, "three", lambda message: pytest.fail("a fourth try")) == "HTTP 500"
+    other = replace(MESSAGE, id="tiles-0a1b2c3d/r1")
+    assert tell(store, other, "three", lambda message: None) == "sent", "another round has an end of its own"
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 40])
+def test_the_last_commit_in_any_order_knows_that_it_may_be_the_last(chunks, monkeypatch):
+    monkeypatch.setattr("tidemill.worker.endings.PAGE", 10)
+    target, _ = pipeline()
+    for seed in range(10):
+        job = target.submit(["x", "{uri}"], uris(chunks), queue="cpu", name=f"j{seed}", chunk_size=1)
+        ledger, order = Ledger(target.store, job.id), list(range(chunks))
+        random.Random(seed).shuffle(order)
+        said = []
+        for chunk in order:
+            ledger.chunk(0, chunk).commit("a", [outcome(chunk, "x", False)])
+            said.append(may_be_last(ledger, ledger.rounds()[0], chunk))
+        assert said[-1]
+        assert sum(said) <= max(1, chunks // 2), "most commits ask no further"
+
+
+# ---- webhooks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answers", "problem", "asked"),
+    [
+        ((200,), None, 1),
+        ((500, 503, 204), None, 3),
+        ((500,), "HTTP 500", 3),
+        ((429, 200), None, 2),
+        ((404,), "HTTP 404", 1),
+        ((302,), "HTTP 302", 1),
+        ((0,), "no answer in time", 3),
+        ((0, 200), None, 2),
+    ],
+)
+def test_a_receiver_gets_a_few_tries(answers, problem, asked):
+    store = Store.open("memory://")
+    with receiver(*answers) as (hook, url):
+        keep_address(store, MESSAGE.job, url)
+        if problem:
+            with pytest.raises(UntoldError, match=problem) as raised:
+                Webhook(store).send(MESSAGE)
+            assert SECRET not in str(raised.value)
+        else:
+            Webhook(store).send(MESSAGE)
+        text = "tiles-0a1b2c3d failed: 2 of 10 items failed. `tidemill failures tiles-0a1b2c3d`"
+        assert hook.said == [(f"/{SECRET}", MESSAGE.id, f'{{"text": "{text}"}}')] * asked
+
+
+def test_no_one_there():
+    store = Store.open("memory://")
+    keep_address(store, MESSAGE.job, f"http://127.0.0.1:9/{SECRET}")
+    with pytest.raises(UntoldError, match=r"no connection \(ConnectionRefusedError\)"):
+        Webhook(store).send(MESSAGE)
+    store.put(layout.webhook(MESSAGE.job), b"http://example.com/x")
+    with pytest.raises(UntoldError, match="missing or damaged"):
+        Webhook(store).send(MESSAGE)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://hooks.example.com/{SECRET}",
+        f"https://ada:secret@hooks.example.com/{SECRET}",
+        f"ftp://hooks.example.com/{SECRET}",
+        f"file:///etc/{SECRET}",
+        f"https:///{SECRET}",
+        f"https://hooks.example.com/{SECRET}\nHost: x",
+        f"https://hooks.example.com:x/{SECRET}",
+        f"https://[{SECRET}",
+        f"https://hooks.example.com/{SECRET}/" + "a" * 3000,
+        f"http://127.0.0.1/{SECRET}",
+    ],
+)
+def test_addresses_that_are_refused_are_not_repeated(url):
+    with pytest.raises(CallerError) as raised:
+        check_address(url, here=False)
+    assert raised.value.what == "notify"
+    assert SECRET not in f"{raised.value} {raised.value.to_json()}"
+    assert check_address(f"http://127.0.0.1/{SECRET}", here=True) == "127.0.0.1"
+
+
+# ---- jobs -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def told(*answers, **changes):
+    """A pipeline, its queue, and a receiver whose address stands in for an https one."""
+    target, backend = pipeline(max_spec=SPEC_VERSION, **changes)
+    with receiver(*answers) as (hook, url):
+
+        def submit(name="tiles", **more: Any):
+            address: dict[str, Any] = {"notify": f"https://hooks.example.com/{SECRET}"} | more
+            job = target.submit(["x", "{uri}"], uris(4), queue="cpu", name=name, chunk_size=1, **address)
+            target.store.put(layout.webhook(job.id), url.encode())
+            return job
+
+        yield target, backend, submit, hook
+
+
+def texts(hook):
+    return [body.split('"')[3].partition(".")[0] for _, _, body in hook.said]
+
+
+def test_who_looks_next_tells_what_a_dead_worker_did_not():
+    with told() as (target, backend, submit, hook):
+        job = submit()
+        assert job.status().told is None
+        backend.run(target, job.id, fail_items=[1])
+        assert not hook.said, "the worker was killed right after its last commit"
+        with ThreadPoolExecutor(8) as pool:
+            said = list(pool.map(lambda _: target.job(job.id).status().told, range(8)))
+        assert set(said) <= {"hooks.example.com was told", "hooks.example.com is being told"}
+        assert job.wait().told == "hooks.example.com was told"
+        assert texts(hook) == [f"{job.id} failed: 1 of 4 items failed"]
+        job.retry()
+        assert job.status().told is None
+        backend.run(target, job.id)
+        job.status()
+        assert texts(hook)[1:] == [f"{job.id} succeeded: 4 items"]
+
+
+def test_who_cancels_tells(monkeypatch):
+    with told() as (_, _, submit, hook):
+        job = submit()
+        job.cancel("<!channel> \x1b[31m")
+        assert texts(hook) == [f"{job.id} was cancelled by ada: 0 of 4 items have ended, 0 of them failed"]
+        assert job.cancel() == 0
+        job.status()
+        assert len(hook.said) == 1
+
+
+def test_a_wait_that_gives_up_tells_that_the_job_cannot_finish(monkeypatch):
+    monkeypatch.setattr(deliveries, "SUBMIT_GRACE_SECONDS", -1)
+    monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)
+    with told() as (target, backend, submit, hook):
+        job = submit()
+        backend.run(target, job.id, skip_chunks=[2])
+        assert job.status().told is None, "it may be repaired"
+        assert job.wait(repair=False).state == "lost"
+        assert texts(hook) == [f"{job.id} cannot finish: 3 of 4 items have ended, 0 of them failed"]
+
+
+def test_a_receiver_that_fails_fails_nothing_else():
+    with told(500) as (target, backend, submit, _):
+        job = submit()
+        backend.run(target, job.id)
+        status = job.wait()
+        assert (status.state, status.exit_code) == ("finished", 0)
+        assert status.told == "hooks.example.com was not told: HTTP 500"
+
+
+def test_a_receiver_that_hangs_keeps_no_one(monkeypatch):
+    monkeypatch.setattr("tidemill.client.telling.PATIENCE_SECONDS", 0.2)
+    with told(0) as (target, backend, submit, _):
+        job = submit()
+        backend.run(target, job.id)
+        began = time.monotonic()
+        assert job.status().told == "hooks.example.com is being told"
+        assert time.monotonic() - began < 2
+
+
+def test_the_address_is_in_no_other_object_and_in_nothing_that_is_shown(capsys):
+    with told() as (target, backend, submit, _):
+        said = []
+        job = submit(log=said.append)
+        backend.run(target, job.id)
+        status = job.status()
+        address = f"hooks.example.com/{SECRET}"
+        target.store.put(layout.webhook(job.id), b"")
+        shown = [*said, job.spec.model_dump_json(), str(status.to_json()), str(status.facts()), repr(job)]
+        shown += [target.store.get(name).decode(errors="replace") for name in target.store.list("jobs")]
+        assert not [text for text in shown if address in text or SECRET in text]
+        assert any(text.startswith("hooks.example.com is told") for text in said)
+        again = submit(log=said.append, notify=None)
+        assert again.id == job.id
+        assert any("was sent before: hooks.example.com is told" in text for text in said)
+
+
+def published_to(published):
+    def publish(topic, subject, text, fields):
+        published.append((topic, subject, text, fields))
+
+    return publish
+
+
+def test_channels_are_those_of_the_stack():
+    topic = "arn:aws:sns:us-west-2:123456789012:oncall"
+    with told(channels={"oncall": topic}) as (target, backend, submit, _):
+        published: list[Any] = []
+        backend.publish = published_to(published)
+        job = submit(notify="oncall")
+        assert job.spec.notify is not None
+        assert (job.spec.notify.topic, job.spec.spec_version) == (topic, 5)
+        backend.run(target, job.id)
+        assert job.status().told == "oncall was told"
+        assert [message[:2] for message in published] == [(topic, f"{job.id} succeeded")]
+        assert published[0][3]["state"] == "succeeded"
+        with pytest.raises(CallerError, match="oncall") as raised:
+            submit("other", notify="on-call")
+        assert raised.value.what == "notify"
+    with told() as (_, _, submit, _), pytest.raises(CallerError, match="it has none"):
+        submit(notify="oncall")
+
+
+def test_an_older_stack_refuses_it():
+    target, _ = pipeline(max_spec=4)
+    with pytest.raises(CallerError, match="leave --notify out"):
+        target.submit(["x", "{uri}"], uris(1), queue="cpu", notify="https://hooks.example.com/x")
+
+
+def test_one_receiver_at_most(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["run", "--notify", "a", "--notify", "b", "x", "--", "true"]) == 2
+    assert "given more than once" in capsys.readouterr().err
+
+
+def test_a_local_job_tells_by_its_worker(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with receiver() as (hook, url):
+        assert (
+            run(["run", "--name", "here", "--workers", "2", "--notify", url, "1", "2", "3", "--", "echo", "{uri}"]) == 0
+        )
+        [(path, _, _)] = hook.said
+        assert path == f"/{SECRET}"
+        [claim] = (tmp_path / ".tidemill" / "jobs").glob("here-*/told/r0~0")
+        assert '"by": "worker"' in claim.read_text()
+
+
+# ---- topics ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_signature_is_botocores():
+    url, body, now = "https://sns.us-west-2.amazonaws.com/", b"Action=Publish&Message=%C3%A9", datetime.now(UTC)
+    login = {"AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "wJalrXUtnFEMI", "Token": "token"}
+    ours = signed(url, body, "us-west-2", login, now)
+    theirs = AWSRequest("POST", url, {"content-type": ours["content-type"]}, body)
+    auth = SigV4Auth(Credentials(*login.values()), "sns", "us-west-2")
+    theirs.context["timestamp"] = ours["x-amz-date"]
+    theirs.headers["X-Amz-Date"] = ours["x-amz-date"]
+    theirs.headers["X-Amz-Security-Token"] = "token"
+    signature = auth.signature(auth.string_to_sign(theirs, auth.canonical_request(theirs)), theirs)
+    assert ours["Authorization"].endswith(f"Signature={signature}")

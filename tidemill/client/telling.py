@@ -1,0 +1,75 @@
+"""Telling the end of a job from a client: the one that cancels it, or the next one that looks."""
+
+from __future__ import annotations
+
+import threading
+
+from tidemill.client.site import Log, Site
+from tidemill.descriptor import Told
+from tidemill.ending.gate import UntoldError, tell
+from tidemill.ending.message import Message, message_of
+from tidemill.ending.webhook import Webhook, check_address
+from tidemill.errors import CallerError, CloudError
+from tidemill.job import JobSpec
+from tidemill.ledger import Listing
+
+PATIENCE_SECONDS = 15.0
+"""A receiver keeps a command no longer than this."""
+
+
+def told_by(site: Site, given: str | None, log: Log) -> Told | None:
+    """Who is told of a new job's end, from what its submitter gave: a channel's name, or a webhook's address.
+
+    Raises:
+        CallerError: It is neither. An address is not in the error.
+    """
+    if given is None:
+        return None
+    channels = site.descriptor.channels
+    if topic := channels.get(given):
+        return Told(to=given, topic=topic)
+    if "://" in given:
+        host = check_address(given, here=site.local)
+        log(f"{host} is told when the job ends; whoever may read the job store can read the address.")
+        return Told(to=host)
+    names = f"a channel of this pipeline ({', '.join(sorted(channels)) or 'it has none'})"
+    allowed = f"{names}, or the https address of a webhook"
+    # An address without its scheme is a secret as well.
+    value = given if given.replace("-", "").isalnum() and len(given) <= 32 else "not a name"
+    fix = "The stack's owner declares channels under tidemill:monitoring.job_channels."
+    raise CallerError.about("notify", value, allowed, fix)
+
+
+def tell_end(site: Site, spec: JobSpec, listing: Listing, *, lost: bool = False) -> str | None:
+    """Tell the end of a job unless that was done, and say what became of it; None where there is nothing to tell.
+    Nothing that a receiver does is an error of the caller's."""
+    message = message_of(spec, listing, lost=lost) if spec.notify else None
+    if spec.notify is None or message is None:
+        return None
+    told = spec.notify
+    said = [f"{told.to} is being told"]
+    # What hangs must not keep the process.
+    thread = threading.Thread(target=lambda: said.append(_tell(site, told, message)), daemon=True)
+    thread.start()
+    thread.join(PATIENCE_SECONDS)
+    return said[-1]
+
+
+def _tell(site: Site, told: Told, message: Message) -> str:
+    try:
+        said = tell(site.store, message, "client", lambda each: _send(site, told, each))
+    except (CallerError, CloudError) as error:
+        said = error.problem
+    if said == "sent":
+        return f"{told.to} was told"
+    return f"{told.to} is being told" if said == "sending" else f"{told.to} was not told: {said}"
+
+
+def _send(site: Site, told: Told, message: Message) -> None:
+    if told.topic is None:
+        Webhook(site.store).send(message)
+        return
+    try:
+        site.backend.publish(told.topic, message.subject, message.text, message.fields)
+    except (CallerError, CloudError) as error:
+        raise UntoldError(error.problem) from None

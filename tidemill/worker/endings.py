@@ -1,0 +1,115 @@
+"""Telling the end of a job from a worker: the one that commits the last chunk, or finds the job cancelled.
+
+It happens in a thread of its own. A receiver that is slow delays neither items nor commits, and a worker that leaves
+waits for it within bounds.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from tidemill import layout
+from tidemill.ending.gate import UntoldError, tell
+from tidemill.ending.message import Message, message_of
+from tidemill.ending.webhook import Webhook
+from tidemill.errors import TidemillError
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger, Round
+from tidemill.store import PAGE, Store
+from tidemill.worker.jobs import LeasedJob
+from tidemill.worker.output import log
+
+LEAVE_SECONDS = 15.0
+"""How long a worker that has nothing else to do waits for a message that is on its way."""
+Publish = Callable[[str, Message], None]
+"""Sends a message to a topic within bounds, or raises `UntoldError`."""
+
+
+def no_topics(topic: str, message: Message) -> None:
+    """A machine without a cloud reaches none."""
+    raise UntoldError(f"{topic.rpartition(':')[2]}: this machine has no cloud's login")
+
+
+class Endings:
+    """Tells the ends of jobs that ask for it, one after the other."""
+
+    def __init__(self, store: Store, publish: Publish = no_topics) -> None:
+        self._store, self._publish = store, publish
+        self._wanted: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._cancelled: set[str] = set()
+
+    def committed(self, job: LeasedJob, chunk: int) -> None:
+        """A chunk was committed here: it may have been the last one."""
+        if job.spec.notify:
+            self._later(lambda: self._tell(job.spec) if may_be_last(job.ledger, job.round, chunk) else None)
+
+    def cancelled(self, job: str) -> None:
+        """A job was found cancelled, perhaps by this worker."""
+        if job not in self._cancelled:
+            self._cancelled.add(job)
+            self._later(lambda: self._tell(Ledger(self._store, job).spec()))
+
+    def close(self, seconds: float) -> None:
+        """Wait for what is to be told, for so long at most."""
+        if self._thread:
+            self._wanted.put(None)
+            self._thread.join(seconds)
+
+    def _later(self, tell: Callable[[], None]) -> None:
+        self._wanted.put(tell)
+        if self._thread is None:
+            # What hangs must not keep the process.
+            self._thread = threading.Thread(target=self._run, name="endings", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while wanted := self._wanted.get():
+            try:
+                wanted()
+            except TidemillError as error:
+                log(f"the end of a job was not told: {error}", "warning")
+            except Exception as error:
+                # Nothing that a receiver does may end a worker.
+                log(f"the end of a job was not told: {type(error).__name__}", "warning")
+
+    def _tell(self, spec: JobSpec) -> None:
+        if spec.notify is None:
+            return
+        message = message_of(spec, Ledger(self._store, spec.job, spec.manifest).listing())
+        if message is None:
+            return
+        said = tell(self._store, message, "worker", self._sender(spec.notify.topic))
+        level = "info" if said in ("sent", "sending") else "warning"
+        log(f"end of the job told to {spec.notify.to}: {said}", level, job=spec.job)
+
+    def _sender(self, topic: str | None) -> Callable[[Message], None]:
+        if topic is None:
+            return Webhook(self._store).send
+        return lambda message: self._publish(topic, message)
+
+
+def may_be_last(ledger: Ledger, round_: Round, chunk: int) -> bool:
+    """Whether a chunk that was committed in a round may have been the last one of its job.
+
+    Chunks end about in their order, so while a job runs one question suffices: whether the highest of the others is
+    done. Of those that see it done, each lists a sixteenth of the round; only the last in its sixteenth goes on.
+    """
+    others = set(round_.enqueued()) - {chunk}
+    if not others:
+        return True
+    if not ledger.store.exists(layout.done(ledger.job, round_.round, max(others))):
+        return False
+    if len(others) < PAGE:
+        return True
+    shard = f"{layout.of_round(ledger.job, round_.round, 'done')}/{layout.SHARDS[chunk % 16]}"
+    done = {layout.chunk_of_done(name) for name in ledger.store.list(shard)}
+    return all(other in done for other in others if other % 16 == chunk % 16)
+
+
+def waits(stopped_at: float | None) -> float:
+    """Seconds that a worker waits at its end; one whose machine goes has none left."""
+    return LEAVE_SECONDS if stopped_at is None else max(0.0, 1.0 - (time.monotonic() - stopped_at))
