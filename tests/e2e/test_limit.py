@@ -1,12 +1,14 @@
-"""A job's own workers end it at its limit, with the rights that the stack gives them. This does not show what a real
-cloud would have billed until then."""
+"""A job's own workers end it at its limit and tell that, with the rights that the stack gives them. This does not show
+what a real cloud would have billed until then."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from tests.e2e.team import Team, await_that
+from tests.e2e.conftest import ONCALL
+from tests.e2e.team import Team, await_that, client
 
 ITEMS = 40
 
@@ -15,14 +17,19 @@ def test_a_job_that_nobody_watches_ends_at_its_limit(team: Team, tmp_path: Path)
     """An item takes half a second and a second costs a dollar: of 20 dollars the job gets four."""
     items, _ = team.put_items("limit", ITEMS, tmp_path)
     options = ("--queue", "cpu", "--name", "limit", "--items", str(items), "--chunk-size", "1", "--json")
-    money = ("--max-usd", "4", "--usd-per-item-hour", "3600")
+    queue = told(team)
+    money = ("--notify", "oncall", "--max-usd", "4", "--usd-per-item-hour", "3600")
     job = json.loads(team.tidemill("submit", *options, *money, "--", "sh", "-c", "sleep 0.5"))["job"]
 
     def ended() -> bool:
         children = team.cloud.control("batch/children")["children"]
         return not [child for child in children if child["status"] in ("RUNNABLE", "STARTING", "RUNNING")]
 
-    # Asking for the status changes nothing.
+    # Nobody has asked for the status, so it was a worker.
+    [message] = await_that(lambda: received(team, queue), "the end is told")
+    assert message["Subject"] == f"{job} was cancelled"
+    assert message["Message"].startswith(f"{job} was cancelled at its cost limit: ")
+    assert message["MessageAttributes"]["id"]["Value"] == f"{job}/r0"
     await_that(lambda: team.look(job).state == "cancelled", "the job has ended")
     await_that(ended, "no child of the job is left")
     status = team.status(job)
@@ -30,4 +37,23 @@ def test_a_job_that_nobody_watches_ends_at_its_limit(team: Team, tmp_path: Path)
     assert status["spent"]["max_usd"] == 4 <= status["spent"]["usd"] < 15
     assert 0 < status["succeeded"] < ITEMS
     assert status["failed"] == 0
+    assert status["told"] == "oncall was told"
+    assert received(team, queue) == [message], "once"
     team.tidemill("resume", job, ok=(2,))
+
+
+def told(team: Team) -> str:
+    """Subscribe to the stack's channel; returns the URL of the queue that gets what it is told."""
+    sns, sqs = client(team.cloud.env, "sns"), client(team.cloud.env, "sqs")
+    topic = sns.create_topic(Name=ONCALL.rpartition(":")[2])["TopicArn"]
+    assert topic == ONCALL
+    url = sqs.create_queue(QueueName="oncall")["QueueUrl"]
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=ONCALL.replace(":sns:", ":sqs:"))
+    return url
+
+
+def received(team: Team, url: str) -> list[dict[str, Any]]:
+    """Every message so far."""
+    sqs = client(team.cloud.env, "sqs")
+    found = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0)
+    return [json.loads(each["Body"]) for each in found.get("Messages", [])]

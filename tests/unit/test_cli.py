@@ -142,6 +142,7 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "waits_for",
         "saved",
         "explained",
+        "told",
         "ended",
     ]
     assert (status["state"], status["failed"], status["ended"]) == ("finished", len(failed), True)

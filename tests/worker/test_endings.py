@@ -1,5 +1,7 @@
 """Who tells the end of a job, when and how often. What this cannot prove: that Slack, SNS and Pub/Sub take it."""
 
+import base64
+import json
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from botocore.auth import SigV4Auth
@@ -28,7 +31,7 @@ from tidemill.errors import CallerError
 from tidemill.ledger import Ledger
 from tidemill.store import Store
 from tidemill.worker.endings import may_be_last
-from tidemill.worker.publishing import signed
+from tidemill.worker.publishing import PubSubTopics, Sns, signed
 
 MESSAGE = Message("tiles-0a1b2c3d/r0", "tiles-0a1b2c3d", "cpu", "failed", 10, 8, 2)
 SECRET = "T0/B0/Xy"
@@ -42,7 +45,7 @@ class Hook:
 
 
 @contextmanager
-def receiver(*answers):
+def receiver(*answers, said=""):
     hook = Hook(*answers)
 
     class Handler(BaseHTTPRequestHandler):
@@ -56,6 +59,11 @@ def receiver(*answers):
             self.send_response(code)
             self.send_header("Location", f"http://127.0.0.1:{server.server_port}/elsewhere")
             self.end_headers()
+
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(said.encode())
 
         def log_message(self, format, *args):  # noqa: A002 as the base calls it
             return
@@ -347,3 +355,38 @@ def test_the_signature_is_botocores():
     theirs.headers["X-Amz-Security-Token"] = "token"
     signature = auth.signature(auth.string_to_sign(theirs, auth.canonical_request(theirs)), theirs)
     assert ours["Authorization"].endswith(f"Signature={signature}")
+
+
+def test_a_machine_publishes_to_pub_sub():
+    topic = "projects/my-project/topics/oncall"
+    with receiver(503, 200) as (hook, url):
+        host = url.removeprefix("http://").partition("/")[0]
+        PubSubTopics(None, {"PUBSUB_EMULATOR_HOST": host}).publish(topic, MESSAGE)
+        assert [path for path, _, _ in hook.said] == [f"/v1/{topic}:publish"] * 2
+        [message] = json.loads(hook.said[1][2])["messages"]
+        assert base64.b64decode(message["data"]).decode() == MESSAGE.text
+        assert message["attributes"] == MESSAGE.fields
+    with receiver(403) as (hook, url):
+        topics = PubSubTopics(None, {"PUBSUB_EMULATOR_HOST": url.removeprefix("http://").partition("/")[0]})
+        with pytest.raises(UntoldError, match="Pub/Sub answers HTTP 403"):
+            topics.publish(topic, MESSAGE)
+    assert len(hook.said) == 1
+
+
+@pytest.mark.parametrize("code", [200, 403])
+def test_a_container_publishes_to_sns(code):
+    login = json.dumps({"AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "wJalrXUtnFEMI", "Token": "token"})
+    with receiver(code, said=login) as (hook, url):
+        where = url.rpartition("/T0")[0]
+        env = {"AWS_ENDPOINT_URL_SNS": where, "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{where}/login"}
+        topic = "arn:aws:sns:us-west-2:123456789012:oncall"
+        if code == 200:
+            Sns(env).publish(topic, MESSAGE)
+        else:
+            with pytest.raises(UntoldError, match="SNS answers HTTP 403"):
+                Sns(env).publish(topic, MESSAGE)
+        [(_, _, body)] = hook.said
+        form = parse_qs(body)
+        assert form["TopicArn"] == [topic]
+        assert form["Message"] == [MESSAGE.text]
+        assert form["MessageAttributes.entry.1.Value.StringValue"] == [MESSAGE.id]
