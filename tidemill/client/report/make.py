@@ -18,7 +18,7 @@ from tidemill.client.report.reclaims import read_reclaims
 from tidemill.client.report.totals import STEPS, Steps, Totals
 from tidemill.client.status import Status
 from tidemill.client.waiting import Watched
-from tidemill.explain import explain
+from tidemill.explain.judge import explain
 from tidemill.ledger import Listing
 from tidemill.store import Entry
 
