@@ -57,6 +57,12 @@ def test_a_killed_worker_costs_little_and_the_weights_are_the_same(team, undistu
     assert rest.code == WorkerExit.DONE
     assert steps(rest.lines) == [100]
     assert weights(job) == undisturbed
+    record = job.ledger.chunk(0, 0).committed()
+    assert record is not None
+    digest = record.header.digest
+    assert digest is not None
+    # The item has no input, so what it waited for is its state.
+    assert digest["fetch"] > 0
 
 
 @pytest.mark.parametrize("how", ["notice", "signal"])

@@ -169,7 +169,8 @@ class CommandRunner:
                     self._staging.send(outputs)
             if state is not None:
                 # After the outputs: state that says "done" must not stand without them.
-                state.end(by_itself=True, succeeded=True)
+                with task.waits.sending():
+                    state.end(by_itself=True, succeeded=True)
             outcome.status = "succeeded"
             outcome.output = outputs.prefix if outputs.files or task.spec.names_output_uri else None
             if not outputs.files or state is not None or not task.overlaps:
@@ -202,7 +203,8 @@ class CommandRunner:
         left_something = True
         try:
             if state is not None:
-                state.prepare()
+                with task.waits.fetching():
+                    state.prepare()
                 state.begin()
                 limits, stop = state.limits(limits), state.stop
             with item_step("exit", f"{command[0]} cannot be followed"):

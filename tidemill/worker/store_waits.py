@@ -17,7 +17,7 @@ class StoreWaits:
 
     @contextmanager
     def fetching(self) -> Iterator[None]:
-        """A block in which a slot waits for an input."""
+        """A block in which a slot waits for an input or a state."""
         start = time.monotonic()
         try:
             yield
@@ -27,7 +27,7 @@ class StoreWaits:
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """A block in which a slot waits for outputs on their way up."""
+        """A block in which a slot waits for outputs or a state on their way up."""
         start = time.monotonic()
         try:
             yield
