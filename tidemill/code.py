@@ -22,7 +22,7 @@ import zstandard
 
 from tidemill import layout
 from tidemill.errors import CallerError
-from tidemill.figures import counted
+from tidemill.figures import counted, file_size
 from tidemill.store import Store
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Packed:
         """What is sent, for people; `origin` is the repository that it is from."""
         packages = f"; {REQUIREMENTS} is installed once per machine" if self.requirements else ""
         repository = f"{origin}, " if origin else ""
-        return f"code: {repository}{counted(self.files, 'file')}, {self.size / 1024:.0f} KiB{packages}."
+        return f"code: {repository}{counted(self.files, 'file')}, {file_size(self.size)}{packages}."
 
 
 def pack(folder: str | Path, libs: Sequence[str | Path] = (), *, packages: bool = True) -> Packed:

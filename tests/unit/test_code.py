@@ -275,7 +275,7 @@ def test_a_submit_uploads_the_code_once_and_its_round_names_it(folder):
     assert job.spec.command == ["python3", "{code}/features.py", "{uri}"]
     assert (job.spec.code, Ledger(target.store, job.id).round(0).code) == (sha256, sha256)
     assert target.store.get(f"jobs/{job.id}/code/{sha256}.tar.zst") == pack(folder).path.read_bytes()
-    assert "code: 4 files, 0 KiB." in said
+    assert "code: 4 files, 25 B." in said
     assert not any("placeholder" in line for line in said)
     assert target.submit(["python3", "features.py", "{uri}"], uris(3), **send).id == job.id
     assert len(backend.arrays) == 1
