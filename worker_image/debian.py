@@ -7,6 +7,7 @@ list of architectures matters.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -36,12 +37,13 @@ def root(architecture: str) -> Path:
     Raises:
         BuildError: apt or Debian's keys are missing, or the archive does not answer.
     """
-    return packages(architecture, PACKAGES, "python")
+    return packages(architecture, PACKAGES)
 
 
-def packages(architecture: str, names: tuple[str, ...], label: str) -> Path:
+def packages(architecture: str, names: tuple[str, ...]) -> Path:
     """Any packages of an architecture, unpacked; see `root`."""
-    folder = tools.cache() / f"debian-{RELEASE}-{architecture}-{label}"
+    digest = hashlib.sha256(" ".join(names).encode()).hexdigest()[:12]
+    folder = tools.cache() / f"debian-{RELEASE}-{architecture}-{digest}"
     folder.mkdir(parents=True, exist_ok=True)
     unpacked = folder / "root"
     with (folder / "lock").open("w") as lock:

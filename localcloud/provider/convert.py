@@ -78,13 +78,20 @@ def to_api(value: Any, shape: Any, path: str, names: dict[str, str]) -> Any:
         return value
     if shape.type_name == "map":
         if isinstance(value, list) and all(isinstance(item, dict) for item in value):
-            # the SDK has a list of named objects where the cloud has a map; an `id` also stays in the object
-            plain = [{key: part for key, part in item.items() if key != "name"} for item in value]
-            value = {item.get("name", item.get("id")): rest for item, rest in zip(value, plain, strict=True)}
+            value = _named(value)
         if not isinstance(value, dict):
             raise RefusedError(path, f"expected a map, got {value!r}")
         return {key: to_api(item, shape.value, f"{path}.{key}", names) for key, item in value.items()}
     return _scalar(value, shape, path)
+
+
+def _named(items: list[dict[str, Any]]) -> dict[str, Any]:
+    """The SDK has a list of named objects where the cloud has a map; an `id` also stays in the object. Some labels are
+    objects of key and value."""
+    if all(item.keys() == {"key", "value"} for item in items):
+        return {item["key"]: item["value"] for item in items}
+    plain = [{key: part for key, part in item.items() if key != "name"} for item in items]
+    return {item.get("name", item.get("id")): rest for item, rest in zip(items, plain, strict=True)}
 
 
 def _structure(value: Any, shape: Any, path: str, names: dict[str, str]) -> dict[str, Any]:

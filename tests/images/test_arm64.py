@@ -47,7 +47,7 @@ def root(tmp_path, tree, team):  # noqa: F811 as pytest has it
     """A root of qemu and the tree alone."""
     folder = tmp_path / "root"
     folder.mkdir()
-    packages = debian.packages(tools.architecture(), ("qemu-user-static",), "qemu")
+    packages = debian.packages(tools.architecture(), ("qemu-user-static",))
     shutil.copy(packages / "usr/bin/qemu-aarch64-static", folder / QEMU.lstrip("/"))
     return Root(folder, {str(team.root): team.root}, {TREE: tree})
 

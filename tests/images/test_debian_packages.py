@@ -29,7 +29,7 @@ int main(int count, char **arguments) {
 @pytest.fixture(scope="module")
 def packages():
     """A folder of what the packages hold."""
-    return debian.packages("amd64", ("busybox-static", "musl", "musl-dev"), "images")
+    return debian.packages("amd64", ("busybox-static", "musl", "musl-dev"))
 
 
 @pytest.fixture

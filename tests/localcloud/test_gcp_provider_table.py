@@ -138,7 +138,9 @@ def test_a_template_becomes_googles() -> None:
 
 
 def test_a_group_and_its_autoscaler_become_googles() -> None:
-    chosen = [{"name": "n2", "machineTypes": ["n2-standard-16"], "rank": 1}]
+    disk = {"sourceImage": DISK["sourceImage"], "diskType": "pd-balanced", "diskSizeGb": 50, "boot": True}
+    disk["labels"] = [{"key": "team", "value": "a"}]
+    chosen = [{"name": "n2", "machineTypes": ["n2-standard-16"], "rank": 1, "disks": [disk]}]
     group = body_of(
         GROUP,
         baseInstanceName="b",
@@ -148,7 +150,12 @@ def test_a_group_and_its_autoscaler_become_googles() -> None:
         distributionPolicyTargetShape="BALANCED",
     )
     selections = group["instanceFlexibilityPolicy"]["instanceSelections"]
+    made = selections["n2"].pop("disks")
     assert selections == {"n2": {"machineTypes": ["n2-standard-16"], "rank": 1}}
+    (found,) = made
+    assert found.pop("boot") is True
+    assert found["initializeParams"].pop("sourceImage") == DISK["sourceImage"]
+    assert found == {"initializeParams": {"diskType": "pd-balanced", "diskSizeGb": 50, "labels": {"team": "a"}}}
     assert group["updatePolicy"]["maxSurge"] == {"fixed": 0}
     assert group["distributionPolicy"] == {"targetShape": "BALANCED"}
     metric = {"name": "m", "filter": "f", "singleInstanceAssignment": 16}
