@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +10,7 @@ import pulumi
 
 from components.config import ConfigError
 from components.config.errors import key_path, nearest, shown
-
-_NOT_INPUTS = ("self", "resource_name", "opts", "__props__")
+from components.sdk_inputs import Inputs, inputs_of, unknown_input
 
 
 class Overrides:
@@ -24,7 +22,7 @@ class Overrides:
 
     def __init__(self, wanted: Mapping[str, Mapping[str, Any]]) -> None:
         self._wanted = wanted
-        self._inputs: dict[str, dict[str, set[str]]] = {}
+        self._inputs: dict[str, dict[str, Inputs]] = {}
         """Known properties by the name and type of each resource that the program has made."""
 
     def options(self, opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions | None:
@@ -37,7 +35,7 @@ class Overrides:
 
     def _note(self, args: pulumi.ResourceTransformationArgs) -> None:
         if isinstance(args.resource, pulumi.CustomResource):
-            self._inputs.setdefault(args.name, {})[_kind(args.type_)] = _inputs(type(args.resource))
+            self._inputs.setdefault(args.name, {})[_kind(args.type_)] = inputs_of(type(args.resource))
 
     def apply(self, args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
         """A resource with its properties; None if it has no override."""
@@ -61,13 +59,13 @@ class Overrides:
             if not kind and len(found) > 1:
                 keys = ", ".join(f"{each}/{name}" for each in sorted(found))
                 raise ConfigError(here, shown(key), keys, "Several resources have the name; put the type before it")
-            known = found[kind or next(iter(found))]
-            for unknown in [each for each in properties if known and each not in known]:
-                guess = nearest(unknown, known)
+            if wrong := unknown_input(properties, found[kind or next(iter(found))]):
+                path, known = wrong
+                guess = nearest(str(path[-1]), known)
                 raise ConfigError(
-                    key_path(["overrides", key, unknown]),
-                    shown(unknown),
-                    f"properties of the resource: {', '.join(sorted(known))}",
+                    key_path(["overrides", key, *path]),
+                    shown(path[-1]),
+                    f"properties there: {', '.join(known)}",
                     f"Did you mean {guess}?" if guess else "Take the spelling of the preview",
                 )
 
@@ -107,10 +105,3 @@ def _no_resource(key: str, name: str, known: list[str]) -> ConfigError:
 def _kind(token: str) -> str:
     """``LaunchTemplate`` of ``aws:ec2/launchTemplate:LaunchTemplate``."""
     return token.rpartition(":")[2]
-
-
-def _inputs(resource: type) -> set[str]:
-    """Names of a resource's input properties as the engine has them; empty if its SDK does not tell."""
-    made = getattr(resource, "_internal_init", None)
-    names = [name for name in inspect.signature(made).parameters if name not in _NOT_INPUTS] if made else []
-    return {re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name) for name in names}

@@ -1,15 +1,18 @@
 """`tidemill:overrides`. The mocks run no transforms: tests/engine/test_previews.py shows the merged properties."""
 
+import importlib
 from typing import Any
 
 import pulumi
 import pytest
 
 from components.overrides import Overrides, merged
+from components.sdk_inputs import inputs_of, unknown_input
 from tests.components.recording import run
 from tests.components.stacks import run_stack
 
 TEMPLATE = "vision-dev-cpu-machines"
+MONITORED = {"notify": ["a@example.com"], "dashboard": True}
 
 
 def refused(stack: str, overrides: dict[str, Any], says: str) -> None:
@@ -77,6 +80,22 @@ def test_a_property_that_the_resource_has_not_is_refused_with_the_nearest():
         "vision-dev", {TEMPLATE: {"monitorin": {}}}, rf"overrides.{TEMPLATE}.monitorin: .*Did you mean monitoring\?"
     )
     refused("vision-dev", {TEMPLATE: {"user_data": ""}}, r"Did you mean userData\?")
+    options = {"metadataOptions": {"httpToken": "required"}}
+    refused("vision-dev", {TEMPLATE: options}, r"metadataOptions.httpToken: .*Did you mean httpTokens\?")
+    disks = {"blockDeviceMappings": [{"ebs": {}}, {"ebs": {"size": 5}}]}
+    refused("vision-dev", {TEMPLATE: disks}, r"blockDeviceMappings\[1\].ebs.size: .*volumeSize")
+    run_stack("vision-dev", overrides={TEMPLATE: {"tags": {"any name": "x"}, "metadataOptions": {"httpTokens": None}}})
+
+
+def test_every_property_that_our_stacks_set_is_known():
+    """Names are derived from the SDK's; one that it spells otherwise would be refused."""
+    for stack in ("vision-prod", "vision-gcp-prod"):
+        made = run_stack(stack, monitoring=MONITORED)
+        for each in made.resources:
+            package, module, kind = each.type.split(":")
+            if package in ("aws", "gcp"):
+                sdk = importlib.import_module(f"pulumi_{package}.{module.partition('/')[0]}")
+                assert unknown_input(each.inputs, inputs_of(getattr(sdk, kind))) is None, each.name
 
 
 def test_a_name_that_several_types_have_needs_the_type():
