@@ -248,12 +248,14 @@ CHECKS = (
     Check(
         BOTH,
         "People are told of trouble, and of a healthy job nothing",
-        "set tidemill:monitoring: {notify: [you]}, confirm the mail, submit 100 items that succeed, 100 that fail and "
-        "one larger than any machine (on GCP: pause the scheduler job)",
-        "within half an hour a mail about the failed items, and one with Batch's reason and the command "
-        "`tidemill explain` with the job's name (on GCP: about the reconciler).",
+        "set tidemill:monitoring: {notify: [you], job_channels: {oncall: TOPIC}}, confirm the mail, submit 100 items "
+        "that succeed with --notify oncall, 100 that fail and one larger than any machine (GCP: pause the scheduler)",
+        "TOPIC's subscribers get one message before you type another command; within half an hour a mail about the "
+        "failed items, and one with Batch's reason and the command `tidemill explain` with the job's name (on GCP: "
+        "about the reconciler).",
         "AWS: look at FailedInvocations of the rule, at `detail.parameters` of the event and at the metrics of "
-        "components/aws/alarms.py. GCP: compare the metrics' names with components/gcp/counted.py.",
+        "components/aws/alarms.py. GCP: compare the metrics' names with components/gcp/counted.py. No message: the "
+        "worker's log has the answer of SNS or Pub/Sub; a topic with a key of its own must let the job's role use it.",
     ),
     Check(
         AWS,

@@ -91,6 +91,15 @@ class GcpTeam(Member):
 
         return await_that(one, "a worker runs", LONG)
 
+    def told(self) -> list[dict[str, Any]]:
+        """Messages to the channel `oncall` that were not seen before."""
+        path = "v1/projects/{project}/subscriptions/oncall"
+        found = self.google.call("pubsub", "POST", f"{path}:pull", {"maxMessages": 10}) or {}
+        received = found.get("receivedMessages", [])
+        if received:
+            self.google.call("pubsub", "POST", f"{path}:acknowledge", {"ackIds": [each["ackId"] for each in received]})
+        return [each["message"] for each in received]
+
     def at_rest(self) -> bool:
         """Whether no machine exists and none is wanted."""
         found = self.machines()
@@ -108,7 +117,11 @@ def gcp_team_up(cloud: GcpCloud, folder: Path, queue: Mapping[str, Any] | None =
     google = Google(cloud)
     google.make_bucket(DATA)
     google.call("iam", "POST", "v1/projects/{project}/serviceAccounts", {"accountId": PERSON})
+    google.call("pubsub", "PUT", f"v1/{topic_of(google)}", {})
+    google.call("pubsub", "PUT", "v1/projects/{project}/subscriptions/oncall", {"topic": topic_of(google)})
     project = Project(folder, cloud.env, "demo-gcp")
+    with project.config() as config:
+        config["tidemill:monitoring"] = {"job_channels": {"oncall": topic_of(google)}}
     change(project, queue or {})
     outputs = project.outputs()
     login = folder / "login.json"
@@ -121,6 +134,11 @@ def gcp_team_up(cloud: GcpCloud, folder: Path, queue: Mapping[str, Any] | None =
         "TIDEMILL_PIPELINE": outputs["pipeline_uri"],
     }
     return GcpTeam(google, Objects(google), project, person)
+
+
+def topic_of(google: Google) -> str:
+    """Return the topic of the stack's channel `oncall`, which a subscription of this name reads."""
+    return f"projects/{google.project}/topics/oncall"
 
 
 def change(project: Project, queue: Mapping[str, Any]) -> None:

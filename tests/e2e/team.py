@@ -73,9 +73,10 @@ class Member:
         assert code in ok, f"{arguments} ended with {code}\n{printed}\n{told}"
         return printed
 
-    def submit(self, name: str, items: Path, *command: str, chunk_size: int = 10) -> str:
+    def submit(self, name: str, items: Path, *command: str, chunk_size: int = 10, notify: str | None = None) -> str:
         """Submit a job and return its id."""
-        options = ("--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", str(chunk_size), "--json")
+        options = ["--queue", "cpu", "--name", name, "--items", str(items), "--chunk-size", str(chunk_size), "--json"]
+        options += ["--notify", notify] if notify else []
         return json.loads(self.tidemill("submit", *options, "--", *command))["job"]
 
     def train(self, name: str, every: str = "1s") -> str:

@@ -7,6 +7,7 @@ and run in this order.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import time
@@ -49,7 +50,7 @@ def test_500_items_with_everything_that_goes_wrong(team: GcpTeam, tmp_path: Path
     items, digests = team.put_items("survive", ITEMS, tmp_path)
     team.cloud.control("pubsub", duplicates=0.05)
     team.cloud.control("compute/stockout", limit=TO_BE_HAD)
-    job = team.submit("survive", items, *HASH, chunk_size=CHUNK_SIZE)
+    job = team.submit("survive", items, *HASH, chunk_size=CHUNK_SIZE, notify="oncall")
     # One that has never run is told in other words.
     await_that(lambda: "it runs every" in team.tidemill("doctor", ok=(0, 3)), "the reconciler has reported", LONG)
     team.cloud.control("scheduler/pause", paused=True)
@@ -71,6 +72,14 @@ def test_500_items_with_everything_that_goes_wrong(team: GcpTeam, tmp_path: Path
     # Machines that are wanted but unavailable stay wanted while nothing lowers the target.
     assert max(team.machines()["targets"].values()) > TO_BE_HAD
     team.cloud.control("scheduler/pause", paused=False)
+
+    # A worker tells it, or the client that waits if that looks first.
+    team.cloud.control("pubsub", duplicates=0.0)
+    [message] = await_that(team.told, "the end is told")
+    assert base64.b64decode(message["data"]).decode().startswith(f"{job} succeeded: {ITEMS} items.")
+    assert message["attributes"]["id"] == f"{job}/r0"
+    assert team.status(job)["told"] == "oncall was told"
+    assert not team.told(), "once"
 
     outcomes = team.results(job)
     assert Counter(outcome["index"] for outcome in outcomes) == Counter(range(ITEMS))
