@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from localcloud import cloud
 from tests import warm
 from tests.unchanged import Unchanged
 
 HERE = Path(__file__).parent
-WAITING = ("e2e/test_gcp_", "e2e/", "chaos/", "worker/")
+WAITING = ("e2e/test_gcp_", "e2e/test_machines_", "e2e/", "chaos/", "worker/")
 COMPUTING = ("e2e/test_readme", "engine/", "localcloud/", "worker_image/", "store/")
 """Beginnings of paths below this folder, the slowest first; all others come after both."""
 
@@ -64,6 +65,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Unchanged(config))
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         warm.share()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Run a file in one process, and in one for all of them the files of e2e that share its session's team."""
+    paths = (HERE / "e2e").glob("test_*.py")
+    shared = {path.relative_to(config.rootpath).as_posix() for path in paths if "Cloud(" not in path.read_text()}
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "e2e" if file in shared else file
+
+    return Files(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
