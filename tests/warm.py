@@ -111,6 +111,24 @@ def spawn(command: Sequence[str], **options: Any) -> Fork | subprocess.Popen[byt
     return Fork(command[1:], **options)
 
 
+def ran(
+    command: Sequence[str], *, cwd: Path, env: Mapping[str, str] = os.environ, timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Run an interpreter like this one to its end, as a fork, and return what it wrote."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
+        process = spawn(command, cwd=cwd, env=env, start_new_session=True, **options)
+        try:
+            code = process.wait(timeout=timeout)
+        finally:
+            process.kill()
+        written = []
+        for file in (out, err):
+            file.seek(0)
+            written.append(file.read().decode())
+    return subprocess.CompletedProcess(command, code, *written)
+
+
 class Fork:
     """A fork, with those methods of `Popen` that tests use. It ends with this process."""
 

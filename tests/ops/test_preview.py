@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from ops import project
 from ops.preview import preview
 from ops.project import policy_options
+from tests.warm import ran
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,17 +45,7 @@ def ops(folder: Path, *arguments: str, code: int = 0, pulumi: str = PULUMI) -> s
         "PULUMI_BACKEND_URL": "s3://team-state",
         "EXIT": str(code),
     }
-    command = [sys.executable, "-m", "ops", *arguments]
-    return subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **own},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return ran([sys.executable, "-m", "ops", *arguments], cwd=ROOT, env={**os.environ, **own})
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -167,7 +158,7 @@ def test_a_mistake_of_the_caller_exits_2_and_says_which(tmp_path, arguments, say
 def test_without_pulumi_on_path_it_says_what_to_install(tmp_path):
     command = [sys.executable, "-m", "ops", "preview", "--stack", "vision-dev", "--on", "login"]
     environment = {**os.environ, "PATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = ran(command, cwd=ROOT, env=environment)
     assert done.returncode == 2
     assert "pulumi is not on PATH" in done.stderr
     assert "Traceback" not in done.stderr
@@ -176,7 +167,7 @@ def test_without_pulumi_on_path_it_says_what_to_install(tmp_path):
 def test_without_an_engine_localcloud_says_what_to_do(tmp_path):
     command = [sys.executable, "-m", "ops", "preview", "--stack", "vision-dev"]
     environment = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = ran(command, cwd=ROOT, env=environment)
     assert done.returncode == 1
     assert "Go" in done.stderr
     assert "Traceback" not in done.stderr

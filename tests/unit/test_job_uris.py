@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, outcome
+from tests.warm import ran
 from tidemill import layout
 from tidemill.chain import Files, JobFiles, JobUri, parse
 from tidemill.client import Pipeline
@@ -219,9 +219,7 @@ def test_run_reads_what_another_job_has_left(tmp_path: Path):
 
     def tidemill(*words: str, code: int = 0) -> str:
         env = {**os.environ, "TIDEMILL_PIPELINE": f"{tmp_path.as_uri()}/.tidemill/pipeline.json"}
-        done = subprocess.run(
-            [*TIDEMILL, *words], check=False, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120
-        )
+        done = ran([*TIDEMILL, *words], cwd=tmp_path, env=env, timeout=120)
         assert done.returncode == code, done.stderr
         return done.stdout
 
@@ -238,15 +236,11 @@ def test_run_reads_what_another_job_has_left(tmp_path: Path):
 
 def test_run_waits_for_no_job_that_does_not_run(tmp_path: Path):
     tmp = ["--store", str(tmp_path)]
-    subprocess.run([*TIDEMILL, "run", *tmp, "--name", "one", "a", "--", "true"], check=True, timeout=60, cwd=tmp_path)
-    subprocess.run(
-        [*TIDEMILL, "submit", "--name", "two", "b", "--", "true"],
-        check=True,
-        timeout=60,
-        env={**os.environ, "TIDEMILL_PIPELINE": f"{tmp_path.as_uri()}/pipeline.json"},
-    )
+    ran([*TIDEMILL, "run", *tmp, "--name", "one", "a", "--", "true"], cwd=tmp_path).check_returncode()
+    env = {**os.environ, "TIDEMILL_PIPELINE": f"{tmp_path.as_uri()}/pipeline.json"}
+    ran([*TIDEMILL, "submit", "--name", "two", "b", "--", "true"], cwd=tmp_path, env=env).check_returncode()
     late = [*TIDEMILL, "run", *tmp, "--name", "three", "--after", "two", "c", "--", "true"]
-    done = subprocess.run(late, check=False, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    done = ran(late, cwd=tmp_path)
     assert done.returncode == 2
     assert "waits for two-" in done.stderr
     assert "tidemill run --job two-" in done.stderr

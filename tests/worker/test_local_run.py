@@ -10,14 +10,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
-from tests.warm import spawn
+from tests.warm import ran
 from tests.worker.containers import alive, until
 from tidemill import cli
 from tidemill.backends.local import Desk, LocalBackend, describe_machine, publish
@@ -54,24 +53,7 @@ class Here:
         return run
 
     def type(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            run = spawn(
-                [*TIDEMILL, *arguments],
-                cwd=self.folder,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
-            try:
-                code = run.wait(timeout=SECONDS)
-            finally:
-                run.kill()
-            out.seek(0)
-            err.seek(0)
-            said, told = out.read().decode(), err.read().decode()
-        return subprocess.CompletedProcess(arguments, code, said, told)
+        return ran([*TIDEMILL, *arguments], cwd=self.folder, env=self.environment, timeout=SECONDS)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.type("run", *arguments)
