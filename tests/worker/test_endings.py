@@ -24,9 +24,10 @@ from tidemill.cli import run
 from tidemill.client import deliveries, waiting
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.ending import gate, tries
+from tidemill.ending.address import check_address, keep_address
 from tidemill.ending.gate import UntoldError, tell
 from tidemill.ending.message import Message
-from tidemill.ending.webhook import Webhook, check_address, keep_address
+from tidemill.ending.webhook import Webhook
 from tidemill.errors import CallerError
 from tidemill.ledger import Ledger
 from tidemill.store import Store

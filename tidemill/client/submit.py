@@ -35,7 +35,7 @@ from tidemill.client.upload.inputs import check_names
 from tidemill.client.upload.meter import Watch, unwatched
 from tidemill.client.upload.session import Amount
 from tidemill.code import Packed, in_code, pack, upload
-from tidemill.ending.webhook import keep_address
+from tidemill.ending.address import keep_address
 from tidemill.errors import CallerError, CloudError
 from tidemill.figures import counted
 from tidemill.job import SINCE, Item, JobSpec, build_spec, spec_version

@@ -6,9 +6,9 @@ import threading
 
 from tidemill.client.site import Log, Site
 from tidemill.descriptor import Told
+from tidemill.ending.address import check_address
 from tidemill.ending.gate import UntoldError, tell
 from tidemill.ending.message import Message, message_of
-from tidemill.ending.webhook import Webhook, check_address
 from tidemill.errors import CallerError, CloudError
 from tidemill.job import JobSpec
 from tidemill.ledger import Listing
@@ -67,6 +67,9 @@ def _tell(site: Site, told: Told, message: Message) -> str:
 
 def _send(site: Site, told: Told, message: Message) -> None:
     if told.topic is None:
+        # Imported late: most jobs have none, and every command would wait for it.
+        from tidemill.ending.webhook import Webhook
+
         Webhook(site.store).send(message)
         return
     try:

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from tidemill import layout
 from tidemill.ending.gate import UntoldError, tell
 from tidemill.ending.message import Message, message_of
-from tidemill.ending.webhook import Webhook
 from tidemill.errors import TidemillError
 from tidemill.job import JobSpec
 from tidemill.ledger import Ledger, Round
@@ -88,6 +87,9 @@ class Endings:
 
     def _sender(self, topic: str | None) -> Callable[[Message], None]:
         if topic is None:
+            # Imported late: most jobs have none, and every worker would wait for it.
+            from tidemill.ending.webhook import Webhook
+
             return Webhook(self._store).send
         return lambda message: self._publish(topic, message)
 
