@@ -25,6 +25,7 @@ from tidemill.ledger.ledger import START_FAILURES
 from tidemill.ledger.spent import spent_seconds
 from tidemill.machine import Capacity
 from tidemill.store import Store
+from tidemill.worker import items as items_module
 from tidemill.worker import spending
 from tidemill.worker.chunk import ALONE_AFTER, ChunkRun
 from tidemill.worker.code import InstallError
@@ -216,6 +217,30 @@ class TestJobs:
         assert [job for job, _ in runs.ran] == [broken.spec.job] * START_FAILURES + [other.spec.job]
         assert broken.ledger.done_chunks(0) == set()
         assert not broken.ledger.chunk(0, 0).history().careful
+
+    def test_inputs_of_the_next_chunk_are_fetched_while_one_ends(self, store: Store, serve: Any, monkeypatch: Any):
+        monkeypatch.setattr(items_module, "AHEAD_SECONDS", 60.0)
+        first, second = (Submitted(store, items, stage_input=True, spec_version=4) for items in (12, 3))
+        begun: dict[tuple[str, int], int] = {}
+
+        class Fetches(Runs):
+            def most_ahead(self, slots: int) -> int:
+                return 4
+
+            def prefetch(self, task: Task) -> None:
+                begun[task.job, task.item.index] = len(self.ran)
+                # One may have left the queue without having begun.
+                assert len(begun.keys() - set(self.ran)) <= 5
+
+        def run(task: Task) -> str:
+            time.sleep(0.02)
+            return "succeeded"
+
+        runs = Fetches(run)
+        assert serve(Source(Lease(first), Lease(second)), runs).run() is WorkerExit.DONE
+        assert len(runs.ran) == 15
+        # The second job is prepared meanwhile.
+        assert begun[second.spec.job, 0] <= 10
 
     @pytest.mark.parametrize("stages", [False, True])
     def test_one_whose_items_run_one_by_one_leaves_the_machine_to_others(self, store: Store, serve: Any, stages: bool):

@@ -129,6 +129,7 @@ class Items:
     def start(self) -> None:
         """Fill the slots with items of the oldest chunk first, so that small items do not overtake a large one
         forever."""
+        left: int | None = None
         for chunk in self._held:
             if any(one.runs_alone for one in self._held):
                 return
@@ -136,15 +137,18 @@ class Items:
                 continue
             assert self.slots is not None
             side_by_side = self.slots.count(chunk.job.spec.resources)
-            if not self._start_chunk(chunk, self.slots, side_by_side):
+            if left is None and not self._start_chunk(chunk, self.slots, side_by_side):
                 return
-            slots = 1 if chunk.one_by_one else side_by_side
-            for item in islice(chunk.pending, self._ahead(chunk, slots)):
+            ahead = self.ahead(chunk) if left is None else min(left, self.ahead(chunk))
+            for item in islice(chunk.pending, ahead):
                 if item.index not in chunk.prefetched:
                     chunk.prefetched.add(item.index)
                     self._runners.prefetch(chunk.task(item))
-            if chunk.ready:
-                return
+            if chunk.ready or left is not None:
+                # The items of the next chunk do not start yet, but they are fetched.
+                left = ahead - len(chunk.pending)
+                if left <= 0:
+                    return
 
     def _start_chunk(self, chunk: ChunkRun, slots: SlotPool, side_by_side: int) -> bool:
         """Start items of a chunk in free slots; returns whether items of other chunks may start next to them."""
@@ -163,10 +167,11 @@ class Items:
             self.threads.submit(self._run_batch, Batch(chunk, [chunk.task(item) for item in items], slot))
         return True
 
-    def _ahead(self, chunk: ChunkRun, slots: int) -> int:
+    def ahead(self, chunk: ChunkRun) -> int:
         """How many items are fetched before a slot is free: one for each slot, and more of those that are short."""
-        if not chunk.stages_input:
+        if not chunk.stages_input or self.slots is None:
             return 0
+        slots = 1 if chunk.one_by_one else self.slots.count(chunk.job.spec.resources)
         seconds = chunk.job.item_seconds
         return slots * max(1, min(self._runners.most_ahead(slots), int(AHEAD_SECONDS / seconds) if seconds else 1))
 

@@ -76,7 +76,10 @@ class Leasing:
         free = self._items.free(self._next)
         if free > 0:
             return waiting < free
-        return not waiting and all(0 < chunk.job.item_seconds < AHEAD_SECONDS for chunk in self._held)
+        if not all(0 < chunk.job.item_seconds < AHEAD_SECONDS for chunk in self._held):
+            return False
+        # Where inputs are fetched ahead, those of the next chunk are fetched while the last items of this one run.
+        return not waiting or any(waiting < self._items.ahead(chunk) for chunk in self._held)
 
     def _accept(self, lease: Lease) -> None:
         """Begin with a chunk. An error in a job ends the worker only if that job is its only one."""
