@@ -212,8 +212,6 @@ def deploy_statements(home: Home, environment: str, boundary: pulumi.Input[str])
     ]
     return [
         *named,
-        # Saved queries are texts of the whole account and know no resource.
-        allow(["logs:DeleteQueryDefinition", "logs:PutQueryDefinition"], ["*"]),
         allow(
             ["s3:PutObject", "s3:PutObjectTagging"],
             [pulumi.Output.concat(arn, "/", key) for arn in stores for key in _WRITTEN],

@@ -29,7 +29,7 @@ class Monitoring(Model):
     queries: bool = Field(
         default=False,
         description="Queries of the log that the cloud's console offers by name: failed items, workers in trouble, one "
-        "job. Free.",
+        "job. Free. On AWS an administrator turns it on, not CI.",
     )
     notify: Annotated[
         list[Annotated[str, matching(ADDRESS, "an e-mail address such as ml-oncall@example.com", 254)]], unique

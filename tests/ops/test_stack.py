@@ -78,7 +78,7 @@ def test_every_key_behind_a_hash_may_be_set(cloud):
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
 def test_every_key_that_the_cloud_has_is_there(cloud):
     text = stack_text("vision", "dev", cloud, PLACES[cloud])
-    shown = set(re.findall(r"tidemill:([a-z_]+):", text)) | {"cloud"}
+    shown = set(re.findall(r"tidemill:([a-z0-9_]+):", text)) | {"cloud"}
     assert shown == set(StackConfig.model_fields) - LEFT_OUT[cloud]
 
 
