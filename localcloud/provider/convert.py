@@ -91,7 +91,7 @@ def _named(items: list[dict[str, Any]]) -> dict[str, Any]:
     if all(item.keys() == {"key", "value"} for item in items):
         return {item["key"]: item["value"] for item in items}
     plain = [{key: part for key, part in item.items() if key != "name"} for item in items]
-    return {item.get("name", item.get("id")): rest for item, rest in zip(items, plain, strict=True)}
+    return {item["name" if "name" in item else "id"]: rest for item, rest in zip(items, plain, strict=True)}
 
 
 def _structure(value: Any, shape: Any, path: str, names: dict[str, str]) -> dict[str, Any]:
