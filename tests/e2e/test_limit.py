@@ -4,20 +4,35 @@ what a real cloud would have billed until then."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.conftest import ONCALL
+import pytest
+
 from tests.e2e.team import Team, await_that, client
 
 ITEMS = 40
+ONCALL = "arn:aws:sns:us-west-2:123456789012:oncall"
 
 
-def test_a_job_that_nobody_watches_ends_at_its_limit(team: Team, tmp_path: Path) -> None:
+@pytest.fixture
+def channel(team: Team) -> Iterator[str]:
+    """A topic that jobs may tell while this test runs: the URL of a queue that gets what the topic is told."""
+    queue = subscribed(team)
+    with team.project.config() as config:
+        config["tidemill:monitoring"] = {"job_channels": {"oncall": ONCALL}}
+    team.project.up().ok()
+    yield queue
+    with team.project.config() as config:
+        del config["tidemill:monitoring"]
+    team.project.up().ok()
+
+
+def test_a_job_that_nobody_watches_ends_at_its_limit(team: Team, channel: str, tmp_path: Path) -> None:
     """An item takes half a second and a second costs a dollar: of 20 dollars the job gets four."""
     items, _ = team.put_items("limit", ITEMS, tmp_path)
     options = ("--queue", "cpu", "--name", "limit", "--items", str(items), "--chunk-size", "1", "--json")
-    queue = told(team)
     money = ("--notify", "oncall", "--max-usd", "4", "--usd-per-item-hour", "3600")
     job = json.loads(team.tidemill("submit", *options, *money, "--", "sh", "-c", "sleep 0.5"))["job"]
 
@@ -26,7 +41,7 @@ def test_a_job_that_nobody_watches_ends_at_its_limit(team: Team, tmp_path: Path)
         return not [child for child in children if child["status"] in ("RUNNABLE", "STARTING", "RUNNING")]
 
     # Nobody has asked for the status, so it was a worker.
-    [message] = await_that(lambda: received(team, queue), "the end is told")
+    [message] = await_that(lambda: received(team, channel), "the end is told")
     assert message["Subject"] == f"{job} was cancelled"
     assert message["Message"].startswith(f"{job} was cancelled at its cost limit: ")
     assert message["MessageAttributes"]["id"]["Value"] == f"{job}/r0"
@@ -38,12 +53,12 @@ def test_a_job_that_nobody_watches_ends_at_its_limit(team: Team, tmp_path: Path)
     assert 0 < status["succeeded"] < ITEMS
     assert status["failed"] == 0
     assert status["told"] == "oncall was told"
-    assert received(team, queue) == [message], "once"
+    assert received(team, channel) == [message], "once"
     team.tidemill("resume", job, ok=(2,))
 
 
-def told(team: Team) -> str:
-    """Subscribe to the stack's channel; returns the URL of the queue that gets what it is told."""
+def subscribed(team: Team) -> str:
+    """Make the topic, and a queue that gets what it is told; returns the queue's URL."""
     sns, sqs = client(team.cloud.env, "sns"), client(team.cloud.env, "sqs")
     topic = sns.create_topic(Name=ONCALL.rpartition(":")[2])["TopicArn"]
     assert topic == ONCALL

@@ -214,7 +214,7 @@ def test_what_is_so_already_is_said(path):
         (["set", "cpu", "scratch_gib="], "is not KEY=VALUE"),
         (["set", "cpu", "scratch_gib=[20"], "the value is not valid YAML"),
         (["set", "cpu", "scratch_gib=many"], 'tidemill:queues.cpu.scratch_gib: "many"'),
-        (["set", "cpu", "scratch=20"], "Did you mean 'scratch_gib'?"),
+        (["set", "cpu", "scratch_gb=20"], "Did you mean 'scratch_gib'?"),
         (["set", "cpu", "capacity[2].max_cpus=20"], "capacity.2: there is nothing at 2"),
         (["set", "cpu", "scratch_gib=null"], "there is nothing at 'scratch_gib'"),
         (["set", "cpu", "images=null"], "tidemill:queues.cpu.images is missing; it is required"),

@@ -19,6 +19,8 @@ from botocore.credentials import Credentials
 
 from tests.loopback_s3 import serving
 from tests.unit.client_fakes import outcome, pipeline, uris
+from tests.worker.test_local_run import Here
+from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
 from tidemill import layout
 from tidemill.cli import run
 from tidemill.client import deliveries, waiting
@@ -330,15 +332,13 @@ def test_one_receiver_at_most(tmp_path, monkeypatch, capsys):
     assert "given more than once" in capsys.readouterr().err
 
 
-def test_a_local_job_tells_by_its_worker(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_local_job_tells_by_its_worker(here: Here):
     with receiver() as (hook, url):
-        assert (
-            run(["run", "--name", "here", "--workers", "2", "--notify", url, "1", "2", "3", "--", "echo", "{uri}"]) == 0
-        )
+        done = here.run("--name", "here", "--workers", "2", "--notify", url, "1", "2", "3", "--", "echo", "{uri}")
+        assert done.returncode == 0, done.stderr
         [(path, _, _)] = hook.said
         assert path == f"/{SECRET}"
-        [claim] = (tmp_path / ".tidemill" / "jobs").glob("here-*/told/r0~0")
+        [claim] = here.store.glob("jobs/here-*/told/r0~0")
         assert '"by": "worker"' in claim.read_text()
 
 
