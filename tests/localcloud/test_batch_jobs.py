@@ -354,12 +354,13 @@ def test_ten_thousand_children_cost_no_thread_and_little_time(cloud: Account, st
 
 
 def test_submit_is_throttled_at_its_rate() -> None:
-    with account() as cloud:
+    """At a low rate, because a busy machine does not make fifty calls per second."""
+    with account(submit_rate=3) as cloud:
         queue = cloud.queue()
         definition = cloud.definition("true", cpus=64)
-        codes = [submit(cloud, queue, definition) for _ in range(90)]
-        assert codes[:50] == [""] * 50
-        assert set(codes[50:]) >= {"TooManyRequestsException 429"}
+        codes = [submit(cloud, queue, definition) for _ in range(10)]
+        assert codes[:3] == [""] * 3
+        assert set(codes[3:]) >= {"TooManyRequestsException 429"}
 
 
 def submit(cloud: Account, queue: str, definition: str) -> str:
