@@ -63,7 +63,10 @@ def test_help_imports_neither_a_cloud_nor_anything_heavy(arguments):
     ("module", "others"),
     [
         ("tidemill.worker.__main__", ("asyncio", "boto3", "rich", "tidemill.client", "tidemill.explain")),
-        ("tidemill.client", ("boto3", "tidemill.explain.judge", "tidemill.explain.job", "tidemill.explain.aws")),
+        (
+            "tidemill.client",
+            ("boto3", "sqlite3", "tidemill.explain.judge", "tidemill.explain.job", "tidemill.explain.aws"),
+        ),
     ],
 )
 def test_what_only_others_need_is_not_imported(module, others):

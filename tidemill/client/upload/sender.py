@@ -8,15 +8,17 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill import layout
 from tidemill.client.upload.files import BLOCK_BYTES, LocalFile, Reading
-from tidemill.client.upload.hashes import Hashes
-from tidemill.client.upload.inventory import Inventory
 from tidemill.client.upload.meter import Meter
 from tidemill.store import Store
 from tidemill.store.files import PART_BYTES
+
+if TYPE_CHECKING:
+    from tidemill.client.upload.hashes import Hashes
+    from tidemill.client.upload.inventory import Inventory
 
 THREADS = 32
 LARGE_THREADS = 2

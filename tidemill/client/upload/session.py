@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from tidemill.client.site import Site, login_advice
 from tidemill.client.upload.files import LocalFile
-from tidemill.client.upload.hashes import Hashes
-from tidemill.client.upload.inventory import Inventory
 from tidemill.client.upload.meter import Meter, Watch
 from tidemill.client.upload.sender import Brought, Sender
 from tidemill.errors import CallerError, StoreDeniedError
@@ -53,6 +51,10 @@ class UploadSession:
     """Counts files, then sends them. What the store has and what is known of this machine's files is read once."""
 
     def __init__(self, site: Site) -> None:
+        # SQLite takes a megabyte, and most submits upload nothing.
+        from tidemill.client.upload.hashes import Hashes
+        from tidemill.client.upload.inventory import Inventory
+
         self.site = site
         self._hashes = Hashes()
         self._inventory = Inventory(site.store, site.descriptor.expire_jobs_after_days)
