@@ -44,7 +44,8 @@ class Bucket(LoopbackS3):
         self.on_write: Callable[[str], None] = lambda key: None
         self.outage_until = 0.0
         self._asked: Counter[tuple[str, str]] = Counter()
-        self._owed = list(KINDS)
+        self.owed: list[str] = list(KINDS)
+        """Failures that the next creates of records meet, one each."""
 
     def fault(self, method: str, key: str, conditional: bool) -> str | None:
         """How this request fails, or None."""
@@ -55,8 +56,8 @@ class Bucket(LoopbackS3):
             self._asked[method, key] += 1
             dice = random.Random(f"{self.seed} {method} {key} {self._asked[method, key]}")
             fault = None
-            if self._owed and conditional and "/done/" in key and self._asked[method, key] == 1:
-                fault = self._owed.pop(0)
+            if self.owed and conditional and "/done/" in key and self._asked[method, key] == 1:
+                fault = self.owed.pop(0)
             elif dice.random() < self.rate:
                 fault = dice.choice(FAULTS[method])
             elif conditional and dice.random() < 4 * self.rate:
