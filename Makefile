@@ -87,7 +87,7 @@ test: $(INSTALLED)
 	exit $$((tests | linted))
 
 test-fast: $(INSTALLED)
-	@$(PYTEST) -m 'not engine' -n 3 $(QUICK)
+	@$(PYTEST) -m 'not engine' -n 2 $(QUICK)
 
 # What the store's contract is held against, built once per version like the engine.
 servers: $(INSTALLED)
