@@ -49,9 +49,7 @@ def _show_links(job: Job, as_json: bool) -> int:
 
     found = None if emulated() else job.links()
     if found is None:
-        raise CallerError(
-            f"{job.id} runs on this machine: no console shows it.", command=f"tidemill status {job.id}"
-        )
+        raise CallerError(f"{job.id} runs on this machine: no console shows it.", command=f"tidemill status {job.id}")
     table = asdict(found)
     if as_json:
         show_json(table)
