@@ -26,7 +26,9 @@ PACKAGES = (
 )  # fmt: skip
 TRIPLES = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
-MIRROR = "http://deb.debian.org"
+MIRROR = "TIDEMILL_DEBIAN_MIRROR"
+"""Variable with the address below which a mirror has `debian` and `debian-security`; without it, this machine's apt
+says where they are."""
 DAY_SECONDS = 86_400
 """Updates of security are taken after a day at most."""
 
@@ -81,7 +83,8 @@ def _download(architecture: str, names: tuple[str, ...], folder: Path) -> Path:
         each.mkdir(parents=True, exist_ok=True)
     (folder / "apt/status").touch()
     places = (("debian", RELEASE), ("debian-security", f"{RELEASE}-security"))
-    lines = [f"deb [arch={architecture} signed-by={KEYS}] {MIRROR}/{path} {suite} main\n" for path, suite in places]
+    sites = _sites()
+    lines = [f"deb [arch={architecture} signed-by={KEYS}] {sites[path]} {suite} main\n" for path, suite in places]
     (folder / "apt/sources").write_text("".join(lines))
     settings = {
         "APT::Architecture": architecture,
@@ -103,6 +106,17 @@ def _download(architecture: str, names: tuple[str, ...], folder: Path) -> Path:
     _run([*apt, "download", *names], target)
     (folder / "versions").write_text("".join(f"{name}\n" for name in sorted(files)))
     return target
+
+
+def _sites() -> dict[str, str]:
+    """Addresses of Debian's archives, by the last part of their paths."""
+    if mirror := os.environ.get(MIRROR, "").rstrip("/"):
+        return {path: f"{mirror}/{path}" for path in ("debian", "debian-security")}
+    said = tools.run(["apt-get", "indextargets", "--format", "$(SITE)"]).stdout
+    sites = {site.rpartition("/")[2]: site for site in (line.rstrip("/") for line in said.splitlines())}
+    if not {"debian", "debian-security"} <= sites.keys():
+        raise BuildError(f"apt on this machine does not know Debian's archives: set {MIRROR} to a mirror's address.")
+    return sites
 
 
 def _unpack(archives: Path, unpacked: Path) -> None:
