@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from tidemill.client.export import OUTCOME_COLUMNS
 from tidemill.client.item_lists import item_column
-from tidemill.client.item_source import BLOCK_ITEMS, Block, wrong_items
+from tidemill.client.item_source import Block, batches, wrong_items
 from tidemill.errors import CallerError
 from tidemill.ledger import Outcome
 
@@ -52,11 +51,9 @@ class FrameItems:
         frame, at = self._frame, self._at
         rows = frame.itertuples(index=False, name=None) if hasattr(frame, "itertuples") else frame.iter_rows()
         others = [n for n in range(len(self._names)) if n != at]
-        start = 0
-        while batch := list(islice(rows, BLOCK_ITEMS)):
+        for batch, places in batches(rows):
             metas = [{self._names[n]: _plain(row[n]) for n in others} for row in batch] if others else None
-            yield Block([row[at] for row in batch], range(start, start + len(batch)), metas)
-            start += len(batch)
+            yield Block([row[at] for row in batch], places, metas)
 
     def where(self, place: int) -> str:
         return f"{self.label}, row {place}"

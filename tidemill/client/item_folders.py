@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from tidemill.client.item_source import BLOCK_ITEMS, Block, blocks, wrong_items
+from tidemill.client.item_source import Block, batches, blocks, wrong_items
 from tidemill.errors import CallerError
 from tidemill.store import Stores
 
@@ -76,11 +75,8 @@ class StorePrefix:
         self.label = f"items {uri}"
 
     def __iter__(self) -> Iterator[Block]:
-        found, start = self._matching(), 0
-        while batch := list(islice(found, BLOCK_ITEMS)):
-            places = range(start, start + len(batch))
-            yield Block([uri for uri, _ in batch], places, sizes=[size for _, size in batch])
-            start += len(batch)
+        for found, places in batches(self._matching()):
+            yield Block([uri for uri, _ in found], places, sizes=[size for _, size in found])
 
     def _matching(self) -> Iterator[tuple[str, int]]:
         skip, pattern = len(self._prefix), self._pattern

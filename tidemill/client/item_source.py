@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tidemill.errors import CallerError
 
 LINE_BYTES = 64 * 1024
 """The longest item with its metadata: it becomes a part of a command line."""
 BLOCK_ITEMS = 4096
+
+T = TypeVar("T")
 
 wrong_items = partial(CallerError, what="items")
 
@@ -34,12 +36,17 @@ class Block:
     sizes: Sequence[int] | None = None
 
 
-def blocks(uris: Iterable[str]) -> Iterator[Block]:
-    """URIs in blocks, with the places 0, 1, 2 and so on."""
-    stream, start = iter(uris), 0
+def batches(things: Iterable[T]) -> Iterator[tuple[list[T], range]]:
+    """As many things as a block has, with their places 0, 1, 2 and so on."""
+    stream, start = iter(things), 0
     while batch := list(islice(stream, BLOCK_ITEMS)):
-        yield Block(batch, range(start, start + len(batch)))
+        yield batch, range(start, start + len(batch))
         start += len(batch)
+
+
+def blocks(uris: Iterable[str]) -> Iterator[Block]:
+    """URIs in blocks."""
+    return (Block(batch, places) for batch, places in batches(uris))
 
 
 class ItemSource(Protocol):

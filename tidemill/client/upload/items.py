@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import islice, tee
+from itertools import tee
 
-from tidemill.client.item_source import BLOCK_ITEMS, Block
+from tidemill.client.item_source import Block, batches
 from tidemill.client.spool import Spool
 from tidemill.client.upload.files import LocalFile, look, path_of
 from tidemill.client.upload.sender import Brought
@@ -51,11 +51,8 @@ class LocalItems:
         ours, theirs = tee(self._spool.items())
         sent = self._session.send(map(self._file, theirs))
         items = (self._replaced(item, one) for item, one in zip(ours, sent, strict=True))
-        start = 0
-        while batch := list(islice(items, BLOCK_ITEMS)):
-            places = range(start, start + len(batch))
+        for batch, places in batches(items):
             yield Block([item.uri for item in batch], places, [item.meta for item in batch])
-            start += len(batch)
 
     def _replaced(self, item: Item, sent: Brought | None) -> Item:
         if sent is None:
