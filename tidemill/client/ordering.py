@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any
@@ -111,8 +110,3 @@ class _Like:
 
 def _last(uri: str) -> str:
     return uri.rstrip("/").rpartition("/")[2]
-
-
-def empty() -> array[float]:
-    """Weights to be: 8 bytes per item."""
-    return array("d")

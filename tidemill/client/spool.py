@@ -20,7 +20,7 @@ from typing import BinaryIO, cast
 
 from tidemill.client.fetched import Fetched
 from tidemill.client.item_source import BLOCK_ITEMS, LINE_BYTES, Block, ItemSource, wrong_items
-from tidemill.client.ordering import Weigh, empty
+from tidemill.client.ordering import Weigh
 from tidemill.errors import CallerError, shown
 from tidemill.job import Item
 
@@ -60,7 +60,7 @@ class Spool:
         """Some of the items: of the first few blocks the first, the middle and the last."""
         self.objects = True
         """Whether every item was an object at first sight; where none is fetched nothing is known."""
-        self.weights = empty()
+        self.weights = array("d")
         """Of each item; empty without `weigh`."""
 
     def fill(self, source: ItemSource) -> Spool:
