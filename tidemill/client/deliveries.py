@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -14,7 +14,7 @@ from tidemill.descriptor import Queue
 from tidemill.errors import CallerError
 from tidemill.explain.facts import FORGOTTEN, GONE
 from tidemill.job import JobSpec
-from tidemill.ledger import Ledger, Listing, RoundArray
+from tidemill.ledger import Ledger, Listing, Round, RoundArray
 from tidemill.ledger.gate import begun_at
 
 EXPLAINED_CHILDREN = 1000
@@ -204,7 +204,7 @@ class ChunkFacts:
         wait."""
         if self._listing.counts.cancelled:
             return replace(seen, outstanding=False)
-        open_, newest = self._listing.waiting.difference(seen.lost), newest_rounds(self._listing)
+        open_, newest = self._listing.waiting.difference(seen.lost), newest_rounds(self._listing.rounds)
         running = sum(chunk in newest and chunk in self._held(newest[chunk]) for chunk in open_)
         dead = {one.chunk for one in self._letters if newest.get(one.chunk) == one.round}.intersection(seen.lost)
         states = {"running": running, "waiting": len(open_) - running}
@@ -216,9 +216,9 @@ def _put_aside(letter: DeadLetter) -> str:
     return f"it was delivered {times} without a record, and is a dead letter now"
 
 
-def newest_rounds(listing: Listing) -> dict[int, int]:
+def newest_rounds(rounds: Iterable[Round]) -> dict[int, int]:
     """The newest round that enqueued each chunk, to which the chunk belongs."""
-    return {chunk: round_.round for round_ in listing.rounds for array in round_.arrays for chunk in array.all()}
+    return {chunk: round_.round for round_ in rounds for array in round_.arrays for chunk in array.all()}
 
 
 def _young(written: datetime, grace_seconds: float) -> bool:

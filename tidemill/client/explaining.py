@@ -286,7 +286,7 @@ def _oldest(seen: Observation, now: float, usual: float) -> tuple[int, list[str]
     records = seen.newest_done
     if not open_ or (not last and records and now - records[0][0] < SPEED_SECONDS):
         return 0, [], None
-    rounds, late = newest_rounds(listing), list[Straggler]()
+    rounds, late = newest_rounds(listing.rounds), list[Straggler]()
     deaths, stopped = 0, list[str]()
     for chunk in open_[:STRAGGLERS]:
         if chunk not in rounds:

@@ -147,7 +147,7 @@ class Glances:
 
     def _list(self, now: float) -> None:
         """List the open part whose listing is the oldest."""
-        newest = newest_rounds(self._listing())
+        newest = newest_rounds(self._rounds)
         open_ = [part for part in self._parts if part.is_open(newest)]
         if open_:
             part = min(open_, key=lambda one: (one.at, -one.round))

@@ -208,7 +208,7 @@ def retry_dead(site: Site, spec: JobSpec) -> Sent:
     letters = site.backend.dead_letters(queue_of(site, spec), spec.job)
     if listing.counts.cancelled or not letters:
         return Sent(spec.job, note="it is cancelled" if listing.counts.cancelled else "it has no dead letters")
-    newest = newest_rounds(listing)
+    newest = newest_rounds(listing.rounds)
     wanted = {one.chunk for one in letters if one.chunk in listing.waiting and newest[one.chunk] == one.round}
     stale = _forget_dead(site, spec, {letter.chunk for letter in letters} - wanted)
     note = f"{stale} dead letters that are no longer needed were thrown away" if stale else None
