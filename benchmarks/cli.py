@@ -19,8 +19,8 @@ RATIO = 1.2
 SDKS = ("boto3", "botocore", "google.auth", "obstore", "pydantic", "rich", "tidemill.client")
 LOADED = f"""
 import sys
-from tidemill.cli import run
-run(["--help"])
+from tidemill.cli import main
+main(["--help"])
 print(*[name for name in {SDKS!r} if name in sys.modules], file=sys.stderr)
 """
 OTHERS = {"aws --version": ["aws", "--version"], "sky --help": ["sky", "--help"]}

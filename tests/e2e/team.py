@@ -20,7 +20,7 @@ from localcloud.cloud import Cloud
 from tests.engine.inventory import client
 from tests.harness import Project
 from tidemill.backends.gcp.logs import Reads
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import Pipeline, Status
 from tidemill.state import Snapshots
 
@@ -68,7 +68,7 @@ class Member:
         commands in processes of their own: to start one takes longer than most of them."""
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
         with self._login(), redirect_stdout(out), redirect_stderr(err):
-            code = run(arguments)
+            code = main(arguments)
         printed, told = (each.detach().getvalue().decode() for each in (out, err))
         assert code in ok, f"{arguments} ended with {code}\n{printed}\n{told}"
         return printed

@@ -15,7 +15,7 @@ import pytest
 from localcloud.cloud import GcpCloud
 from localcloud.gcp import seed
 from tidemill.backends.gcp.session import DeniedError
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import Pipeline, deliveries
 from tidemill.descriptor import Descriptor, GcpQueue, Image, Machine, Queue, Rung
 from tidemill.errors import StoreDeniedError
@@ -168,7 +168,7 @@ def test_what_is_delivered_too_often_is_a_dead_letter_and_goes_back(site, pipeli
         site.settle("modifyAckDeadline", site.pull(), ackDeadlineSeconds=0)
     assert (status.state, status.chunks.lost) == ("lost", [0, 1])
     assert status.note == "it was delivered 5 times without a record, and is a dead letter now"
-    assert run(["retry", job.id, "--dead", "--json"]) == 0
+    assert main(["retry", job.id, "--dead", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["chunks"] == 2
     status = Pipeline.load(URI).job(job.id).status()
     assert (status.state, status.chunks.dead, status.chunks.waiting) == ("waiting", [], 2)
@@ -178,7 +178,7 @@ def test_what_is_delivered_too_often_is_a_dead_letter_and_goes_back(site, pipeli
 
 
 def test_doctor_looks_at_everything(site, pipeline, capsys):
-    assert run(["doctor", "--json"]) == 3
+    assert main(["doctor", "--json"]) == 3
     checks = {check["check"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     faults = [name for name, check in checks.items() if check["verdict"] == "fault"]
     # No reconciler runs here.

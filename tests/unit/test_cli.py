@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor
 from tidemill.backends import LogLine, QueueState
-from tidemill.cli import run, show
+from tidemill.cli import main, show
 from tidemill.cli.show import mebibytes
 from tidemill.client import Pipeline, deliveries
 from tidemill.client import site as site_module
@@ -39,7 +39,7 @@ PROGRAM = ["--", "python3", "x.py", "{input}", "{output}", "--json"]
 
 
 def submitted(capsys, monkeypatch=None):
-    assert run([*SUBMIT, "--json", *PROGRAM]) == 0
+    assert main([*SUBMIT, "--json", *PROGRAM]) == 0
     return json.loads(capsys.readouterr().out)["job"]
 
 
@@ -50,7 +50,7 @@ def pipeline():
 @pytest.mark.parametrize("arguments", [["--help"], [], ["--version"]])
 def test_help_imports_neither_a_cloud_nor_anything_heavy(arguments):
     code = (
-        "import sys; from tidemill.cli import run; code = run(sys.argv[1:]); "
+        "import sys; from tidemill.cli import main; code = main(); "
         f"print([name for name in {HEAVY!r} if name in sys.modules], code)"
     )
     found = subprocess.run(
@@ -76,13 +76,13 @@ def test_what_only_others_need_is_not_imported(module, others):
 
 
 def test_a_verbs_help_imports_no_cloud():
-    code = "import sys; from tidemill.cli import run; run(['submit', '--help']); print('obstore' in sys.modules)"
+    code = "import sys; from tidemill.cli import main; main(['submit', '--help']); print('obstore' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert found.stdout.splitlines()[-1] == "False"
 
 
 def test_submit_prints_the_job_alone_and_the_rest_on_stderr(stack, capsys):
-    assert run([*SUBMIT, *PROGRAM]) == 0
+    assert main([*SUBMIT, *PROGRAM]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("tiles-")
     assert out.count("\n") == 1
@@ -102,7 +102,7 @@ def test_submit_reads_bom_windows_ends_and_empty_lines_as_people_mean_them(stack
 
 
 def test_submit_with_json_has_stable_keys(stack, capsys):
-    assert run([*SUBMIT, "--json", *PROGRAM]) == 0
+    assert main([*SUBMIT, "--json", *PROGRAM]) == 0
     made = json.loads(capsys.readouterr().out)
     assert list(made) == ["job", "queue", "items", "chunks", "chunk_size", "output", "enqueued"]
     assert (made["items"], made["chunks"], made["enqueued"]) == (3, 2, 1)
@@ -112,7 +112,7 @@ def test_submit_with_json_has_stable_keys(stack, capsys):
 def test_submit_reads_standard_input(stack, capsys, monkeypatch):
     lines = "\n".join(f"s3://raw/{n}.jpg" for n in range(5)).encode()
     monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": __import__("io").BytesIO(lines)}))
-    assert run(["submit", "--queue", "cpu", "--items", "-", "--json", *PROGRAM]) == 0
+    assert main(["submit", "--queue", "cpu", "--items", "-", "--json", *PROGRAM]) == 0
     assert json.loads(capsys.readouterr().out)["items"] == 5
 
 
@@ -120,7 +120,7 @@ def test_submit_reads_standard_input(stack, capsys, monkeypatch):
 def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, code):
     job = submitted(capsys)
     stack.run(pipeline(), job, fail_items=failed)
-    assert run(["status", job, "--json"]) == code
+    assert main(["status", job, "--json"]) == code
     status = json.loads(capsys.readouterr().out)
     assert list(status) == [
         "job",
@@ -149,7 +149,7 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
         "ended",
     ]
     assert (status["state"], status["failed"], status["ended"]) == ("finished", len(failed), True)
-    assert run(["wait", job, "--json"]) == code
+    assert main(["wait", job, "--json"]) == code
     out, err = capsys.readouterr()
     figures = json.loads(out)["summary"]
     assert figures["attempts"] == 3 + 2 * len(failed)
@@ -169,7 +169,7 @@ def test_status_and_wait_exit_with_1_when_items_failed(stack, capsys, failed, co
 def test_wait_ends_with_a_table(stack, capsys):
     job = submitted(capsys)
     stack.run(pipeline(), job, fail_items=[1])
-    assert run(["wait", job]) == 1
+    assert main(["wait", job]) == 1
     shown, _, failures = capsys.readouterr().out.partition("\n\n")
     table = dict(line.split("  ", 1) for line in shown.splitlines())
     facts = {key.strip(): value.strip() for key, value in table.items()}
@@ -205,40 +205,40 @@ def test_wait_prints_a_line_only_when_something_changed(stack, capsys):
 def test_wait_names_lost_deliveries_when_it_may_not_repair(stack, capsys):
     job = submitted(capsys)
     stack.run(pipeline(), job, skip_chunks=[1])
-    assert run(["wait", job, "--no-repair"]) == 1
+    assert main(["wait", job, "--no-repair"]) == 1
     out, _ = capsys.readouterr()
     assert "lost" in out
-    assert run(["status", job]) == 1
+    assert main(["status", job]) == 1
     assert "1 deliveries (chunks 1)" in capsys.readouterr().out
 
 
 def test_a_job_for_prometheus(stack, capsys):
     job = submitted(capsys)
     stack.run(pipeline(), job, fail_items=[1])
-    assert run(["status", job, "--format", "openmetrics"]) == 1
+    assert main(["status", job, "--format", "openmetrics"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert f'tidemill_job_items{{job="{job}",queue="cpu",state="failed"}} 1' in lines
-    assert run(["status", job, "--format", "openmetrics", "--json"]) == 2
+    assert main(["status", job, "--format", "openmetrics", "--json"]) == 2
 
 
 def test_links_into_the_console(stack, capsys, monkeypatch):
     job = submitted(capsys)
-    assert run(["status", job, "--links"]) == 0
+    assert main(["status", job, "--links"]) == 0
     shown = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
     assert list(shown) == ["queue", "log", "store", "outputs"]
     assert job in shown["store"]
-    assert run(["status", job, "--links", "--format", "openmetrics"]) == 2
+    assert main(["status", job, "--links", "--format", "openmetrics"]) == 2
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:5000")
-    assert run(["status", job, "--links"]) == 2
+    assert main(["status", job, "--links"]) == 2
 
 
 def test_results_are_a_table_or_json_lines(stack, capsys):
     job = submitted(capsys)
     stack.run(pipeline(), job, fail_items=[1])
-    assert run(["results", job, "--json"]) == 0
+    assert main(["results", job, "--json"]) == 0
     outcomes = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(o["index"], o["status"]) for o in outcomes] == [(0, "succeeded"), (1, "failed"), (2, "succeeded")]
-    assert run(["results", job, "--failed"]) == 0
+    assert main(["results", job, "--failed"]) == 0
     header, row = capsys.readouterr().out.splitlines()
     assert header.split()[:3] == ["item", "status", "attempts"]
     assert row.split()[:3] == ["1", "failed", "3"]
@@ -247,33 +247,33 @@ def test_results_are_a_table_or_json_lines(stack, capsys):
 
 def test_results_are_csv_on_stdout(stack, capfdbinary, tmp_path):
     (tmp_path / "items.jsonl").write_text('{"uri": "s3://raw/0.jpg", "lr": "=1"}')
-    assert run(["submit", "--queue", "cpu", "--items", "items.jsonl", "--name", "m", "--", "x", "{uri}"]) == 0
+    assert main(["submit", "--queue", "cpu", "--items", "items.jsonl", "--name", "m", "--", "x", "{uri}"]) == 0
     job = capfdbinary.readouterr().out.split()[0].decode()
     stack.run(pipeline(), job)
-    assert run(["results", job, "--csv"]) == 0
+    assert main(["results", job, "--csv"]) == 0
     header, row, _ = capfdbinary.readouterr().out.decode().split("\n")
     assert (header.split(",")[-1], row.split(",")[-1]) == ("meta.lr", "=1")
     for form in ("csv", "jsonl"):
-        assert run(["results", job, "--file", "found", "--format", form]) == 0
+        assert main(["results", job, "--file", "found", "--format", form]) == 0
         assert b"1 cells begin with" in capfdbinary.readouterr().err or form == "jsonl"
         assert "=1" in (tmp_path / "found").read_text()
-    assert run(["results", job, "--csv", "--json"]) == 2
+    assert main(["results", job, "--csv", "--json"]) == 2
 
 
 def test_cancel(stack, capsys):
     job = submitted(capsys)
-    assert run(["cancel", job]) == 0
+    assert main(["cancel", job]) == 0
     assert capsys.readouterr().out == f"{job} is cancelled; 1 array ended.\n"
-    assert run(["cancel", job, "--json"]) == 0
+    assert main(["cancel", job, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"job": job, "cancelled": True, "arrays_ended": 0}
 
 
 def test_a_finished_job_stays_finished_when_it_is_cancelled(stack, capsys):
     job = submitted(capsys)
     stack.run(pipeline(), job)
-    assert run(["cancel", job]) == 0
+    assert main(["cancel", job]) == 0
     assert capsys.readouterr().out == f"{job} has already finished; there is nothing to cancel.\n"
-    assert run(["status", job]) == 0
+    assert main(["status", job]) == 0
 
 
 def test_wait_says_why_nothing_starts(stack, capsys):
@@ -287,23 +287,23 @@ def test_logs(stack, capsys):
     job = submitted(capsys)
     said = {"job": job, "item": 1, "attempt": 2, "stream": "stderr", "message": "no such band"}
     stack.lines = [LogLine(1.5, json.dumps(said), f"{job}-r0-a0:0", said)]
-    assert run(["logs", job, "--item", "1"]) == 0
+    assert main(["logs", job, "--item", "1"]) == 0
     assert capsys.readouterr().out == "1.2 stderr: no such band\n"
     told = {"job": job, "chunk": 0, "message": "chunk leased"}
     stack.lines.append(LogLine(1.6, json.dumps(told), f"{job}-r0-a0:0", told))
     stack.lines.append(LogLine(1.7, "Traceback", f"{job}-r0-a0:0"))
-    assert run(["logs", job, "--item", "1", "--worker"]) == 0
+    assert main(["logs", job, "--item", "1", "--worker"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["1.2 stderr: no such band", "chunk 0 worker: chunk leased", "worker: Traceback"]
     del stack.lines[1:]
-    assert run(["logs", job, "--json"]) == 0
+    assert main(["logs", job, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"at": "1970-01-01T00:00:01.500+00:00", **said}
-    assert run(["logs", job, "--item", "3"]) == 2
+    assert main(["logs", job, "--item", "3"]) == 2
     assert "item is 3; it must be from 0 to 2." in capsys.readouterr().err
 
 
 def test_queues(stack, capsys):
-    assert run(["queues"]) == 0
+    assert main(["queues"]) == 0
     header, cpu, gpu = capsys.readouterr().out.splitlines()
     assert header.split() == ["queue", "state", "item", "machines", "capacity", "images"]
     assert "1 CPU, 2048 MiB" in cpu
@@ -311,7 +311,7 @@ def test_queues(stack, capsys):
     assert "spot 64 CPUs" in cpu
     assert "1 GPU" in gpu
     stack.state = QueueState(False, False, "disabled, invalid")
-    assert run(["queues", "--json"]) == 0
+    assert main(["queues", "--json"]) == 0
     queues = json.loads(capsys.readouterr().out)["queues"]
     assert [(q["name"], q["accepting"], q["state"]) for q in queues] == [
         ("cpu", False, "disabled, invalid"),
@@ -324,7 +324,7 @@ def test_a_refusal_of_the_cloud_exits_with_3(stack, capsys, monkeypatch):
         raise CloudError("batch:DescribeJobQueues is denied (no).", "Ask the stack's owner.")
 
     monkeypatch.setattr(stack, "queue_states", refuse)
-    assert run(["queues"]) == 3
+    assert main(["queues"]) == 3
     assert capsys.readouterr().err == "tidemill: batch:DescribeJobQueues is denied (no). Ask the stack's owner.\n"
 
 
@@ -333,13 +333,13 @@ def test_an_unexpected_error_is_one_line_and_a_trace_on_request(stack, capsys, m
         raise RuntimeError("two\nlines")
 
     monkeypatch.setattr(stack, "queue_states", fail)
-    assert run(["queues"]) == 70
+    assert main(["queues"]) == 70
     error = capsys.readouterr().err
     assert error.startswith("tidemill: unexpected RuntimeError: two lines. ")
     assert "report it" in error.splitlines()[-1]
     monkeypatch.setenv("TIDEMILL_DEBUG", "1")
     with pytest.raises(RuntimeError):
-        run(["queues"])
+        main(["queues"])
 
 
 def test_an_interrupt_says_that_the_job_goes_on(stack, capsys, patch_time):
@@ -349,7 +349,7 @@ def test_an_interrupt_says_that_the_job_goes_on(stack, capsys, patch_time):
         raise KeyboardInterrupt
 
     patch_time(sleep=interrupt)
-    assert run(["wait", job]) == 130
+    assert main(["wait", job]) == 130
     assert "A submitted job continues" in capsys.readouterr().err
 
 
@@ -358,7 +358,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(stack, tmp_path, capsys):
     stack.run(pipeline(), job)
     code = (
         "import sys; from tests.unit.client_fakes import FakeBackend; from tidemill.client import site; "
-        "site.open_backend = lambda d, s: FakeBackend(); from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
+        "site.open_backend = lambda d, s: FakeBackend(); from tidemill.cli import main; sys.exit(main())"
     )
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     reading, writing = os.pipe()
@@ -398,11 +398,11 @@ def test_no_color_is_honoured(stack, capsys, monkeypatch):
 
 def test_a_queue_that_takes_no_jobs_is_told_before_anything_is_written(stack, capsys, tmp_path):
     stack.state = QueueState(False, True, "disabled, valid")
-    assert run([*SUBMIT, *PROGRAM]) == 3
+    assert main([*SUBMIT, *PROGRAM]) == 3
     assert capsys.readouterr().err == (
         "tidemill: queue 'cpu' takes no jobs: it is disabled, valid. Ask the stack's owner.\n"
     )
     assert [path.name for path in (tmp_path / "store").iterdir()] == ["pipeline.json"]
     stack.state = QueueState(True, False, "enabled, invalid: no role")
-    assert run([*SUBMIT, *PROGRAM]) == 0
+    assert main([*SUBMIT, *PROGRAM]) == 0
     assert "queue 'cpu' is enabled, invalid: no role; the job waits" in capsys.readouterr().err

@@ -138,7 +138,7 @@ def test_a_folder_that_cannot_be_used_is_named(uris, capsys, tmp_path):
 def completed(words, **environment):
     """What the program answers to a shell that completes the last of some words."""
     found = subprocess.run(
-        [sys.executable, "-c", "from tidemill.cli import main; main()"],
+        [sys.executable, "-c", "import sys; from tidemill.cli import main; sys.exit(main())"],
         env={
             **os.environ,
             "_TIDEMILL_COMPLETE": "bash_complete",
@@ -180,7 +180,7 @@ def test_bash_completes_with_the_script(uris, tmp_path):
     """The function that the script defines, called as bash does."""
     program = tmp_path / "bin" / "tidemill"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\nfrom tidemill.cli import main\nmain()\n")
+    program.write_text(f"#!{sys.executable}\nfrom tidemill.cli import main\nraise SystemExit(main())\n")
     program.chmod(0o755)
     script = (
         'eval "$(tidemill completion bash)"; COMP_WORDS=(tidemill st); COMP_CWORD=1; '

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import Pipeline, deliveries
 from tidemill.client import site as site_module
 from tidemill.ledger import Ledger
@@ -31,12 +31,12 @@ def stack(tmp_path, monkeypatch):
 
 def submitted(capsys):
     items = [f"s3://raw/{n}.jpg" for n in range(10)]
-    assert run(["submit", "--queue", "cpu", "--name", "tiles", "--chunk-size", "2", *items, "--", "x", "{uri}"]) == 0
+    assert main(["submit", "--queue", "cpu", "--name", "tiles", "--chunk-size", "2", *items, "--", "x", "{uri}"]) == 0
     return capsys.readouterr().out.strip()
 
 
 def said(capsys, *arguments, code=0):
-    assert run(list(arguments)) == code
+    assert main(list(arguments)) == code
     return capsys.readouterr()
 
 

@@ -36,7 +36,7 @@ sso_account_id = 123456789012
 sso_role_name = Submitter
 """
 LOAD = "from tidemill import Pipeline; print(Pipeline.load('s3://bucket/pipeline.json').descriptor.team)"
-VERB = "import sys; from tidemill.cli import run; sys.exit(run(['{}', '--pipeline', 's3://bucket/pipeline.json']))"
+VERB = "import sys; from tidemill.cli import main; sys.exit(main(['{}', '--pipeline', 's3://bucket/pipeline.json']))"
 TOKEN = (
     "from tidemill.store import Store; "
     "print(Store.open('gs://bucket', user_login=True)._backend.credential_provider()['token'])"

@@ -14,7 +14,7 @@ from tidemill.backends import QueueState
 from tidemill.backends.aws import checks as aws_checks
 from tidemill.backends.aws.checks import AwsChecks
 from tidemill.backends.aws.facts import kind_of
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import checks, fleet
 from tidemill.client import site as site_module
 from tidemill.client.site import Site
@@ -430,12 +430,12 @@ def stack(tmp_path, monkeypatch):
 
 
 def test_the_verb_prints_a_line_a_check_and_a_command_a_fault(stack, capsys):
-    assert run(["doctor"]) == 0
+    assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[:3]] == [["ok", "login:"], ["ok", "descriptor:"], ["ok", "store:"]]
     assert lines[-1] == "Everything is fine."
     stack.state = QueueState(False, False, "disabled, valid")
-    assert run(["doctor"]) == 3
+    assert main(["doctor"]) == 3
     lines = capsys.readouterr().out.splitlines()
     at = lines.index("problem  queue cpu: disabled, valid")
     assert lines[at + 1].strip() == "the stack's owner types: pulumi up"
@@ -443,7 +443,7 @@ def test_the_verb_prints_a_line_a_check_and_a_command_a_fault(stack, capsys):
 
 
 def test_the_verb_has_json(stack, capsys):
-    assert run(["doctor", "--json"]) == 0
+    assert main(["doctor", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["ok"] is True
     assert list(said["checks"][0]) == ["check", "verdict", "detail", "command", "owner"]
@@ -453,7 +453,7 @@ def test_an_output_is_looked_at_where_the_stack_says_what_jobs_may_write(stack, 
     def checked(output, writable, code):
         found = descriptor(f"file://{tmp_path}/store", writable=writable)
         (tmp_path / "store" / "pipeline.json").write_text(found.model_dump_json())
-        assert run(["doctor", "--json", *(["--output", output] if output else [])]) == code
+        assert main(["doctor", "--json", *(["--output", output] if output else [])]) == code
         checks = json.loads(capsys.readouterr().out)["checks"]
         return [(check["verdict"], check["command"]) for check in checks if check["check"] == "output"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.client_fakes import pipeline, uris
 from tidemill.backends import LogLine
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import deliveries, download_logs, logged
 from tidemill.errors import CallerError
 
@@ -122,5 +122,5 @@ def test_a_folder_that_cannot_be_written_is_told(sent, tmp_path):
 
 @pytest.mark.parametrize("more", [["--grep", "x"], ["--follow"], ["--limit", "3"], ["--item", "0"]])
 def test_options_that_do_not_go_together(more, capsys):
-    assert run(["logs", "tiles-00000000", "--download", "there", *more]) == 2
+    assert main(["logs", "tiles-00000000", "--download", "there", *more]) == 2
     assert not Path("there").exists()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, gpu_machine, outcome, queue, uris
 from tidemill import prices
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import Pipeline
 from tidemill.client import site as site_module
 from tidemill.descriptor import Machine, Resources, Rung
@@ -104,7 +104,7 @@ def stack(tmp_path, monkeypatch):
 
 
 def asked(capsys, *arguments):
-    assert run(["estimate", *arguments, "--json"]) == 0
+    assert main(["estimate", *arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -145,7 +145,7 @@ def test_learnt_from_an_earlier_job(stack, capsys):
 
 
 def test_a_table_for_people(stack, capsys):
-    assert run(["estimate", "--queue", "cpu", "--count", "250000", "--item-time", "7.2m"]) == 0
+    assert main(["estimate", "--queue", "cpu", "--count", "250000", "--item-time", "7.2m"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["items", "250,000", "of", "7.2", "min,", "1", "CPU", "each"]
     assert lines[1].split() == ["core", "hours", "30,000"]
@@ -155,7 +155,7 @@ def test_a_table_for_people(stack, capsys):
 
 
 def test_unknown_prices_are_said(stack, capsys):
-    assert run(["estimate", "--queue", "gpu", "--count", "10", "--item-time", "1h"]) == 0
+    assert main(["estimate", "--queue", "gpu", "--count", "10", "--item-time", "1h"]) == 0
     told = capsys.readouterr().out
     assert told.splitlines()[5].split() == ["spot", "yes", "unknown", "unknown", "g5.2xlarge"]
     assert "The cost is unknown: the price table has none" in told
@@ -176,13 +176,13 @@ def test_unknown_prices_are_said(stack, capsys):
     ],
 )
 def test_mistakes(stack, capsys, arguments, message):
-    assert run(["estimate", *arguments]) == 2
+    assert main(["estimate", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_a_job_that_has_not_run_teaches_nothing(stack, capsys):
     job = stack.submit(["x"], uris(4), queue="cpu", name="tiles")
-    assert run(["estimate", "--like", job.id]) == 2
+    assert main(["estimate", "--like", job.id]) == 2
     assert "and no item of it has run yet" in capsys.readouterr().err
 
 

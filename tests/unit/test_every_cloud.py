@@ -15,7 +15,7 @@ import pytest
 from tests.unit.client_fakes import uris
 from tests.unit.every_cloud import CLOUDS, WORLDS, DyingError, GcpWorld, run_chunk
 from tidemill.backends.local import Desk
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import deliveries
 from tidemill.client import site as site_module
 from tidemill.errors import CallerError
@@ -264,7 +264,7 @@ def test_most_chunks_of_a_job_and_arrays_as_long_as_the_cloud_takes(world, cloud
 
 def shown(capsys, *arguments, code=0):
     """A command's JSON, checked against its schema."""
-    assert run([*arguments, "--json"]) == code
+    assert main([*arguments, "--json"]) == code
     lines = capsys.readouterr().out.splitlines()
     schema = json.loads((SCHEMAS / f"{arguments[0]}.schema.json").read_text())
     for line in lines:
@@ -304,7 +304,7 @@ def cloud(request):
 def test_dead_letters_go_back_with_retry_dead(world, capsys):
     job = submit(world)
     world.work(job.id, lose=[1, 3])
-    assert run(["status", job.id]) == 1
+    assert main(["status", job.id]) == 1
     out = capsys.readouterr().out
     assert f"2 (chunks 1, 3): `tidemill retry {job.id} --dead` puts them back" in out
     assert "tidemill resume" not in out

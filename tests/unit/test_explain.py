@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.client_fakes import outcome, pipeline, uris
 from tidemill import layout
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import Job, Pipeline, deliveries, explaining
 from tidemill.client.explaining import read_facts
 from tidemill.client.live import Lines
@@ -424,13 +424,13 @@ def test_the_command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     tries = AwsFacts(tries=HOLDS["A12"][1]["tries"])
     monkeypatch.setattr(world.backend, "facts", lambda *given: (replace(tries, tries=HOLDS["A12"][1]["tries"]), unseen))
     monkeypatch.setenv("TIDEMILL_PIPELINE", "memory://x/pipeline.json")
-    assert run(["explain", world.job.id]) == 1
+    assert main(["explain", world.job.id]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("act (A12): the image cannot be pulled: CannotPullContainerError: no")
     assert "   the stack's owner: push the image, or give the role access" in lines
     assert "docs/explain.md#a12" in lines[3]
     assert lines[-1].startswith("unknown: may not see batch:GetJobQueueSnapshot: it is denied; the stack's owner types")
-    assert run(["explain", world.job.id, "--json"]) == 1
+    assert main(["explain", world.job.id, "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["causes"][0]["code"] == "A12"
     jsonschema.validate(document, json.loads((ROOT / "docs" / "json" / "explain.schema.json").read_text()))

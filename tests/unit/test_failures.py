@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.unit.client_fakes import descriptor, outcome, pipeline, uris
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import Pipeline, failures
 from tidemill.client import site as site_module
 from tidemill.failures import MESSAGE_CHARACTERS, GroupKey, group_key, telling_line
@@ -82,7 +82,7 @@ def job(tmp_path, monkeypatch):
 
 
 def test_the_verb_shows_the_worst_first(job, capsys):
-    assert run(["failures", job]) == 0
+    assert main(["failures", job]) == 0
     out, err = capsys.readouterr()
     assert [line.split(maxsplit=4) for line in out.splitlines()] == [
         ["items", "group", "reason", "which", "message"],
@@ -96,7 +96,7 @@ def test_the_verb_shows_the_worst_first(job, capsys):
 
 
 def test_the_verb_has_json(job, capsys):
-    assert run(["failures", "tiles", "--json"]) == 0
+    assert main(["failures", "tiles", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["job"], said["failed"]) == (job, 3)
     assert said["groups"][0] == {
@@ -133,22 +133,22 @@ def test_a_group_is_the_same_for_each_item_and_number():
 
 
 def test_a_retry_runs_a_groups_items_and_no_others(tmp_path, job, capsys):
-    assert run(["retry", job, "--group", BAND]) == 0
+    assert main(["retry", job, "--group", BAND]) == 0
     assert "2 items" in capsys.readouterr().out
     ledger = Ledger(Pipeline.load(f"file://{tmp_path}/store/pipeline.json").store, job)
     assert ledger.round(1).runs(0) == [2, 7]
 
 
 def test_a_group_that_nothing_belongs_to(job, capsys):
-    assert run(["retry", job, "--group", "0123456789", "--json"]) == 2
+    assert main(["retry", job, "--group", "0123456789", "--json"]) == 2
     said = json.loads(capsys.readouterr().out)["error"]
     assert (said["what"], said["value"]) == ("group", "'0123456789'")
     assert f"tidemill failures {job}" in said["allowed"]
-    assert run(["retry", job, "--group", BAND, "--failed"]) == 2
+    assert main(["retry", job, "--group", BAND, "--failed"]) == 2
 
 
 def test_a_job_without_failures(tmp_path, monkeypatch, job, capsys):
     sent = Pipeline.load(f"file://{tmp_path}/store/pipeline.json")
     other = sent.submit(["x", "{input}"], uris(2), queue="cpu", name="other")
-    assert run(["failures", other.id]) == 0
+    assert main(["failures", other.id]) == 0
     assert capsys.readouterr().out == f"No item of {other.id} has failed so far.\n"

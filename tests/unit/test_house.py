@@ -39,3 +39,12 @@ def test_a_class_name_has_one_meaning() -> None:
         f"{package} {node.name}" for package in PRODUCT for path in sources(package) for node in classes(path)
     )
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_module_takes_the_name_of_a_packages_function() -> None:
+    """Its import would put the module in the function's place."""
+    packages = [(path.parent, ast.parse(path.read_text())) for path in sources(*PRODUCT) if path.name == "__init__.py"]
+    defined = {
+        folder / node.name for folder, tree in packages for node in tree.body if isinstance(node, ast.FunctionDef)
+    }
+    assert [str(name) for name in defined if name.is_dir() or name.with_suffix(".py").exists()] == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, gpu_machine, queue
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import site as site_module
 from tidemill.descriptor import SPEC_VERSION, Resources, Rung
 
@@ -334,7 +334,7 @@ def refused(arguments, what, facts, stack, capsys):
     """One line that holds the facts, an object with the fields, exit code 2, and nothing made."""
     store, backend = stack
     before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
-    code = run([arguments[0], "--json", *arguments[1:]])
+    code = main([arguments[0], "--json", *arguments[1:]])
     out, err = capsys.readouterr()
     error = json.loads(out)["error"]
     assert (code, error["exit_code"], error["what"]) == (2, 2, what)
@@ -357,7 +357,7 @@ def test_a_malformed_call_is_refused(stack, capsys, arguments, what, facts):
 
 @pytest.mark.parametrize(("arguments", "sentence"), SENTENCES)
 def test_how_an_error_reads(stack, capsys, arguments, sentence):
-    assert run(arguments) == 2
+    assert main(arguments) == 2
     assert capsys.readouterr().err.startswith(f"tidemill: {sentence}")
 
 
@@ -376,7 +376,7 @@ def test_workers_that_are_too_old_for_the_spec_are_told_before(stack, capsys):
 
 
 def test_an_error_is_an_object_with_json(stack, capsys):
-    assert run(["submit", "--queue", "cqu", "--json", ITEM, *PROGRAM]) == 2
+    assert main(["submit", "--queue", "cqu", "--json", ITEM, *PROGRAM]) == 2
     assert json.loads(capsys.readouterr().out)["error"] == {
         "exit_code": 2,
         "message": "There is no queue 'cqu' in this pipeline, which has: cpu, gpu, small.",
@@ -386,12 +386,12 @@ def test_an_error_is_an_object_with_json(stack, capsys):
         "fix": None,
         "command": None,
     }
-    assert run(["status", "tiles", "--jsno", "--json"]) == 2
+    assert main(["status", "tiles", "--jsno", "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert (error["what"], error["fix"]) == ("--jsno", "See `tidemill status --help`.")
 
 
 def test_what_follows_the_dashes_is_not_ours(stack, capsys):
     """`--json` of the program is none of our options."""
-    assert run(["submit", "--queue", "cqu", ITEM, "--", "x", "--json"]) == 2
+    assert main(["submit", "--queue", "cqu", ITEM, "--", "x", "--json"]) == 2
     assert capsys.readouterr().out == ""

@@ -24,7 +24,7 @@ from tidemill.state.snapshots import Snapshot
 from tidemill.store import Store, Stores
 from tidemill.tree import Tree, TreeFile, fetch_tree
 
-TIDEMILL = [sys.executable, "-c", "import sys; from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"]
+TIDEMILL = [sys.executable, "-c", "import sys; from tidemill.cli import main; sys.exit(main())"]
 
 
 @pytest.fixture

@@ -156,7 +156,7 @@ def test_buildkite_1000_zero_in_a_workers_settings_is_refused(key):
     "option", ["--attempts", "--timeout", "--chunk-size", "--workers", "--memory", "--reclaim-every"]
 )
 def test_buildkite_1000_zero_on_the_command_line_is_refused(tmp_path, option):
-    program = "import sys; from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
+    program = "import sys; from tidemill.cli import main; sys.exit(main())"
     arguments = ["run", "--store", str(tmp_path / "store"), option, "0", "a", "--", "true", "{uri}"]
     ended = subprocess.run(
         [sys.executable, "-c", program, *arguments],

@@ -14,7 +14,7 @@ from tests.unit.hostile import HOSTILE
 from tests.unit.report_jobs import MACHINES, made_job, plain
 from tidemill import layout
 from tidemill.backends import clouds
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import site as site_module
 from tidemill.client.failures import group_failures
 from tidemill.client.report import reading, totals
@@ -308,22 +308,22 @@ class TestCommand:
         return made.job.id
 
     def test_it_writes_a_file_named_after_the_job(self, job, tmp_path, capsys):
-        assert run(["report", "tiles"]) == 0
+        assert main(["report", "tiles"]) == 0
         assert capsys.readouterr().out == f"{job}.html\n"
         check_page((tmp_path / f"{job}.html").read_text())
 
     def test_it_writes_to_a_uri(self, job, tmp_path, capsys):
         place = f"file://{tmp_path}/store/out/tiles.html"
-        assert run(["report", job, "-o", place, "--redact"]) == 0
+        assert main(["report", job, "-o", place, "--redact"]) == 0
         assert capsys.readouterr().out == f"{place}\n"
         assert "ValueError" not in (tmp_path / "store" / "out" / "tiles.html").read_text()
 
     def test_json_is_the_same_report(self, job, capsys):
-        assert run(["report", job, "--json"]) == 0
+        assert main(["report", job, "--json"]) == 0
         said = json.loads(capsys.readouterr().out)
         assert (said["job"], said["succeeded"], said["failed"]) == (job, 47, 1)
         assert said["failing"]["groups"][0]["message"].startswith("ValueError")
-        assert run(["report", job, "--json", "--redact"]) == 0
+        assert main(["report", job, "--json", "--redact"]) == 0
         assert "ValueError" not in capsys.readouterr().out
 
     @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ class TestCommand:
         ],
     )
     def test_mistakes_are_named(self, job, capsys, arguments, words):
-        assert run(["report", job, *arguments]) in (2, 3)
+        assert main(["report", job, *arguments]) in (2, 3)
         assert words in capsys.readouterr().err
 
 

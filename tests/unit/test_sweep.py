@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor, pipeline, queue
 from tidemill import layout
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.cli.job_options import rehearsed
 from tidemill.client import site as site_module
 from tidemill.client.sweep import Sweep, parse_hyperparameters, parse_sweep, read_rows
@@ -129,7 +129,7 @@ def stack(tmp_path, monkeypatch):
 def test_mistakes_are_refused_before_anything_is_made(stack, capsys, case):
     options, what = BAD[case]
     queue = [] if "--here" in options else ["--queue", "cpu"]
-    assert run(["train", *queue, "--json", *options, "--", "python3", "-m", "train"]) == 2
+    assert main(["train", *queue, "--json", *options, "--", "python3", "-m", "train"]) == 2
     out, err = capsys.readouterr()
     error = json.loads(out)["error"]
     assert (error["what"] or "") == what
@@ -146,14 +146,14 @@ def test_mistakes_are_refused_before_anything_is_made(stack, capsys, case):
     ],
 )
 def test_an_option_of_the_program_before_the_dashes_is_told_where_it_goes(stack, capsys, verb, typed, words):
-    assert run([verb, "--queue", "cpu", typed, "0.1", "--", "python3", "train.py"]) == 2
+    assert main([verb, "--queue", "cpu", typed, "0.1", "--", "python3", "train.py"]) == 2
     said = capsys.readouterr().err
     assert all(word in said for word in words), said
     assert ("--hp" in said) == (verb == "train")
 
 
 def test_train_is_a_job_with_an_item_per_combination(stack, capsys):
-    assert run(["train", "--queue", "cpu", "--name", "grid", "--json", "--sweep", "lr=1e-3,3e-4", "--", *PROGRAM]) == 0
+    assert main(["train", "--queue", "cpu", "--name", "grid", "--json", "--sweep", "lr=1e-3,3e-4", "--", *PROGRAM]) == 0
     made = json.loads(capsys.readouterr().out)
     assert (made["items"], made["chunks"], made["chunk_size"]) == (2, 2, 1)
     spec = JobSpec.model_validate_json((stack / "jobs" / made["job"] / "job.json").read_text())
@@ -176,7 +176,7 @@ def test_a_training_is_previewed_with_what_it_would_take(stack, capsys):
         "--",
         *PROGRAM,
     ]
-    assert run(typed) == 0
+    assert main(typed) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["items"], found["chunks"], found["chunk_size"]) == (3, 3, 1)
     assert found["estimate"]["core_hours"] == pytest.approx(6, rel=0.1)
@@ -195,7 +195,7 @@ def test_state_to_begin_with_must_be_there():
 
 def test_train_without_state_and_of_a_function(stack, capsys):
     def sent(*options):
-        assert run(["train", "--queue", "cpu", "--json", *options]) == 0
+        assert main(["train", "--queue", "cpu", "--json", *options]) == 0
         job = json.loads(capsys.readouterr().out)["job"]
         return JobSpec.model_validate_json((stack / "jobs" / job / "job.json").read_text())
 

@@ -256,7 +256,14 @@ def test_the_terminal_is_as_it_was(tmp_path, end):
     leader, follower = pty.openpty()
     before = termios.tcgetattr(follower)
     process = subprocess.Popen(
-        [sys.executable, "-c", "from tidemill.cli import main; main()", "top", "--pipeline", here.uri],
+        [
+            sys.executable,
+            "-c",
+            "import sys; from tidemill.cli import main; sys.exit(main())",
+            "top",
+            "--pipeline",
+            here.uri,
+        ],
         stdin=follower,
         stdout=follower,
         stderr=follower,

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.hostile import HOSTILE
 from tests.unit.report_jobs import made_job, plain
 from tidemill.backends import LogLine
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import site as site_module
 from tidemill.visible import json_line, visible
 
@@ -52,7 +52,7 @@ def test_forty_texts(tmp_path, monkeypatch, capsys):
     job.cancel(HOSTILE[20])
     for command in (["failures", "--all"], ["results"], ["status"], ["logs"], ["wait"], ["explain"]):
         for form in ([], ["--json"]):
-            assert run([command[0], job.id, *command[1:], *form]) in (0, 1)
+            assert main([command[0], job.id, *command[1:], *form]) in (0, 1)
             said = capsys.readouterr()
             assert said.out, command
             assert not UNSAFE.search(said.out + said.err), (command, form)
@@ -60,5 +60,5 @@ def test_forty_texts(tmp_path, monkeypatch, capsys):
 
 def test_an_error_with_a_hostile_name(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("TIDEMILL_PIPELINE", f"file://{tmp_path}/\x1b[2J/pipeline.json")
-    assert run(["status", "\x1b]0;owned\x07"]) == 2
+    assert main(["status", "\x1b]0;owned\x07"]) == 2
     assert not UNSAFE.search(capsys.readouterr().err)

@@ -325,7 +325,7 @@ def test_tidemill_run_does_the_same_on_this_machine(team, wheelhouse):
     src.mkdir()
     (src / "requirements.txt").write_text("tinypkg\n")
     (src / "use.py").write_text("import sys, tinypkg; open(sys.argv[2] + '/o', 'w').write(sys.argv[1] * 2)\n")
-    start = "import sys; from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
+    start = "import sys; from tidemill.cli import main; sys.exit(main())"
     run = [sys.executable, "-c", start, "run", "--code", "src", "--wheelhouse", wheelhouse, "--workers", "2"]
     ended = subprocess.run(
         [*run, "--json", "a", "b", "--", "python3", "use.py", "{uri}", "{output}"],

@@ -22,7 +22,7 @@ from tests.unit.client_fakes import outcome, pipeline, uris
 from tests.worker.test_local_run import Here
 from tests.worker.test_local_run import here as here  # noqa: PLC0414 a fixture of this module too
 from tidemill import layout
-from tidemill.cli import run
+from tidemill.cli import main
 from tidemill.client import deliveries, waiting
 from tidemill.descriptor import SPEC_VERSION
 from tidemill.ending import gate, tries
@@ -328,7 +328,7 @@ def test_an_older_stack_refuses_it():
 
 def test_one_receiver_at_most(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert run(["run", "--notify", "a", "--notify", "b", "x", "--", "true"]) == 2
+    assert main(["run", "--notify", "a", "--notify", "b", "x", "--", "true"]) == 2
     assert "given more than once" in capsys.readouterr().err
 
 

@@ -23,7 +23,7 @@ from tidemill.backends.local import Desk, LocalBackend, describe_machine, publis
 from tidemill.ledger import Ledger, Outcome
 
 SECONDS = 60
-TIDEMILL = [sys.executable, "-c", "import sys; from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"]
+TIDEMILL = [sys.executable, "-c", "import sys; from tidemill.cli import main; sys.exit(main())"]
 
 
 class Here:
@@ -67,7 +67,7 @@ class Here:
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):
-            code = cli.run(arguments)
+            code = cli.main(arguments)
         said, told = (each.detach().getvalue().decode() for each in (out, err))
         return subprocess.CompletedProcess(arguments, code, said, told)
 

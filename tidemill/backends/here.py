@@ -17,7 +17,7 @@ PAUSE_SECONDS = 30.0
 # What a script starts in the background ignores SIGINT, and so would the processes of such a program: `pause` sends it.
 _MAIN = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from tidemill.cli import run; sys.exit(run(sys.argv[1:]))"
+    "from tidemill.cli import main; sys.exit(main())"
 )
 
 

@@ -6,16 +6,12 @@ import sys
 from collections.abc import Sequence
 
 
-def main() -> None:
-    sys.exit(run(sys.argv[1:]))
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code.
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line, by default that of this process.
 
     Returns:
-        0 done, 1 the job has failed items, 2 the caller's mistake, 3 the cloud or the store refused.
+        The exit code: 0 done, 1 the job has failed items, 2 the caller's mistake, 3 the cloud or the store refused.
     """
     from tidemill.cli.app import execute
 
-    return execute(list(arguments))
+    return execute(list(sys.argv[1:] if arguments is None else arguments))
