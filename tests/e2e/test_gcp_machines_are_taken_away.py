@@ -78,7 +78,8 @@ def test_500_items_with_everything_that_goes_wrong(team: GcpTeam, tmp_path: Path
     [message] = await_that(team.told, "the end is told")
     assert base64.b64decode(message["data"]).decode().startswith(f"{job} succeeded: {ITEMS} items.")
     assert message["attributes"]["id"] == f"{job}/r0"
-    assert team.status(job)["told"] == "oncall was told"
+    # The record of it follows the message.
+    await_that(lambda: team.status(job)["told"] == "oncall was told", "the store knows that it was told")
     assert not team.told(), "once"
 
     outcomes = team.results(job)

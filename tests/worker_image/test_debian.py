@@ -36,6 +36,16 @@ def test_a_machine_without_debians_keys(monkeypatch):
         base(other())
 
 
+def test_a_machine_whose_apt_knows_no_archive(monkeypatch, tmp_path):
+    apt = tmp_path / "apt-get"
+    apt.write_text("#!/bin/sh\n")
+    apt.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.delenv(debian.MIRROR, raising=False)
+    with pytest.raises(BuildError, match=f"set {debian.MIRROR} to"):
+        debian.root(other())
+
+
 def test_an_archive_that_does_not_answer(monkeypatch, tmp_path):
     """Nothing of it is taken for a root, and the next build asks again."""
     apt = tmp_path / "apt-get"
@@ -44,6 +54,7 @@ def test_an_archive_that_does_not_answer(monkeypatch, tmp_path):
     (tmp_path / "dpkg").symlink_to(apt)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(debian, "KEYS", str(apt))
+    monkeypatch.setenv(debian.MIRROR, "http://127.0.0.1:9")
     for _ in range(2):
         with pytest.raises(BuildError, match=r"did not come .*\n.*Unable to fetch"):
             debian.root(other())
