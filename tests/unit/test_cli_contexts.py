@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.client_fakes import descriptor
-from tidemill.cli import contexts, run
+from tidemill.cli import contexts, main
 from tidemill.errors import CallerError
 
 
@@ -30,21 +30,21 @@ def uris(tmp_path, monkeypatch):
 
 def chosen(capsys, *arguments):
     """The descriptor that a verb speaks to, by the store that its error names."""
-    assert run(["status", "nothing", *arguments]) == 2
+    assert main(["status", "nothing", *arguments]) == 2
     said = capsys.readouterr().err
     return next((e for e in ("dev", "prod") if f"/{e}/jobs" in said), said)
 
 
 def test_a_uri_makes_a_context_and_a_name_uses_it(uris, capsys):
-    assert run(["use", uris["dev"]]) == 0
+    assert main(["use", uris["dev"]]) == 0
     assert capsys.readouterr().out == f"vision-dev: {uris['dev']}\n"
     assert chosen(capsys) == "dev"
-    assert run(["use", uris["prod"]]) == 0
+    assert main(["use", uris["prod"]]) == 0
     assert chosen(capsys) == "prod"
-    assert run(["use", "vision-dev"]) == 0
+    assert main(["use", "vision-dev"]) == 0
     assert chosen(capsys) == "dev"
     capsys.readouterr()
-    assert run(["use"]) == 0
+    assert main(["use"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["context", "pipeline"],
         ["*", "vision-dev", uris["dev"]],
@@ -57,38 +57,38 @@ def test_without_a_choice_it_is_the_store_that_a_local_run_left_in_this_folder(u
     (tmp_path / "dev").rename(tmp_path / ".tidemill")
     assert chosen(capsys, "--pipeline", uris["prod"]) == "prod"
     assert chosen(capsys) == "dev"
-    run(["use", uris["prod"]])
+    main(["use", uris["prod"]])
     capsys.readouterr()
     assert chosen(capsys) == "prod"
 
 
 def test_the_option_stands_over_the_environment_and_that_over_the_context(uris, capsys, monkeypatch):
-    run(["use", uris["dev"]])
-    run(["use", uris["prod"], "--name", "other"])
+    main(["use", uris["dev"]])
+    main(["use", uris["prod"], "--name", "other"])
     capsys.readouterr()
     assert chosen(capsys, "--pipeline", uris["dev"]) == "dev"
     assert chosen(capsys, "--pipeline", "vision-dev") == "dev"
     monkeypatch.setenv("TIDEMILL_PIPELINE", uris["dev"])
     assert chosen(capsys) == "dev"
     assert chosen(capsys, "--pipeline", "other") == "prod"
-    assert run(["use"]) == 0
+    assert main(["use"]) == 0
     assert capsys.readouterr().err == f"TIDEMILL_PIPELINE is set and overrides it: {uris['dev']}\n"
 
 
 def test_json_has_stable_keys(uris, capsys):
-    run(["use", uris["dev"]])
+    main(["use", uris["dev"]])
     capsys.readouterr()
-    assert run(["use", "--json"]) == 0
+    assert main(["use", "--json"]) == 0
     rows = [{"name": "vision-dev", "pipeline": uris["dev"]}]
     assert json.loads(capsys.readouterr().out) == {"current": "vision-dev", "contexts": rows}
 
 
 def test_forgetting_a_context(uris, capsys):
-    run(["use", uris["dev"]])
-    assert run(["use", "vision-dev", "--forget"]) == 0
+    main(["use", uris["dev"]])
+    assert main(["use", "vision-dev", "--forget"]) == 0
     assert contexts.read() == contexts.Contexts()
     assert "no context is in use" in chosen(capsys)
-    assert run(["use"]) == 0
+    assert main(["use"]) == 0
     assert capsys.readouterr().out.startswith("No context has been made yet")
 
 
@@ -103,15 +103,15 @@ def test_forgetting_a_context(uris, capsys):
     ],
 )
 def test_a_mistake_is_told_and_changes_nothing(uris, capsys, arguments, words):
-    run(["use", uris["dev"]])
+    main(["use", uris["dev"]])
     capsys.readouterr()
-    assert run(arguments) == 2
+    assert main(arguments) == 2
     assert words in capsys.readouterr().err
     assert contexts.read().current == "vision-dev"
 
 
 def test_a_name_that_could_be_a_uri_is_refused(uris, capsys):
-    assert run(["use", uris["dev"], "--name", "a/b"]) == 2
+    assert main(["use", uris["dev"], "--name", "a/b"]) == 2
     assert "--name is 'a/b'" in capsys.readouterr().err
 
 
@@ -119,14 +119,14 @@ def test_a_name_that_could_be_a_uri_is_refused(uris, capsys):
 def test_a_damaged_file_is_named(uris, capsys, text):
     contexts.path().parent.mkdir(parents=True)
     contexts.path().write_text(text)
-    assert run(["status", "tiles"]) == 2
+    assert main(["status", "tiles"]) == 2
     assert f"{contexts.path()} is damaged. Remove it" in capsys.readouterr().err
     assert contexts.names() == []
 
 
 def test_a_folder_that_cannot_be_used_is_named(uris, capsys, tmp_path):
     (tmp_path / "user-config").write_text("a file")
-    assert run(["use", uris["dev"]]) == 2
+    assert main(["use", uris["dev"]]) == 2
     assert f"{contexts.path()} cannot be read: Not a directory. Give --pipeline" in capsys.readouterr().err
     with pytest.raises(CallerError, match=r"cannot be written: .* Use TIDEMILL_PIPELINE instead"):
         contexts.write(contexts.Contexts())
@@ -156,8 +156,8 @@ def completed(words, **environment):
 
 
 def test_verbs_options_and_contexts_are_completed(uris):
-    run(["use", uris["dev"]])
-    run(["use", uris["prod"]])
+    main(["use", uris["dev"]])
+    main(["use", uris["prod"]])
     assert completed(["tidemill", "sub"]) == ["submit"]
     assert completed(["tidemill", "status", "--pi"]) == ["--pipeline"]
     assert completed(["tidemill", "use", "vision-p"]) == ["vision-prod"]
@@ -168,7 +168,7 @@ def test_verbs_options_and_contexts_are_completed(uris):
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_has_a_script(shell, capsys):
-    assert run(["completion", shell]) == 0
+    assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert f"_TIDEMILL_COMPLETE={shell}_complete" in script
     program = shutil.which(shell)

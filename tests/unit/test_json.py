@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.client_fakes import FakeBackend, descriptor
 from tidemill.backends import LogLine
-from tidemill.cli import documents, run
+from tidemill.cli import documents, main
 from tidemill.cli.app import COMMANDS
 from tidemill.client import Pipeline, deliveries
 from tidemill.client import site as site_module
@@ -50,7 +50,7 @@ def close(part):
 
 def check(verb, capsys, *arguments, code=0):
     """Run a command and check every line that it prints against the schema. Returns the last."""
-    assert run([verb, *arguments]) == code
+    assert main([verb, *arguments]) == code
     lines = capsys.readouterr().out.splitlines()
     assert lines
     for line in lines:
