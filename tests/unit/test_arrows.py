@@ -45,7 +45,17 @@ FORBIDDEN = {
     "tidemill.store": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
     "tidemill.manifest": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends", "tidemill.ledger"],
     "tidemill.ledger": ["tidemill.client", "tidemill.cli", "tidemill.worker", "tidemill.backends"],
-    "tidemill.worker": ["tidemill.client", "tidemill.cli", "tidemill.backends", "boto3", "botocore", "click", "rich"],
+    "tidemill.worker": [
+        "tidemill.advice",
+        "tidemill.client",
+        "tidemill.cli",
+        "tidemill.backends",
+        "boto3",
+        "botocore",
+        "click",
+        "rich",
+    ],
+    "tidemill.advice": ["tidemill.worker", "tidemill.cli"],
     "tidemill.ending": ["tidemill.backends", "tidemill.cli", "tidemill.client", "tidemill.worker"],
     # It judges facts, and reads nothing.
     "tidemill.explain": [
