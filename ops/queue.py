@@ -1,6 +1,5 @@
 """`python -m ops queue add|set|remove`: edits a queue of a stack file in place, checks, shows and applies it."""
 
-import difflib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -59,7 +58,7 @@ def add(stack: str, name: str, settings: tuple[str, ...], *, dry_run: bool, up: 
         queues[name] = CommentedMap()
         _assign(queues[name], pairs)
 
-    _change(stack, edit, places=[[_KEY, name]], dry_run=dry_run, up=up)
+    _change(stack, name, edit, places=[[_KEY, name]], dry_run=dry_run, up=up)
 
 
 @queue.command("set")
@@ -71,7 +70,7 @@ def set_(stack: str, name: str, settings: tuple[str, ...], *, dry_run: bool, up:
 
     _known(stack, name)
     cuts = [[_KEY, name, *steps] for steps, value in pairs if value is None]
-    _change(stack, lambda queues: _assign(queues[name], pairs), cuts, dry_run=dry_run, up=up)
+    _change(stack, name, lambda queues: _assign(queues[name], pairs), cuts, dry_run=dry_run, up=up)
 
 
 @queue.command()
@@ -87,7 +86,7 @@ def remove(stack: str, name: str, *, dry_run: bool, up: bool) -> None:
     note = _protected(stack)
     if note and up:
         raise click.UsageError(f"{name}: {note}")
-    _change(stack, lambda queues: None, [[_KEY, name]], dry_run=dry_run, up=up)
+    _change(stack, name, lambda queues: None, [[_KEY, name]], dry_run=dry_run, up=up)
     if note:
         click.echo(f"Note: {note}")
 
@@ -124,6 +123,7 @@ def _protected(stack: str) -> str | None:
 
 def _change(
     stack: str,
+    name: str,
     edit: Callable[[CommentedMap], None],
     cuts: Sequence[stack_files.Steps] = (),
     *,
@@ -131,7 +131,7 @@ def _change(
     dry_run: bool,
     up: bool,
 ) -> None:
-    """Edit the stack file's queues, print the diff, write the file unless it is a dry run, and apply it on request."""
+    """Edit a queue of the stack file, print the diff, write it unless this is a dry run, and apply it on request."""
     path = stack_file(stack).resolve()
     try:
         before, after = stack_files.edited(path, lambda config: edit(config[_KEY]), cuts, places)
@@ -140,13 +140,14 @@ def _change(
             key = [] if _REGISTRY in yaml.safe_load(after)["config"] else [[_REGISTRY]]
             before, after = stack_files.edited(path, lambda config: _keep(config, kept, edit), cuts, [*places, *key])
             stack_files.check(path, after)
+        stack_files.check_others(path, before, after, [[_KEY, name], [_REGISTRY]])
         if not dry_run:
             stack_files.write(path, before, after)
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
-    name = f"stacks/{path.name}"
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
-    click.echo("\n".join(lines) or f"{name} is unchanged: it has these values already.")
+    click.echo(
+        stack_files.diff(path, before, after) or f"stacks/{path.name} is unchanged: it has these values already."
+    )
     if kept:
         click.echo(
             f"\nNo image uses the repository {' or '.join(kept)} any more. {_REGISTRY}.repositories keeps it with its "

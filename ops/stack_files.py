@@ -1,11 +1,14 @@
 """Edits a stack file in place: comments, order, quoting and layout of the rest stay as they are."""
 
+import contextlib
+import difflib
+import fcntl
 import io
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,7 @@ def edited(
         click.UsageError: there is nothing at a path.
     """
     from_file(path)
-    before = path.read_text(encoding="utf-8")
+    before, _ = _read(path)
     layout = next((each for each in _LAYOUTS if _text(_load(before, each), each) == before), _LAYOUTS[0])
     text = before
     for steps in cuts:
@@ -116,24 +119,110 @@ def _indent(line: str) -> int:
 
 
 def write(path: Path, before: str, after: str) -> None:
-    """Check the new text, then replace the file atomically.
+    """Check the new text, then replace the file atomically. Ends of lines and permissions stay the file's own.
+
+    Of two commands that edit the same file at once, the second one is refused.
 
     Raises:
         ConfigError: the new text is not a valid stack file; the old one stays.
+        click.UsageError: the file or its folder is read-only; the old one stays.
         click.ClickException: the file has changed meanwhile.
     """
+    try:
+        with _one_at_a_time(path.parent):
+            now, ends = _read(path)
+            if now != before:
+                raise click.ClickException(f"{path.name} changed meanwhile. Try again.")
+            # A file is replaced by its folder's permission alone, but a read-only one is not meant to change.
+            if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):
+                raise PermissionError(0, "it is read-only")
+            _replace(path, after, ends)
+    except OSError as error:
+        raise click.UsageError(f"{path.name} cannot be written: {error.strerror}. It is unchanged.") from None
+
+
+def _replace(path: Path, text: str, ends: str) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     new = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(after)
+        with os.fdopen(handle, "w", encoding="utf-8", newline=ends) as file:
+            file.write(text)
+            file.flush()
+            # Without it a power cut may leave an empty file under the old name.
+            os.fsync(file.fileno())
         from_file(new)
-        if path.read_text(encoding="utf-8") != before:
-            raise click.ClickException(f"{path.name} changed meanwhile. Try again.")
         shutil.copymode(path, new)
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> tuple[str, str]:
+    """A file's text with plain ends of lines, and those that it has."""
+    text = path.read_bytes().decode("utf-8")
+    ends = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
+    return text.replace("\r\n", "\n"), ends
+
+
+@contextlib.contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Held between the last look at a file and its replacement, a few milliseconds."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        # NFS locks no folder; the last look alone is then what there is.
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def check_others(path: Path, before: str, after: str, may_change: Collection[Steps]) -> None:
+    """Refuse an edit that reaches further than it was meant to, through an anchor that several keys share.
+
+    Args:
+        may_change: paths below `config:`.
+
+    Raises:
+        click.UsageError: something else changes too; names it.
+    """
+    sides = [yaml.safe_load(text)["config"] for text in (before, after)]
+    for steps in may_change:
+        for side in sides:
+            _drop(side, steps)
+    changed = _first_difference(*sides)
+    if changed:
+        raise click.UsageError(
+            f"{path.name}: the edit would also change {'.'.join(changed)}, because an anchor (& and *) shares keys "
+            "between them. Write the shared keys out where they differ, and try again."
+        )
+
+
+def _drop(content: Any, steps: Steps) -> None:
+    """Remove a key from plain data; shared parts are copied, so that others keep theirs."""
+    for step in steps[:-1]:
+        if not isinstance(content, dict) or step not in content:
+            return
+        inner = content[step]
+        content[step] = content = dict(inner) if isinstance(inner, dict) else inner
+    if isinstance(content, dict):
+        content.pop(steps[-1], None)
+
+
+def _first_difference(before: Any, after: Any) -> list[str] | None:
+    """The path of the first key that differs, as deep as both sides are mappings."""
+    if before == after:
+        return None
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return []
+    key = next(key for key in {**before, **after} if before.get(key) != after.get(key))
+    return [str(key), *(_first_difference(before.get(key), after.get(key)) or [])]
+
+
+def diff(path: Path, before: str, after: str) -> str:
+    """An edit as a unified diff; empty where nothing changes."""
+    name = f"stacks/{path.name}"
+    return "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm=""))
 
 
 def check(path: Path, after: str) -> StackConfig:
