@@ -55,8 +55,8 @@ FORBIDDEN = {
         "click",
         "rich",
     ],
-    "tidemill.advice": ["tidemill.worker", "tidemill.cli"],
     "tidemill.ending": ["tidemill.backends", "tidemill.cli", "tidemill.client", "tidemill.worker"],
+    "tidemill.advice": ["tidemill.cli", "tidemill.client", "tidemill.ledger", "tidemill.worker"],
     # It judges facts, and reads nothing.
     "tidemill.explain": [
         "tidemill.backends",

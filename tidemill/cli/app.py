@@ -16,6 +16,7 @@ COMMANDS = {
     "submit": "Submit a job: one program, many items.",
     "train": "Train: one program, many hyperparameters.",
     "estimate": "Estimate a job's time and cost before submitting it.",
+    "advise": "Compare machines and regions: price, risk, cost of the work.",
     "status": "Show a job's progress.",
     "top": "Watch running jobs and the queues' machines.",
     "explain": "Say why a job does not progress, and what to do.",

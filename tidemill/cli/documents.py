@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from tidemill.advice.model import ShapeAdvice
 from tidemill.backends.findings import Finding
 from tidemill.backends.links import Links
 from tidemill.client import Status, Summary
@@ -178,6 +179,7 @@ def documents() -> dict[str, tuple[str, dict[str, Any]]]:
         "preview": ("What a submit would do (`submit --dry-run`).", of(JobPreview)),
         "train": ("The job that was sent; with --here, the job at its end.", of(Submitted)),
         "estimate": ("A job's estimated time and cost.", of(JobEstimate)),
+        "advise": ("Shapes of machines in the order of their cost.", of(ShapeAdvice)),
         "status": ("A job so far.", of(Status, ENDED)),
         "top": ("The running jobs, and the queues.", _running()),
         "links": ("Where the cloud's console shows a job (`status --links`).", of(Links)),

@@ -1,0 +1,173 @@
+"""Ranks shapes by what the work costs on them: facts in, rows in their order out. Pure, and it reads nothing."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidemill.advice.expected import paid_hours, young
+from tidemill.advice.shapes import MachineShape
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number that knows when and where it comes from."""
+
+    value: float
+    as_of: datetime.date
+    source: str
+
+
+@dataclass(frozen=True)
+class Price:
+    """What one machine costs in USD per hour.
+
+    Attributes:
+        now: The newest price, or the dearest that the table has of the market.
+        low: The lowest in the time that was looked at.
+        high: The highest.
+        days: How far back that goes; None where the source does not say.
+    """
+
+    now: float
+    low: float
+    high: float
+    days: float | None
+    as_of: datetime.date
+    source: str
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """How many of a type's Spot machines are taken away in a month, in percent; `high` is 100 where it has no bound."""
+
+    low: int
+    high: int
+    as_of: datetime.date
+    source: str
+
+
+@dataclass(frozen=True)
+class ShapeFacts:
+    """What is known of a shape. None is unknown.
+
+    Attributes:
+        price: Of one machine on the shape's market.
+        score: How likely the machines are to be there now, from 0 to 1.
+        bucket: What the cloud publishes of interruptions.
+        reclaim_hours: Mean machine-hours between two reclaims: of your own jobs, or of the bucket.
+        items_per_second: Measured throughput of one machine.
+    """
+
+    shape: MachineShape
+    price: Price | None = None
+    score: Figure | None = None
+    bucket: Bucket | None = None
+    reclaim_hours: Figure | None = None
+    items_per_second: Figure | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work that machines are wanted for.
+
+    Attributes:
+        cpus: vCPUs asked for; 0 where only GPUs or memory count.
+        gpus: GPUs asked for.
+        hours: How long all machines work.
+        save_seconds: How long saving the state takes.
+        restart_seconds: From a machine's start until it goes on with the work.
+        item_seconds: How long an item without state takes, whose end is what saves work; None where work can be saved
+            at any moment.
+    """
+
+    cpus: int = 0
+    gpus: int = 0
+    hours: float = 1.0
+    save_seconds: float = 60.0
+    restart_seconds: float = 180.0
+    item_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A shape, what is known of it, and what follows from that. None is unknown.
+
+    Attributes:
+        usd_hour: All machines, per hour.
+        usd_unit_hour: The same per GPU asked for, or per vCPU where no GPU is.
+        usd_million: A million items at the measured speed, with what reclaims cost.
+        usd_total: All machines for the hours of work, with what reclaims cost.
+        at_least: Whether the last two leave reclaims out, because it is unknown how frequent they are.
+        save_every_seconds: The best interval between saves; None also where no machine is taken away.
+    """
+
+    facts: ShapeFacts
+    usd_hour: Figure | None
+    usd_unit_hour: Figure | None
+    usd_million: Figure | None
+    usd_total: Figure | None
+    at_least: bool
+    save_every_seconds: Figure | None
+
+
+def rank(known: Iterable[ShapeFacts], work: Work) -> list[Ranked]:
+    """Shapes in their order: by the cost of a million items where it is measured; the others follow by the cost of a
+    GPU-hour (or vCPU-hour); last those without a price. Among equals, a higher score comes first, then an unknown one.
+    """
+    return sorted((reckoned(facts, work) for facts in known), key=_order)
+
+
+def reckoned(facts: ShapeFacts, work: Work) -> Ranked:
+    """What follows from the facts of one shape."""
+    shape, price = facts.shape, facts.price
+    spot = shape.market == "spot"
+    mean = facts.reclaim_hours if spot else None
+    every = derived(young(work.save_seconds, mean.value), mean) if mean else None
+    if price is None:
+        return Ranked(facts, None, None, None, None, spot and mean is None, every)
+    factor = _paid(work, mean, every) / work.hours
+    used = (price, mean) if mean else (price,)
+    usd_hour = shape.count * price.now
+    units = work.gpus or work.cpus or shape.cpus
+    speed = facts.items_per_second
+    return Ranked(
+        facts=facts,
+        usd_hour=derived(usd_hour, price),
+        usd_unit_hour=derived(usd_hour / units, price),
+        usd_million=derived(price.now / 3600 / speed.value * MILLION * factor, speed, *used) if speed else None,
+        usd_total=derived(usd_hour * work.hours * factor, *used),
+        at_least=spot and mean is None,
+        save_every_seconds=every,
+    )
+
+
+def derived(value: float, *origins: Figure | Price) -> Figure:
+    """A figure that was reckoned from others: as old as the oldest, from all their sources."""
+    sources = dict.fromkeys(source for each in origins for source in each.source.split("; "))
+    return Figure(value, min(each.as_of for each in origins), "; ".join(sources))
+
+
+def _paid(work: Work, mean: Figure | None, every: Figure | None) -> float:
+    """Machine-hours that are paid for on one machine; the hours of work where nothing is known of reclaims."""
+    if mean is None or every is None:
+        return work.hours
+    item = work.item_seconds
+    interval, save = (item, 0.0) if item else (every.value, work.save_seconds)
+    return paid_hours(
+        work.hours, mean.value, interval_seconds=interval, save_seconds=save, restart_seconds=work.restart_seconds
+    )
+
+
+def _order(row: Ranked) -> tuple[object, ...]:
+    group = 0 if row.usd_million else 1 if row.usd_unit_hour else 2
+    cost = (row.usd_million or row.usd_unit_hour or _NOTHING).value
+    score = row.facts.score
+    return (group, cost, -score.value if score else math.inf, row.facts.shape.key)
+
+
+_NOTHING = Figure(0.0, datetime.date.min, "")

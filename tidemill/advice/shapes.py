@@ -1,0 +1,267 @@
+"""Shapes: so many machines of a type, in a region or a zone, on a market; and those that satisfy a need."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tidemill import machines, prices
+from tidemill.errors import CallerError, nearest
+from tidemill.machines import MachineType
+
+Market = Literal["spot", "on_demand"]
+MARKETS: tuple[Market, ...] = ("spot", "on_demand")
+CLOUDS = ("aws", "gcp")
+CHINA = ("cn-north-1", "cn-northwest-1")
+"""Regions of a partition of their own: a login to it reaches no other region, and no other login reaches it."""
+BYTES_PER_GB = 10**9
+_SIDES = re.compile("north|south|east|west|central")
+MOST_MACHINES = 1000
+"""A shape of more machines is no answer to anybody: larger types exist."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A region and its cloud."""
+
+    cloud: str
+    name: str
+
+
+@dataclass(frozen=True)
+class MachineShape:
+    """So many machines of one type on one market.
+
+    Attributes:
+        cloud: `aws` or `gcp`.
+        region: Such as `us-west-2`.
+        zone: The zone that all of them are in: on AWS its id, such as `usw2-az1`; None for any zone of the region.
+        machine: Their type.
+        count: How many.
+        market: How they are bought.
+    """
+
+    cloud: str
+    region: str
+    zone: str | None
+    machine: MachineType
+    count: int
+    market: Market
+
+    @property
+    def type(self) -> str:
+        """The type's name, with attached GPUs: `g5.4xlarge`, `n1-standard-8+1t4`."""
+        return type_name(self.machine)
+
+    @property
+    def cpus(self) -> int:
+        """Of all machines."""
+        return self.count * self.machine.cpus
+
+    @property
+    def gpus(self) -> int:
+        """Of all machines."""
+        return self.count * self.machine.gpus
+
+    @property
+    def key(self) -> tuple[str, str, str, str, int, str]:
+        """What tells it from every other shape, and orders shapes of which nothing else is known."""
+        return (self.cloud, self.region, self.zone or "", self.type, self.count, self.market)
+
+
+@dataclass(frozen=True)
+class Need:
+    """What all machines of a shape must have together; 0 or None asks for nothing.
+
+    Attributes:
+        cpus: vCPUs. Machines may have more.
+        memory_mib: Memory as the cloud states it. Machines may have more.
+        gpus: NVIDIA GPUs: exactly so many, because a GPU too many is too dear. Without GPUs, types with GPUs are out.
+        gpu_memory_gb: Memory of each GPU, at least, in GB of 10⁹ bytes, as vendors print it.
+        architecture: Of the processors.
+        families: Only these, such as `g5` or `n2`; empty for all.
+        types: Only these, such as the types of a queue; empty for all.
+        markets: How machines may be bought.
+    """
+
+    cpus: int = 0
+    memory_mib: int = 0
+    gpus: int = 0
+    gpu_memory_gb: float = 0.0
+    architecture: Literal["x86_64", "arm64"] | None = None
+    families: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    markets: tuple[Market, ...] = MARKETS
+
+
+def type_name(machine: MachineType) -> str:
+    """`g5.4xlarge`, or `n1-standard-8+1t4`: a type of GCP with the GPUs that are attached to it."""
+    return f"{machine.type}+{machine.gpus}{machine.attach.rpartition('-')[2]}" if machine.attach else machine.type
+
+
+def shapes(need: Need, regions: Sequence[Region], *, one_zone: bool = False) -> list[MachineShape]:
+    """Every shape that satisfies a need.
+
+    Args:
+        need: What the machines must have.
+        regions: Where to look.
+        one_zone: Whether all machines must be in one zone. Then each zone is a shape of its own, where the zones are
+            known.
+
+    Raises:
+        CallerError: A family is unknown, no machine type has what is asked for, or no region sells one that has.
+    """
+    clouds = dict.fromkeys(region.cloud for region in regions)
+    able = {cloud: _able(need, cloud) for cloud in clouds}
+    _check_families(need.families, clouds)
+    if not any(able.values()):
+        raise _nothing(need, clouds)
+    found = [
+        MachineShape(region.cloud, region.name, zone, machine, count, market)
+        for region in regions
+        for machine, count in able[region.cloud]
+        for zone in _zones(region, machine.type, one_zone)
+        for market in need.markets
+    ]
+    if not found:
+        named = ", ".join(region.name for region in regions)
+        kinds = ", ".join(dict.fromkeys(machine.family for each in able.values() for machine, _ in each))
+        raise CallerError(
+            f"No machine type with what is asked for is sold in {named}; elsewhere there is: {kinds}.",
+            "Name another region with --regions.",
+            what="regions",
+            value=named,
+        )
+    return found
+
+
+def regions_of(names: Iterable[str]) -> list[Region]:
+    """The regions of both clouds by their names.
+
+    Raises:
+        CallerError: One of them is unknown, or is the name of a zone, or cannot be asked together with the others.
+    """
+    names = list(dict.fromkeys(names))
+    found = [_region(name) for name in names]
+    chinese = [name for name in names if name in CHINA]
+    if chinese and len(names) > 1:
+        raise CallerError.about(
+            "regions",
+            ",".join(names),
+            f"{chinese[0]} alone, or regions outside China",
+            "A login of AWS in China reaches its own region only, so ask for each region by itself.",
+        )
+    return found
+
+
+def _region(name: str) -> Region:
+    known = {each: cloud for cloud in CLOUDS for each in prices.covered(cloud)} | dict.fromkeys(CHINA, "aws")
+    if name in known:
+        return Region(known[name], name)
+    region = name[:-1] if name[:-1] in known else name.rpartition("-")[0]
+    if region in known:
+        raise CallerError.about(
+            "regions", name, "regions, and this is a zone", f"Name {region}; --one-zone compares its zones."
+        )
+    if zone := _zone_id(name):
+        raise CallerError.about(
+            "regions", name, "regions, and this is a zone's id", f"Name {zone}; --one-zone compares its zones."
+        )
+    names = ", ".join(sorted(known))
+    raise CallerError(
+        f"There is no region {name!r} that this version knows of.{nearest(name, known)}",
+        f"Known regions: {names}.",
+        what="regions",
+        value=repr(name),
+        allowed=names,
+    )
+
+
+def _zone_id(name: str) -> str:
+    """The region of a zone's id such as `usw2-az1`; empty for any other text."""
+    for region in prices.covered("aws"):
+        area, side, number = region.rsplit("-", 2)
+        short = area.replace("-", "") + "".join(word[0] for word in _SIDES.findall(side)) + number
+        if name.startswith(f"{short}-az"):
+            return region
+    return ""
+
+
+def _able(need: Need, cloud: str) -> list[tuple[MachineType, int]]:
+    """The types that satisfy a need, each with how many machines it takes."""
+    counted = ((machine, _count(need, machine)) for machine in _suited(need, cloud))
+    return [(machine, count) for machine, count in counted if 0 < count <= MOST_MACHINES]
+
+
+def _suited(need: Need, cloud: str) -> Iterator[MachineType]:
+    for machine in machines.table(cloud).types:
+        if need.architecture not in (None, machine.architecture) or bool(need.gpus) != bool(machine.gpus):
+            continue
+        if need.families and machine.family not in need.families:
+            continue
+        if need.types and type_name(machine) not in need.types:
+            continue
+        gpu_bytes = (machine.gpu_memory_mib or 0) << 20
+        # DescribeInstanceTypes says 22,888 MiB of what is sold as 24 GB.
+        if not need.gpus or gpu_bytes >= 0.999 * need.gpu_memory_gb * BYTES_PER_GB:
+            yield machine
+
+
+def _count(need: Need, machine: MachineType) -> int:
+    """How many machines have what is needed; 0 where no number of them has the exact number of GPUs."""
+    least = max(math.ceil(need.cpus / machine.cpus), math.ceil(need.memory_mib / machine.memory_mib))
+    if not need.gpus:
+        return least
+    count, rest = divmod(need.gpus, machine.gpus)
+    return 0 if rest or count < least else count
+
+
+def _zones(region: Region, type: str, one_zone: bool) -> Sequence[str | None]:  # noqa: A002
+    """None stands for any zone; empty where the region does not have the type."""
+    sold = prices.offering(region.cloud, region.name, type)
+    if sold is None:
+        return (None,)
+    return sold.zones if one_zone else (None,) * bool(sold.zones)
+
+
+def _check_families(families: Iterable[str], clouds: Iterable[str]) -> None:
+    known = [family for cloud in clouds for family in machines.families(cloud)]
+    for family in families:
+        if family not in known:
+            raise CallerError(
+                f"There is no machine family {family!r}.{nearest(family, known)}",
+                "A family is what a type's name begins with: g5 of g5.4xlarge, n2 of n2-standard-8.",
+                what="families",
+                value=repr(family),
+            )
+
+
+def _nothing(need: Need, clouds: Iterable[str]) -> CallerError:
+    """Why no shape satisfies a need, with what comes nearest to it."""
+    suited = [machine for cloud in clouds for machine in _suited(need, cloud)]
+    sizes = sorted({machine.gpus for machine in suited})
+    if need.gpus and suited:
+        least = min((-(-need.gpus // size) * size for size in sizes), default=0)
+        have = ", ".join(f"{machine.gpus} ({type_name(machine)})" for machine in _one_per_size(suited))
+        return CallerError(
+            f"gpus is {need.gpus}, and no machines together have exactly so many with the CPUs and memory asked for.",
+            f"Machines of what is left have this many GPUs: {have}. Ask for {least}, or for less beside them.",
+            what="gpus",
+            value=str(need.gpus),
+            allowed=f"a multiple of {sizes[0]}" if len(sizes) == 1 else "",
+        )
+    return CallerError(
+        "No machine type has all that is asked for.",
+        "Ask for less of --gpu-memory, for another --arch, or for other --families.",
+        what="gpu_memory" if need.gpu_memory_gb else "families" if need.families else "cpus",
+    )
+
+
+def _one_per_size(suited: Iterable[MachineType]) -> list[MachineType]:
+    first: dict[int, MachineType] = {}
+    for machine in suited:
+        first.setdefault(machine.gpus, machine)
+    return [first[size] for size in sorted(first)]
