@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidemill import machines
 from tidemill.advice.expected import paid_hours, young
-from tidemill.advice.rank import Figure, Price, ShapeFacts, Work, rank
+from tidemill.advice.rank import DatedFigure, Price, ShapeFacts, Work, rank
 from tidemill.advice.shapes import MachineShape, Market, Need, Region, regions_of, shapes
 
 DAY = datetime.date(2026, 1, 2)
@@ -32,8 +32,8 @@ def facts(
     market: Market = "spot",
     count: int = 1,
 ) -> ShapeFacts:
-    def figure(value: float | None) -> Figure | None:
-        return None if value is None else Figure(value, DAY, "x")
+    def figure(value: float | None) -> DatedFigure | None:
+        return None if value is None else DatedFigure(value, DAY, "x")
 
     return ShapeFacts(
         MachineShape("aws", "us-west-2", None, machine(type), count, market),

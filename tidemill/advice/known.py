@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tidemill import prices
-from tidemill.advice.rank import Bucket, Figure, Price, ShapeFacts
+from tidemill.advice.rank import Bucket, DatedFigure, Price, ShapeFacts
 from tidemill.advice.shapes import MachineShape
 
 
@@ -17,13 +17,13 @@ def from_tables(shape: MachineShape) -> ShapeFacts:
     )
 
 
-def reclaim_hours(bucket: Bucket) -> Figure:
+def reclaim_hours(bucket: Bucket) -> DatedFigure:
     """The mean time between reclaims of a machine that a bucket speaks of, taking the middle of its percentages.
 
     If the part p of machines is taken away in a month, and reclaims come at random, the mean is -month / ln(1 - p).
     """
     part = (bucket.low + bucket.high) / 200
-    return Figure(-prices.HOURS_A_MONTH / math.log1p(-part), bucket.as_of, bucket.source)
+    return DatedFigure(-prices.HOURS_A_MONTH / math.log1p(-part), bucket.as_of, bucket.source)
 
 
 def _price(shape: MachineShape) -> Price | None:

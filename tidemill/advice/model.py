@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemill import machines
-from tidemill.advice.rank import Bucket, Figure, Price, Ranked
+from tidemill.advice.rank import Bucket, DatedFigure, Price, Ranked
 from tidemill.advice.shapes import MachineShape, Market
 
 
@@ -58,17 +58,17 @@ class AdvisedShape:
     market: Market
     machine: MachineFacts
     price: Price | None
-    usd_hour: Figure | None
-    usd_unit_hour: Figure | None
-    score: Figure | None
+    usd_hour: DatedFigure | None
+    usd_unit_hour: DatedFigure | None
+    score: DatedFigure | None
     interruption: Bucket | None
-    reclaim_hours: Figure | None
+    reclaim_hours: DatedFigure | None
     reclaims_from: str | None
-    items_per_second: Figure | None
-    usd_million: Figure | None
-    usd_total: Figure | None
+    items_per_second: DatedFigure | None
+    usd_million: DatedFigure | None
+    usd_total: DatedFigure | None
     at_least: bool
-    save_every_seconds: Figure | None
+    save_every_seconds: DatedFigure | None
 
 
 @dataclass(frozen=True)

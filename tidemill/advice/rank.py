@@ -14,7 +14,7 @@ MILLION = 1_000_000
 
 
 @dataclass(frozen=True)
-class Figure:
+class DatedFigure:
     """A number that knows when and where it comes from."""
 
     value: float
@@ -65,10 +65,10 @@ class ShapeFacts:
 
     shape: MachineShape
     price: Price | None = None
-    score: Figure | None = None
+    score: DatedFigure | None = None
     bucket: Bucket | None = None
-    reclaim_hours: Figure | None = None
-    items_per_second: Figure | None = None
+    reclaim_hours: DatedFigure | None = None
+    items_per_second: DatedFigure | None = None
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,12 @@ class Ranked:
     """
 
     facts: ShapeFacts
-    usd_hour: Figure | None
-    usd_unit_hour: Figure | None
-    usd_million: Figure | None
-    usd_total: Figure | None
+    usd_hour: DatedFigure | None
+    usd_unit_hour: DatedFigure | None
+    usd_million: DatedFigure | None
+    usd_total: DatedFigure | None
     at_least: bool
-    save_every_seconds: Figure | None
+    save_every_seconds: DatedFigure | None
 
 
 def rank(known: Iterable[ShapeFacts], work: Work) -> list[Ranked]:
@@ -146,13 +146,13 @@ def reckoned(facts: ShapeFacts, work: Work) -> Ranked:
     )
 
 
-def derived(value: float, *origins: Figure | Price) -> Figure:
+def derived(value: float, *origins: DatedFigure | Price) -> DatedFigure:
     """A figure that was reckoned from others: as old as the oldest, from all their sources."""
     sources = dict.fromkeys(source for each in origins for source in each.source.split("; "))
-    return Figure(value, min(each.as_of for each in origins), "; ".join(sources))
+    return DatedFigure(value, min(each.as_of for each in origins), "; ".join(sources))
 
 
-def _paid(work: Work, mean: Figure | None, every: Figure | None) -> float:
+def _paid(work: Work, mean: DatedFigure | None, every: DatedFigure | None) -> float:
     """Machine-hours that are paid for on one machine; the hours of work where nothing is known of reclaims."""
     if mean is None or every is None:
         return work.hours
@@ -170,4 +170,4 @@ def _order(row: Ranked) -> tuple[object, ...]:
     return (group, cost, -score.value if score else math.inf, row.facts.shape.key)
 
 
-_NOTHING = Figure(0.0, datetime.date.min, "")
+_NOTHING = DatedFigure(0.0, datetime.date.min, "")
