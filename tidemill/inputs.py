@@ -20,7 +20,7 @@ class Source(NamedTuple):
 
     Attributes:
         store: Where its objects are.
-        tree: Its files; the SHA-256 of those that nobody has computed is unknown.
+        tree: Its files; a SHA-256 that has not been computed yet is unknown.
         single: Whether it is one file, and not a folder with one.
         lasting: Whether the same URI always means the same content.
     """

@@ -189,7 +189,7 @@ class JobSpec(BaseModel):
 
     @property
     def names_output_uri(self) -> bool:
-        """Whether the command writes outputs itself, so that nobody knows which there should be."""
+        """Whether the command writes outputs itself, so that it is unknown which there should be."""
         return any("{output_uri}" in word or "TIDEMILL_OUTPUT_URI" in word for word in self.command or [])
 
     @property

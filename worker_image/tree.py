@@ -184,7 +184,7 @@ def _libraries(tree: Path, source: Base) -> None:
             target = folder / ("loader" if name.startswith("/") else Path(name).name)
             if not target.exists():
                 shutil.copy(Path(found).resolve(), target)
-                waiting.append(target)  # of which a base may name only the direct ones
+                waiting.append(target)  # a base may name only the direct ones
     if not (folder / "loader").exists():
         raise BuildError(f"{source.python} is a static program: the worker needs one that a loader starts.")
     beside = next(Path(found).parent for name, found in source.needed(tree / "py/bin/python3") if "libc." in name)

@@ -16,7 +16,7 @@ from tidemill.descriptor import CANCELLED
 FEWEST_ITEMS = 20
 """Items of 15 minutes from which a share of failed ones says something."""
 MOST_ERRORS = 10
-"""Errors of workers within 15 minutes that are nobody's concern: each is retried."""
+"""Errors of workers within 15 minutes that need no attention: each is retried."""
 LOOK_SECONDS = 900
 STALL_LOOK_SECONDS = 300
 _query = aws.cloudwatch.MetricAlarmMetricQueryArgs

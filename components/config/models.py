@@ -196,7 +196,7 @@ class StackConfig(Model):
     logs: Logs = Field(default=Logs(), description="The workers' log lines.")
     monitoring: Monitoring = Field(
         default=Monitoring(),
-        description="A dashboard, and alarms for whoever is to be told.",
+        description="A dashboard, and alarms for the people who must know.",
         examples=[
             {"notify": ["ml-oncall@example.com"], "failed_percent": 10},
             {"notify": ["ml-oncall@example.com"], "dashboard": True},

@@ -19,7 +19,7 @@ CONDITIONS = 3
 
 
 class Monitoring(Model):
-    """A dashboard, and alarms for whoever is to be told. Without recipients there is no alarm."""
+    """A dashboard, and alarms for the people who must know. Without recipients there is no alarm."""
 
     dashboard: bool = Field(
         default=False,

@@ -234,7 +234,7 @@ class GcpMonitoring(pulumi.ComponentResource):
 
 
 def failed_query(names: Mapping[str, str], percent: int) -> str:
-    """Queues of which more than so many percent of the items failed, in PromQL."""
+    """Queues where more than so many percent of the items failed, in PromQL."""
     items = increase(names["items"], "items", MINUTES)
     failed = increase(names["chunk-failures"], "chunk-failures", MINUTES)
     return f"(100 * {failed} / {items} > {percent}) and ({items} >= {FEWEST_ITEMS})"

@@ -56,7 +56,7 @@ class Gcp:
         project = self.cloud.project
         self._call("POST", f"iam/v1/projects/{project}/serviceAccounts", json={"accountId": PERSON})
         self._first = self._names()
-        # Who may read a bucket is said in the bucket: it is there before the stack.
+        # The bucket lists its readers: it is there before the stack.
         self._call("POST", "storage/storage/v1/b", params={"project": project}, json={"name": PHOTOS})
 
     def registry(self) -> str:
@@ -130,6 +130,6 @@ class Gcp:
 
 @cache
 def _logged_in(login: str) -> AuthorizedSession:
-    """A session of whoever the file names; it keeps its token."""
+    """A session of the user whom the file names; it keeps its token."""
     scopes = ["https://www.googleapis.com/auth/cloud-platform"]
     return AuthorizedSession(Credentials.from_service_account_file(login, scopes=scopes))

@@ -140,7 +140,7 @@ class Aws:
     def _products(
         self, region: str, code: str, wanted: Mapping[str, str], row: Callable[[Mapping[str, Any]], list[Any] | None]
     ) -> Callable[[str], Page]:
-        """Asks for a page of a service's products, of which `row` takes what the table needs."""
+        """Asks for a page of a service's products; `row` takes what the table needs."""
         place = ENDPOINTS.get(region.partition("-")[0], "us-east-1")
         client = self._session.client("pricing", region_name=place, config=_CONFIG)
         filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()]

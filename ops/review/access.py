@@ -30,7 +30,7 @@ _AGENT = re.compile(
 # Source: https://cloud.google.com/iam/docs/roles-overview#basic
 _BASIC = frozenset({"roles/owner", "roles/editor", "roles/viewer"})
 _EVERYBODY = frozenset({"allUsers", "allAuthenticatedUsers"})
-# Whoever may grant one of these roles can grant themselves anything.
+# A login that may grant one of these roles can grant itself anything.
 _POWERFUL = frozenset(
     {"roles/iam.serviceAccountTokenCreator", "roles/iam.serviceAccountUser", "roles/resourcemanager.projectIamAdmin"}
 )

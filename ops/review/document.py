@@ -46,7 +46,7 @@ class State(_Engine):
     @field_validator("inputs", "outputs", mode="before")
     @classmethod
     def _bare(cls, value: Any) -> Any:
-        """Values without the Terraform bridge's own record of which inputs were defaults."""
+        """Values without the Terraform bridge's own record of the inputs that were defaults."""
         if isinstance(value, dict):
             return {key: cls._bare(each) for key, each in value.items() if key != "__defaults"}
         return [cls._bare(each) for each in value] if isinstance(value, list) else value

@@ -117,7 +117,7 @@ DEV_KEY, PROD_KEY = (_key(f"a key with the tag of {each}", ResourceTag_environme
 CLAIM_KEY = _key("a key with the tag of prod, for dev", ResourceTag_environment="prod", RequestTag_environment="dev")
 ANY_KEY = _key("a key without the tag, for dev", RequestTag_environment="dev")
 BUCKET = Thing("`a.jpg` in raw-images, which the stack declares", "arn:aws:s3:::raw-images/a.jpg")
-OTHERS_BUCKET = Thing("`a.jpg` in a bucket that nobody declares", "arn:aws:s3:::payroll/a.jpg")
+OTHERS_BUCKET = Thing("`a.jpg` in a bucket that no one declares", "arn:aws:s3:::payroll/a.jpg")
 NAMED_LIKE_DEV = _in_store("vision-prod", "out/x-dev-store/y")
 CIS_WRITER = _role(f"tidemill-ci-deploy-dev-{SUFFIX}")
 FEDERATED = Thing(
@@ -170,15 +170,15 @@ PROBES = [
         yes("batch:SubmitJob", _queue("vision-dev", **ASKED), "It is what a submitter is for."),
         yes("batch:SubmitJob", _definition("vision-dev", **ASKED), "Batch asks for queue and image."),
         yes("batch:SubmitJob", PROJECT, "`--tag` adds tags of the caller's own."),
-        no("batch:SubmitJob", UNTAGGED, "A job without its team's tag belongs to nobody."),
+        no("batch:SubmitJob", UNTAGGED, "A job without its team's tag belongs to no one."),
         yes("batch:SubmitJob", SHARED, "A team's users trust each other, so shares are a courtesy."),
         no("batch:SubmitJob", _queue("audio-dev", **ASKED), "The queue is another team's."),
         no("batch:SubmitJob", _definition("audio-dev", **ASKED), "Its roles are another team's."),
         no("batch:SubmitJob", _queue("vision-prod", **ASKED), "The queue is another environment's."),
         yes("batch:TagResource", NEW, "A job that SubmitJob makes gets the team's tag."),
         yes("batch:TagResource", STRAY, "It looks like a job that SubmitJob makes: a known limit (ADR 26)."),
-        no("batch:TagResource", CLAIM_AUDIOS, "Whoever tags a job for their team could end it."),
-        no("batch:TagResource", CLAIM_PRODS, "Whoever tags a job for their team could end it."),
+        no("batch:TagResource", CLAIM_AUDIOS, "A user who tags a job for their own team could end it."),
+        no("batch:TagResource", CLAIM_PRODS, "A user who tags a job for their own team could end it."),
         no("batch:TagResource", _definition("audio-dev", **ASKED), "It is another team's."),
         no("batch:UntagResource", AUDIOS, "A job without a tag could be claimed."),
         yes("batch:TerminateJob", OWN, "`tidemill cancel` ends the team's jobs."),
@@ -351,7 +351,7 @@ PROBES = [
         no(
             "secretsmanager:GetSecretValue",
             _secret("a secret without a tag", "payroll"),
-            "Nobody gave it to the environment.",
+            "It was not given to the environment.",
         ),
         no("ecs:SubmitTaskStateChange", _cluster("vision-prod"), "It is another environment's."),
         no("batch:SubmitJob", _queue("vision-prod", **ASKED), "It is another environment's."),

@@ -189,7 +189,7 @@ PROBES = [
         yes("monitoring.alertPolicies.create", WHOLE, "Stacks make alarms."),
         yes("monitoring.dashboards.create", WHOLE, "Stacks make dashboards."),
         yes("logging.queries.share", WHOLE, "Stacks save queries for everyone in the project."),
-        no("logging.logEntries.list", WHOLE, "Whoever opens a saved query runs it, not CI."),
+        no("logging.logEntries.list", WHOLE, "The person who opens a saved query runs it, not CI."),
         no("monitoring.timeSeries.create", WHOLE, "Only Google writes metrics."),
         no("secretmanager.versions.access", _secret("vision"), "Secrets are none of CI's."),
         yes("cloudkms.cryptoKeyVersions.destroy", KEY, "A stack that goes takes its keys with it."),

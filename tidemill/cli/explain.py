@@ -21,7 +21,7 @@ STYLES = {"well": "green", "turn": "cyan", "act": "yellow", "never": "red"}
 def command(job: str, pipeline: str | None, as_json: bool) -> int:
     """Say why a job does not progress, and what to do.
 
-    Each cause is of a class. well: it progresses. turn: it waits, and nobody needs to act. act: somebody must act.
+    Each cause is of a class. well: it progresses. turn: it waits, and no action is needed. act: someone must act.
     never: as it stands, it cannot run. Exits with 1 for act and never.
     """
     found = load_job(pipeline, job).explain()

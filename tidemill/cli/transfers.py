@@ -83,7 +83,7 @@ def asking(yes: bool) -> Callable[[Amount], None]:
     """A question before a large upload, unless the caller has said yes.
 
     Raises:
-        CallerError: Nobody can be asked.
+        CallerError: There is no terminal to ask at.
         Abort: The answer is no.
     """
 

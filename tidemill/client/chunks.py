@@ -119,7 +119,7 @@ def of_equal_weight(plan: Plan, weights: Sequence[float]) -> Plan:
 def _capped(items: int, asked: int | None, most: int) -> Plan:
     size = -(-items // most)
     if asked is not None and asked < size:
-        allowed = f"at least {size} for {items} items of which {most} run at once"
+        allowed = f"at least {size} for {items} items when {most} run at once"
         raise CallerError.about("chunk_size", asked, allowed, "Leave it out to have it chosen.")
     if size > MAX_CHUNK_ITEMS:
         allowed = f"at least {-(-items // MAX_CHUNK_ITEMS)} for {items} items"

@@ -57,7 +57,7 @@ class FetchReport:
         failed: ItemCount that failed: they have no outputs.
         gone: ItemCount whose outputs are not in the store any more.
         moved: The files.
-        logs: Items of which there is a log; None when logs were not asked for.
+        logs: Items that have a log; None when logs were not asked for.
         states: The same of saved state.
     """
 

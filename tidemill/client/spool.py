@@ -45,7 +45,7 @@ class Spool:
 
     Args:
         fetched: Where the machines fetch the items; None where they are mere names.
-        weigh: Tells how long an item takes compared with others; None where nobody asks for it.
+        weigh: Tells how long an item takes compared with others; None where it is not needed.
     """
 
     def __init__(self, fetched: Fetched | None, weigh: Weigh | None = None) -> None:

@@ -30,7 +30,7 @@ def told_by(site: Site, given: str | None, log: Log) -> Told | None:
         return Told(to=given, topic=topic)
     if "://" in given:
         host = check_address(given, here=site.local)
-        log(f"{host} is told when the job ends; whoever may read the job store can read the address.")
+        log(f"{host} is told when the job ends; everyone who may read the job store can read the address.")
         return Told(to=host)
     names = f"a channel of this pipeline ({', '.join(sorted(channels)) or 'it has none'})"
     allowed = f"{names}, or the https address of a webhook"

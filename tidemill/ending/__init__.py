@@ -1,1 +1,1 @@
-"""The end of a job, and who is told of it: by whoever ends the job, or else by the next client that looks at it."""
+"""The end of a job. The process that ends the job tells of it, or else the next client that looks at the job."""

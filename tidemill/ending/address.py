@@ -1,6 +1,6 @@
 """The address of a webhook: what is taken for one, and where it is kept.
 
-It is a secret, because whoever knows it can write there. It has an object of its own in the job store, and is in no
+It is a secret, because anyone who knows it can write there. It has an object of its own in the job store, and is in no
 other, in no log line and in no error.
 """
 

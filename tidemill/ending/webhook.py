@@ -58,7 +58,7 @@ class Webhook:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the message to where nobody has asked it to go."""
+    """A redirect would carry the message to a place that the user has not named."""
 
     def redirect_request(  # noqa: PLR0917 as the base has it
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str

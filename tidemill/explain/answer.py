@@ -16,7 +16,7 @@ class Reason:
 
     Attributes:
         code: Stable; docs/explain.md has all of them.
-        kind: `well`, `turn` (nobody needs to act), `act`, or `never` (as it stands, it cannot run).
+        kind: `well`, `turn` (no action is needed), `act`, or `never` (as it stands, it cannot run).
         title: The cause in a few words.
         text: What it is about this job. The cloud's own words come last.
         since: Since when, in seconds since the epoch; null when that is unknown.

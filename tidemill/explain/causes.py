@@ -8,7 +8,7 @@ from typing import Literal
 Kind = Literal["well", "turn", "act", "never"]
 KINDS: dict[Kind, str] = {
     "well": "the job progresses, or is done",
-    "turn": "the job waits, and nobody needs to do anything",
+    "turn": "the job waits, and you need not do anything",
     "act": "somebody must do something",
     "never": "as it stands, the job cannot run",
 }

@@ -63,7 +63,7 @@ class JobFacts:
         last: When the newest record was written; None without any.
         waiting: Chunks that wait, as the cloud counts them.
         active: Chunks that start or run.
-        cancelled: Who ended it and why; empty while nobody has.
+        cancelled: Who ended it and why; empty until then.
         limit: What is spent of its limit, when the limit ended it.
         lost: Chunks that the cloud will not deliver again.
         sent: Arrays that the queue was given, and how many there are, where fewer were; None otherwise.

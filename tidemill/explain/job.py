@@ -21,7 +21,7 @@ STORM_LEAST = 5
 FAR = 4.0
 """How many times longer than usual a chunk must run to hold up the end."""
 LONG_SECONDS = 300.0
-"""A shorter time than this holds nobody up."""
+"""A shorter time than this is no delay."""
 SLOWER = 0.5
 TIME_LIMIT = "JobStateTimeLimit"
 

@@ -31,7 +31,7 @@ checks the pipeline; `tidemill explain` is about one job.
 
 """
 _RULES = """
-A cause that needs somebody comes before one that needs nobody, and otherwise causes come in the order of the table
+A cause that needs an action comes before one that needs none, and otherwise causes come in the order of the table
 below: is the job over, does the queue take it, do machines come, do containers start, do items end, is it fast enough?
 
 A healthy queue shows some reasons for a moment, such as AWS Batch while it scales from zero. Such a reason counts only

@@ -114,7 +114,7 @@ def regions(cloud: str) -> list[str]:
 
 
 def covered(cloud: str) -> list[str]:
-    """Regions of a cloud of which the table knows anything."""
+    """Regions of a cloud that the table knows anything about."""
     return sorted(path.name.removesuffix(SUFFIX) for path in (DATA / cloud).glob(f"*{SUFFIX}"))
 
 

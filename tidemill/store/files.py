@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 STREAM_BYTES = 8 * 1024 * 1024
 BLOCK_BYTES = 256 * 1024
-"""Of a transfer of which there are many at once."""
+"""Of one of many transfers at the same time."""
 PART_BYTES = 5 * 1024 * 1024
 """The smallest part of an upload in parts; a smaller file is sent in one request."""
 MAX_PARTS = 10_000

@@ -1,6 +1,6 @@
 """Shipped code on a machine: fetched, checked and unpacked once, with its packages next to it.
 
-Every worker of a user on the machine shares `<cache>/code-<uid>`. Whoever comes first works under a lock that the
+Every worker of a user on the machine shares `<cache>/code-<uid>`. The first to come works under a lock that the
 kernel drops when it dies, in a folder of another name, which is renamed when it is whole; the others wait, and find it.
 """
 

@@ -1,6 +1,6 @@
 """Named inputs on a machine: each is fetched once, and read by all items of the jobs that name it.
 
-A worker holds a shared lock on each input of the jobs that it knows. An input that nobody holds stays for the next job,
+A worker holds a shared lock on each input of the jobs that it knows. An input without a lock stays for the next job,
 until there is no room for another one.
 """
 
@@ -34,7 +34,7 @@ class InputError(NotReadyError):
 
 
 class Held(NamedTuple):
-    """A named input that is on this machine as long as `lock`, a file descriptor, is open; None where nobody removes
+    """A named input that is on this machine as long as `lock`, a file descriptor, is open; None where nothing removes
     it."""
 
     path: Path
@@ -90,7 +90,7 @@ class InputCache:
         folder, lock_path = self._folder.root / key, self._folder.root / f"{key}.lock"
         files = source.tree.files
         while True:
-            # Shared first: those who hold it let nobody have it alone.
+            # Shared first: an exclusive lock is not given while it is held.
             lock = self._folder.take(lock_path, fcntl.LOCK_SH)
             if folder.is_dir():
                 os.utime(lock_path)

@@ -1,4 +1,4 @@
-"""A folder of the machine that its workers share: whoever comes first makes what is in it, the others wait for it.
+"""A folder of the machine that its workers share: the first to come makes what is in it, the others wait for it.
 
 Locks are the kernel's, which drops them when a worker dies.
 """

@@ -1,6 +1,6 @@
 """Jobs that wait for others: once these are complete, the reconciler publishes what a submit has left for it.
 
-Whoever finds the others complete creates `begun`, and publishes. What a client has begun and not published the
+The run that finds the others complete creates `begun`, and publishes. What a client has begun and not published the
 reconciler finishes. Published twice, a chunk runs twice at worst, and its first record counts.
 """
 

@@ -1,6 +1,6 @@
 """What of a queue people should be told of: pure functions of what the reconciler has read. Standard library only.
 
-An alert policy matches the line of each trouble, so a cause is said once per half-hour while it lasts, not each run.
+An alert policy matches the line of each trouble, so a cause is logged once per half-hour while it lasts, not each run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Workers' lines from a log bucket: entries:list over its view `_AllLogs`, filtered by the lines' own JSON fields.
 
-A project may read 60 times per minute, whoever reads, and the limit cannot be raised: one reader must leave room for
-others. https://cloud.google.com/logging/quotas, https://cloud.google.com/logging/docs/view/logging-query-language
+All readers of a project together may read 60 times per minute, and the limit cannot be raised: one reader must leave
+room for others. https://cloud.google.com/logging/quotas,
+https://cloud.google.com/logging/docs/view/logging-query-language
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Inventory:
         return any(entry.name == name for entry in self._store.entries(folder) if entry.modified >= self._oldest)
 
     def claim(self, name: str) -> bool:
-        """Whether the caller is to send an upload: it is missing, and nobody else sends it now."""
+        """Whether the caller is to send an upload: it is missing, and no other caller sends it now."""
         if self.has(name):
             return False
         with self._lock:

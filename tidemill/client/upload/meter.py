@@ -1,4 +1,4 @@
-"""How far a transfer is, for whoever shows it."""
+"""How far a transfer is, for the progress bars."""
 
 from __future__ import annotations
 

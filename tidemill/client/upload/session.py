@@ -67,7 +67,7 @@ class UploadSession:
         self._inventory.close()
 
     def count(self, files: Iterable[LocalFile | None], most: int) -> None:
-        """Add files, of which there are at most so many, to what there is to send. None of them is read.
+        """Add files to what there is to send, at most so many per call. None of them is read.
 
         Raises:
             CallerError: A name that no object can have.

@@ -46,7 +46,7 @@ class Lease(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Another worker has it already: it is held no longer, and nobody is told."""
+        """Another worker has it already: it is held no longer, and no message is sent."""
         ...
 
 
@@ -54,7 +54,7 @@ class LeaseSource(Protocol):
     """Where leases come from."""
 
     many_jobs: bool
-    """Whether it serves many jobs for days: then no job ends the worker, and because nobody but the worker knows that
+    """Whether it serves many jobs for days: then no job ends the worker, and because only the worker knows that
     a chunk is being worked on, the attempt's marker says so."""
 
     def lease(self, wait_seconds: float) -> Lease | None:

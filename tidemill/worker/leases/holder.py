@@ -1,5 +1,5 @@
 """Holds messages for as long as the work on them takes: one small thread that extends their deadlines, and tells the
-subscription when they are done or given back. Whoever works never waits for it.
+subscription when they are done or given back. A worker never waits for it.
 
 Client libraries give a message up after an hour (https://github.com/googleapis/python-pubsub/issues/593); this one
 holds it until it is told otherwise.
@@ -74,7 +74,7 @@ class Holder:
         self._tell(ack_id, "release")
 
     def forget(self, ack_id: str) -> None:
-        """Hold a message no longer, and tell nobody."""
+        """Hold a message no longer, and send nothing."""
         with self._changed:
             self._messages.pop(ack_id, None)
             self._changed.notify_all()

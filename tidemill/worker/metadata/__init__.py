@@ -26,7 +26,7 @@ class Metadata(Protocol):
         """The notice that the machine is being taken back, or None. It may wait for one, within bounds.
 
         Raises:
-            OSError: Nobody answers.
+            OSError: No answer.
         """
         ...
 
@@ -34,6 +34,6 @@ class Metadata(Protocol):
         """Whether a notice has become more likely than it usually is. Asked often; it costs next to nothing.
 
         Raises:
-            OSError: Nobody answers.
+            OSError: No answer.
         """
         ...

@@ -63,7 +63,7 @@ class GceMetadata:
         one when there is news.
 
         Raises:
-            OSError: Nobody answers.
+            OSError: No answer.
         """
         waits = self._asked and self._etag is not None
         value = self._read(
