@@ -7,6 +7,7 @@ import click
 # Each command is the function of its name. Loading all of them takes a second (both clouds' SDKs and the engine's), so
 # listing them loads none.
 COMMANDS = {
+    "advise": ("ops.advise.command", "Say which families, zones and rungs a queue should have."),
     "affected": ("ops.affected", "List the stacks that a change can affect."),
     "check": ("ops.check", "Validate stack files, without an engine or a cloud."),
     "comment": ("ops.github", "Write or update the comment under a pull request on GitHub."),

@@ -102,6 +102,7 @@ ALLOWED = {
         "tidemill.prices",
     ],
     "ops": [
+        "tidemill.advice",
         "tidemill.capacity",
         "tidemill.errors",
         "tidemill.figures",

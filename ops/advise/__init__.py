@@ -1,0 +1,1 @@
+"""Which families, zones and rungs a queue of a stack file should have."""

@@ -1,0 +1,43 @@
+"""`python -m ops advise`: which families, zones and rungs a queue should have, and why."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from components.config import ConfigError
+from ops import stack_files
+from ops.advise import text
+from ops.advise.edit import edited
+from ops.advise.rules import advise as by_rules
+from ops.advise.standing import book, standing, subject
+
+
+@click.command()
+@click.option("--stack", required=True, help="A stack of stacks/, such as vision-dev.")
+@click.option("--write", is_flag=True, help="Edit the stack file: comments and order of the rest stay.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.argument("name", metavar="QUEUE")
+def advise(stack: str, name: str, *, write: bool, as_json: bool) -> None:
+    """Say which families, zones and rungs QUEUE should have, with prices, reclaims and dates.
+
+    Prints the queue's families next to those that it could have, and what should change as a diff of the stack file.
+    With --write it edits the file; a second run then changes nothing. Exits 2 if an argument or the file is wrong, and
+    then leaves the file alone.
+    """
+    about = subject(stack, name)
+    known = book(about, None)
+    seen = standing(about, known)
+    found = by_rules(seen)
+    try:
+        before, after = edited(about, found.changes)
+        if write and after != before:
+            stack_files.write(about.path, before, after)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    diff = stack_files.diff(about.path, before, after)
+    if as_json:
+        click.echo(json.dumps(text.document(about, seen, found, known, written=write and bool(diff)), indent=1))
+        return
+    click.echo("\n".join(text.lines(about, seen, found, known, diff, written=write)))

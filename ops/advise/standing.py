@@ -1,0 +1,138 @@
+"""A queue of a stack file as it is, and the families that it could name as well."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from components import machines
+from components.config import ConfigError, NewNetwork, Queue, StackConfig, parse
+from components.config.errors import nearest
+from components.config.load import read_file
+from ops.advise.figures import Book
+from ops.advise.rules import Standing, scarcity
+from ops.project import read_config, stack_file
+from tidemill import capacity
+from tidemill.advice.shapes import regions_of
+from tidemill.advice.sources import LiveAnswer
+from tidemill.errors import CallerError
+
+QUEUES = "tidemill:queues"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What advice is about.
+
+    Attributes:
+        path: The stack file, with symbolic links followed.
+        raw: Its `config:` as written.
+    """
+
+    stack: str
+    name: str
+    path: Path
+    raw: Mapping[str, Any]
+    config: StackConfig
+    region: str
+
+    @property
+    def queue(self) -> Queue:
+        """The queue."""
+        return self.config.queues[self.name]
+
+    @property
+    def types(self) -> list[str]:
+        """The types that the queue may start and an item fits on."""
+        cloud, queue = self.config.cloud, self.queue
+        return [each.type for each in queue.types(cloud) if capacity.slots(cloud, each, queue.item)]
+
+
+def subject(stack: str, name: str) -> Subject:
+    """Read what advice is about.
+
+    Raises:
+        click.UsageError: there is no such stack, queue or region, or the file is wrong.
+    """
+    path, config = stack_file(stack).resolve(), read_config(stack)
+    if name not in config.queues:
+        known = ", ".join(config.queues)
+        guess = nearest(name, config.queues)
+        meant = f" Did you mean {guess}?" if guess else ""
+        raise click.UsageError(f"{name}: the stack {stack} has no such queue.{meant} Queues: {known}.")
+    raw = read_file(path)["config"]
+    return Subject(stack, name, path, raw, config, _region(path, config.cloud, raw))
+
+
+def _region(path: Path, cloud: str, raw: Mapping[str, Any]) -> str:
+    key = f"{cloud}:region"
+    region = raw.get(key)
+    if not isinstance(region, str):
+        raise click.UsageError(f"{path.name} does not set {key}, and advice depends on it.")
+    try:
+        (place,) = regions_of([region])
+    except CallerError as error:
+        raise click.UsageError(f"{path.name}: {key}: {error.problem} Name a region there.") from None
+    if place.cloud != cloud:
+        raise click.UsageError(
+            f"{path.name}: {key}: {region} is a region of {place.cloud}, and the stack is on {cloud}."
+        )
+    return region
+
+
+def standing(about: Subject, book: Book) -> Standing:
+    """The queue as it is, by what a book knows."""
+    config, queue = about.config, about.queue
+    families = tuple(book.family(name, queue) for name in queue.machines.families)
+    candidates = tuple(book.family(name, queue) for name in _candidates(about))
+    return Standing(
+        config.cloud,
+        queue,
+        families,
+        tuple(each for each in candidates if each.types),
+        _network_zones(config),
+        scarcity(book, families),
+    )
+
+
+def _network_zones(config: StackConfig) -> int | None:
+    network = config.network
+    if network.existing:
+        return len(network.existing.subnet_ids or []) or None
+    return None if network.shared or config.cloud != "aws" else (network.create or NewNetwork()).zones
+
+
+def _candidates(about: Subject) -> Iterator[str]:
+    """Families with which the file would still be valid, and on which a program that runs today would run too."""
+    queue, cloud = about.queue, about.config.cloud
+    known = machines.families(cloud)
+    present = [each for name in queue.machines.families for each in known[name]]
+    needed = min((each.gpu_memory_mib for each in present if each.gpu_memory_mib), default=0)
+    for name, types in known.items():
+        if name in queue.machines.families or not {each.architecture for each in types} & {*queue.architectures(cloud)}:
+            continue
+        # A model that fits one GPU of the queue's may not fit a smaller one.
+        smallest = min((each.gpu_memory_mib or 0 for each in types), default=0)
+        if smallest >= needed and _valid(about, [*queue.machines.families, name]):
+            yield name
+
+
+def _valid(about: Subject, families: Sequence[str]) -> bool:
+    keys = {key.partition(":")[2]: value for key, value in about.raw.items() if str(key).startswith("tidemill:")}
+    queues = copy.deepcopy(keys["queues"])
+    queues[about.name]["machines"] = {**(queues[about.name].get("machines") or {}), "families": [*families]}
+    try:
+        parse({**keys, "queues": queues})
+    except ConfigError:
+        return False
+    return True
+
+
+def book(about: Subject, live: LiveAnswer | None) -> Book:
+    """The figures of the stack's region."""
+    return Book(about.config.cloud, about.region, live or LiveAnswer())

@@ -1,0 +1,118 @@
+"""QueueAdvice for people, and as plain data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ops.advise.figures import Book, Family, Span
+from ops.advise.rules import QueueAdvice, Standing
+from ops.advise.standing import Subject
+from tidemill.prices import origin
+
+_UNKNOWN = "unknown"
+_HEADS = ("", "family", "types", "Spot USD", "On-Demand USD", "reclaimed", "not sold")
+_MOST_CANDIDATES = 12
+
+
+def lines(
+    about: Subject, seen: Standing, found: QueueAdvice, known: Book, diff: str, *, written: bool
+) -> Iterator[str]:
+    """The queue as it is, what should change, and where the figures are from."""
+    yield f"{about.stack}, queue {about.name}: {seen.cloud} {about.region}"
+    yield ""
+    yield from _table(seen, found)
+    yield "USD per hour and item, on full machines. * is named now, + is added, - goes; the others could be named."
+    yield ""
+    for change in found.changes:
+        yield f"{change.key}:"
+        yield from (f"  {reason}." for reason in change.reasons)
+    for note in found.notes:
+        yield f"Note: {note}"
+    if diff:
+        yield ""
+        yield diff
+        yield ""
+        yield (
+            f"Written. Next: make review STACK={about.stack}"
+            if written
+            else "Nothing is written; --write edits the file."
+        )
+    else:
+        yield f"stacks/{about.path.name} is unchanged: nothing that is known says that the queue should change."
+    yield from _sources(known)
+
+
+def _table(seen: Standing, found: QueueAdvice) -> Iterator[str]:
+    after = next((change.after for change in found.changes if change.key == "machines.families"), None)
+    present = [each.name for each in seen.families]
+    added = [each for each in seen.candidates if after and each.name in after]
+    others = sorted(
+        (each for each in seen.candidates if each not in added),
+        key=lambda each: (each.spot is None, each.spot.low if each.spot else 0.0, each.name),
+    )
+    rows: list[tuple[str, ...]] = [_HEADS]
+    for each in (*seen.families, *added, *others[:_MOST_CANDIDATES]):
+        mark = "" if each.name in present else " "
+        if after is not None and (each.name in present) != (each.name in after):
+            mark = "-" if each.name in present else "+"
+        elif each.name in present:
+            mark = "*"
+        rows.append((mark, *_row(each)))
+    rows = [row if any(each.missing for each in seen.families) else row[:-1] for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _row(family: Family) -> tuple[str, ...]:
+    reclaimed = family.reclaimed
+    return (
+        family.name,
+        str(len(family.types)),
+        _span(family.spot),
+        _span(family.on_demand),
+        f"{reclaimed.low:g} to {reclaimed.high:g} %" if reclaimed else _UNKNOWN,
+        ", ".join(family.missing),
+    )
+
+
+def _span(found: Span | None) -> str:
+    if found is None:
+        return _UNKNOWN
+    digits = 4 if found.low < 0.1 else 2
+    low, high = f"{found.low:.{digits}f}", f"{found.high:.{digits}f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _sources(known: Book) -> Iterator[str]:
+    yield ""
+    used = origin(known.used)
+    if used is None:
+        yield f"No figure of {known.region} is known."
+        return
+    yield f"The oldest figure is of {used.as_of}. Capacity changes within minutes: take it as a hint."
+    yield from (f"Source: {source}" for source in used.sources)
+
+
+def document(about: Subject, seen: Standing, found: QueueAdvice, known: Book, *, written: bool) -> dict[str, Any]:
+    """QueueAdvice as plain data with stable keys; null is unknown."""
+    used = origin(known.used)
+    return {
+        "stack": about.stack,
+        "queue": about.name,
+        "cloud": seen.cloud,
+        "region": about.region,
+        "families": _families(seen.families),
+        "candidates": _families(seen.candidates),
+        "changes": [dataclasses.asdict(change) for change in found.changes],
+        "notes": list(found.notes),
+        "written": written,
+        "as_of": used.as_of.isoformat() if used else None,
+        "sources": list(used.sources) if used else [],
+    }
+
+
+def _families(found: Sequence[Family]) -> list[dict[str, Any]]:
+    return [{**dataclasses.asdict(each), "types": [machine.type for machine in each.types]} for each in found]

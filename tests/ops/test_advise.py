@@ -1,0 +1,233 @@
+"""`python -m ops advise` on stack files, with the package's own tables and no cloud."""
+
+import difflib
+import json
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from ops import project, stack_files
+from ops.advise.command import advise
+from ops.check import problems
+
+AWS = """\
+# The vision team.
+config:
+  aws:region: us-west-2   # close to the data
+  tidemill:team: vision
+  tidemill:environment: dev
+  tidemill:network:
+    create: {zones: 4}
+  tidemill:queues:
+    cpu:
+      images: {default: "registry://preprocess:1.4.0"}   # pinned
+      item: {cpus: 1, memory_mib: 2048}
+      machines:
+        # All x86.
+        families:
+          - c6i  # proven
+          # On trial.
+          - c7i
+        zones: [a, c]   # where the data is
+        cpus: {min: 2, max: 4}
+      # Half of the quota.
+      capacity: [{market: spot, max_cpus: 64}]
+    gpu:
+      images: {default: "registry://embed:2"}
+      item: {cpus: 4, memory_mib: 14000, gpus: 1}
+      machines: {families: [g6, g5], cpus: {min: 4, max: 8}}
+    plain:
+      images: {default: "registry://embed:2"}
+    steady:
+      images: {default: "registry://embed:2"}
+      capacity: [{market: on_demand, max_cpus: 64}]
+# The end.
+"""
+GCP = """\
+config:
+  gcp:project: vision-dev
+  gcp:region: us-central1
+  tidemill:team: vision
+  tidemill:environment: dev
+  tidemill:cloud: gcp
+  tidemill:queues:
+    cpu:
+      images: {default: "registry://preprocess:1.4.0"}
+      machines: {families: [n2], cpus: 16, zones: [a]}  # one of each
+"""
+
+
+@pytest.fixture
+def stacks(tmp_path, monkeypatch):
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+    (tmp_path / "Pulumi.vision-dev.yaml").write_text(AWS)
+    (tmp_path / "Pulumi.vision-gcp-dev.yaml").write_text(GCP)
+    return tmp_path
+
+
+@pytest.fixture
+def path(stacks):
+    return stacks / "Pulumi.vision-dev.yaml"
+
+
+def run(*arguments, stack="vision-dev"):
+    done = CliRunner().invoke(advise, ["--stack", stack, *arguments], catch_exceptions=False)
+    return done.exit_code, done.output
+
+
+def changed(before, path):
+    lines = difflib.ndiff(before.splitlines(), path.read_text().splitlines())
+    return [line for line in lines if line[0] in "+-"]
+
+
+def test_it_prints_the_change_and_leaves_the_file_alone(path):
+    code, output = run("cpu")
+    assert code == 0, output
+    assert "+          - r5" in output
+    assert "-        zones: [a, c]   # where the data is" in output
+    assert "Nothing is written; --write edits the file." in output
+    assert path.read_text() == AWS
+
+
+def test_written_it_keeps_comments_and_order_and_a_second_run_changes_nothing(path):
+    assert run("cpu", "--write")[0] == 0
+    assert changed(AWS, path) == [
+        "-         zones: [a, c]   # where the data is",
+        "+           - r5",
+        "+           - r7i",
+        "+           - m6i",
+    ]
+    assert problems([path]) == []
+    written = path.read_text()
+    code, output = run("cpu", "--write")
+    assert code == 0
+    assert "is unchanged" in output
+    assert path.read_text() == written
+
+
+def test_every_figure_has_its_date_and_source():
+    code, output = run("gpu", stack="speech-prod")
+    assert code == 0
+    assert "The oldest figure is of 20" in output
+    assert "Source: https://website.spot.ec2.aws.a2z.com" in output
+
+
+@pytest.mark.parametrize("path", sorted((project.ROOT / "stacks").glob("Pulumi.*.yaml")), ids=lambda path: path.stem)
+def test_it_has_advice_for_every_queue_of_our_own_stacks_that_it_agrees_with(path, tmp_path, monkeypatch):
+    mine = tmp_path / path.name
+    mine.write_text(path.read_text())
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+    stack = path.stem.removeprefix("Pulumi.")
+    for queue in project.read_config(stack).queues:
+        assert run(queue, "--write", stack=stack)[0] == 0
+        written = mine.read_text()
+        assert "is unchanged" in run(queue, "--write", stack=stack)[1]
+        assert mine.read_text() == written
+    assert problems([mine]) == []
+
+
+def test_a_queue_that_names_no_machines_gets_the_key(path):
+    code, output = run("plain", "--write")
+    assert code == 0, output
+    # The default families have types enough.
+    assert changed(AWS, path) == []
+    path.write_text(AWS.replace("    plain:", "    plain:\n      item: {cpus: 30}"))
+    code, output = run("plain", "--write")
+    families = yaml.safe_load(path.read_text())["config"]["tidemill:queues"]["plain"]["machines"]["families"]
+    assert families[:4] == ["c7i", "c6i", "m7i", "m6i"]
+    assert len(families) > 4
+
+
+def test_a_queue_without_spot_is_told_what_spot_saves(path):
+    code, output = run("steady")
+    assert code == 0
+    assert "No rung of the queue is on Spot" in output
+    assert "% less" in output
+
+
+def test_on_gcp_zones_are_a_note_because_a_change_ends_machines(stacks):
+    path = stacks / "Pulumi.vision-gcp-dev.yaml"
+    code, output = run("cpu", "--write", stack="vision-gcp-dev")
+    assert code == 0, output
+    assert (
+        changed(GCP, path)
+        == [
+            "-       machines: {families: [n2], cpus: 16, zones: [a]}  # one of each",
+            "+       machines: {families: [n2d, n1, n2], cpus: 16, zones: [a]} # one of each",
+        ]
+        or "zones: [a]" in path.read_text()
+    )
+    assert "Note: machines.zones names one zone (a)." in output
+
+
+def test_as_json_unknown_is_null_and_every_figure_is_dated(path):
+    code, output = run("cpu", "--json")
+    found = json.loads(output)
+    assert code == 0
+    assert [change["key"] for change in found["changes"]] == ["machines.families", "machines.zones"]
+    assert found["families"][0]["reclaimed"] is None
+    assert found["as_of"]
+    assert found["sources"]
+    assert found["written"] is False
+    assert json.loads(run("cpu", "--write", "--json")[1])["written"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "edit", "says"),
+    [
+        (["cpy"], None, "the stack vision-dev has no such queue. Did you mean cpu?"),
+        (["cpu", "--stack", "vision-dav"], None, "Did you mean vision-dev?"),
+        (["cpu"], ("aws:region: us-west-2", "aws:region: us-wast-2"), "Did you mean 'us-west-2'?"),
+        (["cpu"], ("aws:region: us-west-2", "aws:region: us-west-2a"), "and this is a zone. Name a region there."),
+        (["cpu"], ("aws:region: us-west-2", "aws:region: us-central1"), "us-central1 is a region of gcp"),
+        (["cpu"], ("aws:region: us-west-2", "aws:profile: dev"), "does not set aws:region"),
+        (["cpu"], ("- c6i ", "- c6j "), "Did you mean c6i?"),
+        (["cpu"], ("config:", "config: ["), "Pulumi.vision-dev.yaml: line"),
+        (["cpu"], ("    gpu:", "    cpu:"), "the key `cpu` is there twice"),
+        (["cpu"], ("      machines:\n        # All x86.", "      machines: &m\n        # All x86."), ""),
+    ],
+)
+def test_what_is_wrong_is_one_clear_error_and_the_file_stays(path, arguments, edit, says):
+    text = AWS.replace(*edit) if edit else AWS
+    if not says:
+        text = text.replace("    plain:\n", "    plain:\n      machines: *m\n")
+        says = "would also change tidemill:queues.plain.machines.families"
+    path.write_text(text)
+    code, output = run(*arguments, "--write")
+    assert code == 2, output
+    assert says in " ".join(output.split())
+    assert output.count("Error:") == 1
+    assert path.read_text() == text
+
+
+def test_a_queue_of_merged_keys_is_refused(path):
+    text = AWS.replace("    cpu:\n", "    cpu: &base\n").replace("    plain:\n", "    plain:\n      <<: *base\n")
+    path.write_text(text)
+    code, output = run("plain", "--write")
+    assert code == 2, output
+    assert "anchor" in output
+    assert path.read_text() == text
+
+
+def test_a_read_only_file_is_shown_its_advice_and_stays(path):
+    path.chmod(0o444)
+    assert run("cpu")[0] == 0
+    code, output = run("cpu", "--write")
+    assert code == 2
+    assert "it is read-only" in output
+    assert path.read_text() == AWS
+
+
+def test_a_file_that_somebody_else_has_written_meanwhile_stays_theirs(path, monkeypatch):
+    write = stack_files.write
+
+    def late(*arguments):
+        path.write_text(AWS + "# theirs\n")
+        write(*arguments)
+
+    monkeypatch.setattr(stack_files, "write", late)
+    code, output = run("cpu", "--write")
+    assert code == 1
+    assert "changed meanwhile" in output
+    assert path.read_text() == AWS + "# theirs\n"
