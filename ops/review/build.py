@@ -6,7 +6,7 @@ import datetime
 from collections import Counter
 from collections.abc import Iterable
 
-from ops.review import access, capacity, compute, network, results, state
+from ops.review import access, capacity, compute, network, results, spot, state
 from ops.review.capacity import Prices
 from ops.review.diffs import properties
 from ops.review.document import Preview, Step
@@ -41,6 +41,7 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
         *access.findings(steps),
         *network.findings(steps),
         *capacity.findings(fleets, steps),
+        *spot.findings(steps, preview.cloud, preview.region, prices),
     ]
     counts = Counter(step.op for step in steps)
     if preview.unchanged:

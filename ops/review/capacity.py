@@ -25,6 +25,9 @@ class Prices(Protocol):
     def service(self, cloud: str, region: str, name: str) -> Any:
         """The price of a unit of a service; None if unknown."""
 
+    def interruption(self, cloud: str, region: str, type: str) -> Any:  # noqa: A002
+        """How often machines of a type are reclaimed; None if unknown."""
+
 
 class Used:
     """Prices from elsewhere, and the origin of those that were asked for and are known."""
@@ -48,6 +51,10 @@ class Used:
         self._known.append(self._prices.service(cloud, region, name))
         return self._known[-1]
 
+    def interruption(self, cloud: str, region: str, type: str) -> Any:  # noqa: A002
+        """See `Prices`; it is no price, and has a date of its own."""
+        return self._prices.interruption(cloud, region, type)
+
 
 _FAMILIES = {"aws": machines.families("aws"), "gcp": machines.families("gcp")}
 _CPUS = {cloud: {m.type: m.cpus for found in known.values() for m in found} for cloud, known in _FAMILIES.items()}
@@ -69,7 +76,7 @@ _STANDING: dict[str, tuple[str, str]] = {
 
 def fleets(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> tuple[Fleet, ...]:
     """Every compute environment or machine group, before and after, by name."""
-    sides = [_Side(steps, before) for before in (True, False)]
+    sides = [Side(steps, before) for before in (True, False)]
     found = []
     for step in steps:
         if step.type != ENVIRONMENT and step.type not in GROUPS:
@@ -115,7 +122,7 @@ def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> t
 
 def _staying(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> Iterator[Idle]:
     """Machines that a group keeps without work, at the price of its most expensive type, without disks."""
-    sides = [_Side(steps, before) for before in (True, False)]
+    sides = [Side(steps, before) for before in (True, False)]
     for step in sorted((step for step in steps if step.type in GROUPS), key=lambda step: step.name):
         before, after = (side.fleet(step) for side in sides)
         if not (known := after or before) or not any(each and each.staying for each in (before, after)):
@@ -150,7 +157,7 @@ class _Machines(NamedTuple):
     """How many of them stay without work."""
 
 
-class _Side:
+class Side:
     """The resources before, or after."""
 
     def __init__(self, steps: list[Step], before: bool) -> None:

@@ -23,6 +23,7 @@ Kind = Literal[
     "access-widened",
     "network-opened",
     "capacity",
+    "spot",
     "policy",
     "waiver",
     "override",

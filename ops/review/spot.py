@@ -1,0 +1,72 @@
+"""How much choice Spot has: fleets with a single type or zone, and machines that are often reclaimed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ops.review.capacity import Prices, Side
+from ops.review.compute import ENVIRONMENT, GROUPS
+from ops.review.diffs import at
+from ops.review.document import State, Step
+from ops.review.models import Finding
+from tidemill.figures import counted
+from tidemill.prices import brief
+
+OFTEN_PERCENT = 20
+"""The worst bucket of the Spot Instance Advisor begins here."""
+_SUBNET = "aws:ec2/subnet:Subnet"
+_ADVISE = "`python -m ops advise --stack STACK QUEUE` compares families and zones."
+
+
+def findings(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> Iterator[Finding]:
+    """Findings of the kind `spot`: of fleets that are new, or get other types or zones."""
+    before, after = (Side(steps, old) for old in (True, False))
+    for step in steps:
+        if step.type != ENVIRONMENT and step.type not in GROUPS:
+            continue
+        fleet, old = after.fleet(step), before.fleet(step)
+        if not fleet or fleet.market != "spot" or not fleet.types:
+            continue
+        zones = _zones(step.after)
+        if old and (sorted(old.types), old.market, _zones(step.before)) == (sorted(fleet.types), "spot", zones):
+            continue
+        if len(set(fleet.types)) == 1:
+            title = f"Spot has no choice: one machine type ({fleet.types[0]})"
+            yield Finding("low", "spot", step.name, step.urn, title, (_ADVISE,))
+        if zones == 1:
+            title = "Spot has no choice: machines start in one zone"
+            yield Finding("low", "spot", step.name, step.urn, title, (_ADVISE,))
+        if region:
+            yield from _reclaimed(step, sorted(set(fleet.types)), cloud, region, prices)
+
+
+def _zones(state: State | None) -> int | None:
+    """How many zones machines may start in; None where that is unknown, and on GCP for all of the region's."""
+    if state is None:
+        return None
+    named = state.inputs.get("distributionPolicyZones")
+    if isinstance(named, list):
+        return len(named) or None
+    subnets: Any = at(state.inputs, ("computeResources", "subnets"))
+    if isinstance(subnets, list):
+        return len(subnets)
+    # A new network's subnets have no ids yet, but the engine knows which they are.
+    needs = state.property_dependencies.get("computeResources") or []
+    return len({urn for urn in needs if urn.split("::", 3)[2].rpartition("$")[2] == _SUBNET}) or None
+
+
+def _reclaimed(step: Step, types: Sequence[str], cloud: str, region: str, prices: Prices) -> Iterator[Finding]:
+    known = {each: found for each in types if (found := prices.interruption(cloud, region, each))}
+    often = [each for each, found in known.items() if found.low >= OFTEN_PERCENT]
+    if 2 * len(often) <= len(types):
+        return
+    which = f"{len(often)} of its {counted(len(types), 'type')}"
+    oldest = min(found.as_of for found in known.values())
+    told = (
+        f"Types: {', '.join(often)}.",
+        f"Of {oldest}, from {brief(found.source for found in known.values())}.",
+        _ADVISE,
+    )
+    title = f"Spot machines are often reclaimed: more than {OFTEN_PERCENT} % in a month for {which}"
+    yield Finding("medium", "spot", step.name, step.urn, title, told)
