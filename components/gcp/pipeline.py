@@ -55,7 +55,7 @@ class GcpParts:
         self._grant_submitters()
         self._store.grant_fleet(self._reconciler.member)
         for pool in self._pools.values():
-            pool.grant_release(self._reconciler.member)
+            pool.grant_messages(self._reconciler.member)
         self.descriptor = describe(
             config,
             region=project.region,

@@ -57,8 +57,8 @@ class GcpReconcilerArgs:
 
 class GcpReconciler(pulumi.ComponentResource):
     """The only component that lowers a group's target size. It removes machines that are off, failed to start, are not
-    needed, or whose worker has been silent for half an hour. It also opens and closes the On-Demand rung, and publishes
-    jobs that have waited for others.
+    needed, or whose worker has been silent for half an hour. It also opens and closes the On-Demand rung, publishes
+    jobs that have waited for others, and drops the messages of ended jobs while no machine can run its worker.
 
     While it does not run, nothing is lost and nothing is stopped; machines that are off keep their place and disks, a
     stockout opens no rung, and a job that waits for another begins only when somebody watches it. `tidemill status` and

@@ -193,9 +193,11 @@ class GcpWorkerPool(pulumi.ComponentResource):
         """Let a worker's account pull, extend and acknowledge only this queue's messages."""
         on_subscription(self, "work", self._messages.subscription, member, "subscriber")
 
-    def grant_release(self, member: Member) -> None:
-        """Let the reconciler publish chunks of jobs that have waited for others."""
+    def grant_messages(self, member: Member) -> None:
+        """Let the reconciler publish chunks of jobs that have waited for others, and acknowledge those of ended jobs
+        while no worker can."""
         on_topic(self, "release", self._messages.topic, member, "publisher")
+        on_subscription(self, "drop", self._messages.subscription, member, "subscriber")
 
     def grant_submit(self, member: Member) -> None:
         """Let a member publish chunks, see how many wait, and take dead letters to publish them again."""

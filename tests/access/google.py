@@ -164,7 +164,9 @@ PROBES = [
         no("storage.objects.create", _store("vision", "pipeline.json"), "Every client believes it."),
         yes("pubsub.topics.publish", _topic("vision"), "It publishes a job that has waited."),
         no("pubsub.topics.publish", _topic("audio"), "The queue is another team's."),
-        no("pubsub.subscriptions.consume", _subscription("vision"), "Only machines take work."),
+        yes("pubsub.subscriptions.consume", _subscription("vision"), "It drops chunks of ended jobs if no worker can."),
+        no("pubsub.subscriptions.consume", _subscription("vision", "dead"), "Dead letters are the clients'."),
+        no("pubsub.subscriptions.consume", _subscription("audio"), "The queue is another team's."),
         no("compute.instances.create", WHOLE, "Groups start machines."),
         yes(
             "compute.instanceGroupManagers.update",

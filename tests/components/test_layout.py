@@ -72,8 +72,15 @@ def test_on_gcp_a_machine_may_write_its_names_and_what_piles_up_expires():
     granted = [name for each in conditions if each for name in re.findall(r'/objects/([^"]+)"', each["expression"])]
     rules = made.one("storage.Bucket").inputs["lifecycleRules"]
     expiring = [prefix for rule in rules for prefix in rule["condition"].get("matchesPrefixes", [])]
-    # The reconciler removes what is held.
-    kept = (layout.OUT, layout.FLEET_HELD, layout.FLEET_WARM, layout.FLEET_REPORT, f"{layout.FLEET}/x")
+    # The reconciler removes what is held; of the others there is one per queue or stack.
+    kept = (
+        layout.OUT,
+        layout.FLEET_HELD,
+        layout.FLEET_WARM,
+        layout.FLEET_UNSERVED,
+        layout.FLEET_REPORT,
+        f"{layout.FLEET}/x",
+    )
     for name in of(layout.JOBS, layout.UPLOADS, layout.OUT, layout.STATE, layout.FLEET):
         assert covered(name, granted), name
         assert covered(name, expiring) != name.startswith(kept), name

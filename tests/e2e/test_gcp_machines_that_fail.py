@@ -63,10 +63,11 @@ def test_a_machine_whose_image_cannot_be_pulled_says_so_and_goes(team: GcpTeam, 
         errors = await_that(lambda: team.look(job, fleet=True).fleet_errors, "a machine tells what went wrong", LONG)
         assert "manifest unknown" in str(errors)
         team.tidemill("cancel", job)
+        # No worker starts, so only the reconciler can drop the cancelled chunk. Until then each machine that powers
+        # off is followed by another.
+        await_that(team.at_rest, "the chunk is dropped and the machines are gone", LONG)
     finally:
         change(team.project, {"images": {"default": good}})
-    # Until then each machine that powers off is followed by another: the cancelled chunk is still in the queue.
-    await_that(team.at_rest, "the chunk is dropped and the machines are gone", LONG)
 
 
 def push_an_image(team: GcpTeam, folder: Path, repository: str) -> str:

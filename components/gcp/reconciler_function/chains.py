@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
-from urllib.parse import quote
 
 from tidemill import layout
 from tidemill.completion import Never, Row, gone, hindrance, rows_of, settle
@@ -21,60 +20,12 @@ from tidemill.fleet import HeldJob
 
 from .answers import iso
 from .cloud import CallError, Cloud, base
+from .objects import Objects, is_cancelled, rounds_of
 
 BY = "reconciler"
 CLIENT_SECONDS = 90.0
 """How long a client that let a job begin has for publishing it. Other clients wait longer before they give up a round
 (tidemill/client/deliveries.py), so a round is never published by both."""
-
-
-class Objects:
-    """The job store, object by object."""
-
-    def __init__(self, cloud: Cloud, bucket: str) -> None:
-        self._cloud = cloud
-        self._url = f"{base('STORAGE')}storage/v1/b/{bucket}/o"
-        self._upload = f"{base('STORAGE')}upload/storage/v1/b/{bucket}/o"
-
-    def names(self, folder: str) -> Iterator[str]:
-        """Names in a folder."""
-        return self._beginning_with(f"{folder}/")
-
-    def _beginning_with(self, prefix: str) -> Iterator[str]:
-        for page in self._cloud.pages("GET", self._url, {"prefix": prefix, "fields": "items(name),nextPageToken"}):
-            yield from (each["name"] for each in page.get("items", []))
-
-    def find(self, name: str) -> bytes | None:
-        """An object's content; None for one that is not there.
-
-        The function may not list the whole bucket, so Cloud Storage would answer 403 for a missing object.
-        Source: https://cloud.google.com/storage/docs/access-control/iam-permissions (storage.objects.list)
-        """
-        return self.get(name) if name in self._beginning_with(name) else None
-
-    def get(self, name: str) -> bytes:
-        """The content of an object that is there."""
-        return self._cloud.answer("GET", f"{self._url}/{quote(name, safe='')}", params={"alt": "media"}).content
-
-    def create(self, name: str, content: bytes = b"") -> bool:
-        """False when the object was there before, or an earlier try of this call made it."""
-        query = {"uploadType": "media", "name": name, "ifGenerationMatch": "0"}
-        try:
-            self._cloud.answer("POST", self._upload, params=query, data=content)
-        except CallError as error:
-            if error.code == 412:
-                return False
-            raise
-        return True
-
-    def remove(self, name: str) -> None:
-        """Delete an object; it may be gone already."""
-        try:
-            self._cloud.answer("DELETE", f"{self._url}/{quote(name, safe='')}")
-        except CallError as error:
-            # See `find`.
-            if error.code not in (403, 404):
-                raise
 
 
 @dataclass(frozen=True)
@@ -110,9 +61,9 @@ class Round:
         return (self.values.get("failed_before") or {}).get(str(chunk), 0)
 
 
-def release(cloud: Cloud, bucket: str) -> tuple[list[str], list[str]]:
+def release(cloud: Cloud) -> tuple[list[str], list[str]]:
     """Publish every job that is due; returns what was done, in words, and the failures."""
-    objects = Objects(cloud, bucket)
+    objects = Objects(cloud)
     done: list[str] = []
     failures: list[str] = []
     try:
@@ -153,8 +104,8 @@ def _look_at(cloud: Cloud, objects: Objects, name: str) -> str | None:
 
 def _is_over(objects: Objects, held: HeldJob) -> bool:
     """Whether a round has nothing left to publish: its job has expired or is cancelled, or a later round runs it."""
-    rounds = _numbers(objects, held.job)
-    return not rounds or rounds[-1] > held.round or _is_cancelled(objects, held.job, held.round)
+    rounds = rounds_of(objects, held.job)
+    return not rounds or rounds[-1] > held.round or is_cancelled(objects, held.job, held.round)
 
 
 def _is_mine(begun: dict[str, Any], now: float) -> bool:
@@ -195,19 +146,14 @@ def _look_at_other(objects: Objects, job: str, success: bool) -> Never | bool:
     spec = objects.find(layout.spec(job))
     if spec is None:
         return gone(job)
-    values, numbers = json.loads(spec), _numbers(objects, job)
+    values, numbers = json.loads(spec), rounds_of(objects, job)
     rounds = [_round(objects, job, number) for number in numbers]
     read = [_names(objects, job, number) for number in numbers]
     waiting, failed = settle(values["chunks_total"], rounds, [done for done, _ in read], [marks for _, marks in read])
-    cancelled = bool(waiting) and _is_cancelled(objects, job, numbers[-1] if numbers else 0)
+    cancelled = bool(waiting) and is_cancelled(objects, job, numbers[-1] if numbers else 0)
     total = sum(failed.values())
     never = hindrance(job, values["items_total"], total, finished=not waiting, cancelled=cancelled, success=success)
     return never or bool(waiting)
-
-
-def _numbers(objects: Objects, job: str) -> list[int]:
-    """The rounds of a job."""
-    return sorted(int(name.rsplit("/", 1)[1].removesuffix(".json")) for name in objects.names(layout.rounds(job)))
 
 
 def _round(objects: Objects, job: str, number: int) -> Round:
@@ -230,14 +176,3 @@ def _names(objects: Objects, job: str, number: int) -> tuple[set[int], dict[int,
         record = objects.get(layout.done(job, number, chunk))
         failed[chunk] = json.loads(record.splitlines()[0])["failed"]
     return done, failed
-
-
-def _is_cancelled(objects: Objects, job: str, number: int) -> bool:
-    """Whether a tombstone covers a round (tidemill/ledger/tombstone.py)."""
-    data = objects.find(layout.cancelled(job))
-    if data is None:
-        return False
-    return (
-        number < json.loads(data).get("rounds", number + 1)
-        or objects.find(layout.cancelled_round(job, number)) is not None
-    )

@@ -107,7 +107,8 @@ class Cloud:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._place = f"projects/{project}/regions/{region}"
-        self._project, self._bucket, self._session, self._pause = project, bucket, session, pause
+        self.project, self.bucket = project, bucket
+        self._session, self._pause = session, pause
         self._clock = clock
         self._began = clock()
         self.skew = 0.0
@@ -171,7 +172,7 @@ class Cloud:
         now = self.now()
         found = self._call(
             "GET",
-            f"{base('MONITORING')}v3/projects/{self._project}/timeSeries",
+            f"{base('MONITORING')}v3/projects/{self.project}/timeSeries",
             params={
                 "filter": f'metric.type = "{BACKLOG}" AND resource.type = "pubsub_subscription" '
                 f'AND resource.labels.subscription_id = "{subscription}"',
@@ -200,7 +201,7 @@ class Cloud:
 
     def _written(self, prefix: str, more: Mapping[str, str]) -> dict[str, float]:
         query = {"prefix": prefix, "fields": "items(name,timeCreated),nextPageToken", **more}
-        pages = self.pages("GET", f"{base('STORAGE')}storage/v1/b/{self._bucket}/o", query)
+        pages = self.pages("GET", f"{base('STORAGE')}storage/v1/b/{self.bucket}/o", query)
         found = (each for page in islice(pages, NOTE_PAGES) for each in page.get("items", []))
         return {each["name"].removeprefix(prefix): epoch(each["timeCreated"]) for each in found}
 
@@ -221,7 +222,7 @@ class Cloud:
         """Write an object of the job store."""
         self._call(
             "POST",
-            f"{base('STORAGE')}upload/storage/v1/b/{self._bucket}/o",
+            f"{base('STORAGE')}upload/storage/v1/b/{self.bucket}/o",
             params={"uploadType": "media", "name": name},
             data=content.encode(),
             headers={"Content-Type": kind},

@@ -184,6 +184,12 @@ def backlog(queue: QueueState, now: float) -> float | None:
     return window[0].value if window else None
 
 
+def waiting(queue: QueueState, now: float) -> bool:
+    """Whether there was work at every sample of the window."""
+    window = _window(queue.backlog, now)
+    return bool(window) and all(sample.value > 0 for sample in window)
+
+
 def warm(queue: QueueState) -> tuple[str, ...]:
     """Names of the machines that stay although they are idle: the first `minimum` of the first rung that are up.
 

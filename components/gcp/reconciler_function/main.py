@@ -20,6 +20,7 @@ from .answers import Notes, iso
 from .chains import release
 from .cloud import CallError, Cloud, Reading
 from .decide import FRESH_READ_SECONDS, Decision, QueueState, Sample, backlog, decide, warm
+from .ended import drop
 from .trouble import due, troubles
 
 OPEN = "ONLY_SCALE_OUT"
@@ -53,7 +54,7 @@ def run(settings: FleetSettings, cloud: Cloud) -> list[str]:
         queues[each.name], failed = _queue(each, cloud, errors[each.name], notes, settings.period_seconds)
         failures += failed
     # Last: a job that has waited for hours may wait for another run, a machine that is off may not.
-    released, failed = release(cloud, settings.bucket)
+    released, failed = release(cloud)
     failures += [_failed("a job that waits", error) for error in failed]
     for text in released:
         _say("NOTICE", "release", text)
@@ -107,6 +108,9 @@ def _queue(
         done.append(text)
         failures += failed
     failures += _name_warm(queue, cloud)
+    text, failed = _drop(queue, wanted.subscription, cloud)
+    done += text
+    failures += failed
     groups = {each.group.market: _shown(each, now, number) for number, each in enumerate(read)}
     shown = QueueReport(_whole(backlog(queue, now)), groups, done)
     _say("INFO", "queue", f"{name}: {len(done)} decisions", queue=name, **asdict(shown))
@@ -145,6 +149,19 @@ def _still_safe(decision: Decision, read: Reading, now: float) -> list[str]:
         return list(decision.machines)
     gone = {each.name for each in read.group.machines or () if each.state == "off" or each.silent(now)}
     return [name for name in decision.machines if name in gone]
+
+
+def _drop(queue: QueueState, subscription: str, cloud: Cloud) -> tuple[list[str], list[str]]:
+    """Drop messages that only a worker would drop; the actions taken and the failures."""
+    try:
+        count = drop(cloud, queue, subscription)
+    except _UNREADABLE as error:
+        return [], [_failed(f"{queue.name}: messages of ended jobs", error)]
+    if not count:
+        return [], []
+    text = f"drop {count} messages: their jobs have ended and no worker runs"
+    _say("NOTICE", "drop", f"{queue.name}: {text}", queue=queue.name, messages=count)
+    return [text], []
 
 
 def _name_warm(queue: QueueState, cloud: Cloud) -> list[str]:

@@ -1,0 +1,132 @@
+"""Messages of jobs that have ended, on a queue without a worker: the reconciler acknowledges them.
+
+A worker acknowledges such messages when it receives them. While no machine can run its worker, they would stay for up
+to 31 days, and the autoscaler would start machines for them again and again.
+
+Each look delivers every message once, and a hundredth delivery makes a message a dead letter. So a look is followed by
+another one only when a job that it found has ended, or when new messages have arrived.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any
+
+from tidemill import layout
+
+from .cloud import Cloud, base
+from .decide import BROKEN_SECONDS, QueueState, waiting
+from .objects import Objects, is_cancelled, rounds_of
+
+LOOK_SECONDS = BROKEN_SECONDS
+"""Between two looks at the messages of a queue."""
+ASKED = 50
+"""Rounds about which one run asks."""
+MOST = 10_000
+"""Messages of one look."""
+_PULL = 1000
+_ACKS = 500
+"""Acknowledge ids per request: each has about 200 bytes, and a request at most 512 KiB.
+Source: https://cloud.google.com/pubsub/quotas"""
+_EMPTY_PULLS = 2
+"""Pulls without a message that end a look: a pull that returns at once may miss messages."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look at a queue's messages found; kept in the store until the next look."""
+
+    at: float = 0.0
+    rounds: list[list[Any]] = field(default_factory=list)
+    """Job and number of each round that still waits."""
+    left: int = 0
+    """Messages that were given back."""
+
+
+def unserved(queue: QueueState, now: float) -> bool:
+    """Whether work has waited for the whole window while no machine has a worker that is alive."""
+    machines = [machine for group in queue.groups for machine in group.of("up")]
+    served = any(machine.alive_at is not None and not machine.silent(now) for machine in machines)
+    return not served and waiting(queue, now)
+
+
+def drop(cloud: Cloud, queue: QueueState, subscription: str) -> int:
+    """Acknowledge messages of ended jobs on a queue without a worker; returns how many.
+
+    Raises:
+        CallError: A call failed; what was not acknowledged is delivered again.
+    """
+    if not unserved(queue, cloud.now()):
+        return 0
+    jobs, name = _Jobs(Objects(cloud)), f"{layout.FLEET_UNSERVED}/{queue.name}"
+    data = jobs.objects.find(name)
+    if data is not None and not _is_due(jobs, Look(**json.loads(data)), queue, cloud.now()):
+        return 0
+    path = f"{base('PUBSUB')}v1/projects/{cloud.project}/subscriptions/{subscription}"
+    found = _pull(cloud, path)
+    over = [ack for ack, labels in found.items() if jobs.drops(labels)]
+    _send(cloud, f"{path}:acknowledge", over)
+    left = {ack: labels for ack, labels in found.items() if ack not in set(over)}
+    _send(cloud, f"{path}:modifyAckDeadline", list(left), ackDeadlineSeconds=0)
+    rounds = sorted({each for labels in left.values() if (each := _round(labels))})
+    look = Look(cloud.now(), [list(each) for each in rounds], len(left))
+    cloud.write(name, json.dumps(asdict(look)), "application/json")
+    return len(over)
+
+
+def _is_due(jobs: _Jobs, last: Look, queue: QueueState, now: float) -> bool:
+    if any(jobs.is_over(job, number) for job, number in last.rounds[:ASKED]):
+        return True
+    newer = [sample.value for sample in queue.backlog or () if sample.at > last.at]
+    return now - last.at >= LOOK_SECONDS and max(newer, default=0) > last.left
+
+
+def _pull(cloud: Cloud, path: str) -> dict[str, dict[str, str]]:
+    """The attributes of the waiting messages, by acknowledge id."""
+    found: dict[str, dict[str, str]] = {}
+    empty = 0
+    while empty < _EMPTY_PULLS and len(found) < MOST:
+        answer = cloud.answer("POST", f"{path}:pull", json={"maxMessages": _PULL, "returnImmediately": True}).json()
+        received = answer.get("receivedMessages", [])
+        empty = 0 if received else empty + 1
+        found.update((one["ackId"], one.get("message", {}).get("attributes", {})) for one in received)
+    return found
+
+
+def _send(cloud: Cloud, url: str, ids: Sequence[str], **more: Any) -> None:
+    for start in range(0, len(ids), _ACKS):
+        cloud.answer("POST", url, json={"ackIds": ids[start : start + _ACKS], **more})
+
+
+def _round(labels: Mapping[str, str]) -> tuple[str, int] | None:
+    """Job and round of a message; None if no submit of ours published it."""
+    job, number = labels.get("job", ""), labels.get("round", "")
+    return (job, int(number)) if job and number.isdecimal() else None
+
+
+class _Jobs:
+    """What the store says of jobs; it is asked once for each round."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self.is_over = cache(self._is_over)
+        self._done = cache(self._done_chunks)
+
+    def _is_over(self, job: str, number: int) -> bool:
+        """Whether a round is cancelled, or its job has expired."""
+        return not rounds_of(self.objects, job) or is_cancelled(self.objects, job, number)
+
+    def _done_chunks(self, job: str, number: int) -> set[int]:
+        names = self.objects.names(layout.of_round(job, number, "done"))
+        return {layout.chunk_of_done(name) for name in names}
+
+    def drops(self, labels: Mapping[str, str]) -> bool:
+        """Whether a worker would acknowledge a message without running anything. What is not ours is left to it."""
+        of = _round(labels)
+        if of is None:
+            return False
+        chunk = labels.get("chunk", "")
+        return self.is_over(*of) or (chunk.isdecimal() and int(chunk) in self._done(*of))

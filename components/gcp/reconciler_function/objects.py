@@ -1,0 +1,76 @@
+"""The job store as the reconciler sees it: objects, and what they say of a job's rounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from tidemill import layout
+
+from .cloud import CallError, Cloud, base
+
+
+class Objects:
+    """The job store, object by object."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._url = f"{base('STORAGE')}storage/v1/b/{cloud.bucket}/o"
+        self._upload = f"{base('STORAGE')}upload/storage/v1/b/{cloud.bucket}/o"
+
+    def names(self, folder: str) -> Iterator[str]:
+        """Names in a folder."""
+        return self._beginning_with(f"{folder}/")
+
+    def _beginning_with(self, prefix: str) -> Iterator[str]:
+        for page in self._cloud.pages("GET", self._url, {"prefix": prefix, "fields": "items(name),nextPageToken"}):
+            yield from (each["name"] for each in page.get("items", []))
+
+    def find(self, name: str) -> bytes | None:
+        """An object's content; None for one that is not there.
+
+        The function may not list the whole bucket, so Cloud Storage would answer 403 for a missing object.
+        Source: https://cloud.google.com/storage/docs/access-control/iam-permissions (storage.objects.list)
+        """
+        return self.get(name) if name in self._beginning_with(name) else None
+
+    def get(self, name: str) -> bytes:
+        """The content of an object that is there."""
+        return self._cloud.answer("GET", f"{self._url}/{quote(name, safe='')}", params={"alt": "media"}).content
+
+    def create(self, name: str, content: bytes = b"") -> bool:
+        """False when the object was there before, or an earlier try of this call made it."""
+        query = {"uploadType": "media", "name": name, "ifGenerationMatch": "0"}
+        try:
+            self._cloud.answer("POST", self._upload, params=query, data=content)
+        except CallError as error:
+            if error.code == 412:
+                return False
+            raise
+        return True
+
+    def remove(self, name: str) -> None:
+        """Delete an object; it may be gone already."""
+        try:
+            self._cloud.answer("DELETE", f"{self._url}/{quote(name, safe='')}")
+        except CallError as error:
+            # See `find`.
+            if error.code not in (403, 404):
+                raise
+
+
+def rounds_of(objects: Objects, job: str) -> list[int]:
+    """The rounds of a job."""
+    return sorted(int(name.rsplit("/", 1)[1].removesuffix(".json")) for name in objects.names(layout.rounds(job)))
+
+
+def is_cancelled(objects: Objects, job: str, number: int) -> bool:
+    """Whether a tombstone covers a round (tidemill/ledger/tombstone.py)."""
+    data = objects.find(layout.cancelled(job))
+    if data is None:
+        return False
+    return (
+        number < json.loads(data).get("rounds", number + 1)
+        or objects.find(layout.cancelled_round(job, number)) is not None
+    )
