@@ -1,7 +1,8 @@
 """Telling the end of a job from a worker: the one that commits the last chunk, or finds the job cancelled.
 
 It happens in a thread of its own. A receiver that is slow delays neither items nor commits, and a worker that leaves
-waits for it within bounds.
+waits for it within bounds. The chunk is acknowledged afterwards, so that a worker that dies is followed by one that
+finds the chunk done and tells.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from tidemill import layout
-from tidemill.ending.gate import UntoldError, tell
+from tidemill.ending.gate import TELLER_SECONDS, UntoldError, tell
 from tidemill.ending.message import Message, message_of
 from tidemill.errors import TidemillError
 from tidemill.job import JobSpec
@@ -20,9 +21,16 @@ from tidemill.ledger import Ledger, Round
 from tidemill.store import PAGE, Store
 from tidemill.worker.jobs import LeasedJob
 from tidemill.worker.output import log
+from tidemill.worker.stop import Stop
 
-LEAVE_SECONDS = 15.0
-"""How long a worker that has nothing else to do waits for a message that is on its way."""
+LOOK_SECONDS = 2.0
+"""Between two looks whether another teller's message has arrived."""
+LEAVE_SECONDS = TELLER_SECONDS + 20.0
+"""How long a worker that has nothing else to do waits for a message that is on its way. A teller needs ten seconds at
+most, but a dead one's place is taken later."""
+STOPPED_SECONDS = 1.0
+"""How long after its notice a worker waits."""
+JOIN_SECONDS = 0.05
 Publish = Callable[[str, Message], None]
 """Sends a message to a topic within bounds, or raises `UntoldError`."""
 
@@ -41,10 +49,21 @@ class Endings:
         self._thread: threading.Thread | None = None
         self._cancelled: set[str] = set()
 
-    def committed(self, job: LeasedJob, chunk: int) -> None:
-        """A chunk was committed here: it may have been the last one."""
-        if job.spec.notify:
-            self._later(lambda: self._tell(job.spec) if may_be_last(job.ledger, job.round, chunk) else None)
+    def committed(self, job: LeasedJob, chunk: int) -> threading.Event | None:
+        """A chunk has its record: it may have been the last one. Returns what is set when nothing is left to tell."""
+        if job.spec.notify is None:
+            return None
+        over = threading.Event()
+
+        def tell() -> None:
+            try:
+                if may_be_last(job.ledger, job.round, chunk):
+                    self._tell(job.spec, patient=True)
+            finally:
+                over.set()
+
+        self._later(tell)
+        return over
 
     def cancelled(self, job: str) -> None:
         """A job was found cancelled, perhaps by this worker."""
@@ -52,11 +71,14 @@ class Endings:
             self._cancelled.add(job)
             self._later(lambda: self._tell(Ledger(self._store, job).spec()))
 
-    def close(self, seconds: float) -> None:
-        """Wait for what is to be told, for so long at most."""
-        if self._thread:
-            self._wanted.put(None)
-            self._thread.join(seconds)
+    def close(self, stop: Stop) -> None:
+        """Wait for what is to be told, within bounds; a worker whose machine goes has no time for it."""
+        if self._thread is None:
+            return
+        self._wanted.put(None)
+        until = time.monotonic() + LEAVE_SECONDS
+        while time.monotonic() < (stop.at + STOPPED_SECONDS if stop.raised else until) and self._thread.is_alive():
+            self._thread.join(JOIN_SECONDS)
 
     def _later(self, tell: Callable[[], None]) -> None:
         self._wanted.put(tell)
@@ -75,13 +97,18 @@ class Endings:
                 # Nothing that a receiver does may end a worker.
                 log(f"the end of a job was not told: {type(error).__name__}", "warning")
 
-    def _tell(self, spec: JobSpec) -> None:
+    def _tell(self, spec: JobSpec, *, patient: bool = False) -> None:
+        """Tell the end of a job if it has ended; `patient` waits for what becomes of another one's message."""
         if spec.notify is None:
             return
         message = message_of(spec, Ledger(self._store, spec.job, spec.manifest).listing())
         if message is None:
             return
-        said = tell(self._store, message, "worker", self._sender(spec.notify.topic))
+        until = time.monotonic() + (LEAVE_SECONDS if patient else 0.0)
+        while (said := tell(self._store, message, "worker", self._sender(spec.notify.topic))) == "sending":
+            if time.monotonic() >= until:
+                break
+            time.sleep(LOOK_SECONDS)
         level = "info" if said in ("sent", "sending") else "warning"
         log(f"end of the job told to {spec.notify.to}: {said}", level, job=spec.job)
 
@@ -110,8 +137,3 @@ def may_be_last(ledger: Ledger, round_: Round, chunk: int) -> bool:
     shard = f"{layout.of_round(ledger.job, round_.round, 'done')}/{layout.SHARDS[chunk % 16]}"
     done = {layout.chunk_of_done(name) for name in ledger.store.list(shard)}
     return all(other in done for other in others if other % 16 == chunk % 16)
-
-
-def waits(stopped_at: float | None) -> float:
-    """Seconds that a worker waits at its end; one whose machine goes has none left."""
-    return LEAVE_SECONDS if stopped_at is None else max(0.0, 1.0 - (time.monotonic() - stopped_at))

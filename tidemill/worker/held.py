@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from typing import Any
 
 from tidemill.errors import DamagedError, decoding
 from tidemill.ledger import Commit, Ledger
-from tidemill.worker.chunk import ChunkRun
+from tidemill.worker.chunk import ChunkRun, HeldLeases
 from tidemill.worker.endings import Endings
 from tidemill.worker.jobs import JobCache, LeasedJob
 from tidemill.worker.leases import LeaseSource
@@ -51,6 +52,8 @@ class HeldChunks:
         self.any_superseded = False
         """Whether a chunk was left to another worker."""
         self._cancel_at = 0.0
+        self._untold: list[tuple[threading.Event, HeldLeases]] = []
+        """Chunks that are done, but the end of whose job is still to be told."""
 
     def __iter__(self) -> Iterator[ChunkRun]:
         return iter(list(self._chunks))
@@ -125,7 +128,6 @@ class HeldChunks:
             commit = chunk.commit()
         if commit is None:
             return
-        chunk.leases.ack()
         self._chunks.remove(chunk)
         # Otherwise a slot would keep its items in memory along with those of the next chunk.
         for slot in chunk.slots.values():
@@ -134,7 +136,30 @@ class HeldChunks:
         _log_commit(chunk, commit)
         for observer in chunk.observers:
             observer.on_committed()
-        self._endings.committed(chunk.job, chunk.number)
+        self.acknowledge(chunk)
+
+    def acknowledge(self, chunk: ChunkRun) -> None:
+        """Acknowledge a chunk that has a record, after the end of its job is told, if this may be its end."""
+        over = self._endings.committed(chunk.job, chunk.number)
+        if over is None:
+            chunk.leases.ack()
+        else:
+            self._untold.append((over, chunk.leases))
+
+    def leave(self) -> bool:
+        """Wait for what is to be told, within bounds; returns whether nothing is left to tell."""
+        self._endings.close(self._stop)
+        self._acknowledge_told()
+        return not self._untold
+
+    def _acknowledge_told(self) -> None:
+        waiting, self._untold = self._untold, []
+        for over, leases in waiting:
+            if over.is_set():
+                leases.ack()
+            else:
+                leases.extend()
+                self._untold.append((over, leases))
 
     def tick(self) -> None:
         """Periodic work: chunks that cannot continue go; the others are extended and written."""
@@ -147,6 +172,7 @@ class HeldChunks:
         for chunk in self:
             chunk.tick()
             chunk.leases.extend()
+        self._acknowledge_told()
         if now >= self._cancel_at + CANCEL_SECONDS:
             for job in {chunk.job for chunk in self._chunks} if self._cancel_at else ():
                 if not job.stop.cancelled and job.ledger.is_cancelled(job.round.round):

@@ -165,7 +165,7 @@ class Leasing:
         chunk = self._chunk(job, lease)
         chunk.open(slots)
         if chunk.settled:
-            lease.ack()
+            self._held.acknowledge(chunk)
             self._held.any_settled = True
             log("chunk was already done", **chunk.labels)
             return

@@ -23,7 +23,7 @@ from tidemill.ledger.digest import UNKNOWN, RanOn
 from tidemill.machine import Capacity
 from tidemill.store import Store
 from tidemill.worker.chunk import ChunkRun
-from tidemill.worker.endings import Endings, Publish, no_topics, waits
+from tidemill.worker.endings import Endings, Publish, no_topics
 from tidemill.worker.exits import exit_of
 from tidemill.worker.held import HeldChunks
 from tidemill.worker.items import Items
@@ -79,8 +79,7 @@ class Worker:
     ) -> None:
         self._source, self._stop, self._beat = source, stop, beat
         self._jobs = JobCache(store, runners, base_env, stop)
-        self._endings = Endings(store, publish)
-        self._held = HeldChunks(source, self._jobs, runners, self._endings, stop=stop, lasts=lasts)
+        self._held = HeldChunks(source, self._jobs, runners, Endings(store, publish), stop=stop, lasts=lasts)
         self._items = Items(self._held, runners, scratch, stop, capacity or slots, many_jobs=source.many_jobs)
         self._leasing = Leasing(
             store,
@@ -97,7 +96,7 @@ class Worker:
 
     def run(self) -> WorkerExit:
         """Work until there is nothing left or the flag is raised. Never raises for what a store or a job does."""
-        held = self._held
+        held, told = self._held, True
         try:
             self._work()
             self._drain()
@@ -109,9 +108,12 @@ class Worker:
             return code
         finally:
             self._items.close()
+            told = held.leave()
             self._source.close()
-            self._endings.close(waits(self._stop.at if self._stop.raised else None))
         if done:
+            if not told and not self._source.many_jobs:
+                # The next container finds the chunk done, and tells.
+                return WorkerExit.RECLAIMED
             # An array's child has one chunk, and only its exit code reports on it.
             if not held.any_settled and (held.any_broken or held.any_superseded):
                 return WorkerExit.BROKEN if held.any_broken else WorkerExit.RECLAIMED
