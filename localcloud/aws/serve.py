@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from localcloud import daemon
-from localcloud.aws import accounts, authorize, budgets, firehose, gaps, insights, log_indexes, saved_queries
+from localcloud.aws import accounts, authorize, budgets, capacity, firehose, gaps, insights, log_indexes, saved_queries
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
 from localcloud.aws.ecr import LAYERS, Ecr
 from localcloud.aws.gateway import Gateway
@@ -70,6 +70,7 @@ class AwsDaemon:
         log_indexes.fill()
         saved_queries.fill()
         firehose.fill()
+        capacity.fill()
         gaps.remember()
         accounts.create_deployer(state / "credentials.json")
         services: dict[str, Any] = {}
@@ -89,7 +90,11 @@ class AwsDaemon:
             unsigned[LAYERS] = ecr.layers
             tags |= {"batch": self.batch.tags, "kms": accounts.key_tags}
             control |= {f"batch/{name}": action for name, action in self.batch.control.items()}
-            control |= {"faults": faults.control, "health": lambda _: {"status": "ok", **self.batch.health()}}
+            control |= {
+                "faults": faults.control,
+                "capacity": capacity.faults.control,
+                "health": lambda _: {"status": "ok", **self.batch.health()},
+            }
             control["credentials"] = lambda wanted: accounts.role_credentials(wanted["role"], "localcloud")
             self._served = serve_socket(listening, gateway)
 

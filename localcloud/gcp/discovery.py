@@ -23,9 +23,11 @@ from localcloud.gcp.wire import Request, RestError
 VERSIONS = {
     "artifactregistry": ["v1"], "bigquery": ["v2"], "billingbudgets": ["v1"], "cloudfunctions": ["v2"],
     "cloudkms": ["v1"], "cloudresourcemanager": ["v3", "v1"], "cloudscheduler": ["v1"], "compute": ["v1"],
+    "compute/beta": ["beta"],
     "iam": ["v1"], "iamcredentials": ["v1"], "logging": ["v2"], "monitoring": ["v3", "v1"], "pubsub": ["v1"],
     "run": ["v2"], "secretmanager": ["v1"], "serviceusage": ["v1", "v1beta1"], "storage": ["v1"],
 }  # fmt: skip
+"""`<api>/beta` has the methods whose path begins so: the others of an API have one path for all versions."""
 Document = dict[str, Any]
 
 
@@ -84,7 +86,8 @@ class Call:
 def documents(api: str) -> list[Document]:
     """The discovery documents of an API, the newest version first."""
     folder = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents"
-    return [json.loads((folder / f"{api}.{version}.json").read_bytes()) for version in VERSIONS[api]]
+    name = api.partition("/")[0]
+    return [json.loads((folder / f"{name}.{version}.json").read_bytes()) for version in VERSIONS[api]]
 
 
 def methods(node: Document) -> Iterator[Document]:
@@ -153,6 +156,8 @@ def route(api: str, http_method: str, path: str) -> tuple[Method, dict[str, str]
     """The method of a request, its path parameters, and the resource's name; None if no method matches."""
     if api not in VERSIONS:
         return None
+    if f"{api}/beta" in VERSIONS and path.startswith(f"{api}/beta/"):
+        api = f"{api}/beta"
     base = documents(api)[0]["servicePath"]
     for prefix in (base, base.partition("/")[2]):
         if prefix and path.startswith(prefix):

@@ -41,6 +41,7 @@ PLUGINS: tuple[str, ...] = (
     "localcloud.gcp.logs:Logs",
     "localcloud.gcp.secrets:Secrets",
     "localcloud.gcp.images:Images",
+    "localcloud.gcp.advice:CapacityAdvisor",
     "localcloud.gcp.compute.api:Compute",
     "localcloud.gcp.functions.plugin:Functions",
     "localcloud.gcp.functions.plugin:Invocations",
@@ -111,7 +112,7 @@ class Site:
         found = self.resources.get(f"serviceusage/projects/{self.project}/services/{service}") or {}
         if found.get("state") != "ENABLED":
             text = f"{service} has not been used in project {self.project} before or it is disabled."
-            raise RestError(403, f"{text} Enable it and retry.")
+            raise RestError(403, f"{text} Enable it and retry.", reason="SERVICE_DISABLED")
 
     def default(self, request: Request) -> Response:
         """The generic server's answer to a parsed and permitted request."""

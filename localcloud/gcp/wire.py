@@ -24,11 +24,11 @@ REASON = {400: "invalid", 401: "authError", 403: "forbidden", 404: "notFound", 4
 
 
 class RestError(Exception):
-    """An error in Google's JSON shape; `field` names the wrong part of the request."""
+    """An error in Google's JSON shape; `field` names the wrong part of the request, `reason` the cause."""
 
-    def __init__(self, code: int, message: str, status: str = "", field: str = "") -> None:
+    def __init__(self, code: int, message: str, status: str = "", field: str = "", reason: str = "") -> None:
         super().__init__(message)
-        self.code, self.message, self.field = code, message, field
+        self.code, self.message, self.field, self.reason = code, message, field, reason
         self.status = status or STATUS.get(code, "UNKNOWN")
 
     def response(self) -> Response:
@@ -40,6 +40,10 @@ class RestError(Exception):
         if self.field:
             broken = [{"field": self.field, "description": self.message}]
             error["details"] = [{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": broken}]
+        if self.reason:
+            # https://cloud.google.com/apis/design/errors
+            known = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "domain": "googleapis.com"}
+            error["details"] = [*error.get("details", []), {**known, "reason": self.reason}]
         return Response.of({"error": error}, self.code)
 
 

@@ -34,6 +34,7 @@ LOGIN = "gcloud auth application-default login"
 
 _TOKEN_INFO = "https://oauth2.googleapis.com/tokeninfo"
 _SERVICES = {
+    "compute": "compute.googleapis.com",
     "pubsub": "pubsub.googleapis.com",
     "monitoring": "monitoring.googleapis.com",
     "logging": "logging.googleapis.com",
@@ -51,6 +52,10 @@ class BusyError(CloudError):
 
 class DeniedError(CloudError):
     """The login in use may not do this."""
+
+
+class DisabledError(DeniedError):
+    """The project has not enabled the API."""
 
 
 def default_credentials() -> Credentials:
@@ -251,7 +256,7 @@ def refusal(status: int, text: str, action: str, api: str, project: str) -> tupl
         command = f"gcloud services enable {_host(api)} --project {project}"
         fix = f"Ask the stack's owner to run `{command}`."
         off = f"{action}: {_host(api)} is off in project {project}."
-        return DeniedError(off, fix, command=command, owner=True), False
+        return DisabledError(off, fix, command=command, owner=True), False
     if status == 403:
         fix = "Ask the stack's owner to name you in tidemill:access.submitters."
         return DeniedError(f"{action} is denied ({said or 'no reason given'}).", fix), False

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tidemill.client.upload.files import LocalFile
+from tidemill.folders import cache_folder
 
 KEPT_DAYS = 180
 """Days for which a hash is kept; a file that is still the same then is read once more."""
@@ -21,11 +22,6 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS hashes "
     "(path BLOB PRIMARY KEY, size INTEGER, mtime INTEGER, inode INTEGER, sha256 BLOB, day INTEGER) WITHOUT ROWID"
 )
-
-
-def cache_folder() -> Path:
-    """The user's cache folder for Tidemill."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidemill"
 
 
 class Hashes:

@@ -1,0 +1,341 @@
+"""What AWS says of its capacity: placement scores, Spot prices, offerings and quotas of vCPUs.
+
+Sources: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-placement-score.html,
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetSpotPlacementScores.html,
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html and
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeOfferings.html
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tidemill import prices
+from tidemill.advice.asking import SECONDS, Call, Reply, ask_all, distinct
+from tidemill.advice.cache import Cache
+from tidemill.advice.history import QUARTER, WEEK, Moment, ranged
+from tidemill.advice.sources import (
+    ApiOffError,
+    CpuQuota,
+    LiveAnswer,
+    NoAnswerError,
+    NoPermissionError,
+    Offered,
+    PlacementScore,
+    Question,
+    SpotPrice,
+    ThrottledError,
+)
+from tidemill.backends.aws.facts import QUOTAS, kind_of
+from tidemill.backends.aws.session import DENIED, default_session, translated
+from tidemill.errors import CloudError
+
+if TYPE_CHECKING:
+    import boto3
+
+SCORES = "ec2:GetSpotPlacementScores"
+PRICES = "ec2:DescribeSpotPriceHistory"
+OFFERINGS = "ec2:DescribeInstanceTypeOfferings"
+ZONES = "ec2:DescribeAvailabilityZones"
+QUOTA = "servicequotas:GetServiceQuota"
+GRANT = "Ask the stack's owner to set `advise: true` in tidemill:access."
+
+MOST_REGIONS, MOST_TYPES = 10, 100
+"""Of one request. AWS takes a thousand types for a score."""
+MINUTES, HOUR, DAY = 600.0, 3600.0, 86_400.0
+SAMPLES = (44, 89)
+"""Days before the last midnight on which a quarter's prices are looked at. AWS keeps 90 days; all changes of forty
+types in a quarter would be dozens of pages."""
+
+_PAGES = {"now": 3, "week": 1, "day": 1}
+_PAGE = 1000
+_LINUX = "Linux/UNIX"
+_THROTTLED = ("RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException")
+_USED_UP = "MaxConfigLimitExceeded"
+"""Too many different questions for scores within a day.
+Source: https://github.com/aws-solutions-library-samples/guidance-for-ec2-spot-placement-score-tracker"""
+_NOT_ENABLED = ("OptInRequired", "AuthFailure")
+_ATTEMPTS, _CONNECT_SECONDS, _READ_SECONDS = 2, 3, 8
+
+
+class AwsSource:
+    """Asks AWS with the caller's own login.
+
+    Args:
+        region: Of the pipeline. There scores are asked for, about other regions too.
+        account: Of the pipeline. Answers that are kept belong to it.
+        session: boto3's; None for the default profile's.
+        cache: Where answers are kept for a while.
+        seconds: How long the calls of a question together may take.
+    """
+
+    def __init__(
+        self,
+        region: str,
+        account: str,
+        session: boto3.Session | None = None,
+        *,
+        cache: Cache | None = None,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._region, self._account = region, account
+        self._cache, self._seconds = cache or Cache(), seconds
+        self._session, self._clients, self._lock = session, dict[tuple[str, str], Any](), threading.Lock()
+
+    def ask(self, question: Question) -> LiveAnswer:
+        """See `LiveSource.ask`.
+
+        It makes one call for the scores of ten regions, and in each region four for prices, one for each quota of
+        vCPUs, and one for the offerings of types that the package's table does not have.
+        """
+        asked = question.normal
+        calls = [*self._scores(asked)]
+        for region in asked.regions:
+            calls += [*self._prices(asked, region), *self._offerings(asked, region), *self._quotas(asked, region)]
+        replies = ask_all(calls, self._cache, self._seconds)
+        scored = [each for each in replies if each.call.source == SCORES and each.data]
+        names = _names(replies)
+        unnamed = {region for reply in scored for region, zone, _ in reply.data if zone and zone not in names}
+        if unnamed:
+            more = ask_all([self._zones(region) for region in sorted(unnamed)], self._cache, self._seconds)
+            replies, names = [*replies, *more], names | _names(more)
+        return LiveAnswer(
+            scores=tuple(_scores(scored, names)),
+            prices=tuple(spot for region in asked.regions for spot in _spot_prices(region, replies)),
+            offered=tuple(_offered(replies, names)),
+            quotas=tuple(_quotas(replies)),
+            gaps=distinct(reply.gap for reply in replies if reply.gap),
+        )
+
+    # ---- calls --------------------------------------------------------------------------------------------------
+
+    def _scores(self, asked: Question) -> Iterator[Call]:
+        """Sorted, so that an equal question is not a new configuration, of which an account may ask few per day."""
+        for home, regions in _together(asked.regions, self._region):
+            wanted = {
+                "InstanceTypes": sorted(asked.types[:1000]),
+                "TargetCapacity": asked.cpus,
+                "TargetCapacityUnitType": "vcpu",
+                "SingleAvailabilityZone": asked.one_zone,
+                "RegionNames": list(regions),
+            }
+
+            def fetch(home: str = home, wanted: Mapping[str, Any] = wanted) -> list[Any]:
+                with _asked(SCORES, home):
+                    found = self._client("ec2", home).get_spot_placement_scores(**wanted)
+                return [
+                    [each["Region"], each.get("AvailabilityZoneId"), int(each["Score"])]
+                    for each in found["SpotPlacementScores"]
+                ]
+
+            yield self._call(SCORES, home, wanted, MINUTES, fetch)
+
+    def _prices(self, asked: Question, region: str) -> Iterator[Call]:
+        """The prices now, their changes in a week, and those on a few days of a quarter."""
+        now = datetime.datetime.now(datetime.UTC)
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        spans = [("now", now, now, MINUTES), ("week", now - WEEK, now, MINUTES)]
+        days = [midnight - datetime.timedelta(days=days) for days in SAMPLES]
+        spans += [("day", day, day, DAY) for day in days]
+        types = sorted(asked.types[:MOST_TYPES])
+        for what, start, end, fresh in spans:
+
+            def fetch(what: str = what, start: datetime.datetime = start, end: datetime.datetime = end) -> list[Any]:
+                return self._price_rows(region, types, start, end, _PAGES[what])
+
+            key = [what, types, *([f"{start:%F}"] if what == "day" else [])]
+            yield self._call(PRICES, region, key, fresh, fetch)
+
+    def _price_rows(
+        self, region: str, types: Sequence[str], start: datetime.datetime, end: datetime.datetime, pages: int
+    ) -> list[Any]:
+        """Zone, its id, type, time and price. The price at the start of the span is among them: AWS returns the last
+        change before it."""
+        rows: list[Any] = []
+        wanted: dict[str, Any] = {"InstanceTypes": list(types), "ProductDescriptions": [_LINUX], "MaxResults": _PAGE}
+        wanted |= {"StartTime": start, "EndTime": end}
+        for _ in range(pages):
+            with _asked(PRICES, region):
+                page = self._client("ec2", region).describe_spot_price_history(**wanted)
+            for each in page["SpotPriceHistory"]:
+                at = max(start, each["Timestamp"]).timestamp()
+                zone = [each["AvailabilityZone"], each.get("AvailabilityZoneId")]
+                rows.append([*zone, each["InstanceType"], at, float(each["SpotPrice"])])
+            if not page.get("NextToken"):
+                break
+            wanted["NextToken"] = page["NextToken"]
+        return rows
+
+    def _offerings(self, asked: Question, region: str) -> Iterator[Call]:
+        """Of types of which the package's own table does not say where they are sold."""
+        types = sorted(each for each in asked.types[:MOST_TYPES] if prices.offering("aws", region, each) is None)
+
+        def fetch() -> list[Any]:
+            wanted = {
+                "LocationType": "availability-zone-id",
+                "Filters": [{"Name": "instance-type", "Values": types}],
+                "MaxResults": _PAGE,
+            }
+            with _asked(OFFERINGS, region):
+                found = self._client("ec2", region).describe_instance_type_offerings(**wanted)
+            zones: dict[str, list[str]] = {each: [] for each in types}
+            for each in found["InstanceTypeOfferings"]:
+                zones[each["InstanceType"]].append(each["Location"])
+            return [[name, sorted(where)] for name, where in zones.items()]
+
+        if types:
+            yield self._call(OFFERINGS, region, types, DAY, fetch)
+
+    def _quotas(self, asked: Question, region: str) -> Iterator[Call]:
+        for kind in sorted({kind_of(each) for each in asked.types}):
+            code = QUOTAS.get(("spot", kind))
+            if code is None:
+                continue
+
+            def fetch(kind: str = kind, code: str = code) -> list[Any]:
+                with _asked(QUOTA, region):
+                    found = self._client("service-quotas", region).get_service_quota(ServiceCode="ec2", QuotaCode=code)
+                return ["spot", kind, found["Quota"].get("Value")]
+
+            yield self._call(QUOTA, region, code, HOUR, fetch)
+
+    def _zones(self, region: str) -> Call:
+        """Names and ids of the zones: the names differ by account."""
+
+        def fetch() -> list[Any]:
+            with _asked(ZONES, region):
+                found = self._client("ec2", region).describe_availability_zones()
+            return [[each["ZoneName"], each["ZoneId"]] for each in found["AvailabilityZones"]]
+
+        return self._call(ZONES, region, "all", DAY, fetch)
+
+    def _call(self, source: str, region: str, key: object, fresh: float, fetch: Any) -> Call:
+        return Call(source, region, [self._account, key], fresh, fetch)
+
+    def _client(self, service: str, region: str) -> Any:
+        """A client, made when something is asked: boto3 makes them slowly, and one at a time."""
+        from botocore.config import Config
+
+        with self._lock:
+            self._session = self._session or default_session()
+            if (service, region) not in self._clients:
+                config = Config(
+                    retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+                    connect_timeout=_CONNECT_SECONDS,
+                    read_timeout=_READ_SECONDS,
+                )
+                self._clients[service, region] = self._session.client(service, region_name=region, config=config)
+            return self._clients[service, region]
+
+
+def _together(regions: Sequence[str], home: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """Regions that one request for scores is about, each time with the region that is asked.
+
+    China's regions answer for themselves only.
+    Source: https://docs.amazonaws.cn/en_us/AWSEC2/latest/UserGuide/spot-placement-score.html
+    """
+    alone = [region for region in regions if region.startswith("cn-")]
+    others = [region for region in regions if region not in alone]
+    yield from ((region, [region]) for region in alone)
+    for start in range(0, len(others), MOST_REGIONS):
+        yield others[0] if home.startswith("cn-") else home, others[start : start + MOST_REGIONS]
+
+
+# ---- replies ----------------------------------------------------------------------------------------------------
+
+
+def _of(replies: Iterable[Reply], source: str) -> Iterator[tuple[Reply, datetime.datetime]]:
+    """The replies of one kind that have data, with its time."""
+    return ((each, each.at) for each in replies if each.call.source == source and each.at and each.data is not None)
+
+
+def _names(replies: Iterable[Reply]) -> dict[str, str]:
+    """The names of zones by their ids."""
+    replies = list(replies)
+    found = {row[1]: row[0] for reply, _ in _of(replies, PRICES) for row in reply.data if row[1]}
+    return found | {zone: name for reply, _ in _of(replies, ZONES) for name, zone in reply.data}
+
+
+def _scores(replies: Iterable[Reply], names: Mapping[str, str]) -> Iterator[PlacementScore]:
+    for reply, at in _of(replies, SCORES):
+        for region, zone, score in reply.data:
+            yield PlacementScore(region, names.get(zone, zone), at, SCORES, zone, score)
+
+
+def _spot_prices(region: str, replies: Iterable[Reply]) -> Iterator[SpotPrice]:
+    """One price for each type and zone."""
+    told = [(reply, at) for reply, at in _of(replies, PRICES) if reply.call.region == region]
+    moments: dict[tuple[str, str | None, str], list[Moment]] = {}
+    newest: dict[tuple[str, str | None, str], tuple[Moment, datetime.datetime]] = {}
+    for reply, at in told:
+        current = _what(reply) == "now"
+        for zone, zone_id, kind, stamp, usd in reply.data:
+            moment = Moment(datetime.datetime.fromtimestamp(stamp, datetime.UTC), usd)
+            place = (zone, zone_id, kind)
+            if current:
+                newest[place] = (Moment(max(at, moment.at), usd), at)
+            else:
+                moments.setdefault(place, []).append(moment)
+    for place in {**newest, **moments}:
+        zone, zone_id, kind = place
+        known = moments.get(place, [])
+        last = max(known, key=lambda each: each.at) if known else None
+        now, at = newest.get(place) or (last, told[0][1])
+        assert now is not None
+        yield SpotPrice(
+            region, zone, at, PRICES, kind, now.usd, ranged(known, now, WEEK), ranged(known, now, QUARTER), zone_id
+        )
+
+
+def _what(reply: Reply) -> str:
+    return reply.call.key[1][0]  # type: ignore[index]
+
+
+def _offered(replies: Iterable[Reply], names: Mapping[str, str]) -> Iterator[Offered]:
+    for reply, at in _of(replies, OFFERINGS):
+        for kind, zones in reply.data:
+            if not zones:
+                yield Offered(reply.call.region, None, at, OFFERINGS, kind, False)
+            for zone in zones:
+                yield Offered(reply.call.region, names.get(zone, zone), at, OFFERINGS, kind, True, zone)
+
+
+def _quotas(replies: Iterable[Reply]) -> Iterator[CpuQuota]:
+    for reply, at in _of(replies, QUOTA):
+        market, kind, limit = reply.data
+        yield CpuQuota(reply.call.region, None, at, QUOTA, market, kind, limit)
+
+
+# ---- refusals ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _asked(action: str, region: str) -> Iterator[None]:
+    """Turn a refusal into the error that says what to do about it."""
+    try:
+        with translated(action):
+            yield
+    except CloudError as error:
+        raise _refused(error, action, region) from error
+
+
+def _refused(error: CloudError, action: str, region: str) -> CloudError:
+    code = error.code
+    if code in DENIED:
+        fix = error.fix if action == QUOTA else GRANT
+        return NoPermissionError(error.problem, fix, code=code, what=action, owner=True)
+    if code == _USED_UP:
+        said = f"{action}: the account may ask no more different questions for now."
+        fix = "Repeat a question of the last 24 hours, or ask this one tomorrow."
+        return ThrottledError(said, fix, code=code, what=action)
+    if code in _THROTTLED:
+        return ThrottledError(error.problem, "Ask again in some minutes.", code=code, what=action)
+    if code in _NOT_ENABLED:
+        said = f"{action}: the login is not valid in {region}, or the account has not enabled that region ({code})."
+        command = f"aws account enable-region --region-name {region}"
+        return ApiOffError(said, command=command, code=code, what=action, owner=True)
+    return NoAnswerError(error.problem, error.fix, code=code, what=action)

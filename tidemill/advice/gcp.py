@@ -1,0 +1,236 @@
+"""What GCP says of its capacity: how likely Spot machines are to be there, how often they are reclaimed, and prices.
+
+Both methods are a preview and answer on the beta API alone; its shapes are those of the discovery document of November
+2026. Neither knows TPUs, and the history knows no GPUs that are attached to an n1.
+Sources: https://docs.cloud.google.com/compute/docs/instances/view-vm-availability,
+https://docs.cloud.google.com/compute/docs/instances/view-spot-preemption-price,
+https://docs.cloud.google.com/compute/docs/reference/rest/beta/advice/capacity and
+https://docs.cloud.google.com/compute/docs/reference/rest/beta/advice/capacityHistory
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from tidemill import machines, prices
+from tidemill.advice.asking import SECONDS, Call, Reply, ask_all, distinct
+from tidemill.advice.cache import Cache
+from tidemill.advice.history import QUARTER, WEEK, Moment, ranged
+from tidemill.advice.sources import (
+    ApiOffError,
+    CapacityAdvice,
+    LiveAnswer,
+    NoAnswerError,
+    NoPermissionError,
+    Placed,
+    Question,
+    ReclaimRate,
+    SpotPrice,
+    ThrottledError,
+)
+from tidemill.backends.gcp.session import BusyError, DeniedError, DisabledError, GoogleSession
+from tidemill.errors import CloudError
+
+CAPACITY = "compute.advice.capacity"
+HISTORY = "compute.advice.capacityHistory"
+GRANT = "Ask the stack's owner to set `advise: true` in tidemill:access."
+
+MOST_TYPES = 100
+MOST_HISTORIES = 10
+"""Calls for history of a question, of all its regions: each is about one machine type."""
+MINUTES, HOUR = 600.0, 3600.0
+
+
+class Calls(Protocol):
+    """What is needed of `GoogleSession`."""
+
+    def call(
+        self, api: str, method: str, path: str, body: dict[str, Any] | None = None, *, action: str, busy: bool = False
+    ) -> dict[str, Any]:
+        """Make a call; see `GoogleSession.call`."""
+        ...
+
+
+class GcpSource:
+    """Asks GCP with the caller's own login.
+
+    Args:
+        project: Of the pipeline; it pays for the calls' quota.
+        session: None for the application default credentials'.
+        cache: Where answers are kept for a while.
+        seconds: How long the calls of a question together may take.
+    """
+
+    def __init__(
+        self, project: str, session: Calls | None = None, *, cache: Cache | None = None, seconds: float = SECONDS
+    ) -> None:
+        self._project, self._session = project, session or GoogleSession(project)
+        self._cache, self._seconds = cache or Cache(), seconds
+
+    def ask(self, question: Question) -> LiveAnswer:
+        """See `LiveSource.ask`.
+
+        It makes one call in each region for the capacity of all types together, and ten for the history of the first
+        types, shared by the regions.
+        """
+        asked = question.normal
+        calls: list[Call] = []
+        for region in asked.regions:
+            types = [each for each in asked.types[:MOST_TYPES] if _sold(region, each)]
+            if types:
+                calls += [self._capacity(asked, region, types), *self._histories(asked, region, types)]
+        replies = ask_all(calls, self._cache, self._seconds)
+        return LiveAnswer(
+            capacity=tuple(_capacity(replies)),
+            reclaims=tuple(_reclaims(replies)),
+            prices=tuple(_prices(replies)),
+            gaps=distinct(reply.gap for reply in replies if reply.gap),
+        )
+
+    def _capacity(self, asked: Question, region: str, types: Sequence[str]) -> Call:
+        size = math.ceil(asked.cpus / _machine(types[0]).cpus)
+        body = {
+            "instanceProperties": {"scheduling": {"provisioningModel": "SPOT"}},
+            "instanceFlexibilityPolicy": {"instanceSelections": _selections(types)},
+            "distributionPolicy": {"targetShape": "ANY_SINGLE_ZONE" if asked.one_zone else "ANY"},
+            "size": size,
+        }
+
+        def fetch() -> dict[str, Any]:
+            answer = self._ask("capacity", region, body, CAPACITY)
+            best = next(iter(answer.get("recommendations", [])), {})
+            scores, uptime = best.get("scores", {}), best.get("scores", {}).get("estimatedUptime")
+            shards = [
+                [each["zone"].rpartition("/")[2], each["machineType"].rpartition("/")[2], int(each["instanceCount"])]
+                for each in best.get("shards", [])
+            ]
+            seconds = float(uptime.removesuffix("s")) if uptime else None
+            return {"size": size, "value": scores.get("obtainability"), "uptime": seconds, "shards": shards}
+
+        return Call(CAPACITY, region, [self._project, body], MINUTES, fetch)
+
+    def _histories(self, asked: Question, region: str, types: Sequence[str]) -> Iterator[Call]:
+        share = max(1, MOST_HISTORIES // len(asked.regions))
+        for kind in [each for each in types if "+" not in each][:share]:
+            body = {
+                "types": ["PREEMPTION", "PRICE"],
+                "instanceProperties": {"machineType": kind, "scheduling": {"provisioningModel": "SPOT"}},
+            }
+
+            def fetch(kind: str = kind, body: dict[str, Any] = body) -> dict[str, Any]:
+                answer = self._ask("capacityHistory", region, body, HISTORY)
+                rates = [each["preemptionRate"] for each in answer.get("preemptionHistory", [])]
+                costs = [_price(each) for each in answer.get("priceHistory", [])]
+                return {"type": kind, "rates": rates, "prices": [each for each in costs if each]}
+
+            yield Call(HISTORY, region, [self._project, body], HOUR, fetch)
+
+    def _ask(self, what: str, region: str, body: dict[str, Any], action: str) -> dict[str, Any]:
+        path = f"compute/beta/projects/{self._project}/regions/{region}/advice/{what}"
+        try:
+            return self._session.call("compute", "POST", path, body, action=action, busy=True)
+        except CloudError as error:
+            raise _refused(error, action) from error
+
+
+def _sold(region: str, kind: str) -> bool:
+    """Whether a region may have a type: one that it does not have would spoil the request for the others."""
+    name, gpus = _split(kind)
+    known = region in prices.covered("gcp")
+    return not known or prices.machine("gcp", region, name, gpus=gpus) is not None
+
+
+def _split(kind: str) -> tuple[str, int]:
+    """Name and attached GPUs of `n1-standard-8+1t4`."""
+    name, _, attached = kind.partition("+")
+    return name, int(attached.removesuffix("t4")) if attached else 0
+
+
+def _machine(kind: str) -> machines.MachineType:
+    name, gpus = _split(kind)
+    found = machines.find("gcp", name, gpus=gpus)
+    if found is None:
+        raise CloudError(f"{kind} is no machine type that is known.")
+    return found
+
+
+def _selections(types: Sequence[str]) -> dict[str, Any]:
+    """Types with the same attached GPUs together: a selection has its own."""
+    groups: dict[int, list[str]] = {}
+    for kind in sorted(types):
+        name, gpus = _split(kind)
+        groups.setdefault(gpus, []).append(name)
+    found: dict[str, Any] = {}
+    for gpus, names in groups.items():
+        attached = [{"acceleratorType": "nvidia-tesla-t4", "acceleratorCount": gpus}] if gpus else []
+        found[f"gpus-{gpus}"] = {"machineTypes": names} | ({"guestAccelerators": attached} if attached else {})
+    return found
+
+
+def _price(record: dict[str, Any]) -> list[Any] | None:
+    """Start and end in seconds since the epoch, the end None while it lasts, and USD per hour."""
+    money, interval = record.get("listPrice", {}), record["interval"]
+    if money.get("currencyCode") != "USD":
+        return None
+    end = interval.get("endTime")
+    return [
+        _stamp(interval["startTime"]),
+        _stamp(end) if end else None,
+        int(money.get("units", 0)) + int(money.get("nanos", 0)) / 1e9,
+    ]
+
+
+def _stamp(text: str) -> float:
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+# ---- replies ----------------------------------------------------------------------------------------------------
+
+
+def _of(replies: Iterable[Reply], source: str) -> Iterator[tuple[Reply, datetime.datetime]]:
+    return ((each, each.at) for each in replies if each.call.source == source and each.at and each.data is not None)
+
+
+def _capacity(replies: Iterable[Reply]) -> Iterator[CapacityAdvice]:
+    for reply, at in _of(replies, CAPACITY):
+        data = reply.data
+        placed = tuple(Placed(*shard) for shard in data["shards"])
+        yield CapacityAdvice(reply.call.region, None, at, CAPACITY, data["size"], data["value"], data["uptime"], placed)
+
+
+def _reclaims(replies: Iterable[Reply]) -> Iterator[ReclaimRate]:
+    for reply, at in _of(replies, HISTORY):
+        rates = reply.data["rates"]
+        mean = sum(rates) / len(rates) if rates else None
+        yield ReclaimRate(reply.call.region, None, at, HISTORY, reply.data["type"], mean, len(rates))
+
+
+def _prices(replies: Iterable[Reply]) -> Iterator[SpotPrice]:
+    for reply, at in _of(replies, HISTORY):
+        spans = sorted(reply.data["prices"])
+        if not spans:
+            continue
+        now = Moment(at, spans[-1][2])
+        week, quarter = (ranged(_moments(spans, at - span), now, span) for span in (WEEK, QUARTER))
+        yield SpotPrice(reply.call.region, None, at, HISTORY, reply.data["type"], now.usd, week, quarter)
+
+
+def _moments(spans: Sequence[Sequence[Any]], start: datetime.datetime) -> Iterator[Moment]:
+    """When each price that was in force after `start` began to be."""
+    for begin, end, usd in spans:
+        if end is None or end > start.timestamp():
+            yield Moment(max(start, datetime.datetime.fromtimestamp(begin, datetime.UTC)), usd)
+
+
+def _refused(error: CloudError, action: str) -> CloudError:
+    said = {"what": action, "command": error.command, "owner": error.owner}
+    if isinstance(error, DisabledError):
+        return ApiOffError(error.problem, error.fix, **said)
+    if isinstance(error, DeniedError):
+        return NoPermissionError(error.problem, error.fix if error.command else GRANT, **{**said, "owner": True})
+    if isinstance(error, BusyError):
+        return ThrottledError(error.problem, "Ask again in some minutes.", **said)
+    return NoAnswerError(error.problem, error.fix, **said)

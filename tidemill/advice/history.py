@@ -1,0 +1,32 @@
+"""Prices over time: between which bounds a price was."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidemill.advice.sources import Range
+
+WEEK = datetime.timedelta(days=7)
+QUARTER = datetime.timedelta(days=90)
+_SLACK = datetime.timedelta(hours=1)
+"""Prices now and prices of a span are not asked at the same moment, and either may come from the cache."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a machine cost at one time, in USD per hour."""
+
+    at: datetime.datetime
+    usd: float
+
+
+def ranged(moments: Iterable[Moment], now: Moment, span: datetime.timedelta) -> Range | None:
+    """The bounds of what is known of a span before `now`; None where that is nothing."""
+    known = [each for each in moments if now.at - span - _SLACK <= each.at <= now.at + _SLACK]
+    if not known:
+        return None
+    costs = [now.usd, *(each.usd for each in known)]
+    reach = min(span, max(datetime.timedelta(), now.at - min(each.at for each in known)))
+    return Range(min(costs), max(costs), round(reach / datetime.timedelta(days=1), 2))
