@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tidemill import prices
 from tidemill.advice.asking import SECONDS, Call, Reply, ask_all, distinct
 from tidemill.advice.cache import Cache
-from tidemill.advice.history import QUARTER, WEEK, Moment, ranged
+from tidemill.advice.history import QUARTER, WEEK, PriceAt, ranged
 from tidemill.advice.sources import (
     ApiOffError,
     CpuQuota,
@@ -269,15 +269,15 @@ def _scores(replies: Iterable[Reply], names: Mapping[str, str]) -> Iterator[Plac
 def _spot_prices(region: str, replies: Iterable[Reply]) -> Iterator[SpotPrice]:
     """One price for each type and zone."""
     told = [(reply, at) for reply, at in _of(replies, PRICES) if reply.call.region == region]
-    moments: dict[tuple[str, str | None, str], list[Moment]] = {}
-    newest: dict[tuple[str, str | None, str], tuple[Moment, datetime.datetime]] = {}
+    moments: dict[tuple[str, str | None, str], list[PriceAt]] = {}
+    newest: dict[tuple[str, str | None, str], tuple[PriceAt, datetime.datetime]] = {}
     for reply, at in told:
         current = _what(reply) == "now"
         for zone, zone_id, kind, stamp, usd in reply.data:
-            moment = Moment(datetime.datetime.fromtimestamp(stamp, datetime.UTC), usd)
+            moment = PriceAt(datetime.datetime.fromtimestamp(stamp, datetime.UTC), usd)
             place = (zone, zone_id, kind)
             if current:
-                newest[place] = (Moment(max(at, moment.at), usd), at)
+                newest[place] = (PriceAt(max(at, moment.at), usd), at)
             else:
                 moments.setdefault(place, []).append(moment)
     for place in {**newest, **moments}:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from tidemill import machines, prices
 from tidemill.advice.asking import SECONDS, Call, Reply, ask_all, distinct
 from tidemill.advice.cache import Cache
-from tidemill.advice.history import QUARTER, WEEK, Moment, ranged
+from tidemill.advice.history import QUARTER, WEEK, PriceAt, ranged
 from tidemill.advice.sources import (
     ApiOffError,
     CapacityAdvice,
@@ -44,7 +44,7 @@ MOST_HISTORIES = 10
 MINUTES, HOUR = 600.0, 3600.0
 
 
-class Calls(Protocol):
+class ComputeCalls(Protocol):
     """What is needed of `GoogleSession`."""
 
     def call(
@@ -65,7 +65,7 @@ class GcpSource:
     """
 
     def __init__(
-        self, project: str, session: Calls | None = None, *, cache: Cache | None = None, seconds: float = SECONDS
+        self, project: str, session: ComputeCalls | None = None, *, cache: Cache | None = None, seconds: float = SECONDS
     ) -> None:
         self._project, self._session = project, session or GoogleSession(project)
         self._cache, self._seconds = cache or Cache(), seconds
@@ -138,9 +138,8 @@ class GcpSource:
 
 def _sold(region: str, kind: str) -> bool:
     """Whether a region may have a type: one that it does not have would spoil the request for the others."""
-    name, gpus = _split(kind)
     known = region in prices.covered("gcp")
-    return not known or prices.machine("gcp", region, name, gpus=gpus) is not None
+    return not known or prices.machine("gcp", region, _split(kind)[0]) is not None
 
 
 def _split(kind: str) -> tuple[str, int]:
@@ -213,16 +212,16 @@ def _prices(replies: Iterable[Reply]) -> Iterator[SpotPrice]:
         spans = sorted(reply.data["prices"])
         if not spans:
             continue
-        now = Moment(at, spans[-1][2])
+        now = PriceAt(at, spans[-1][2])
         week, quarter = (ranged(_moments(spans, at - span), now, span) for span in (WEEK, QUARTER))
         yield SpotPrice(reply.call.region, None, at, HISTORY, reply.data["type"], now.usd, week, quarter)
 
 
-def _moments(spans: Sequence[Sequence[Any]], start: datetime.datetime) -> Iterator[Moment]:
+def _moments(spans: Sequence[Sequence[Any]], start: datetime.datetime) -> Iterator[PriceAt]:
     """When each price that was in force after `start` began to be."""
     for begin, end, usd in spans:
         if end is None or end > start.timestamp():
-            yield Moment(max(start, datetime.datetime.fromtimestamp(begin, datetime.UTC)), usd)
+            yield PriceAt(max(start, datetime.datetime.fromtimestamp(begin, datetime.UTC)), usd)
 
 
 def _refused(error: CloudError, action: str) -> CloudError:

@@ -15,14 +15,14 @@ _SLACK = datetime.timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class Moment:
+class PriceAt:
     """What a machine cost at one time, in USD per hour."""
 
     at: datetime.datetime
     usd: float
 
 
-def ranged(moments: Iterable[Moment], now: Moment, span: datetime.timedelta) -> Range | None:
+def ranged(moments: Iterable[PriceAt], now: PriceAt, span: datetime.timedelta) -> Range | None:
     """The bounds of what is known of a span before `now`; None where that is nothing."""
     known = [each for each in moments if now.at - span - _SLACK <= each.at <= now.at + _SLACK]
     if not known:
