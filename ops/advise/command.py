@@ -10,24 +10,31 @@ from components.config import ConfigError
 from ops import stack_files
 from ops.advise import text
 from ops.advise.edit import edited
+from ops.advise.figures import Book
 from ops.advise.rules import advise as by_rules
-from ops.advise.standing import book, standing, subject
+from ops.advise.standing import Subject, ask, standing, subject
+from tidemill.advice.live import open_source
+from tidemill.advice.sources import LiveSource
+from tidemill.errors import CallerError
 
 
 @click.command()
 @click.option("--stack", required=True, help="A stack of stacks/, such as vision-dev.")
 @click.option("--write", is_flag=True, help="Edit the stack file: comments and order of the rest stay.")
+@click.option("--live/--offline", default=True, show_default=True, help="Ask the cloud with your login, or use tables.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("name", metavar="QUEUE")
-def advise(stack: str, name: str, *, write: bool, as_json: bool) -> None:
+def advise(stack: str, name: str, *, write: bool, live: bool, as_json: bool) -> None:
     """Say which families, zones and rungs QUEUE should have, with prices, reclaims and dates.
+
+    Uses the dated tables of this checkout, and what the cloud says now where your login may ask.
 
     Prints the queue's families next to those that it could have, and what should change as a diff of the stack file.
     With --write it edits the file; a second run then changes nothing. Exits 2 if an argument or the file is wrong, and
     then leaves the file alone.
     """
     about = subject(stack, name)
-    known = book(about, None)
+    known = _known(about, live)
     seen = standing(about, known)
     found = by_rules(seen)
     try:
@@ -41,3 +48,19 @@ def advise(stack: str, name: str, *, write: bool, as_json: bool) -> None:
         click.echo(json.dumps(text.document(about, seen, found, known, written=write and bool(diff)), indent=1))
         return
     click.echo("\n".join(text.lines(about, seen, found, known, diff, written=write)))
+
+
+def _known(about: Subject, live: bool) -> Book:
+    source = _source(about) if live else None
+    if source is None:
+        return Book(about.config.cloud, about.region)
+    try:
+        return ask(about, source)
+    except CallerError as error:
+        raise click.UsageError(f"{error} Or use the tables alone: --offline.") from None
+
+
+def _source(about: Subject) -> LiveSource | None:
+    # Answers that are kept belong to an account. A stack has one, which its file names on GCP only.
+    account = about.raw.get("gcp:project") or f"stack {about.stack}"
+    return open_source(about.config.cloud, about.region, str(account))

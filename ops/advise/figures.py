@@ -6,13 +6,15 @@ asked, from its answer. What neither has is None: it is unknown, and decides not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import datetime
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from components import machines
 from components.config import Queue
 from tidemill import capacity, prices
-from tidemill.advice.sources import LiveAnswer, PlacementScore
+from tidemill.advice.shapes import type_name
+from tidemill.advice.sources import LiveAnswer
 from tidemill.machines import MachineType
 from tidemill.prices import SpotRange
 from tidemill.prices.origin import Dated
@@ -24,6 +26,30 @@ class Span:
 
     low: float
     high: float
+
+
+LOW_SCORE = 3
+"""Of 10. A request that scores as low is unlikely to succeed."""
+LOW_OBTAINABILITY = 0.4
+"""Source: https://docs.cloud.google.com/compute/docs/instances/view-vm-availability"""
+
+
+@dataclass(frozen=True)
+class Chance:
+    """How likely Spot machines are to be there.
+
+    Attributes:
+        told: The figure, as the cloud names it.
+        low: Whether they are unlikely to be.
+    """
+
+    told: str
+    low: bool
+    at: datetime.datetime
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.told} ({self.at:%Y-%m-%d %H:%M} UTC, {self.source})"
 
 
 @dataclass(frozen=True)
@@ -48,11 +74,17 @@ class Family:
 
 @dataclass
 class Book:
-    """Every figure of a region, and which of them were used."""
+    """Every figure of a region, and which of them were used.
+
+    Attributes:
+        live: What the cloud said of the queue's own types.
+        wide: What it said of those and of all that the queue could have.
+    """
 
     cloud: str
     region: str
     live: LiveAnswer = field(default_factory=LiveAnswer)
+    wide: LiveAnswer = field(default_factory=LiveAnswer)
     used: list[Dated] = field(default_factory=list)
 
     def family(self, name: str, queue: Queue) -> Family:
@@ -71,16 +103,43 @@ class Book:
             tuple(each.type for each in types if self._sold(each) is False),
         )
 
-    def score(self, *, zones: bool = False) -> Sequence[PlacementScore]:
-        """The live scores of the region, or of its zones, the best first."""
-        found = [each for each in self.live.scores if each.region == self.region and bool(each.zone) is zones]
-        return sorted(found, key=lambda each: (-each.value, each.zone or ""))
+    def chances(self, *, wide: bool = False) -> Chance | None:
+        """How likely Spot machines are to be there now; None where the cloud did not say.
+
+        Args:
+            wide: With every family that the queue could name.
+        """
+        answer = self.wide if wide else self.live
+        for score in answer.scores:
+            if score.region == self.region and score.zone is None:
+                told = f"{score.value} of 10"
+                return Chance(told, score.value <= LOW_SCORE, score.at, score.source)
+        for advice in answer.capacity:
+            if advice.region == self.region and advice.value is not None:
+                told = f"obtainability {advice.value:g}"
+                return Chance(told, advice.value < LOW_OBTAINABILITY, advice.at, advice.source)
+        return None
 
     def _per_item(self, machine: MachineType, queue: Queue, usd: float) -> float:
         return usd / capacity.slots(self.cloud, machine, queue.item)
 
+    def has_spot_price(self, machine: MachineType) -> bool:
+        """Whether the tables have one."""
+        price = prices.machine(self.cloud, self.region, machine.type, gpus=machine.gpus)
+        return bool(price and price.spot)
+
+    def shortfalls(self, cpus: int) -> tuple[str, ...]:
+        """The account's quotas on Spot that are smaller than so many vCPUs."""
+        return tuple(
+            f"The account may run {each.value:g} vCPUs of class {each.kind} on Spot, and the queue asks for up to "
+            f"{cpus} ({each.at:%Y-%m-%d}, {each.source})."
+            for each in self.live.quotas
+            if each.market == "spot" and each.value is not None and each.value < cpus
+        )
+
     def _spot(self, machine: MachineType) -> SpotRange | None:
-        now = [each for each in self.live.prices if each.type == machine.type and each.region == self.region]
+        named = type_name(machine)
+        now = [each for each in self.wide.prices if each.type == named and each.region == self.region]
         known = [each.value for each in now if each.value is not None]
         if known:
             oldest = min(now, key=lambda each: each.at)
@@ -96,12 +155,18 @@ class Book:
         return price.on_demand
 
     def _reclaimed(self, types: Iterable[MachineType]) -> Span | None:
+        """On AWS machines of a month, by the published bucket; on GCP machines that stopped, by the last days' mean."""
+        types = list(types)
         found = [prices.interruption(self.cloud, self.region, each.type) for each in types]
         known = [self._use(each) for each in found if each]
-        return Span(min(each.low for each in known), max(each.high for each in known)) if known else None
+        names = {type_name(each) for each in types}
+        rates = [each for each in self.wide.reclaims if each.type in names and each.region == self.region]
+        spans = [(float(each.low), float(each.high)) for each in known]
+        spans += [(100 * value, 100 * value) for each in rates if (value := self._use(each).value) is not None]
+        return Span(min(low for low, _ in spans), max(high for _, high in spans)) if spans else None
 
     def _sold(self, machine: MachineType) -> bool | None:
-        if any(each.type == machine.type and not each.value for each in self.live.offered):
+        if any(each.type == machine.type and not each.value for each in self.wide.offered):
             return False
         found = prices.offering(self.cloud, self.region, machine.type)
         return self._use(found) and bool(found.zones) if found else None

@@ -19,10 +19,6 @@ WANTED_TYPES = {"aws": 10, "gcp": 3}
 """Types that a Spot queue should be able to choose from. AWS asks for ten and more; a queue on GCP has one a family.
 Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html"""
 WANTED_WHEN_SCARCE = {"aws": 20, "gcp": 5}
-LOW_SCORE = 3
-"""Of 10. A request that scores as low is unlikely to succeed."""
-LOW_OBTAINABILITY = 0.4
-"""Source: https://docs.cloud.google.com/compute/docs/instances/view-vm-availability"""
 OFTEN_RECLAIMED = 20
 """Percent: the Spot advisor's worst bucket begins here."""
 DEAR = 1.5
@@ -66,6 +62,7 @@ class Standing:
         candidates: Those that it could name as well: same processor, with GPUs where it has some, and valid.
         zones: How many zones its network has; None where the stack file does not say.
         scarce: Why Spot machines are scarce, with figures; None where they are not, or nothing is known.
+        limits: Quotas that are too small for it, a sentence each.
     """
 
     cloud: str
@@ -74,6 +71,7 @@ class Standing:
     candidates: tuple[Family, ...]
     zones: int | None = None
     scarce: str | None = None
+    limits: tuple[str, ...] = ()
 
 
 def advise(seen: Standing) -> QueueAdvice:
@@ -125,7 +123,7 @@ def _wrong(family: Family, seen: Standing) -> str | None:
     if family.spot and fixed and family.spot.low >= min(fixed)[0]:
         usd, name = min(fixed)
         return f"{_usd(family.spot.low)} per item-hour on Spot, and {name} costs {_usd(usd)} On-Demand"
-    if family.reclaimed and family.reclaimed.low >= OFTEN_RECLAIMED:
+    if seen.cloud == "aws" and family.reclaimed and family.reclaimed.low >= OFTEN_RECLAIMED:
         return f"more than {family.reclaimed.low:g} % of its machines were reclaimed in a month"
     return None
 
@@ -252,6 +250,7 @@ def _plain(rungs: Sequence[Rung]) -> list[dict[str, Any]]:
 
 def _notes(seen: Standing) -> Iterator[str]:
     queue = seen.queue
+    yield from seen.limits
     if any(rung.reservation for rung in queue.capacity):
         yield "Families and zones stay: a rung of the queue is tied to a reservation."
     if not any(each.spot for each in seen.families):
@@ -293,15 +292,13 @@ def _without_spot(seen: Standing) -> Iterator[str]:
 
 def scarcity(book: Book, families: Sequence[Family]) -> str | None:
     """Why Spot machines of these families are scarce, in one sentence with figures; None where nothing says so."""
-    scores = book.score()
-    if scores and scores[0].value <= LOW_SCORE:
-        best = scores[0]
-        return f"Spot scores {best.value} of 10 in {best.region} ({best.at:%Y-%m-%d %H:%M} UTC, {best.source})"
-    chances = [each for each in book.live.capacity if each.region == book.region and each.value is not None]
-    low = [each for each in chances if each.value is not None and each.value < LOW_OBTAINABILITY]
-    if low and len(low) == len(chances):
-        each = low[0]
-        return f"obtainability is {each.value} in {each.region} ({each.at:%Y-%m-%d %H:%M} UTC, {each.source})"
+    chance = book.chances()
+    if chance:
+        wide = book.chances(wide=True)
+        more = f", and {wide.told} with every family that it could name" if wide and wide.told != chance.told else ""
+        return f"Spot in {book.region} now: {chance}{more}" if chance.low else None
+    if book.cloud != "aws":
+        return None
     known = [each.reclaimed for each in families if each.types]
     if known and all(each and each.low >= OFTEN_RECLAIMED for each in known):
         return f"More than {OFTEN_RECLAIMED} % of the machines of each family were reclaimed in a month"

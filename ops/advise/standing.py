@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,8 @@ from components.config.load import read_file
 from ops.advise.figures import Book
 from ops.advise.rules import Standing, scarcity
 from ops.project import read_config, stack_file
-from tidemill import capacity
-from tidemill.advice.shapes import regions_of
-from tidemill.advice.sources import LiveAnswer
+from tidemill.advice.shapes import regions_of, type_name
+from tidemill.advice.sources import LiveSource, Question
 from tidemill.errors import CallerError
 
 QUEUES = "tidemill:queues"
@@ -45,12 +45,6 @@ class Subject:
     def queue(self) -> Queue:
         """The queue."""
         return self.config.queues[self.name]
-
-    @property
-    def types(self) -> list[str]:
-        """The types that the queue may start and an item fits on."""
-        cloud, queue = self.config.cloud, self.queue
-        return [each.type for each in queue.types(cloud) if capacity.slots(cloud, each, queue.item)]
 
 
 def subject(stack: str, name: str) -> Subject:
@@ -97,6 +91,7 @@ def standing(about: Subject, book: Book) -> Standing:
         tuple(each for each in candidates if each.types),
         _network_zones(config),
         scarcity(book, families),
+        book.shortfalls(sum(rung.max_cpus for rung in queue.open_rungs if rung.market == "spot")),
     )
 
 
@@ -133,6 +128,26 @@ def _valid(about: Subject, families: Sequence[str]) -> bool:
     return True
 
 
-def book(about: Subject, live: LiveAnswer | None) -> Book:
-    """The figures of the stack's region."""
-    return Book(about.config.cloud, about.region, live or LiveAnswer())
+def ask(about: Subject, source: LiveSource) -> Book:
+    """The tables' figures of the stack's region, and what its cloud says now.
+
+    Scores are of a set of types, so there are two questions: one for the queue as it is, and one for all that it could
+    have. Prices are those of the second one, if it has all that the tables have: prices of different days are not
+    compared.
+
+    Raises:
+        CallerError: the cloud's SDK is missing, or the login's profile does not exist.
+    """
+    queue, cloud = about.queue, about.config.cloud
+    cpus = sum(rung.max_cpus for rung in queue.open_rungs if rung.market == "spot")
+    if not cpus:
+        return Book(cloud, about.region)
+    book = Book(cloud, about.region)
+    rows = [book.family(name, queue) for name in (*queue.machines.families, *_candidates(about))]
+    own = [type_name(each) for row in rows[: len(queue.machines.families)] for each in row.types]
+    every = [type_name(each) for row in rows for each in row.types]
+    live, wide = (source.ask(Question((about.region,), tuple(types), cpus)) for types in (own, every))
+    priced = {each.type for each in wide.prices if each.value is not None}
+    if any(book.has_spot_price(each) and type_name(each) not in priced for row in rows for each in row.types):
+        wide = dataclasses.replace(wide, prices=())
+    return Book(cloud, about.region, live, wide)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ops.advise.figures import Book, Family, Span
+from ops.advise.figures import Book, Chance, Family, Span
 from ops.advise.rules import QueueAdvice, Standing
 from ops.advise.standing import Subject
 from tidemill.prices import origin
@@ -24,6 +24,7 @@ def lines(
     yield ""
     yield from _table(seen, found)
     yield "USD per hour and item, on full machines. * is named now, + is added, - goes; the others could be named."
+    yield from _now(known)
     yield ""
     for change in found.changes:
         yield f"{change.key}:"
@@ -42,6 +43,30 @@ def lines(
     else:
         yield f"stacks/{about.path.name} is unchanged: nothing that is known says that the queue should change."
     yield from _sources(known)
+
+
+def _now(known: Book) -> Iterator[str]:
+    """What the cloud says, and what it did not."""
+    chance, wide = known.chances(), known.chances(wide=True)
+    if chance:
+        yield f"Spot in {known.region} now: {chance}."
+    if wide and (not chance or wide.told != chance.told):
+        yield f"With every family that could be named: {wide}."
+    yield from (f"Not known: {gap}" for gap in _gaps(known))
+    if chance is None and not known.wide.prices:
+        yield "All figures are those of the tables."
+
+
+def _gaps(known: Book) -> list[str]:
+    """What could not be asked, a line for each reason: without a login every call has the same one."""
+    reasons: dict[tuple[str, str], dict[str, str]] = {}
+    for gap in (*known.live.gaps, *known.wide.gaps):
+        bare = gap.error.problem.removeprefix(f"{gap.source}: ")
+        reasons.setdefault((bare, gap.error.fix), {}).setdefault(gap.source, str(gap))
+    return [
+        next(iter(found.values())) if len(found) == 1 else f"{', '.join(found)}: {problem} {fix}".rstrip()
+        for (problem, fix), found in reasons.items()
+    ]
 
 
 def _table(seen: Standing, found: QueueAdvice) -> Iterator[str]:
@@ -104,6 +129,9 @@ def document(about: Subject, seen: Standing, found: QueueAdvice, known: Book, *,
         "queue": about.name,
         "cloud": seen.cloud,
         "region": about.region,
+        "spot_now": _chance(known.chances()),
+        "spot_now_with_every_family": _chance(known.chances(wide=True)),
+        "not_known": _gaps(known),
         "families": _families(seen.families),
         "candidates": _families(seen.candidates),
         "changes": [dataclasses.asdict(change) for change in found.changes],
@@ -116,3 +144,7 @@ def document(about: Subject, seen: Standing, found: QueueAdvice, known: Book, *,
 
 def _families(found: Sequence[Family]) -> list[dict[str, Any]]:
     return [{**dataclasses.asdict(each), "types": [machine.type for machine in each.types]} for each in found]
+
+
+def _chance(found: Chance | None) -> dict[str, Any] | None:
+    return found and {**dataclasses.asdict(found), "at": found.at.isoformat()}

@@ -1,5 +1,6 @@
 """`python -m ops advise` on stack files, with the package's own tables and no cloud."""
 
+import datetime
 import difflib
 import json
 
@@ -8,8 +9,23 @@ import yaml
 from click.testing import CliRunner
 
 from ops import project, stack_files
+from ops.advise import command
 from ops.advise.command import advise
 from ops.check import problems
+from tidemill.advice.sources import (
+    ApiOffError,
+    CapacityAdvice,
+    CpuQuota,
+    Gap,
+    LiveAnswer,
+    NoPermissionError,
+    PlacementScore,
+    ReclaimRate,
+    SpotPrice,
+)
+from tidemill.errors import CallerError
+
+NOW = datetime.datetime(2026, 11, 22, 18, 0, tzinfo=datetime.UTC)
 
 AWS = """\
 # The vision team.
@@ -72,7 +88,8 @@ def path(stacks):
 
 
 def run(*arguments, stack="vision-dev"):
-    done = CliRunner().invoke(advise, ["--stack", stack, *arguments], catch_exceptions=False)
+    """Without a cloud, unless `--live` comes last."""
+    done = CliRunner().invoke(advise, ["--stack", stack, "--offline", *arguments], catch_exceptions=False)
     return done.exit_code, done.output
 
 
@@ -231,3 +248,123 @@ def test_a_file_that_somebody_else_has_written_meanwhile_stays_theirs(path, monk
     assert code == 1
     assert "changed meanwhile" in output
     assert path.read_text() == AWS + "# theirs\n"
+
+
+class Said:
+    """A cloud that says what a test wants, and remembers what it was asked."""
+
+    def __init__(self, answer):
+        self.answer, self.asked = answer, []
+
+    def ask(self, question):
+        self.asked.append(question)
+        return self.answer(question)
+
+
+@pytest.fixture
+def cloud(monkeypatch, stacks):
+    def says(answer):
+        said = Said(answer)
+        monkeypatch.setattr(command, "open_source", lambda *_: said)
+        return said
+
+    return says
+
+
+def scored(question, value, *, priced=()):
+    """AWS's answer: one score for all types, and prices of some."""
+    region = question.regions[0]
+    score = PlacementScore(region, None, NOW, "ec2:GetSpotPlacementScores", None, value)
+    paid = [SpotPrice(region, "us-west-2a", NOW, "ec2:DescribeSpotPriceHistory", kind, 0.4, None, None)
+            for kind in question.types if kind.startswith(tuple(priced))]  # fmt: skip
+    quota = CpuQuota(region, None, NOW, "servicequotas:GetServiceQuota", "spot", "standard", 32.0)
+    return LiveAnswer(scores=(score,), prices=tuple(paid), quotas=(quota,))
+
+
+def test_a_low_score_brings_more_families_and_an_on_demand_rung(path, cloud):
+    said = cloud(lambda question: scored(question, 3 if len(question.types) < 10 else 9))
+    code, output = run("cpu", "--write", "--live")
+    assert code == 0, output
+    assert "Spot in us-west-2 now: 3 of 10 (2026-11-22 18:00 UTC, ec2:GetSpotPlacementScores)." in output
+    assert "With every family that could be named: 9 of 10" in output
+    assert "Note: The account may run 32 vCPUs of class standard on Spot, and the queue asks for up to 64" in output
+    queue = yaml.safe_load(path.read_text())["config"]["tidemill:queues"]["cpu"]
+    assert queue["capacity"] == [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 16}]
+    assert len(queue["machines"]["families"]) == 10
+    own, every = said.asked
+    assert own.types == ("c6i.large", "c6i.xlarge", "c7i.large", "c7i.xlarge")
+    assert own.cpus == every.cpus == 64
+    assert set(own.types) < set(every.types)
+    written = path.read_text()
+    assert "is unchanged" in run("cpu", "--write", "--live")[1]
+    assert path.read_text() == written
+
+
+def test_live_prices_count_only_where_they_are_of_all_types_that_the_tables_have(path, cloud):
+    cloud(lambda question: scored(question, 9, priced=("c6i", "c7i")))
+    partial = run("cpu", "--live")[1]
+    assert "ec2:DescribeSpotPriceHistory" not in partial
+    cloud(lambda question: scored(question, 9, priced=("c", "m", "r", "i")))
+    whole = run("cpu", "--live")[1]
+    assert "Source: ec2:DescribeSpotPriceHistory" in whole
+
+
+def test_on_gcp_obtainability_and_reclaims_are_told(stacks, cloud):
+    capacity = CapacityAdvice("us-central1", None, NOW, "advice.capacity", 4, 0.25, 600.0, ())
+    rate = ReclaimRate("us-central1", None, NOW, "advice.capacityHistory", "n2-standard-16", 0.125, 7)
+    cloud(lambda _: LiveAnswer(capacity=(capacity,), reclaims=(rate,)))
+    code, output = run("cpu", "--live", stack="vision-gcp-dev")
+    assert code == 0
+    assert "obtainability 0.25 (2026-11-22 18:00 UTC, advice.capacity)" in output
+    assert "12.5 to 12.5 %" in output
+    assert "market: on_demand" in output
+
+
+@pytest.mark.parametrize(
+    ("gap", "stack", "says"),
+    [
+        (NoPermissionError("ec2:GetSpotPlacementScores is not allowed.", "Set advise: true."), "vision-dev",
+         "Set advise: true."),
+        (ApiOffError("The API is off.", "Enable it."), "vision-gcp-dev", "Enable it."),
+    ],
+)  # fmt: skip
+def test_what_could_not_be_asked_is_told_and_the_tables_remain(stacks, cloud, gap, stack, says):
+    gaps = tuple(Gap(call, "", gap) for call in ("one", "other"))
+    cloud(lambda _: LiveAnswer(gaps=gaps))
+    code, output = run("cpu", "--live", stack=stack)
+    assert code == 0
+    assert output.count(says) == 1
+    assert "Not known: one, other: " in output
+    assert "All figures are those of the tables." in output
+    offline = run("cpu", stack=stack)[1]
+    assert output.splitlines()[:4] == offline.splitlines()[:4]
+
+
+def test_without_a_login_it_says_so_once(path, monkeypatch):
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    nowhere = str(path.parent / "none")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, nowhere)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    code, output = run("cpu", "--live")
+    assert code == 0, output
+    assert output.count("no AWS login") == 1
+    assert "All figures are those of the tables." in output
+
+
+def test_a_cloud_that_cannot_be_asked_at_all_is_an_error_with_a_way_out(path, cloud):
+    def refuse(_):
+        raise CallerError("boto3 is missing.", "Install tidemill[aws].")
+
+    cloud(refuse)
+    code, output = run("cpu", "--write", "--live")
+    assert code == 2
+    assert "boto3 is missing. Install tidemill[aws]. Or use the tables alone: --offline." in output
+    assert path.read_text() == AWS
+
+
+def test_a_queue_without_spot_asks_nothing(path, cloud):
+    said = cloud(lambda _: LiveAnswer())
+    assert run("steady", "--live")[0] == 0
+    assert said.asked == []

@@ -9,8 +9,8 @@ import pytest
 
 from components import machines
 from components.config import Queue
-from ops.advise.figures import Book, Family, Span
-from ops.advise.rules import LOW_SCORE, OFTEN_RECLAIMED, WANTED_TYPES, Standing, advise, scarcity
+from ops.advise.figures import LOW_SCORE, Book, Family, Span
+from ops.advise.rules import OFTEN_RECLAIMED, WANTED_TYPES, Standing, advise, scarcity
 from tidemill.advice.sources import CapacityAdvice, LiveAnswer, PlacementScore
 
 NOW = datetime.datetime(2026, 11, 22, 18, 0, tzinfo=datetime.UTC)
@@ -143,12 +143,12 @@ def test_scarcity_is_told_with_its_figure_and_date():
     wild = [family("c7i", reclaimed=OFTEN_RECLAIMED)]
     assert scarcity(answer(LOW_SCORE + 1), []) is None
     assert scarcity(answer(LOW_SCORE), []) == (
-        "Spot scores 3 of 10 in us-west-2 (2026-11-22 18:00 UTC, ec2:GetSpotPlacementScores)"
+        "Spot in us-west-2 now: 3 of 10 (2026-11-22 18:00 UTC, ec2:GetSpotPlacementScores)"
     )
     assert "20 %" in (scarcity(Book("aws", "us-west-2"), wild) or "")
     assert scarcity(Book("aws", "us-west-2"), [*wild, family("c6i")]) is None, "of one family nothing is known"
     gcp = CapacityAdvice("us-central1", None, NOW, "advice.capacity", 10, 0.2, None, ())
-    assert "obtainability is 0.2" in (scarcity(Book("gcp", "us-central1", LiveAnswer(capacity=(gcp,))), []) or "")
+    assert "obtainability 0.2 (" in (scarcity(Book("gcp", "us-central1", LiveAnswer(capacity=(gcp,))), []) or "")
 
 
 def _random(draw, cloud):
@@ -193,10 +193,10 @@ def _changed(seen, known):
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
 def test_advice_that_was_taken_says_nothing_more(cloud):
-    """3,000 queues: not even where the advice has made Spot less scarce."""
+    """1,200 queues: not even where the advice has made Spot less scarce."""
     draw = random.Random(cloud)
     told = 0
-    for _ in range(1500):
+    for _ in range(600):
         seen, known = _random(draw, cloud)
         once = _changed(seen, known)
         told += once.queue != seen.queue
@@ -204,12 +204,12 @@ def test_advice_that_was_taken_says_nothing_more(cloud):
             again = dataclasses.replace(once, scarce=scarce)
             assert advise(again).changes == (), advise(seen).changes
         assert once.queue.machines.families
-    assert told > 500
+    assert told > 200
 
 
 def test_no_advice_leaves_fewer_types_than_there_are_and_than_are_wanted():
     draw = random.Random(75)
-    for _ in range(1500):
+    for _ in range(600):
         seen, known = _random(draw, "aws")
         before, now = (sum(len(each.types) for each in each_.families) for each_ in (seen, _changed(seen, known)))
         sold = sum(len(each.types) for each in seen.families if not {t.type for t in each.types} <= {*each.missing})
