@@ -90,6 +90,7 @@ def test_what_the_verbs_print(stack, capsys):
     check("queues", capsys, "--json")
     assert len(check("top", capsys, job, "--json")["jobs"]) == 1
     check("estimate", capsys, "--count", "9", "--item-time", "1m", "--queue", "cpu", "--json")
+    check("advise", capsys, "--cpus", "64", "--regions", "us-west-2,us-central1", "--offline", "--json")
     check("cancel", capsys, job, "--json")
     check("doctor", capsys, "--json")
     check("use", capsys, os.environ["TIDEMILL_PIPELINE"], "--json")

@@ -1,32 +1,122 @@
-"""What the tables of the package know of shapes."""
+"""Brings together what the package's tables, the clouds and own jobs know of shapes."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 
 from tidemill import prices
-from tidemill.advice.rank import Bucket, DatedFigure, Price, ShapeFacts
+from tidemill.advice.own import OwnFigures
+from tidemill.advice.rank import Bucket, DatedFigure, Price, ReclaimMean, ShapeFacts, ShapeScore
 from tidemill.advice.shapes import MachineShape
+from tidemill.advice.sources import LiveAnswer, PlacementScore, Range, SpotPrice
+
+TENTHS = 10
+"""AWS's scores go from 1 to this."""
 
 
-def from_tables(shape: MachineShape) -> ShapeFacts:
-    """The facts of a shape that are in the tables."""
-    bucket = _bucket(shape) if shape.market == "spot" else None
-    return ShapeFacts(
-        shape=shape, price=_price(shape), bucket=bucket, reclaim_hours=reclaim_hours(bucket) if bucket else None
-    )
+class Knowledge:
+    """What is known of any shape. What a cloud says now replaces the table's figure; own jobs come before both.
+
+    Args:
+        live: What the clouds have said.
+        own: What own jobs have shown.
+    """
+
+    def __init__(self, live: LiveAnswer | None = None, own: OwnFigures | None = None) -> None:
+        self._live, self._own = live or LiveAnswer(), own
+        self._prices: defaultdict[tuple[str, str], list[SpotPrice]] = defaultdict(list)
+        for price in self._live.prices:
+            self._prices[price.region, price.type].append(price)
+        self._scores = {(each.region, each.zone_id): each for each in self._live.scores}
+        self._capacity = {each.region: each for each in self._live.capacity}
+        self._parts = {(each.region, each.type): each for each in self._live.reclaims}
+        self._missing = {(each.region, each.type) for each in self._live.offered if not each.value and not each.zone}
+
+    def sold(self, shape: MachineShape) -> bool:
+        """False where the cloud says that the region does not have the type."""
+        return (shape.region, shape.type) not in self._missing
+
+    def of(self, shape: MachineShape) -> ShapeFacts:
+        """All that is known of a shape."""
+        own = self._own if self._own and self._own.cloud == shape.cloud else None
+        speed = own.items_per_second.get(shape.type) if own else None
+        if shape.market == "on_demand":
+            return ShapeFacts(shape, price=_listed(shape), items_per_second=speed)
+        bucket = _bucket(shape)
+        mean = own.reclaims.get(shape.type) if own and own.region == shape.region else None
+        return ShapeFacts(
+            shape=shape,
+            price=self._now(shape) or _listed(shape),
+            score=self._score(shape),
+            bucket=bucket,
+            reclaimed_part=self._part(shape),
+            reclaims=mean or (of_bucket(bucket) if bucket else self._uptime(shape)),
+            items_per_second=speed,
+        )
+
+    def _now(self, shape: MachineShape) -> Price | None:
+        """The Spot price that the cloud has said, over the shape's zones."""
+        rows = [each for each in self._prices[shape.region, shape.type] if shape.zone in (None, each.zone_id)]
+        whole = [each for each in rows if each.zone is None]
+        known = [(each, each.value) for each in whole or rows if each.value is not None]
+        if not known:
+            return None
+        now = max(value for _, value in known)
+        seen = _widest([span for each, _ in known if (span := each.quarter or each.week)])
+        return Price(
+            now=now,
+            low=min(now, seen.low) if seen else now,
+            high=max(now, seen.high) if seen else now,
+            days=seen.days if seen else None,
+            as_of=min(each.as_of for each, _ in known),
+            source=known[0][0].source,
+            week=_widest([each.week for each, _ in known if each.week]),
+        )
+
+    def _score(self, shape: MachineShape) -> ShapeScore | None:
+        if score := self._scores.get((shape.region, shape.zone)):
+            return of_ten(score)
+        said = self._capacity.get(shape.region)
+        if said is None or said.value is None:
+            return None
+        return ShapeScore(said.value, said.as_of, said.source, 1)
+
+    def _part(self, shape: MachineShape) -> DatedFigure | None:
+        said = self._parts.get((shape.region, shape.type))
+        return DatedFigure(said.value, said.as_of, said.source) if said and said.value is not None else None
+
+    def _uptime(self, shape: MachineShape) -> ReclaimMean | None:
+        said = self._capacity.get(shape.region)
+        if said is None or not said.uptime:
+            return None
+        return ReclaimMean(said.uptime / 3600, said.as_of, said.source, "uptime")
 
 
-def reclaim_hours(bucket: Bucket) -> DatedFigure:
+def of_ten(score: PlacementScore) -> ShapeScore:
+    """AWS's score."""
+    return ShapeScore(score.value, score.as_of, score.source, TENTHS)
+
+
+def of_bucket(bucket: Bucket) -> ReclaimMean:
     """The mean time between reclaims of a machine that a bucket speaks of, taking the middle of its percentages.
 
     If the part p of machines is taken away in a month, and reclaims come at random, the mean is -month / ln(1 - p).
     """
-    part = (bucket.low + bucket.high) / 200
-    return DatedFigure(-prices.HOURS_A_MONTH / math.log1p(-part), bucket.as_of, bucket.source)
+    part = min(0.99, (bucket.low + bucket.high) / 200)
+    return ReclaimMean(-prices.HOURS_A_MONTH / math.log1p(-part), bucket.as_of, bucket.source, "bucket")
 
 
-def _price(shape: MachineShape) -> Price | None:
+def _widest(ranges: Sequence[Range]) -> Range | None:
+    """What contains all of them."""
+    if not ranges:
+        return None
+    return Range(min(each.low for each in ranges), max(each.high for each in ranges), max(each.days for each in ranges))
+
+
+def _listed(shape: MachineShape) -> Price | None:
+    """The price that the table has."""
     found = prices.machine(shape.cloud, shape.region, shape.machine.type, gpus=shape.machine.gpus)
     if found is None:
         return None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tidemill import machines
-from tidemill.advice.rank import Bucket, DatedFigure, Price, Ranked
+from tidemill.advice.rank import Bucket, DatedFigure, Price, Ranked, ReclaimMean, ShapeScore
 from tidemill.advice.shapes import MachineShape, Market
 
 
@@ -39,10 +39,10 @@ class AdvisedShape:
         price: Of one machine, in USD per hour.
         usd_hour: Of all machines, per hour.
         usd_unit_hour: The same per GPU asked for, or per vCPU where no GPU is.
-        score: How likely the machines are to be there now, from 0 to 1.
-        interruption: Machines that are taken away in a month, in percent.
-        reclaim_hours: Mean time between two reclaims of a machine.
-        reclaims_from: What that mean is from: `own` jobs or the `bucket` that the cloud publishes.
+        score: How likely the machines are to be there now; on AWS all the types asked about together.
+        interruption: AWS: machines of the type that are taken away in a month, in percent.
+        reclaimed_part: GCP: the part of the type's stopped machines that was reclaimed, from 0 to 1.
+        reclaims: Mean time between two reclaims of a machine, in hours, and its basis.
         items_per_second: Of one machine, measured on your own jobs.
         usd_million: A million items, with what reclaims cost.
         usd_total: All machines for the hours asked for, with what reclaims cost.
@@ -60,10 +60,10 @@ class AdvisedShape:
     price: Price | None
     usd_hour: DatedFigure | None
     usd_unit_hour: DatedFigure | None
-    score: DatedFigure | None
+    score: ShapeScore | None
     interruption: Bucket | None
-    reclaim_hours: DatedFigure | None
-    reclaims_from: str | None
+    reclaimed_part: DatedFigure | None
+    reclaims: ReclaimMean | None
     items_per_second: DatedFigure | None
     usd_million: DatedFigure | None
     usd_total: DatedFigure | None
@@ -72,38 +72,45 @@ class AdvisedShape:
 
 
 @dataclass(frozen=True)
+class ZoneScore:
+    """How likely Spot machines are to be there in one zone; the zone by its name in the asking account."""
+
+    region: str
+    zone: str
+    score: ShapeScore
+
+
+@dataclass(frozen=True)
 class ShapeAdvice:
     """Shapes in the order of their cost.
 
     Attributes:
         at: When this was put together, in UTC.
-        hours: For how long the total is.
+        queue: The queue that was asked about; null where none was.
+        hours: How long the work takes that `usd_total` is for.
+        save_seconds: What saving the state is taken to last.
+        restart_seconds: What a new machine is taken to need until it goes on with the work.
         unit: What `usd_unit_hour` is per: `gpu` or `vcpu`.
         shapes: The first of them.
         found: How many there are in all.
-        notes: What a reader has to know besides.
+        zones: Scores of single zones, where they were asked for.
+        notes: What a reader has to know besides: what could not be asked, and what a figure rests on.
     """
 
     at: str
+    queue: str | None
     hours: float
-    unit: str
+    save_seconds: float
+    restart_seconds: float
+    unit: Literal["gpu", "vcpu"]
     shapes: list[AdvisedShape]
     found: int
+    zones: list[ZoneScore]
     notes: list[str]
 
 
-def document(
-    ranked: Sequence[Ranked], *, hours: float, unit: str, limit: int, notes: Sequence[str] = ()
-) -> ShapeAdvice:
-    """The answer for ranked shapes."""
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return ShapeAdvice(now, hours, unit, [_shape(row) for row in ranked[:limit]], len(ranked), list(notes))
-
-
-def _shape(row: Ranked) -> AdvisedShape:
+def advised(row: Ranked) -> AdvisedShape:
     facts, shape = row.facts, row.facts.shape
-    mean = facts.reclaim_hours
-    bucket_alone = mean and facts.bucket and mean.source == facts.bucket.source
     return AdvisedShape(
         cloud=shape.cloud,
         region=shape.region,
@@ -117,8 +124,8 @@ def _shape(row: Ranked) -> AdvisedShape:
         usd_unit_hour=row.usd_unit_hour,
         score=facts.score,
         interruption=facts.bucket,
-        reclaim_hours=mean,
-        reclaims_from=("bucket" if bucket_alone else "own") if mean else None,
+        reclaimed_part=facts.reclaimed_part,
+        reclaims=facts.reclaims,
         items_per_second=facts.items_per_second,
         usd_million=row.usd_million,
         usd_total=row.usd_total,

@@ -6,11 +6,17 @@ import datetime
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from tidemill.advice.expected import paid_hours, young
 from tidemill.advice.shapes import MachineShape
+from tidemill.advice.sources import Range
 
 MILLION = 1_000_000
+SAVE_SECONDS = 60.0
+"""What saving the state is taken to last, where nobody says."""
+RESTART_SECONDS = 180.0
+"""What a new machine is taken to need until it goes on with the work: its start, the worker's, and the state's."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +29,39 @@ class DatedFigure:
 
 
 @dataclass(frozen=True)
+class ReclaimMean(DatedFigure):
+    """The mean time between two reclaims of a machine, in hours.
+
+    Attributes:
+        basis: `own` attempts of enough machine-hours, the `bucket` that AWS publishes, or the `uptime` that GCP
+            expects.
+    """
+
+    basis: Literal["own", "bucket", "uptime"]
+
+
+@dataclass(frozen=True)
+class ShapeScore(DatedFigure):
+    """How likely Spot machines are to be there now, `value` out of `of`: AWS counts to 10, GCP to 1."""
+
+    of: float
+
+    @property
+    def part(self) -> float:
+        """From 0 to 1, to compare."""
+        return self.value / self.of
+
+
+@dataclass(frozen=True)
 class Price:
     """What one machine costs in USD per hour.
 
     Attributes:
-        now: The newest price, or the dearest that the table has of the market.
-        low: The lowest in the time that was looked at.
+        now: The newest price; where zones differ, that of the dearest.
+        low: The lowest in the time that was looked at, of all zones.
         high: The highest.
         days: How far back that goes; None where the source does not say.
+        week: The same of the last 7 days; None where it is unknown.
     """
 
     now: float
@@ -39,6 +70,7 @@ class Price:
     days: float | None
     as_of: datetime.date
     source: str
+    week: Range | None = None
 
 
 @dataclass(frozen=True)
@@ -57,17 +89,17 @@ class ShapeFacts:
 
     Attributes:
         price: Of one machine on the shape's market.
-        score: How likely the machines are to be there now, from 0 to 1.
-        bucket: What the cloud publishes of interruptions.
-        reclaim_hours: Mean machine-hours between two reclaims: of your own jobs, or of the bucket.
+        bucket: What AWS publishes of interruptions.
+        reclaimed_part: The part of a type's stopped Spot machines that GCP had reclaimed, from 0 to 1.
         items_per_second: Measured throughput of one machine.
     """
 
     shape: MachineShape
     price: Price | None = None
-    score: DatedFigure | None = None
+    score: ShapeScore | None = None
     bucket: Bucket | None = None
-    reclaim_hours: DatedFigure | None = None
+    reclaimed_part: DatedFigure | None = None
+    reclaims: ReclaimMean | None = None
     items_per_second: DatedFigure | None = None
 
 
@@ -88,8 +120,8 @@ class Work:
     cpus: int = 0
     gpus: int = 0
     hours: float = 1.0
-    save_seconds: float = 60.0
-    restart_seconds: float = 180.0
+    save_seconds: float = SAVE_SECONDS
+    restart_seconds: float = RESTART_SECONDS
     item_seconds: float | None = None
 
 
@@ -99,7 +131,7 @@ class Ranked:
 
     Attributes:
         usd_hour: All machines, per hour.
-        usd_unit_hour: The same per GPU asked for, or per vCPU where no GPU is.
+        usd_unit_hour: The same per GPU or vCPU asked for; where no number was, per GPU or else vCPU of the machines.
         usd_million: A million items at the measured speed, with what reclaims cost.
         usd_total: All machines for the hours of work, with what reclaims cost.
         at_least: Whether the last two leave reclaims out, because it is unknown how frequent they are.
@@ -117,7 +149,8 @@ class Ranked:
 
 def rank(known: Iterable[ShapeFacts], work: Work) -> list[Ranked]:
     """Shapes in their order: by the cost of a million items where it is measured; the others follow by the cost of a
-    GPU-hour (or vCPU-hour); last those without a price. Among equals, a higher score comes first, then an unknown one.
+    GPU-hour (or vCPU-hour); last those without a price. Among equals, a higher score comes first, an unknown one last,
+    then fewer machines.
     """
     return sorted((reckoned(facts, work) for facts in known), key=_order)
 
@@ -126,14 +159,14 @@ def reckoned(facts: ShapeFacts, work: Work) -> Ranked:
     """What follows from the facts of one shape."""
     shape, price = facts.shape, facts.price
     spot = shape.market == "spot"
-    mean = facts.reclaim_hours if spot else None
+    mean = facts.reclaims if spot else None
     every = derived(young(work.save_seconds, mean.value), mean) if mean else None
     if price is None:
         return Ranked(facts, None, None, None, None, spot and mean is None, every)
     factor = _paid(work, mean, every) / work.hours
     used = (price, mean) if mean else (price,)
     usd_hour = shape.count * price.now
-    units = work.gpus or work.cpus or shape.cpus
+    units = work.gpus or work.cpus or shape.gpus or shape.cpus
     speed = facts.items_per_second
     return Ranked(
         facts=facts,
@@ -152,8 +185,8 @@ def derived(value: float, *origins: DatedFigure | Price) -> DatedFigure:
     return DatedFigure(value, min(each.as_of for each in origins), "; ".join(sources))
 
 
-def _paid(work: Work, mean: DatedFigure | None, every: DatedFigure | None) -> float:
-    """Machine-hours that are paid for on one machine; the hours of work where nothing is known of reclaims."""
+def _paid(work: Work, mean: ReclaimMean | None, every: DatedFigure | None) -> float:
+    """Hours that are paid for on one machine; the hours of work where nothing is known of reclaims."""
     if mean is None or every is None:
         return work.hours
     item = work.item_seconds
@@ -166,8 +199,9 @@ def _paid(work: Work, mean: DatedFigure | None, every: DatedFigure | None) -> fl
 def _order(row: Ranked) -> tuple[object, ...]:
     group = 0 if row.usd_million else 1 if row.usd_unit_hour else 2
     cost = (row.usd_million or row.usd_unit_hour or _NOTHING).value
-    score = row.facts.score
-    return (group, cost, -score.value if score else math.inf, row.facts.shape.key)
+    score, shape = row.facts.score, row.facts.shape
+    # Costs that differ by rounding alone are equal.
+    return (group, float(f"{cost:.9g}"), -score.part if score else math.inf, shape.count, shape.key)
 
 
 _NOTHING = DatedFigure(0.0, datetime.date.min, "")

@@ -21,12 +21,13 @@ def show_json(value: Mapping[str, Any]) -> None:
     click.echo(json_line(value))
 
 
-def show_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns under a header; numbers to the right."""
+def show_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, whole: bool = False) -> None:
+    """Columns under a header; numbers to the right. `whole` leaves cells whole on a narrow terminal, which wraps."""
     body = [[visible(cell).replace("\n", " ") for cell in row] for row in rows]
     numeric = [bool(body) and all(_is_number(row[i]) for row in body) for i in range(len(header))]
     widths = [max(len(line[i]) for line in [list(header), *body]) for i in range(len(header))]
-    _fit(widths)
+    if not whole:
+        _fit(widths)
     for number, line in enumerate([list(header), *body]):
         cells = [
             _aligned(shortened(text, width), width, right)

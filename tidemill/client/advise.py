@@ -2,35 +2,302 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import datetime
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from tidemill.advice.known import from_tables
-from tidemill.advice.model import ShapeAdvice, document
-from tidemill.advice.rank import Work, rank
-from tidemill.advice.shapes import Need, regions_of, shapes
-from tidemill.errors import CallerError
+from tidemill import capacity, machines, prices
+from tidemill.advice.known import Knowledge, of_ten
+from tidemill.advice.model import ShapeAdvice, ZoneScore, advised
+from tidemill.advice.own import OwnFigures
+from tidemill.advice.rank import RESTART_SECONDS, SAVE_SECONDS, Ranked, Work, rank
+from tidemill.advice.shapes import MachineShape, Need, Region, regions_of, shapes
+from tidemill.advice.sources import LiveAnswer, LiveSource, Question
+from tidemill.backends.aws.facts import kind_of
+from tidemill.client.journal import find_spec
+from tidemill.client.own import read_own
+from tidemill.client.place import choose_queue
+from tidemill.client.site import Site
+from tidemill.descriptor import Queue
+from tidemill.errors import CallerError, CloudError
+from tidemill.job import JobSpec
+
+MOST_TYPES = 40
+"""Types that a cloud is asked about, the cheapest of the table first: so many that its answer says something."""
+SCORED_TYPES = 3
+"""AWS scores fewer types low, whatever they are."""
+
+OpenSource = Callable[[str, str, str], LiveSource | None]
+"""Makes the source of a cloud, from its name, the pipeline's region and the pipeline's account."""
 
 
 @dataclass(frozen=True)
 class AdviceWanted:
-    """What advice is asked for; see `tidemill advise`."""
+    """What advice is asked for; see `Pipeline.advise`.
+
+    Attributes:
+        live: Whether to ask the clouds; None for that of the pipeline alone.
+    """
 
     need: Need
-    regions: tuple[str, ...]
+    regions: tuple[str, ...] = ()
+    queue: str | None = None
+    like: str | None = None
     hours: float = 1.0
+    save_seconds: float = SAVE_SECONDS
     one_zone: bool = False
+    every_size: bool = False
     limit: int = 20
+    live: bool | None = None
 
 
-def advise(wanted: AdviceWanted) -> ShapeAdvice:
-    """Shapes that satisfy a need, the cheapest for the work first.
+def advise(wanted: AdviceWanted, site: Site | None = None, source: OpenSource | None = None) -> ShapeAdvice:
+    """Shapes that satisfy a need, or those of a queue, the cheapest for the work first.
+
+    Args:
+        wanted: The question.
+        site: The pipeline; None where nothing of one is asked.
+        source: Makes the source of a cloud, for tests.
 
     Raises:
         CallerError: Which argument, its value, what is allowed, what to do.
     """
-    need = wanted.need
-    if not (need.cpus or need.gpus or need.memory_mib):
-        raise CallerError("Nothing is asked for.", "Give --gpus, --cpus or --memory.", what="cpus")
-    found = shapes(need, regions_of(wanted.regions), one_zone=wanted.one_zone)
-    ranked = rank(map(from_tables, found), Work(need.cpus, need.gpus, wanted.hours))
-    return document(ranked, hours=wanted.hours, unit="gpu" if need.gpus else "vcpu", limit=wanted.limit)
+    return _Asking(wanted, site, source or _open_source).answer()
+
+
+def _open_source(cloud: str, region: str, account: str) -> LiveSource | None:
+    # Imported late: the tables alone need no SDK.
+    from tidemill.advice.live import open_source
+
+    return open_source(cloud, region, account)
+
+
+class _Asking:
+    def __init__(self, wanted: AdviceWanted, site: Site | None, source: OpenSource) -> None:
+        self._wanted, self._site, self._source = wanted, site, source
+        self._notes: list[str] = []
+        self._like: JobSpec | None = None
+        if site and wanted.like is not None:
+            self._like = find_spec(site.store, wanted.like)
+
+    def answer(self) -> ShapeAdvice:
+        wanted = self._wanted
+        queue = _queue(self._site, wanted.queue) if self._site and wanted.queue is not None else None
+        need = Need(architecture=queue[1].architecture) if queue else self._need()
+        found = _queue_shapes(self._site, queue[1]) if self._site and queue else self._shapes(need)
+        own = self._own()
+        live, zones = self._live(found, need)
+        known = Knowledge(live, own)
+        work = Work(
+            cpus=need.cpus,
+            gpus=need.gpus,
+            hours=wanted.hours,
+            save_seconds=wanted.save_seconds,
+            item_seconds=own.item_seconds if own else None,
+        )
+        ranked = rank((known.of(shape) for shape in found if known.sold(shape)), work)
+        self._check_prices(ranked)
+        self._quotas(ranked, live)
+        if not (need.gpus or wanted.every_size or queue):
+            ranked = _best_sizes(ranked)
+        return ShapeAdvice(
+            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            queue=queue[0] if queue else None,
+            hours=wanted.hours,
+            save_seconds=wanted.save_seconds,
+            restart_seconds=RESTART_SECONDS,
+            unit="gpu" if any(shape.gpus for shape in found) else "vcpu",
+            shapes=[advised(row) for row in ranked[: wanted.limit]],
+            found=len(ranked),
+            zones=zones,
+            notes=list(dict.fromkeys(self._notes)),
+        )
+
+    def _need(self) -> Need:
+        need, like = self._wanted.need, self._like
+        if need.cpus or need.gpus or need.memory_mib:
+            return need
+        if like is None:
+            raise CallerError("Nothing is asked for.", "Give --gpus, --cpus or --memory, or a queue.", what="cpus")
+        item = like.resources
+        return replace(need, cpus=math.ceil(item.cpus), memory_mib=item.memory_mib, gpus=item.gpus)
+
+    def _shapes(self, need: Need) -> list[MachineShape]:
+        regions = self._regions()
+        like, site = self._like, self._site
+        if like and site and need.architecture is None and like.queue in site.descriptor.queues:
+            need = replace(need, architecture=site.descriptor.queues[like.queue].architecture)
+        found = shapes(need, regions, one_zone=self._wanted.one_zone)
+        if like is None:
+            return found
+        fitting = [
+            shape for shape in found if capacity.slots(shape.cloud, shape.machine, like.resources, like.slots) > 0
+        ]
+        if not fitting:
+            raise CallerError(
+                f"No machine type with what is asked for holds an item of {like.job}.",
+                "Leave out --families or --arch, or name another job.",
+                what="like",
+                value=like.job,
+            )
+        return fitting
+
+    def _regions(self) -> list[Region]:
+        if self._wanted.regions:
+            return regions_of(self._wanted.regions)
+        if self._site is None or self._site.local:
+            raise CallerError(
+                "regions is not given.",
+                "Name the regions to compare: --regions us-west-2,us-east-1.",
+                what="regions",
+            )
+        return [Region(self._site.descriptor.cloud, self._site.descriptor.region)]
+
+    # ---- what is known --------------------------------------------------------------------------------------------
+
+    def _own(self) -> OwnFigures | None:
+        """Figures of own jobs; without them, advice goes on."""
+        if self._site is None or self._site.local:
+            return None
+        try:
+            return read_own(self._site, self._like)
+        except CloudError as error:
+            self._notes.append(f"Own jobs are left out: {error}")
+            return None
+
+    def _live(self, found: Sequence[MachineShape], need: Need) -> tuple[LiveAnswer, list[ZoneScore]]:
+        """What the clouds say of Spot machines now."""
+        answers: list[LiveAnswer] = []
+        zones: list[ZoneScore] = []
+        home = self._site.descriptor if self._site else None
+        for cloud in dict.fromkeys(shape.cloud for shape in found if shape.market == "spot"):
+            if self._wanted.live is False or not (self._wanted.live or (home and home.cloud == cloud)):
+                continue
+            same = home is not None and home.cloud == cloud
+            region = home.region if home and same else next(each.region for each in found if each.cloud == cloud)
+            source = self._source(cloud, region, home.account if home and same else "")
+            question = _question([shape for shape in found if shape.cloud == cloud], need, self._wanted.one_zone)
+            if source is None:
+                continue
+            answers.append(source.ask(question))
+            if cloud == "aws" and len(question.types) < SCORED_TYPES:
+                self._notes.append(
+                    f"AWS scores fewer than {SCORED_TYPES} types low by rule, and {len(question.types)} "
+                    f"{'is' if len(question.types) == 1 else 'are'} asked about: more families give a truer score."
+                )
+            if self._wanted.queue is not None:
+                by_zone = source.ask(replace(question, one_zone=True))
+                zones += _zone_scores(by_zone)
+        self._notes += [str(gap) for answer in answers for gap in answer.gaps]
+        return _joined(answers), zones
+
+    # ---- what is noted --------------------------------------------------------------------------------------------
+
+    def _check_prices(self, ranked: Sequence[Ranked]) -> None:
+        silent = {row.facts.shape.region: row.facts.shape.cloud for row in ranked}
+        for row in ranked:
+            if row.facts.price:
+                silent.pop(row.facts.shape.region, None)
+        if ranked and not any(row.facts.price for row in ranked):
+            where = ", ".join(silent)
+            known = ", ".join(name for cloud in dict.fromkeys(silent.values()) for name in prices.regions(cloud))
+            raise CallerError(
+                f"No price of these machines in {where} is known: the tables of this version have none"
+                f"{'' if self._wanted.live is False else ', and no cloud has said one'}.",
+                f"Ask the cloud with --live and a login, or name a region of the tables: {known}.",
+                what="regions",
+                value=where,
+                allowed=known,
+            )
+        if silent:
+            self._notes.append(f"No price of these machines is known in {', '.join(silent)}: they come last.")
+
+    def _quotas(self, ranked: Sequence[Ranked], live: LiveAnswer) -> None:
+        """Shapes that are larger than the account's limit."""
+        for quota in live.quotas:
+            if quota.value is None:
+                continue
+            over = [
+                row
+                for row in ranked
+                if (shape := row.facts.shape).cloud == "aws"
+                and (shape.region, shape.market, kind_of(shape.type)) == (quota.region, quota.market, quota.kind)
+                and shape.cpus > quota.value
+            ]
+            if over:
+                self._notes.append(
+                    f"The account may run {quota.value:,.0f} vCPUs of {quota.kind} types on {quota.market} in "
+                    f"{quota.region} ({quota.source}, {quota.as_of}), and {len(over)} of these shapes have more: ask "
+                    "AWS for a larger quota."
+                )
+
+
+def _queue(site: Site, name: str) -> tuple[str, Queue]:
+    chosen = choose_queue(site.descriptor, name)
+    if site.local:
+        raise CallerError(
+            f"The queue {chosen!r} is of this machine, which costs nothing and is not taken away.",
+            "Name a pipeline on AWS or GCP with --pipeline.",
+            what="queue",
+            value=repr(chosen),
+        )
+    return chosen, site.descriptor.queues[chosen]
+
+
+def _queue_shapes(site: Site, queue: Queue) -> list[MachineShape]:
+    """A shape for each type of the queue on each of its markets, as many machines as the rung may start."""
+    cloud, region = site.descriptor.cloud, site.descriptor.region
+    known = [(each, machines.find(cloud, each.type, gpus=each.gpus)) for each in queue.machines]
+    return [
+        MachineShape(cloud, region, None, found, capacity.most_machines(cloud, rung.max_cpus, each.cpus), rung.market)
+        for rung in {rung.market: rung for rung in reversed(queue.capacity)}.values()
+        for each, found in known
+        if found
+    ]
+
+
+def _question(found: Sequence[MachineShape], need: Need, one_zone: bool) -> Question:
+    """What a cloud is asked. It follows from the tables alone, not from what is known of own jobs or was said before:
+    AWS limits how many different questions it scores in a day, and a repeated one must be the same."""
+    spot = [shape for shape in found if shape.market == "spot"]
+    ranked = rank(map(Knowledge().of, spot), Work(need.cpus, need.gpus))
+    types = tuple(dict.fromkeys(row.facts.shape.type for row in ranked))[:MOST_TYPES]
+    cpus = need.cpus or min(shape.cpus for shape in spot)
+    return Question(tuple(dict.fromkeys(shape.region for shape in spot)), types, cpus, one_zone).normal
+
+
+def _joined(answers: Iterable[LiveAnswer]) -> LiveAnswer:
+    """The answers of several clouds as one."""
+    whole = LiveAnswer()
+    for one in answers:
+        whole = LiveAnswer(
+            scores=whole.scores + one.scores,
+            prices=whole.prices + one.prices,
+            capacity=whole.capacity + one.capacity,
+            reclaims=whole.reclaims + one.reclaims,
+            offered=whole.offered + one.offered,
+            quotas=whole.quotas + one.quotas,
+            gaps=whole.gaps + one.gaps,
+        )
+    return whole
+
+
+def _zone_scores(answer: LiveAnswer) -> list[ZoneScore]:
+    return sorted(
+        (
+            ZoneScore(each.region, each.zone or each.zone_id or "", of_ten(each))
+            for each in answer.scores
+            if each.zone or each.zone_id
+        ),
+        key=lambda zone: (zone.region, -zone.score.value, zone.zone),
+    )
+
+
+def _best_sizes(ranked: Iterable[Ranked]) -> list[Ranked]:
+    """The best size of each family in each place: the sizes of a family cost about the same per vCPU."""
+    best: dict[tuple[str, str, str | None, str], Ranked] = {}
+    for row in ranked:
+        shape = row.facts.shape
+        best.setdefault((shape.machine.family, shape.region, shape.zone, shape.market), row)
+    return list(best.values())

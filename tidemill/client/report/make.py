@@ -6,7 +6,6 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from itertools import accumulate
 
-from tidemill import layout
 from tidemill.backends.clouds import emulated
 from tidemill.client.explaining import read_facts
 from tidemill.client.looking import observe
@@ -14,12 +13,11 @@ from tidemill.client.report.advice import Experience, advise
 from tidemill.client.report.costing import cost_of
 from tidemill.client.report.model import Estimated, JobReport, Place, SlotUse, Timeline
 from tidemill.client.report.reading import read_digests, read_failures
-from tidemill.client.report.reclaims import read_reclaims
+from tidemill.client.report.reclaims import drained_of, read_reclaims
 from tidemill.client.report.totals import STEPS, Steps, Totals
 from tidemill.client.status import Status
 from tidemill.client.waiting import Watched
 from tidemill.explain.judge import explain
-from tidemill.ledger import Listing
 from tidemill.store import Entry
 
 KINDS_SHOWN = 6
@@ -44,7 +42,7 @@ def make_report(watched: Watched, everything: bool = False) -> JobReport:
     totals = Totals(Steps(created.timestamp(), max(end, created.timestamp() + 1)))
     read_digests(ledger.store, ledger.job, listing, totals, spec.chunk_size)
     descriptor = site.descriptor
-    drained = _drained(watched, listing)
+    drained = drained_of(ledger.store, ledger.job, listing)
     cost = cost_of(descriptor, spec, totals.places, emulated())
     report = JobReport(
         job=spec.job,
@@ -103,16 +101,6 @@ def make_report(watched: Watched, everything: bool = False) -> JobReport:
 
 def _iso(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
-
-
-def _drained(watched: Watched, listing: Listing) -> list[Entry]:
-    """The markers of attempts that reclaims ended."""
-    folders = (layout.of_round(watched.spec.job, each.round, "drained") for each in listing.rounds)
-    return (
-        [entry for folder in folders for entry in watched.ledger.store.entries(folder)]
-        if listing.counts.reclaims
-        else []
-    )
 
 
 def _timeline(drained: list[Entry], totals: Totals) -> Timeline:

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import from_json
 
@@ -31,10 +31,26 @@ GROUPS_SHOWN = 50
 _PARALLEL = 16
 
 
-def read_digests(store: Store, job: str, listing: Listing, totals: Totals, chunk_size: int) -> None:
-    """Add every committed record to the totals. A record of an older or newer worker, without a digest that we know, is
-    read whole."""
-    names = [layout.done(job, number, chunk) for number, chunks in listing.done.items() for chunk in chunks]
+T = TypeVar("T")
+
+
+def evenly(values: Sequence[T], most: int) -> tuple[list[T], float]:
+    """At most so many of some values, evenly over them, and how many values each of these stands for."""
+    step = max(1.0, len(values) / most)
+    return [values[int(n * step)] for n in range(min(len(values), most))], step
+
+
+def read_digests(
+    store: Store, job: str, listing: Listing, totals: Totals, chunk_size: int, *, most: int | None = None
+) -> float:
+    """Add committed records to the totals: all of them, or at most so many, evenly over the job. A record of an older
+    or newer worker, without a digest that we know, is read whole.
+
+    Returns:
+        How many records each one that was read stands for.
+    """
+    every = [layout.done(job, number, chunk) for number, chunks in listing.done.items() for chunk in chunks]
+    names, step = evenly(every, most or max(1, len(every)))
     cut: list[str] = []
     plain: list[str] = []
 
@@ -60,6 +76,7 @@ def read_digests(store: Store, job: str, listing: Listing, totals: Totals, chunk
     totals.without_digest = len(plain)
     for record in _whole(store, plain, chunk_size):
         totals.add(record.header._asdict(), digest_of(record.outcomes))
+    return step
 
 
 def _whole(store: Store, names: Sequence[str], chunk_size: int) -> Iterator[Record]:
@@ -92,8 +109,7 @@ class _Seen:
 def read_failures(ledger: Ledger, listing: Listing, everything: bool = False) -> Failing:
     """Failed items by group, from the records of chunks that have any: all of them, or `FAILING_CHUNKS`."""
     failing = sorted(listing.failed)
-    step = max(1.0, len(failing) / FAILING_CHUNKS)
-    chosen = failing if everything else [failing[int(n * step)] for n in range(min(len(failing), FAILING_CHUNKS))]
+    chosen = failing if everything else evenly(failing, FAILING_CHUNKS)[0]
     groups: dict[GroupKey, FailureGroup] = {}
     seen: dict[str, _Seen] = {}
     failed = 0

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from pydantic_core import from_json
 
+from tidemill import layout
 from tidemill.client.report.model import Reclaimed
+from tidemill.client.report.reading import evenly
 from tidemill.errors import decoding
+from tidemill.ledger import Listing
 from tidemill.store import Entry, Store, read_heads
 
 MOST_READ = 2000
@@ -24,11 +27,16 @@ class _Sum:
     lost: float = 0.0
 
 
-def read_reclaims(store: Store, drained: Sequence[Entry]) -> list[Reclaimed]:
-    """Reclaims by type and market of the machine, most frequent first."""
+def drained_of(store: Store, job: str, listing: Listing) -> list[Entry]:
+    """The markers of a job's attempts that reclaims ended."""
+    folders = (layout.of_round(job, each.round, "drained") for each in listing.rounds)
+    return [entry for folder in folders for entry in store.entries(folder)] if listing.counts.reclaims else []
+
+
+def read_reclaims(store: Store, drained: Sequence[Entry], most: int | None = None) -> list[Reclaimed]:
+    """Reclaims by type and market of the machine, most frequent first. `most` is how many markers are read."""
     told = [entry.name for entry in drained if entry.size]
-    step = max(1.0, len(told) / MOST_READ)
-    names = [told[int(n * step)] for n in range(min(len(told), MOST_READ))]
+    names, step = evenly(told, most or MOST_READ)
     sums: defaultdict[tuple[str | None, str | None], _Sum] = defaultdict(_Sum)
 
     def take(position: int, data: bytes) -> None:

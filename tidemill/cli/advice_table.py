@@ -1,0 +1,262 @@
+"""Advice as tables: the columns that decide, and with `--wide` the rest; every figure's date and source below."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from tidemill.cli.show import show_table
+from tidemill.figures import duration
+
+if TYPE_CHECKING:
+    from tidemill.advice.model import AdvisedShape, ShapeAdvice
+    from tidemill.advice.rank import Bucket, DatedFigure, Price, ReclaimMean, ShapeScore
+    from tidemill.prices.origin import Dated
+
+UNKNOWN, NEVER, NONE = "unknown", "never", "-"
+HINT = "A hint, not a promise: capacity changes within minutes."
+_LETTERS = string.ascii_lowercase + string.ascii_uppercase
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its header, what a shape has there, and the figures that this rests on, each with what it is."""
+
+    header: str
+    cell: Callable[[AdvisedShape], str]
+    origins: Callable[[AdvisedShape], Sequence[tuple[str, Dated | None]]] = lambda shape: ()
+    right: bool = True
+    optional: bool = False
+    """Whether it is left out where nothing is known."""
+
+
+def show_advice(found: ShapeAdvice, *, wide: bool, total: bool) -> None:
+    """Print it.
+
+    Args:
+        found: The advice.
+        wide: Whether to show every column.
+        total: Whether the hours of work were given, so that a total means something.
+    """
+    every = list(_columns(found, wide=wide, total=total))
+    columns = [column for column in every if not column.optional or _known(column, found.shapes)]
+    sources = Sources()
+    rows = [[column.cell(shape) for column in columns] + [sources.of(shape, columns)] for shape in found.shapes]
+    show_table(*_aligned(columns, rows), whole=wide)
+    for line in sources.lines():
+        click.echo(line)
+    if left := [column.header for column in every if column not in columns]:
+        click.echo(f"Unknown for all of these: {', '.join(left)}.")
+    if any("+" in cell for row in rows for cell in row[2:]):
+        click.echo("+: reclaims come on top; how frequent they are is unknown.")
+    for line in _remarks(found, wide=wide):
+        click.echo(line)
+
+
+def _known(column: Column, shapes: Sequence[AdvisedShape]) -> bool:
+    return any(column.cell(shape) not in (UNKNOWN, NEVER, NONE) for shape in shapes)
+
+
+class Sources:
+    """A letter for each date and source, in the order in which they appear."""
+
+    def __init__(self) -> None:
+        self._letters: dict[tuple[str, str, str], str] = {}
+
+    def of(self, shape: AdvisedShape, columns: Sequence[Column]) -> str:
+        """The letters of a row's figures."""
+        found: dict[str, None] = {}
+        for column in columns:
+            for what, figure in column.origins(shape):
+                if figure is not None:
+                    key = (what, figure.as_of.isoformat(), figure.source)
+                    letter = self._letters.setdefault(key, _letter(len(self._letters)))
+                    found[letter] = None
+        return "".join(found) or NONE
+
+    def lines(self) -> Iterator[str]:
+        """What each letter stands for."""
+        from tidemill.prices import brief
+
+        for (what, day, source), letter in self._letters.items():
+            yield f"{letter}  {what}: {day}, {brief(source.split('; '))}"
+
+
+def _letter(number: int) -> str:
+    return _LETTERS[number] if number < len(_LETTERS) else f"({number})"
+
+
+# ---- columns -----------------------------------------------------------------------------------------------------
+
+
+def _columns(found: ShapeAdvice, *, wide: bool, total: bool) -> Iterator[Column]:
+    measured = any(shape.items_per_second for shape in found.shapes)
+    yield Column("shape", _shape_words, right=False)
+    yield Column("where", lambda shape: shape.zone or shape.region, right=False)
+    if measured:
+        yield Column("items/s", _speed, lambda shape: [("items/s", shape.items_per_second)])
+        yield Column("USD/1M items", lambda shape: _usd(shape.usd_million, shape.at_least, "-"), _cost_origins)
+    if not measured or wide:
+        unit = "GPU" if found.unit == "gpu" else "vCPU"
+        yield Column(f"USD/{unit}-h", lambda shape: _usd(shape.usd_unit_hour, digits=4), _price_origins)
+    if total:
+        name = f"USD/{found.hours:g} h"
+        yield Column(name, lambda shape: _usd(shape.usd_total, shape.at_least), _cost_origins)
+    if not total or wide:
+        yield Column("USD/h", lambda shape: _usd(shape.usd_hour, digits=3), _price_origins)
+    if found.queue is not None or wide:
+        yield Column("7 days", lambda shape: _week(shape.price), _price_origins, optional=True)
+        yield Column("90 days", lambda shape: _span(shape.price), _price_origins, optional=True)
+    yield Column("score", _own_score, lambda shape: [("score", shape.score)], optional=True)
+    yield Column("reclaims", _reclaims, _reclaim_origins, optional=True)
+    if wide:
+        yield from _machine_columns(found)
+
+
+def _machine_columns(found: ShapeAdvice) -> Iterator[Column]:
+    def origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
+        return [("machine types", shape.machine)]
+
+    yield Column("save every", _save_every, _reclaim_origins, optional=True)
+    if found.unit == "gpu":
+        yield Column("GPU", _gpu, origins, right=False)
+        yield Column("vCPU/GPU", lambda shape: _number(shape.machine.cpus_per_gpu), origins)
+    yield Column("vCPUs", lambda shape: str(shape.count * shape.machine.cpus), origins)
+    yield Column("Gbps", _network, origins, optional=True)
+    yield Column("EFA", lambda shape: {True: "yes", False: "no", None: UNKNOWN}[shape.machine.efa], origins)
+    yield Column("arch", lambda shape: shape.machine.architecture, origins, right=False)
+
+
+def _aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows, with figures to the right, also where some of them are unknown."""
+    header = [column.header for column in columns] + ["from"]
+    lines = [header, *rows]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(header))]
+    right = [column.right for column in columns] + [False]
+    padded = [
+        [cell.rjust(width) if to_right else cell for cell, width, to_right in zip(line, widths, right, strict=True)]
+        for line in lines
+    ]
+    return padded[0], padded[1:]
+
+
+# ---- cells -------------------------------------------------------------------------------------------------------
+
+
+def _shape_words(shape: AdvisedShape) -> str:
+    return f"{shape.count} x {shape.type} {shape.market.replace('_', '-')}"
+
+
+def _speed(shape: AdvisedShape) -> str:
+    speed = shape.items_per_second
+    return f"{shape.count * speed.value:.3g}" if speed else "not measured"
+
+
+def _usd(figure: DatedFigure | None, at_least: bool = False, unknown: str = UNKNOWN, *, digits: int = 2) -> str:
+    if figure is None:
+        return unknown
+    if figure.value > 10**12:
+        return "endless"
+    return f"{figure.value:,.{digits}f}{'+' if at_least else ''}"
+
+
+def _week(price: Price | None) -> str:
+    return f"{price.week.low:.3f}-{price.week.high:.3f}" if price and price.week else UNKNOWN
+
+
+def _span(price: Price | None) -> str:
+    """The range of about 90 days, with its days where it is of fewer."""
+    if price is None or price.days is None:
+        return UNKNOWN
+    short = f" ({price.days:.0f} d)" if price.days < 88 else ""
+    return f"{price.low:.3f}-{price.high:.3f}{short}"
+
+
+def _own_score(shape: AdvisedShape) -> str:
+    if shape.market != "spot":
+        return NONE
+    return _score(shape.score) if shape.score else UNKNOWN
+
+
+def _score(score: ShapeScore) -> str:
+    return f"{score.value:.0f}/{score.of:.0f}" if score.of > 1 else f"{score.value:.2f}"
+
+
+def _reclaims(shape: AdvisedShape) -> str:
+    if shape.market != "spot":
+        return NEVER
+    mean, bucket = shape.reclaims, shape.interruption
+    if mean is not None and mean.basis != "bucket":
+        return f"1 per {duration(mean.value * 3600)}"
+    return _bucket(bucket) if bucket else UNKNOWN
+
+
+def _bucket(bucket: Bucket) -> str:
+    if not bucket.low:
+        return f"< {bucket.high} %"
+    return f"> {bucket.low} %" if bucket.high >= 100 else f"{bucket.low}-{bucket.high} %"
+
+
+def _save_every(shape: AdvisedShape) -> str:
+    if shape.market != "spot":
+        return NONE
+    return duration(shape.save_every_seconds.value) if shape.save_every_seconds else UNKNOWN
+
+
+def _gpu(shape: AdvisedShape) -> str:
+    memory = shape.machine.gpu_memory_mib
+    return f"{shape.machine.gpu_name or UNKNOWN}{f' {(memory << 20) / 10**9:.0f} GB' if memory else ''}"
+
+
+def _number(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:g}"
+
+
+def _network(shape: AdvisedShape) -> str:
+    """What a machine always has, and what it has at its best."""
+    always, best = shape.machine.network_gbps, shape.machine.network_burst_gbps
+    return UNKNOWN if always is None else f"{always:.3g}" if best in (None, always) else f"{always:.3g}-{best:.3g}"
+
+
+# ---- origins -----------------------------------------------------------------------------------------------------
+
+
+def _price_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
+    return [(f"{'Spot' if shape.market == 'spot' else 'On-Demand'} prices", shape.price)]
+
+
+def _reclaim_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
+    mean: ReclaimMean | None = shape.reclaims
+    own = mean if mean and mean.basis != "bucket" else None
+    return [("reclaims", own or shape.interruption)]
+
+
+def _cost_origins(shape: AdvisedShape) -> list[tuple[str, Dated | None]]:
+    return [*_price_origins(shape), *_reclaim_origins(shape)]
+
+
+# ---- remarks -----------------------------------------------------------------------------------------------------
+
+
+def _remarks(found: ShapeAdvice, *, wide: bool) -> Iterator[str]:
+    shown, spot = found.shapes, [shape for shape in found.shapes if shape.market == "spot"]
+    for zone in found.zones:
+        day = f"{zone.score.as_of}, {zone.score.source}"
+        yield f"{zone.zone}: {_score(zone.score)} for all these types together ({day})."
+    if any(shape.score and shape.score.of > 1 for shape in spot):
+        yield "A score is about all these types together; reclaims in percent are machines per month."
+    elif any(shape.interruption for shape in spot):
+        yield "Reclaims in percent are machines per month."
+    if wide and any(shape.save_every_seconds for shape in spot):
+        yield (
+            f"Save every: Young's rule, with {duration(found.save_seconds)} per save (--save-time), and the mean time "
+            "between reclaims that the column before it shows."
+        )
+    if found.found > len(shown):
+        yield f"The first {len(shown)} of {found.found} shapes; --limit shows more."
+    yield from found.notes
+    yield HINT

@@ -1,0 +1,185 @@
+"""What the pipeline's own jobs have shown of machine types: how fast they are, and how often they are taken away.
+
+A few of the newest jobs are looked at, and a few records and markers of each, so that the number of requests does not
+grow with the jobs.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+
+from tidemill import capacity, machines
+from tidemill.advice.own import ENOUGH_HOURS, OwnFigures
+from tidemill.advice.rank import DatedFigure, ReclaimMean
+from tidemill.advice.shapes import type_name
+from tidemill.client.journal import newest_specs
+from tidemill.client.report.reading import read_digests
+from tidemill.client.report.reclaims import drained_of, read_reclaims
+from tidemill.client.report.totals import Steps, Totals
+from tidemill.client.site import Site
+from tidemill.descriptor import Machine
+from tidemill.figures import counted
+from tidemill.job import JobSpec
+from tidemill.ledger import Ledger
+
+JOBS = 10
+"""The newest jobs that are looked at; and so many of the name of `--like`."""
+RECORDS = 64
+"""Records, and markers of reclaims, that are read of each."""
+_AT_ONCE = 5
+
+
+@dataclass
+class Ran:
+    """What ran on machines of one type.
+
+    Attributes:
+        items: Items that succeeded, in attempts that committed.
+        item_hours: Machine-hours that these took.
+        spot_hours: Machine-hours on Spot, those of reclaimed attempts included.
+        attempt_hours: Hours of attempts on Spot.
+        reclaimed: Attempts on Spot that a reclaim ended. Those on one machine end together; so do their hours.
+        jobs: Which ones ran there.
+        oldest: When the first of them was submitted.
+    """
+
+    items: float = 0.0
+    item_hours: float = 0.0
+    spot_hours: float = 0.0
+    attempt_hours: float = 0.0
+    reclaimed: int = 0
+    jobs: list[str] = field(default_factory=list)
+    oldest: datetime.date = datetime.date.max
+
+    def add(self, other: Ran) -> None:
+        self.items, self.item_hours = self.items + other.items, self.item_hours + other.item_hours
+        self.spot_hours, self.attempt_hours = (
+            self.spot_hours + other.spot_hours,
+            self.attempt_hours + other.attempt_hours,
+        )
+        self.reclaimed, self.jobs = self.reclaimed + other.reclaimed, self.jobs + other.jobs
+        self.oldest = min(self.oldest, other.oldest)
+
+
+@dataclass(frozen=True)
+class JobRan:
+    """What was read of a job: by machine type; and the mean time of an item."""
+
+    spec: JobSpec
+    types: dict[str, Ran]
+    item_seconds: float | None
+
+
+def read_own(site: Site, like: JobSpec | None) -> OwnFigures:
+    """What own jobs have shown.
+
+    Args:
+        site: The pipeline.
+        like: A job: speeds are measured on the jobs of its name, because items of other jobs are other work.
+    """
+    newest = list(islice(newest_specs(site.store), JOBS))
+    alike = [] if like is None else list(islice(newest_specs(site.store, like.name), JOBS))
+    wanted = {spec.job: spec for spec in ([like] if like else []) + alike + newest}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        read = list(pool.map(lambda spec: read_job(site, spec), wanted.values()))
+    own = site.descriptor
+    same = [each for each in read if like and each.spec.name == like.name]
+    return OwnFigures(
+        cloud=own.cloud,
+        region=own.region,
+        items_per_second=speeds(same),
+        reclaims=reclaim_means(read),
+        item_seconds=_item_seconds(same) if like and like.state is None else None,
+    )
+
+
+def read_job(site: Site, spec: JobSpec) -> JobRan:
+    """What ran of a job on which types; a type that its queue no longer has is left out."""
+    ledger, queue = Ledger(site.store, spec.job), site.descriptor.queues.get(spec.queue)
+    listing = ledger.listing()
+    totals = Totals(Steps(0.0, 1.0))
+    step = read_digests(site.store, spec.job, listing, totals, spec.chunk_size, most=RECORDS)
+    taken = read_reclaims(site.store, drained_of(site.store, spec.job, listing), RECORDS)
+    # Markers of an older worker do not name the machine: such a job says nothing of reclaims.
+    silent = any(each.type is None for each in taken)
+    by_name = {machine.type: machine for machine in queue.machines} if queue else {}
+    types: defaultdict[str, Ran] = defaultdict(
+        lambda: Ran(jobs=[spec.job], oldest=spec.created_at.astimezone(datetime.UTC).date())
+    )
+    for (kind, _, market), place in totals.places.items():
+        if machine := by_name.get(kind or ""):
+            ran, slots = types[_name(site, machine)], _slots(site, machine, spec)
+            hours = place.held * step / 3600
+            ran.items += (place.items - place.failed) * step
+            ran.item_hours += hours / slots.machine
+            if market == "spot" and not silent:
+                ran.spot_hours += hours / slots.machine
+                ran.attempt_hours += hours / slots.attempt
+    for each in taken:
+        if (machine := by_name.get(each.type or "")) and each.market == "spot" and not silent:
+            ran, slots = types[_name(site, machine)], _slots(site, machine, spec)
+            ran.reclaimed += each.reclaims
+            ran.spot_hours += (each.held_hours or 0.0) / slots.machine
+            ran.attempt_hours += (each.held_hours or 0.0) / slots.attempt
+    wall = totals.measures["wall"]
+    return JobRan(spec, dict(types), wall.sum / wall.sketch.total if wall.sketch.total else None)
+
+
+def speeds(read: Iterable[JobRan]) -> dict[str, DatedFigure]:
+    """Items per second of one machine, by type."""
+    return {
+        kind: DatedFigure(ran.items / ran.item_hours / 3600, ran.oldest, f"{counted(len(ran.jobs), 'own job')}")
+        for kind, ran in _together(read).items()
+        if ran.items and ran.item_hours > 0
+    }
+
+
+def reclaim_means(read: Iterable[JobRan]) -> dict[str, ReclaimMean]:
+    """Mean hours between reclaims of a machine, by type, where there were enough machine-hours."""
+    found: dict[str, ReclaimMean] = {}
+    for kind, ran in _together(read).items():
+        if ran.spot_hours >= ENOUGH_HOURS:
+            # None at all counts as one: longer hours without a reclaim say only that it is rarer.
+            source = (
+                f"{counted(ran.reclaimed, 'reclaim')} in {ran.spot_hours:.0f} machine-hours of "
+                f"{counted(len(ran.jobs), 'own job')}"
+            )
+            found[kind] = ReclaimMean(ran.attempt_hours / max(1, ran.reclaimed), ran.oldest, source, "own")
+    return found
+
+
+def _together(read: Iterable[JobRan]) -> dict[str, Ran]:
+    found: defaultdict[str, Ran] = defaultdict(Ran)
+    for job in read:
+        for kind, ran in job.types.items():
+            found[kind].add(ran)
+    return dict(found)
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Slots of a whole machine, and those that one attempt on a chunk holds."""
+
+    machine: int
+    attempt: int
+
+
+def _slots(site: Site, machine: Machine, spec: JobSpec) -> Slots:
+    whole = max(1, capacity.slots(site.descriptor.cloud, machine, spec.resources, spec.slots))
+    worker = spec.slots if site.descriptor.cloud == "aws" else whole
+    return Slots(whole, max(1, min(worker, spec.chunk_size)))
+
+
+def _name(site: Site, machine: Machine) -> str:
+    known = machines.find(site.descriptor.cloud, machine.type, gpus=machine.gpus)
+    return type_name(known) if known else machine.type
+
+
+def _item_seconds(read: Sequence[JobRan]) -> float | None:
+    known = [each.item_seconds for each in read if each.item_seconds]
+    return sum(known) / len(known) if known else None
