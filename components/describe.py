@@ -66,6 +66,9 @@ def _checked(content: Mapping[str, Any]) -> dict[str, Any]:
     for queue in found["queues"].values():
         if queue["scratch"] == "disk":
             del queue["scratch"]
+        for rung in queue["capacity"]:
+            if rung["max_price_percent"] is None:
+                del rung["max_price_percent"]
     return found
 
 
@@ -96,7 +99,10 @@ def _queue(settings: Queue, images: Mapping[str, Any], types: Sequence[machines.
         "images": images,
         "architecture": types[0].architecture,
         "machines": [{"type": m.type, "cpus": m.cpus, "memory_mib": m.memory_mib, "gpus": m.gpus} for m in types],
-        "capacity": [{"market": rung.market, "max_cpus": rung.max_cpus} for rung in settings.open_rungs],
+        "capacity": [
+            {"market": rung.market, "max_cpus": rung.max_cpus, "max_price_percent": rung.max_price_percent}
+            for rung in settings.open_rungs
+        ],
         "scratch_gib": settings.scratch_gib,
         **({"scratch": "local"} if settings.scratch == "local" else {}),
     }

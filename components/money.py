@@ -101,10 +101,11 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
         fleet = _Fleet(config, queue, book)
         if staying := queue.gcp.min_machines:
             market = queue.capacity[0].market
-            idle += fleet.lines(f"queue {name}", market, lambda _, staying=staying: staying, prices.HOURS_A_MONTH)
+            idle += fleet.lines(f"queue {name}", market, lambda _, staying=staying: staying, hours=prices.HOURS_A_MONTH)
         for number, rung in enumerate(queue.capacity, start=1):
             where = f"queue {name}" if len(queue.capacity) == 1 else f"queue {name}, rung {number}"
-            burn += fleet.lines(where, rung.market, partial(most_machines, config.cloud, rung.max_cpus))
+            count = partial(most_machines, config.cloud, rung.max_cpus)
+            burn += fleet.lines(where, rung.market, count, percent=rung.max_price_percent)
     idle += _monitoring(config, book)
     if config.cloud == "gcp":
         idle.append(book.line("reconciler: Cloud Scheduler job", 1, "scheduler_job_month"))
@@ -193,15 +194,18 @@ class _Fleet:
     queue: Queue
     book: _Book
 
-    def lines(self, where: str, market: str, count: Callable[[int], int], hours: float = 1) -> Iterator[Line]:
+    def lines(
+        self, where: str, market: str, count: Callable[[int], int], *, hours: float = 1, percent: int | None = None
+    ) -> Iterator[Line]:
         """Machines, disks and addresses for some hours, all of the cheapest or all of the most expensive type.
 
         Args:
             count: The number of machines, by the vCPUs of one.
+            percent: The most to pay on Spot, in percent of the On-Demand price.
         """
         counts = {machine: count(machine.cpus) for machine in self.queue.types(self.config.cloud)}
         most, least = max(counts.values()), min(counts.values())
-        yield self._machines(where, market, counts, hours)
+        yield self._machines(where, market, counts, hours, percent)
         gib = self.queue.disk_gib + (self.queue.gcp.extra_disk_gib or 0)
         months = hours / prices.HOURS_A_MONTH
         yield self.book.line(f"{where}: disks of {gib} GiB", most, "disk_gib_month", gib * months, least)
@@ -210,15 +214,19 @@ class _Fleet:
             name = "public_ipv4_spot_hour" if (self.config.cloud, market) == ("gcp", "spot") else "public_ipv4_hour"
             yield self.book.line(f"{where}: public addresses", most, name, hours, least)
 
-    def _machines(self, where: str, market: str, counts: Mapping[MachineType, int], hours: float) -> Line:
+    def _machines(
+        self, where: str, market: str, counts: Mapping[MachineType, int], hours: float, percent: int | None
+    ) -> Line:
         what = f"{where}: {_MARKETS[market]}{_MACHINES}"
         known = {machine.type: self.book.machine(machine, market) for machine in counts}
-        usd = fleet_usd({machine.type: n for machine, n in counts.items()}, market, known.get)
+        usd = fleet_usd({machine.type: n for machine, n in counts.items()}, market, known.get, percent)
         priced = [kind for kind in known if kind not in usd.unknown]
         why = f"{len(priced)} types" if len(priced) > 1 else "".join(priced)
         if unknown := [kind for kind, price in known.items() if getattr(price, market, None) is None]:
             more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
             why = "; ".join(filter(None, [why, f"no {_MARKETS[market]} price of {', '.join(unknown[:3])}{more}"]))
+        if percent is not None:
+            why = "; ".join(filter(None, [why, f"at most {percent} % of the On-Demand price"]))
         low, high = (each and each * hours for each in (usd.low, usd.high))
         return Line(what, max(counts.values()), low, high, why, complete=not usd.unknown)
 

@@ -101,28 +101,45 @@ class UsdRange:
     unknown: tuple[str, ...]
 
 
-def machine_usd(price: MachinePrice | None, market: str | None) -> tuple[float, float] | None:
+def machine_usd(
+    price: MachinePrice | None, market: str | None, percent: int | None = None
+) -> tuple[float, float] | None:
     """What a machine costs per hour, low and high; None where that is unknown.
 
     A Spot machine without a known Spot price counts as an On-Demand one, whose price it never exceeds.
     Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/how-spot-instances-work.html
+
+    Args:
+        price: Of the machine's type.
+        market: `spot` or `on_demand`.
+        percent: The most to pay on Spot, in percent of the On-Demand price; None for no cap.
     """
     if price is None or market not in ("spot", "on_demand"):
         return None
-    if market == "spot" and price.spot is not None:
-        return price.spot.low, price.spot.high
-    return None if price.on_demand is None else (price.on_demand, price.on_demand)
+    fixed = price.on_demand
+    found = (fixed, fixed) if fixed is not None else None
+    if market == "spot":
+        found = (price.spot.low, price.spot.high) if price.spot else found
+        if found and fixed is not None and percent is not None:
+            return min(found[0], fixed * percent / 100), min(found[1], fixed * percent / 100)
+    return found
 
 
-def fleet_usd(counts: Mapping[str, int], market: str | None, price: Callable[[str], MachinePrice | None]) -> UsdRange:
+def fleet_usd(
+    counts: Mapping[str, int],
+    market: str | None,
+    price: Callable[[str], MachinePrice | None],
+    percent: int | None = None,
+) -> UsdRange:
     """What a fleet costs per hour when all its machines run and are of one type.
 
     Args:
         counts: How many there are of a type when all are of that type.
         market: `spot` or `on_demand`.
         price: Of a type; None where it is unknown.
+        percent: See `machine_usd`.
     """
-    usd = {kind: machine_usd(price(kind), market) for kind in counts}
+    usd = {kind: machine_usd(price(kind), market, percent) for kind in counts}
     known = [(counts[kind] * each[0], counts[kind] * each[1]) for kind, each in usd.items() if each]
     return UsdRange(
         min((low for low, _ in known), default=None),

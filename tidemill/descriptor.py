@@ -76,6 +76,9 @@ class Rung(_Model):
 
     market: Literal["spot", "on_demand"]
     max_cpus: int = Field(description="vCPUs that this rung may reach.")
+    max_price_percent: int | None = Field(
+        default=None, description="The most that this rung pays on Spot, in percent of the On-Demand price."
+    )
 
 
 class Image(_Model):
@@ -123,6 +126,13 @@ class Queue(_Model):
     def billed_gib(self) -> int:
         """Scratch that is billed besides a machine."""
         return 0 if self.scratch == "local" else self.scratch_gib
+
+    @property
+    def most_percent(self) -> int | None:
+        """The most that a Spot machine costs, in percent of its On-Demand price; None where a rung has no cap."""
+        caps = [rung.max_price_percent for rung in self.capacity if rung.market == "spot"]
+        known = [cap for cap in caps if cap is not None]
+        return max(known, default=None) if len(known) == len(caps) else None
 
     @property
     def ladder(self) -> str:

@@ -22,7 +22,8 @@ class MarketCost:
         low: On the machine that is cheapest for it; None where the price of no machine is known.
         high: On the machine that is most expensive for it.
         unknown: Machine types that could run it too and whose price there is unknown. On Spot low and high take them at
-            their On-Demand price, which Spot never exceeds; what has no price at all is left out.
+            their On-Demand price, which Spot never exceeds, or at the queue's cap on it; what has no price at all is
+            left out.
     """
 
     low: float | None
@@ -45,6 +46,11 @@ class CostRange:
     on_demand: MarketCost
     as_of: datetime.date | None
     sources: list[str]
+
+    @property
+    def origin(self) -> prices.PriceOrigin | None:
+        """Where the prices come from; None when there are none."""
+        return prices.PriceOrigin(self.as_of, tuple(self.sources)) if self.as_of else None
 
 
 @dataclass(frozen=True)
@@ -79,15 +85,15 @@ def job_cost(
     known = [each.price for each in able if each.price]
     used = prices.origin([*known, disk] if known else [])
     return CostRange(
-        _on("spot", able, item_seconds / 3600, disk_hour),
+        _on("spot", able, item_seconds / 3600, disk_hour, queue.most_percent),
         _on("on_demand", able, item_seconds / 3600, disk_hour),
         used and used.as_of,
         list(used.sources) if used else [],
     )
 
 
-def _on(market: str, able: Sequence[_Able], hours: float, disk_hour: float) -> MarketCost:
-    usd = [(each.slots, found) for each in able if (found := capacity.machine_usd(each.price, market))]
+def _on(market: str, able: Sequence[_Able], hours: float, disk_hour: float, percent: int | None = None) -> MarketCost:
+    usd = [(each.slots, found) for each in able if (found := capacity.machine_usd(each.price, market, percent))]
     low, high = ([(found[side] + disk_hour) / slots * hours for slots, found in usd] for side in (0, 1))
     unknown = [each.machine.type for each in able if getattr(each.price, market, None) is None]
     return MarketCost(min(low, default=None), max(high, default=None), unknown)

@@ -155,6 +155,8 @@ class _Machines(NamedTuple):
     """How many, whatever their type; None where `cpus` limits them."""
     staying: int = 0
     """How many of them stay without work."""
+    percent: int | None = None
+    """The most to pay on Spot, in percent of the On-Demand price."""
 
 
 class Side:
@@ -184,7 +186,8 @@ class Side:
         if not isinstance(found, dict):
             return None
         market = "spot" if found.get("type") in ("SPOT", "FARGATE_SPOT") else "on_demand"
-        return _Machines(market, _whole(found.get("maxVcpus")), texts(found.get("instanceTypes")))
+        cpus, percent = (_whole(found.get(key)) for key in ("maxVcpus", "bidPercentage"))
+        return _Machines(market, cpus, texts(found.get("instanceTypes")), percent=percent)
 
     def _group(self, urn: str, state: State) -> _Machines | None:
         template = next((self._states[n].inputs for n in self._needs(state, "versions") if n in self._states), {})
@@ -220,7 +223,7 @@ def _usd(fleet: _Machines, cloud: str, region: str | None, prices: Prices) -> Mo
     def price(kind: str) -> Any:
         return prices.machine(cloud, region, kind, gpus=fleet.gpus) if region and sizes[kind] else None
 
-    found = fleet_usd(counts, fleet.market, price)
+    found = fleet_usd(counts, fleet.market, price, fleet.percent)
     return Money(found.low, found.high, found.unknown)
 
 

@@ -49,6 +49,14 @@ def test_state_that_goes_is_critical_whether_it_is_deleted_or_replaced(kind):
     assert told(step("update", kind, old={"x": 1}, new={"x": 2}, diff={"x": "update"}), kind="state-lost") == []
 
 
+def test_a_cap_on_spot_prices_is_the_most_that_a_fleet_costs():
+    resources = {"type": "SPOT", "maxVcpus": 8, "instanceTypes": ["c6i.2xlarge"]}
+    old, new = ({"computeResources": resources | more} for more in ({}, {"bidPercentage": 30}))
+    [fleet] = stack(step("update", ENVIRONMENT, old=old, new=new, diff={"computeResources": "update"})).fleets
+    assert fleet.usd_hour_before == Money(0.25, 0.5, ())
+    assert fleet.usd_hour_after == Money(0.25, 0.3, ())
+
+
 def test_it_says_whether_protection_stops_the_engine():
     def lines(was, is_):
         found = step("replace", BUCKET, old={}, new={}, diff={"bucket": "update-replace"}, protect=(was, is_))

@@ -81,6 +81,32 @@ def test_a_type_without_a_price_is_named_and_left_out(monkeypatch):
     assert cost.on_demand.unknown == ["g5.2xlarge"]
 
 
+@pytest.mark.parametrize(
+    ("caps", "low", "high"),
+    [
+        ([30], 0.14, 0.21),  # seen at 20 to 40 % of the On-Demand price
+        ([50], 0.14, 0.28),
+        ([10], 0.07, 0.07),  # no machine starts at the prices that were seen; one that starts costs this at most
+        ([30, 35], 0.14, 0.245),
+        ([30, None], 0.14, 0.28),
+    ],
+)
+def test_a_queues_cap_on_spot_prices_is_the_most_that_a_job_pays(monkeypatch, caps, low, high):
+    table(monkeypatch)
+    ladder = [Rung(market="spot", max_cpus=8, max_price_percent=cap) for cap in caps]
+    capped = queue(machines=[C7I], capacity=[*ladder, Rung(market="on_demand", max_cpus=8)])
+    cost = job_cost(capped, "aws", "here", 3600 * 7)
+    assert (cost.spot.low, cost.spot.high) == pytest.approx((low, high))
+    assert (cost.on_demand.low, cost.on_demand.high) == pytest.approx((0.7, 0.7))
+
+
+def test_the_cap_holds_where_no_spot_price_is_known(monkeypatch):
+    table(monkeypatch, spot=[])
+    ladder = [Rung(market="spot", max_cpus=8, max_price_percent=60)]
+    cost = job_cost(queue(machines=[C7I], capacity=ladder), "aws", "here", 3600 * 7)
+    assert (cost.spot.low, cost.spot.high) == pytest.approx((0.42, 0.42))
+
+
 def test_without_any_price_the_cost_is_unknown_and_not_zero(monkeypatch):
     table(monkeypatch, disk=0.073)
     cost = job_cost(queue(machines=[gpu_machine()]), "aws", "here", 3600)

@@ -106,6 +106,14 @@ def test_at_full_capacity_machines_disks_and_addresses_are_billed():
     assert found.as_of == DAY
 
 
+@pytest.mark.parametrize(("percent", "high"), [(40, 2.56), (100, 3.2), (10, 0.64)])
+def test_a_cap_on_spot_prices_is_the_most_that_a_rung_costs(percent, high):
+    capacity = [{"market": "spot", "max_cpus": 64, "max_price_percent": percent}]
+    [line, *_] = money.estimate(config(queue={"capacity": capacity}), "here").burn_hour
+    assert line.usd_high == pytest.approx(high)
+    assert f"at most {percent} % of the On-Demand price" in line.why
+
+
 def test_each_rung_is_a_line_of_its_own():
     rungs = [{"market": "spot", "max_cpus": 64}, {"market": "on_demand", "max_cpus": 16}]
     found = lines(money.estimate(config(queue={"capacity": rungs}), "here").burn_hour)

@@ -70,10 +70,8 @@ def show_preview(found: JobPreview, as_json: bool) -> int:
         for market, cost in (("spot", each.spot), ("on_demand", each.on_demand)):
             if market in each.markets and cost.low is not None and cost.high is not None:
                 facts[f"USD {market}"] = f"{cost.low:.2f} to {cost.high:.2f}"
-        if each.as_of:
-            from tidemill.prices import brief
-
-            facts["prices"] = f"the oldest of {each.as_of}, from {brief(each.sources)}"
+        if each.origin:
+            facts["prices"] = str(each.origin)
     show_facts(facts)
     click.echo("Nothing was created.", err=True)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +22,7 @@ from tidemill.errors import CallerError
 from tidemill.job import Item
 from tidemill.ledger import Ledger
 from tidemill.money import MarketCost, job_cost
+from tidemill.prices import PriceOrigin
 
 Items = int | str | Path | Iterable[str | Item]
 
@@ -62,6 +64,11 @@ class JobEstimate:
     on_demand: MarketCost
     as_of: str | None
     sources: list[str]
+
+    @property
+    def origin(self) -> PriceOrigin | None:
+        """Where the prices come from; None where none is known."""
+        return PriceOrigin(date.fromisoformat(self.as_of), tuple(self.sources)) if self.as_of else None
 
 
 @dataclass(frozen=True)

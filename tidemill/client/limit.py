@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidemill import prices
 from tidemill.client.place import Placement
 from tidemill.client.site import Log, Site
 from tidemill.errors import CallerError
@@ -93,7 +92,7 @@ def _price(site: Site, place: Placement, log: Log) -> float:
                 what="max_usd",
             )
         total += rung.max_cpus * usd
-    log(f"The limit counts prices, the oldest of {cost.as_of}, from {prices.brief(cost.sources)}.")
+    log(f"The limit counts prices, {cost.origin}.")
     return total / sum(rung.max_cpus for rung in queue.capacity)
 
 

@@ -21,4 +21,5 @@ def _fleet(environment: PolicyResource) -> Fleet | None:
     if cpus is None or look(resources, "type") not in ("EC2", "SPOT"):
         return None
     types = tuple(kind for kind in items(look(resources, "instanceTypes")) if isinstance(kind, str))
-    return Fleet(environment.urn, cpus, types, look(resources, "type") == "SPOT")
+    percent = whole(look(resources, "bidPercentage"))
+    return Fleet(environment.urn, cpus, types, look(resources, "type") == "SPOT", percent=percent)

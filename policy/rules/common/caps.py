@@ -50,6 +50,8 @@ class Fleet:
     """How many, whatever their type; None where `cpus` limits them."""
     gpus: int = 0
     """GPUs that are attached to each machine, where they are not part of its type."""
+    percent: int | None = None
+    """The most to pay on Spot, in percent of the On-Demand price."""
 
 
 def ec2_cpus(machine: str) -> int | None:
@@ -104,7 +106,7 @@ def hourly(cloud: str, region: str | None, fleet: Fleet) -> "UsdRange":
         counted = fleet.machines is not None or sizes[kind]
         return prices.machine(cloud, region, kind, gpus=fleet.gpus) if region and counted else None
 
-    return fleet_usd(counts, "spot" if fleet.spot else "on_demand", price)
+    return fleet_usd(counts, "spot" if fleet.spot else "on_demand", price, fleet.percent)
 
 
 def over_usd(cloud: str, region: str | None, fleets: Iterable[Fleet], most: float) -> Iterator[tuple[str, str]]:
