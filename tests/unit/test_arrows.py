@@ -39,6 +39,7 @@ FORBIDDEN = {
     "tidemill.fleet": ["tidemill"],
     "tidemill.layout": ["tidemill"],
     "tidemill.completion": ["tidemill"],
+    "tidemill.pubsub": ["tidemill"],
     "tidemill.machines": ["tidemill"],
     "tidemill.prices": ["tidemill"],
     "tidemill.capacity": ["tidemill"],

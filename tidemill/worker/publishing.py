@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import http.client
@@ -16,6 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 from tidemill.ending.message import Message
 from tidemill.ending.tries import TRY_SECONDS, passing, persist
+from tidemill.pubsub import publish_body
 from tidemill.worker.google_api import Api, ApiError, Token, endpoint_of
 
 _CONTAINER = "http://169.254.170.2"
@@ -113,8 +113,7 @@ class PubSubTopics:
         Raises:
             UntoldError: Pub/Sub did not take it.
         """
-        data = base64.b64encode(message.text.encode()).decode()
-        body = {"messages": [{"data": data, "attributes": message.fields}]}
+        body = publish_body(message.text, message.fields)
 
         def attempt() -> tuple[str, bool]:
             try:

@@ -9,7 +9,6 @@ or at worst does it twice; outcomes stay exactly once.
 
 from __future__ import annotations
 
-import base64
 import json
 import threading
 import time
@@ -30,6 +29,7 @@ from tidemill.errors import CallerError, CloudError
 from tidemill.explain.facts import CloudFacts, GcpFacts, Unseen
 from tidemill.explain.gcp import EXPIRED
 from tidemill.job import After
+from tidemill.pubsub import publish_body
 from tidemill.store import Store
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class GcpPubSub(Backend):
         self._store.put(layout.held(at.job), json.dumps(asdict(held)).encode())
 
     def publish(self, topic: str, subject: str, text: str, fields: Mapping[str, str]) -> None:
-        body = {"messages": [{"data": base64.b64encode(text.encode()).decode(), "attributes": dict(fields)}]}
+        body = publish_body(text, fields)
         self._session.call("pubsub", "POST", f"v1/{topic}:publish", body, action="pubsub.topics.publish")
 
     def describe(self, queue: Queue, job: str, round_: int | None = None) -> list[ArrayState]:
