@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from tidemill import machines, prices
 from tidemill.errors import CallerError, nearest
@@ -17,7 +17,8 @@ MARKETS: tuple[Market, ...] = ("spot", "on_demand")
 CLOUDS = ("aws", "gcp")
 CHINA = ("cn-north-1", "cn-northwest-1")
 """Regions of a partition of their own: a login to it reaches no other region, and no other login reaches it."""
-BYTES_PER_GB = 10**9
+BYTES_PER_GB, MIB = 10**9, 1 << 20
+_ZONES = "--one-zone compares its zones."
 _SIDES = re.compile("north|south|east|west|central")
 MOST_MACHINES = 1000
 """A shape of more machines is no answer to anybody: larger types exist."""
@@ -114,7 +115,7 @@ def shapes(need: Need, regions: Sequence[Region], *, one_zone: bool = False) -> 
     Raises:
         CallerError: A family is unknown, no machine type has what is asked for, or no region sells one that has.
     """
-    clouds = dict.fromkeys(region.cloud for region in regions)
+    clouds = list(dict.fromkeys(region.cloud for region in regions))
     able = {cloud: _able(need, cloud) for cloud in clouds}
     _check_families(need.families, clouds)
     if not any(able.values()):
@@ -163,21 +164,14 @@ def _region(name: str) -> Region:
         return Region(known[name], name)
     region = name[:-1] if name[:-1] in known else name.rpartition("-")[0]
     if region in known:
-        raise CallerError.about(
-            "regions", name, "regions, and this is a zone", f"Name {region}; --one-zone compares its zones."
-        )
+        raise CallerError.about("regions", name, "names of regions, not of zones", f"Name {region}. {_ZONES}")
     if zone := _zone_id(name):
-        raise CallerError.about(
-            "regions", name, "regions, and this is a zone's id", f"Name {zone}; --one-zone compares its zones."
-        )
+        raise CallerError.about("regions", name, "names of regions, not ids of zones", f"Name {zone}. {_ZONES}")
     names = ", ".join(sorted(known))
-    raise CallerError(
-        f"There is no region {name!r} that this version knows of.{nearest(name, known)}",
-        f"Known regions: {names}.",
-        what="regions",
-        value=repr(name),
-        allowed=names,
-    )
+    meant = nearest(name.lower(), known)
+    fix = meant.strip() or f"Known regions: {names}."
+    problem = f"There is no region {name!r} that this version knows of."
+    raise CallerError(problem, fix, what="regions", value=repr(name), allowed=names)
 
 
 def _zone_id(name: str) -> str:
@@ -204,7 +198,7 @@ def _suited(need: Need, cloud: str) -> Iterator[MachineType]:
             continue
         if need.types and type_name(machine) not in need.types:
             continue
-        gpu_bytes = (machine.gpu_memory_mib or 0) << 20
+        gpu_bytes = (machine.gpu_memory_mib or 0) * MIB
         # DescribeInstanceTypes says 22,888 MiB of what is sold as 24 GB.
         if not need.gpus or gpu_bytes >= 0.999 * need.gpu_memory_gb * BYTES_PER_GB:
             yield machine
@@ -232,36 +226,65 @@ def _check_families(families: Iterable[str], clouds: Iterable[str]) -> None:
     for family in families:
         if family not in known:
             raise CallerError(
-                f"There is no machine family {family!r}.{nearest(family, known)}",
+                f"There is no machine family {family!r}.{nearest(family.split('.')[0], known)}",
                 "A family is what a type's name begins with: g5 of g5.4xlarge, n2 of n2-standard-8.",
                 what="families",
                 value=repr(family),
             )
 
 
-def _nothing(need: Need, clouds: Iterable[str]) -> CallerError:
-    """Why no shape satisfies a need, with what comes nearest to it."""
+def _nothing(need: Need, clouds: Collection[str]) -> CallerError:
+    """Why no shape satisfies a need: the wish without which one would, and what there is instead."""
+
+    def without(**changes: Any) -> list[MachineType]:
+        return [machine for cloud in clouds for machine, _ in _able(replace(need, **changes), cloud)]
+
     suited = [machine for cloud in clouds for machine in _suited(need, cloud)]
-    sizes = sorted({machine.gpus for machine in suited})
-    if need.gpus and suited:
-        least = min((-(-need.gpus // size) * size for size in sizes), default=0)
-        have = ", ".join(f"{machine.gpus} ({type_name(machine)})" for machine in _one_per_size(suited))
-        return CallerError(
-            f"gpus is {need.gpus}, and no machines together have exactly so many with the CPUs and memory asked for.",
-            f"Machines of what is left have this many GPUs: {have}. Ask for {least}, or for less beside them.",
-            what="gpus",
-            value=str(need.gpus),
-            allowed=f"a multiple of {sizes[0]}" if len(sizes) == 1 else "",
+    if suited and need.gpus:
+        return _wrong_gpus(need, suited)
+    if suited:
+        wish, value = ("cpus", need.cpus) if need.cpus else ("memory", need.memory_mib)
+        most = max(machine.cpus if need.cpus else machine.memory_mib for machine in suited) * MOST_MACHINES
+        unit = "vCPUs" if need.cpus else "MiB"
+        return CallerError.about(
+            wish, value, f"at most {most:,} {unit}: {MOST_MACHINES:,} machines", "Ask for a part of it."
         )
-    return CallerError(
-        "No machine type has all that is asked for.",
-        "Ask for less of --gpu-memory, for another --arch, or for other --families.",
-        what="gpu_memory" if need.gpu_memory_gb else "families" if need.families else "cpus",
-    )
+    if others := without(gpu_memory_gb=0.0):
+        best = max(others, key=lambda machine: machine.gpu_memory_mib or 0)
+        most = (best.gpu_memory_mib or 0) * MIB / BYTES_PER_GB
+        allowed = f"at most {most:.0f} GB, which {type_name(best)} has"
+        return CallerError.about("gpu_memory", need.gpu_memory_gb, allowed, "Ask for less, or for other families.")
+    if others := without(architecture=None):
+        kinds = ", ".join(sorted({machine.architecture for machine in others}))
+        return CallerError.about("arch", need.architecture, kinds, "No other machine has what is asked for.")
+    others = without(families=(), types=())
+    gpus_alone = bool(need.families) and not need.gpus and bool(without(gpus=1, cpus=0, memory_mib=0))
+    return _wrong_families(need, others, gpus_alone=gpus_alone)
 
 
-def _one_per_size(suited: Iterable[MachineType]) -> list[MachineType]:
+def _wrong_families(need: Need, others: Iterable[MachineType], *, gpus_alone: bool) -> CallerError:
+    kinds = ", ".join(list(dict.fromkeys(machine.family for machine in others))[:8])
+    if not kinds:
+        return CallerError("No machine type has all that is asked for.", "Ask for less at a time.", what="gpus")
+    allowed = f"families that have what is asked for, such as {kinds}"
+    fix = "Say how many GPUs with --gpus." if gpus_alone else "Name other families, or none."
+    return CallerError.about("families", ",".join(need.families or need.types), allowed, fix)
+
+
+def _wrong_gpus(need: Need, suited: Iterable[MachineType]) -> CallerError:
     first: dict[int, MachineType] = {}
     for machine in suited:
         first.setdefault(machine.gpus, machine)
-    return [first[size] for size in sorted(first)]
+    have = ", ".join(f"{size} ({type_name(first[size])})" for size in sorted(first))
+    possible = [size for size in sorted(first) if need.gpus % size == 0]
+    if possible:
+        fix = "Ask for fewer CPUs or less memory than the machines of so many GPUs have."
+        return CallerError(
+            f"gpus is {need.gpus}, and no machines with exactly so many have the CPUs and the memory asked for.",
+            fix,
+            what="gpus",
+            value=str(need.gpus),
+        )
+    more = min(-(-need.gpus // size) * size for size in first)
+    allowed = f"a multiple of what one of these machines has: {have}"
+    return CallerError.about("gpus", need.gpus, allowed, f"Ask for {more}, or for other families.")

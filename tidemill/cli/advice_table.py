@@ -248,9 +248,9 @@ def _remarks(found: ShapeAdvice, *, wide: bool) -> Iterator[str]:
         day = f"{zone.score.as_of}, {zone.score.source}"
         yield f"{zone.zone}: {_score(zone.score)} for all these types together ({day})."
     if any(shape.score and shape.score.of > 1 for shape in spot):
-        yield "A score is about all these types together; reclaims in percent are machines per month."
-    elif any(shape.interruption for shape in spot):
-        yield "Reclaims in percent are machines per month."
+        yield "A score of AWS is about all these types together."
+    if any(shape.interruption for shape in spot):
+        yield "Reclaims in percent: so many of a type's machines are taken away per month."
     if wide and any(shape.save_every_seconds for shape in spot):
         yield (
             f"Save every: Young's rule, with {duration(found.save_seconds)} per save (--save-time), and the mean time "

@@ -180,7 +180,14 @@ class _Asking:
             question = _question([shape for shape in found if shape.cloud == cloud], need, self._wanted.one_zone)
             if source is None:
                 continue
-            answers.append(source.ask(question))
+            try:
+                answers.append(source.ask(question))
+            except CallerError as error:
+                # Without the cloud's SDK the tables still say something.
+                if self._wanted.live:
+                    raise
+                self._notes.append(f"No cloud was asked: {error}")
+                continue
             if cloud == "aws" and len(question.types) < SCORED_TYPES:
                 self._notes.append(
                     f"AWS scores fewer than {SCORED_TYPES} types low by rule, and {len(question.types)} "
@@ -203,9 +210,8 @@ class _Asking:
             where = ", ".join(silent)
             known = ", ".join(name for cloud in dict.fromkeys(silent.values()) for name in prices.regions(cloud))
             raise CallerError(
-                f"No price of these machines in {where} is known: the tables of this version have none"
-                f"{'' if self._wanted.live is False else ', and no cloud has said one'}.",
-                f"Ask the cloud with --live and a login, or name a region of the tables: {known}.",
+                f"No price of these machines in {where} is known, neither from this version's tables nor from a cloud.",
+                " ".join([*self._notes, f"Ask the cloud with --live and a login, or try other regions: {known}."]),
                 what="regions",
                 value=where,
                 allowed=known,
