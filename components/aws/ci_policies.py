@@ -152,6 +152,7 @@ _KEY_USE = "Decrypt DescribeKey Encrypt GenerateDataKey ReEncryptFrom ReEncryptT
 _LOOK = {
     "batch": "DescribeComputeEnvironments DescribeJobDefinitions DescribeJobQueues DescribeJobs GetJobQueueSnapshot "
     "ListJobs",
+    "ec2": "DescribeAvailabilityZones DescribeInstanceTypeOfferings DescribeSpotPriceHistory GetSpotPlacementScores",
     "ecr": "GetAuthorizationToken",
     "ecs": "DiscoverPollEndpoint",
     "logs": "GetQueryResults StopQuery",

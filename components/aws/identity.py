@@ -56,7 +56,7 @@ class AwsIdentity(pulumi.ComponentResource):
     submitter_policy_arn: pulumi.Output[str] | None
     """The submitter policy, after `grant_submitters`."""
     submitter_policy_arns: list[pulumi.Output[str]]
-    """The submitter policy, and further ones for queues that do not fit into it."""
+    """The submitter policy, and further ones for queues that do not fit into it, and for advice."""
     submitter_role_arn: pulumi.Output[str] | None
     """The submitter role, after `grant_submitters`, if there are principals for it."""
 
@@ -127,16 +127,22 @@ class AwsIdentity(pulumi.ComponentResource):
         grant(self, "worker", role, [allow(["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"], repositories)])
 
     def grant_submitters(
-        self, statements: Sequence[pulumi.Input[Statement]], *more: Sequence[pulumi.Input[Statement]]
+        self,
+        statements: Sequence[pulumi.Input[Statement]],
+        *more: Sequence[pulumi.Input[Statement]],
+        advise: Sequence[pulumi.Input[Statement]] = (),
     ) -> None:
         """Create the submitter policy and, if it has principals, the submitter role.
 
         Args:
             statements: The submitter's permissions.
             more: Further statements that do not fit into one policy, one policy each; submitters need them all.
+            advise: Permissions to ask for advice, in a policy of their own.
         """
         name = self.pulumi_resource_name
-        suffixes = ["", *(f"-{number}" for number in range(2, len(more) + 2))]
+        numbers = range(2, len(more) + 2)
+        granted = {"": statements, **{f"-{number}": each for number, each in zip(numbers, more, strict=True)}}
+        granted |= {"-advise": advise} if advise else {}
         policies = {
             suffix: aws.iam.Policy(
                 f"{name}-submitter{suffix}",
@@ -145,7 +151,7 @@ class AwsIdentity(pulumi.ComponentResource):
                 tags=self._args.tags,
                 opts=self._child,
             )
-            for suffix, allowed in zip(suffixes, [statements, *more], strict=True)
+            for suffix, allowed in granted.items()
         }
         self.submitter_policy_arns = [policy.arn for policy in policies.values()]
         self.submitter_policy_arn = self.submitter_policy_arns[0]

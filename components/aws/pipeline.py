@@ -18,7 +18,7 @@ from components.aws.network import AwsNetwork, AwsNetworkArgs
 from components.aws.registry import AwsRegistry, AwsRegistryArgs, look_statements
 from components.aws.shared import AwsSharedOutput, repository_arns
 from components.aws.store import AwsStore, AwsStoreArgs
-from components.aws.submitter import jobs_statements, submit_statement
+from components.aws.submitter import advise_statements, jobs_statements, submit_statement
 from components.aws.subnets import zones_of
 from components.base import team_tags
 from components.config import Queue, StackConfig, repository_of, shared_repository_of
@@ -236,6 +236,7 @@ class AwsParts:
                 *publish_statements(topics),
             ],
             *([statement] for statement in more),
+            advise=advise_statements(self._account.region) if config.access.advise else (),
         )
 
     def exports(self) -> dict[str, Any]:

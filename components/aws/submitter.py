@@ -20,6 +20,10 @@ _WATCH = [
 """Calls without a resource; `tidemill doctor` checks the quota of vCPUs."""
 
 
+_ADVISE = ["ec2:DescribeAvailabilityZones", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSpotPriceHistory"]
+"""What AWS sells where and at which price: the same for every account, but for the names of zones."""
+
+
 def _tagged(team: str) -> dict[str, str]:
     return {f"aws:RequestTag/{TEAM_TAG}": team}
 
@@ -51,3 +55,15 @@ def jobs_statements(account: Account, team: str, environment: str | None = None)
         allow(["batch:CancelJob", "batch:TerminateJob"], jobs, owned),
         allow(_WATCH, ["*"]),
     ]
+
+
+def advise_statements(region: pulumi.Input[str]) -> list[Statement]:
+    """Ask where Spot machines are to be had, and at which price.
+
+    EC2 has no resources for these calls. Prices are compared across regions; scores, of which an account may ask few
+    different ones per day, are asked for in the stack's region, which answers for others too.
+    Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html and
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/sps-iam-permission.html
+    """
+    here = {"StringEquals": {"aws:RequestedRegion": region}}
+    return [allow(["ec2:GetSpotPlacementScores"], ["*"], here), allow(_ADVISE, ["*"])]

@@ -152,7 +152,7 @@ class Budget(Model):
 
 
 class Access(Model):
-    """Who may submit."""
+    """Who may submit, and what submitters may ask."""
 
     submitters: Annotated[
         list[
@@ -171,6 +171,12 @@ class Access(Model):
         default=[],
         description="Principals that may submit. AWS: they may assume a submitter role, which exists only if there "
         "are any. GCP: they get the submitter's grants themselves.",
+    )
+    advise: bool = Field(
+        default=False,
+        description="Whether submitters may ask the cloud which machines are to be had, at which risk and price, as "
+        "`tidemill advise` does. These calls are free, change nothing, and tell of the whole account: AWS has no "
+        "resources for them.",
     )
 
 
@@ -232,9 +238,9 @@ class StackConfig(Model):
     )
     access: Access = Field(
         default=Access(),
-        description="Who may submit.",
+        description="Who may submit, and what submitters may ask.",
         examples=[
-            {"submitters": ["arn:aws:iam::123456789012:role/vision-engineers"]},
+            {"submitters": ["arn:aws:iam::123456789012:role/vision-engineers"], "advise": True},
             {"submitters": ["group:vision-engineers@example.com"]},
         ],
     )

@@ -14,6 +14,8 @@ def notes(config: StackConfig) -> list[str]:
     if config.cloud != "gcp":
         return []
     found = []
+    if config.access.advise and not config.access.submitters:
+        found.append(f"{key_path(['access', 'advise'])}: true changes nothing while access.submitters names none.")
     for name, queue in config.queues.items():
         found += _left_out(("queues", name), queue)
         found += _uneven(("queues", name), queue)

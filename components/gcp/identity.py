@@ -17,6 +17,11 @@ WATCH = ("monitoring.timeSeries.list", "serviceusage.services.use")
 of their own), and to use this project's quota for a person's calls.
 Sources: https://cloud.google.com/monitoring/access-control, https://cloud.google.com/docs/quotas/quota-project"""
 
+ADVISE = ("compute.advice.capacity", "compute.advice.capacityHistory")
+"""What `access.advise` adds: to ask how likely Spot machines are to be there, how often they are reclaimed, and their
+prices. Both methods are about the project alone.
+Source: https://docs.cloud.google.com/compute/docs/instances/view-vm-availability"""
+
 _MACHINE_ROLES = ("roles/logging.logWriter",)
 """The machines' permission on the whole project: Cloud Logging has no narrower binding for writing."""
 
@@ -29,6 +34,8 @@ class GcpIdentityArgs:
 
     submitters: list[str] = field(default_factory=list)
     """Principals that may submit: `user:`, `group:` or `serviceAccount:` and an address."""
+    advise: bool = False
+    """Whether submitters may ask for advice on the capacity of Spot machines."""
 
 
 class GcpIdentity(pulumi.ComponentResource):
@@ -40,8 +47,8 @@ class GcpIdentity(pulumi.ComponentResource):
     Type token: ``tidemill:index:GcpIdentity``.
 
     Makes: a service account with the role to write log lines; if there are submitters, a custom role to read the
-    project's metrics and use its quota, bound to each of them. Grants of data, secrets and other registries add a
-    binding each.
+    project's metrics, use its quota and, if they may, ask for advice, bound to each of them. Grants of data, secrets
+    and other registries add a binding each.
 
     Costs while idle: nothing.
 
@@ -74,7 +81,7 @@ class GcpIdentity(pulumi.ComponentResource):
             self._project(f"worker-{role.rpartition('.')[2].lower()}", role, self._worker)
         self._submitters = [person(principal) for principal in args.submitters]
         if self._submitters:
-            self._watch(stem)
+            self._watch(stem, [*WATCH, *(ADVISE if args.advise else ())])
         self.register_outputs({"email": self.email})
 
     @property
@@ -87,12 +94,12 @@ class GcpIdentity(pulumi.ComponentResource):
         """The submitters as members of grants."""
         return self._submitters
 
-    def _watch(self, stem: str) -> None:
+    def _watch(self, stem: str, permissions: list[str]) -> None:
         role = gcp.projects.IAMCustomRole(
             f"{self.pulumi_resource_name}-submitter",
             role_id=role_id(stem, "submitter"),
             title=f"Tidemill: submitters of {stem}",
-            permissions=list(WATCH),
+            permissions=permissions,
             opts=self._child,
         )
         for member in self._submitters:

@@ -44,9 +44,8 @@ class GcpParts:
         self._logs = self._make_logs(name)
         self._network = self._make_network(name)
         self._registry = self._make_registry(name)
-        self._identity = GcpIdentity(
-            f"{name}-identity", GcpIdentityArgs(submitters=list(config.access.submitters)), self._child
-        )
+        access = GcpIdentityArgs(list(config.access.submitters), advise=config.access.advise)
+        self._identity = GcpIdentity(f"{name}-identity", access, self._child)
         self._budget = self._make_budget(name)
         self._pools = {key: self._make_pool(f"{name}-{key}", key, queue) for key, queue in config.queues.items()}
         self._reconciler = self._make_reconciler(name)

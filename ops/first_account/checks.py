@@ -261,17 +261,23 @@ CHECKS = (
         AWS,
         "The clouds tell their prices",
         "python -m ops prices refresh --cloud aws --region REGION; python -m ops prices show --cloud aws; "
-        "python -m ops estimate --stack $STACK",
+        "python -m ops estimate --stack $STACK; with access: {advise: true}, as a submitter: tidemill advise --cpus "
+        "400",
         "five parts with the day's date, the interruptions with that of their feed; a type is `unknown` only where the "
-        "region does not have it. A second run asks for no part again but the interruptions.",
-        "Compare a page of GetProducts with the filters in ops/prices/aws.py, and the feed with ops/prices/advisor.py.",
+        "region does not have it. A second run asks for no part again but the interruptions. `advise` has a score and "
+        "a range of 90 days, and no note of a denied or throttled call.",
+        "Compare a page of GetProducts with the filters in ops/prices/aws.py, and the feed with ops/prices/advisor.py. "
+        "`advise`: the note names the action; see tidemill/advice/aws.py and `advise_statements`.",
     ),
     Check(
         GCP,
         "The catalogue names its prices as before",
-        "python -m ops prices refresh --cloud gcp; python -m ops prices show --cloud gcp",
-        "every region with three parts; no machine of the stack's families is `unknown` in the stack's region.",
-        "Compare the SKUs' descriptions with the patterns in ops/prices/gcp.py.",
+        "python -m ops prices refresh --cloud gcp; python -m ops prices show --cloud gcp; with access: {advise: true}, "
+        "as a submitter: tidemill advise --cpus 400",
+        "every region with three parts; no machine of the stack's families is `unknown` in the stack's region. "
+        "`advise` has a score, and no note of a denied call, which a missing permission or version would cause.",
+        "Compare the SKUs' descriptions with the patterns in ops/prices/gcp.py. `advise`: correct `ADVISE` in "
+        "components/gcp/identity.py, or the path in tidemill/advice/gcp.py.",
     ),
     Check(
         BOTH,

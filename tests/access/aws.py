@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from localcloud.aws.iam import Query, refusal
 from tests.access.probes import Probe, Thing, no, of, yes
-from tests.access.stacks import CHANNEL, STATE, STATE_KEY, SUFFIX, documents, of_account
+from tests.access.stacks import CHANNEL, REGION, STATE, STATE_KEY, SUFFIX, documents, of_account
 
 EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 ADMITTING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*"}]}
@@ -159,6 +159,10 @@ LOGS = {
 }
 CALLED_DEV = _named("batch", "a queue of vision-prod that is called dev", f"job-queue/vision-prod-dev-queue-{SUFFIX}")
 
+CAPACITY = Thing("the capacity of its region", "*", {"aws:requestedregion": REGION})
+OTHERS_CAPACITY = Thing("the capacity of another region, asked there", "*", {"aws:requestedregion": "eu-west-1"})
+OTHERS_PRICES = Thing("Spot prices of another region", "*", {"aws:requestedregion": "eu-west-1"})
+ANY_MACHINE = Thing("the account's machines", "*")
 ITS_BOUNDARY = Thing("its boundary", BOUNDARY.format("dev"))
 PRODS_STORE = Thing("the store of vision-prod", f"arn:aws:s3:::vision-prod-store-bucket-{SUFFIX}")
 OWN_MADE = Thing("a role that trusts the writer", of_account("iam", "role/x-dev-y", ""), admits=True)
@@ -215,6 +219,12 @@ PROBES = [
         no("ecr:PutImage", REPOSITORY["vision-dev"], "CI or a builder pushes images."),
         yes("sns:Publish", CHANNEL_TOPIC, "Who cancels a job tells its end."),
         no("sns:Publish", TOPIC["dev"], "Only alarms and rules publish."),
+        yes("ec2:GetSpotPlacementScores", CAPACITY, "With `access.advise`: `tidemill advise` asks it."),
+        no("ec2:GetSpotPlacementScores", OTHERS_CAPACITY, "Its own region answers for others."),
+        yes("ec2:DescribeSpotPriceHistory", OTHERS_PRICES, "With `access.advise`: regions are compared."),
+        no("ec2:DescribeInstances", ANY_MACHINE, "Advice is about what AWS has, not about what others run."),
+        no("ec2:RequestSpotInstances", ANY_MACHINE, "Advice starts nothing."),
+        no("ec2:RunInstances", _named("ec2", "a new machine", "instance/*"), "Batch starts machines."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Only containers get secrets."),
         no("iam:PassRole", _role(f"vision-dev-identity-job-{SUFFIX}"), "It would be the job's role."),
         no("sts:AssumeRole", CIS_WRITER, "Only GitHub's tokens become CI."),
@@ -243,6 +253,7 @@ PROBES = [
         no("sns:Publish", TOPIC["dev"], "Only alarms and rules publish."),
         no("sns:Subscribe", CHANNEL_TOPIC, "Nothing on a machine reads what others were told."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Secrets come as variables, from the agent."),
+        no("ec2:GetSpotPlacementScores", CAPACITY, "An account may ask few such questions per day."),
         no("sts:AssumeRole", _role(f"vision-dev-identity-execution-{SUFFIX}"), "Its role is its own."),
     ),
     *of(

@@ -10,6 +10,7 @@ from tests.access.stacks import GOOGLE_KEY, PEOPLE, PROJECT, STATE_BUCKET, SUFFI
 
 IDENTITIES = {
     "submitter": "a submitter of vision-dev",
+    "without": "a submitter of audio-dev, without `access.advise`",
     "machine": "a machine of vision-dev, and what runs on it",
     "reconciler": "the reconciler of vision-dev",
     "preview": "CI's reader",
@@ -18,6 +19,7 @@ IDENTITIES = {
 _ACCOUNT = f"serviceAccount:{{}}@{PROJECT}.iam.gserviceaccount.com"
 _PRINCIPALS = {
     "submitter": PEOPLE.format(team="vision"),
+    "without": PEOPLE.format(team="audio"),
     "machine": _ACCOUNT.format("vision-dev-worker"),
     "reconciler": _ACCOUNT.format("vision-dev-reconciler"),
     "preview": _ACCOUNT.format("tidemill-ci-preview"),
@@ -72,6 +74,7 @@ def _lines(team: str) -> Thing:
     return Thing(f"the log lines of {team}-dev", name)
 
 
+CAPACITY = Thing("the capacity of a region", f"compute/projects/{PROJECT}/regions/us-central1/advice")
 WHOLE = Thing("the project", f"cloudresourcemanager/projects/{PROJECT}")
 MACHINE = Thing("a machine", f"compute/projects/{PROJECT}/zones/us-central1-a/instances/vision-dev-cpu-spot-x1y2")
 GROUP = Thing(
@@ -117,6 +120,17 @@ PROBES = [
         no("iam.serviceAccounts.actAs", _account("vision-dev-worker"), "It would run as a machine."),
         no("iam.serviceAccounts.getAccessToken", _account("vision-dev-worker"), "It would be a machine."),
         no("compute.instances.create", WHOLE, "Groups start machines."),
+        yes("compute.advice.capacity", CAPACITY, "With `access.advise`: `tidemill advise` asks it."),
+        yes("compute.advice.capacityHistory", CAPACITY, "With `access.advise`: reclaims and prices."),
+        no("compute.instances.list", WHOLE, "Advice is about what Google has, not about what others run."),
+        no("compute.advice.calendarMode", CAPACITY, "It plans reservations, which stacks do not make."),
+        no("compute.machineTypes.list", WHOLE, "The package has a table of them."),
+    ),
+    *of(
+        "without",
+        yes("pubsub.topics.publish", _topic("audio"), "It is what a submitter is for."),
+        no("compute.advice.capacity", CAPACITY, "The stack does not grant it."),
+        no("compute.advice.capacityHistory", CAPACITY, "The stack does not grant it."),
     ),
     *of(
         "machine",
@@ -144,6 +158,7 @@ PROBES = [
         no("storage.objects.create", _bucket("features", "audio/a"), "The prefix is another team's."),
         yes("secretmanager.versions.access", _secret("vision"), "The queue names it."),
         no("secretmanager.versions.access", _secret("audio"), "The secret is another team's."),
+        no("compute.advice.capacity", CAPACITY, "User code asks nothing about the project."),
         no("artifactregistry.repositories.downloadArtifacts", _images("audio"), "The images are another team's."),
         no(
             "artifactregistry.repositories.uploadArtifacts",

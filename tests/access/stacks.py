@@ -71,7 +71,7 @@ def documents() -> Mapping[str, list[Document]]:
     cpu = values["tidemill:queues"]["cpu"]
     secret = _SECRET.format(region=REGION, account=ACCOUNT, team="vision")
     values |= {
-        "tidemill:access": {"submitters": [SUBMITTERS]},
+        "tidemill:access": {"submitters": [SUBMITTERS], "advise": True},
         "tidemill:worker_image": _WORKER,
         "tidemill:monitoring": {"job_channels": {"oncall": CHANNEL}},
         "tidemill:queues": {
@@ -124,7 +124,7 @@ def google() -> Policy:
         run_stack(
             "vision-gcp-dev",
             team=team,
-            access={"submitters": [PEOPLE.format(team=team)]},
+            access={"submitters": [PEOPLE.format(team=team)], "advise": team == "vision"},
             queues={"cpu": {**queues["cpu"], "secrets": {"HF_TOKEN": f"projects/{PROJECT}/secrets/{team}-token"}}},
             data={"read": ["gs://raw-images"], "write": [f"gs://features/{team}/"]},
             monitoring={"job_channels": {"oncall": f"projects/{PROJECT}/topics/{team}-oncall"}},

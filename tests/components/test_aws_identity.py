@@ -10,7 +10,7 @@ import pytest
 from components.aws.identity import AwsIdentity, AwsIdentityArgs
 from components.config import ConfigError, parse
 from components.pipeline import Pipeline, PipelineArgs
-from tests.components.recording import Recorder, run, run_with
+from tests.components.recording import REGION, Recorder, run, run_with
 from tests.components.stacks import run_stack
 
 ACCOUNT = "123456789012"
@@ -236,17 +236,42 @@ def test_submitters_policies_are_within_iams_limits_with_the_longest_names(queue
             f"q{number:031}".replace("0", "q"): {"images": dict.fromkeys(names, image)}
             for number in range(11, 11 + queues)
         },
-        "access": {"submitters": [f"arn:aws:iam::{ACCOUNT}:root"]},
+        "access": {"submitters": [f"arn:aws:iam::{ACCOUNT}:root"], "advise": True},
     }
     name = f"{config['team']}-{config['environment']}"
     recorder = run_with(_LongNames(), lambda: Pipeline(name, PipelineArgs(config=config)))
-    made = [json.dumps(json.loads(p.inputs["policy"]), separators=(",", ":")) for p in recorder.of("iam.Policy")]
-    assert len(made) == policies
-    assert max(len(policy) for policy in made) <= 6_144
+    compact = {
+        p.name: json.dumps(json.loads(p.inputs["policy"]), separators=(",", ":")) for p in recorder.of("iam.Policy")
+    }
+    assert max(map(len, compact.values())) <= 6_144
+    made = [policy for name, policy in compact.items() if not name.endswith("-advise")]
+    assert (len(compact), len(made)) == (policies + 1, policies)
     named = [arn for policy in made for arn in json.loads(policy)["Statement"][0]["Resource"]]
     assert len(set(named)) == len(named) == queues * (1 + images)
     attached = {made.inputs["policyArn"] for made in recorder.of("iam.RolePolicyAttachment")}
-    assert len(attached) == policies
+    assert len(attached) == policies + 1
+
+
+def test_advice_is_a_policy_of_its_own():
+    """The submitter policy stays what it is, so that nothing changes for those who have attached it."""
+    without = run_stack("demo-aws")
+    made = run_stack("demo-aws", access={"submitters": [f"arn:aws:iam::{ACCOUNT}:root"], "advise": True})
+    names = ["demo-local-identity-submitter", "demo-local-identity-submitter-advise"]
+    assert sorted(policy.name for policy in made.of("iam.Policy")) == names
+    first, advise = (made.one("iam.Policy", name) for name in names)
+    assert first.inputs["policy"] == without.one("iam.Policy").inputs["policy"]
+    assert [
+        (each["Action"], each["Resource"], each.get("Condition")) for each in advise.document("policy")["Statement"]
+    ] == [
+        (["ec2:GetSpotPlacementScores"], ["*"], {"StringEquals": {"aws:RequestedRegion": REGION}}),
+        (
+            ["ec2:DescribeAvailabilityZones", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSpotPriceHistory"],
+            ["*"],
+            None,
+        ),
+    ]
+    attached = {each.inputs["policyArn"] for each in made.of("iam.RolePolicyAttachment")}
+    assert attached == {f"arn:mock:Policy:{name}" for name in names}
 
 
 def _bucket(number: int) -> str:

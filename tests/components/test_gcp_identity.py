@@ -36,6 +36,16 @@ def test_a_submitter_reads_metrics_and_uses_the_quota_of_the_project():
     assert bound == {"group:vision@example.com": name, "user:ann@example.com": name}
 
 
+def test_advice_is_two_more_permissions_of_the_same_role():
+    """The role is changed in place, and nothing is bound anew."""
+    args = GcpIdentityArgs(["group:vision@example.com"], advise=True)
+    made, without = run(lambda: GcpIdentity("vision-dev-identity", args)), identity("group:vision@example.com")
+    assert made.counts() == without.counts()
+    role, before = (each.one("projects.IAMCustomRole").inputs for each in (made, without))
+    added = ["compute.advice.capacity", "compute.advice.capacityHistory"]
+    assert role == {**before, "permissions": [*before["permissions"], *added]}
+
+
 def test_no_primitive_role_no_key_and_nothing_of_compute():
     made = identity("group:vision@example.com", then=lambda it: it.grant_data(it.worker, ["gs://raw"], ["gs://f/a/"]))
     roles = {each.inputs["role"] for each in made.resources if "role" in each.inputs}
