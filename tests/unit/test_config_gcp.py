@@ -32,6 +32,13 @@ def test_five_keys_are_enough():
     assert notes(config()) == []
 
 
+def test_advice_for_no_one_is_noted():
+    stack = {"team": "t", "environment": "e", "cloud": "gcp", "queues": {"cpu": {"images": {"default": IMAGE}}}}
+    (line,) = notes(parse({**stack, "access": {"advise": True}}))
+    assert "access.advise" in line
+    assert notes(parse({**stack, "access": {"advise": True, "submitters": ["group:a@example.com"]}})) == []
+
+
 def test_a_queue_alone_has_the_same_defaults():
     assert gcp_queue({"images": {"default": IMAGE}}, "cpu") == config().queues["cpu"]
 
@@ -133,13 +140,6 @@ GOOGLES = "us-docker.pkg.dev/base/images/python@sha256:" + 64 * "0"
         ("tidemill:queues.cpu.gcp.fuse_image", {}, {"gcp": {"fuse_image": IMAGE}}),
     ],
 )
-def test_advice_for_no_one_is_noted():
-    stack = {"team": "t", "environment": "e", "cloud": "gcp", "queues": {"cpu": {"images": {"default": IMAGE}}}}
-    (line,) = notes(parse({**stack, "access": {"advise": True}}))
-    assert "access.advise" in line
-    assert notes(parse({**stack, "access": {"advise": True, "submitters": ["group:a@example.com"]}})) == []
-
-
 def test_without_internet_every_image_is_in_googles_registries(
     key: str, changes: dict[str, Any], queue: dict[str, Any]
 ):
