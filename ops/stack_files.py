@@ -94,6 +94,8 @@ def _holder(content: CommentedMap, steps: Steps) -> Any:
 
 def _block(lines: list[str], holder: CommentedMap, key: str | int) -> tuple[int, int]:
     """The first line of a key and the first line after it, by indent; comments above do not belong to it."""
+    if key not in holder.lc.data:
+        raise click.UsageError(f"{key}: an anchor brings this key in (<<: *), so it cannot be removed here.")
     start, column = holder.lc.key(key)
     end = start + 1
     while end < len(lines) and _is_within(lines[end], column):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import click
 
@@ -11,6 +12,7 @@ from ops import stack_files
 from ops.advise import text
 from ops.advise.edit import edited
 from ops.advise.figures import Book
+from ops.advise.rules import QueueAdvice
 from ops.advise.rules import advise as by_rules
 from ops.advise.standing import Subject, ask, standing, subject
 from tidemill.advice.live import open_source
@@ -38,16 +40,26 @@ def advise(stack: str, name: str, *, write: bool, live: bool, as_json: bool) -> 
     seen = standing(about, known)
     found = by_rules(seen)
     try:
+        diff = _edit(about, found, write=write)
+    except click.UsageError as error:
+        if write:
+            raise
+        found, diff = replace(found, notes=(*found.notes, f"--write cannot edit the file. {error.message}")), ""
+    if as_json:
+        click.echo(json.dumps(text.document(about, seen, found, known, written=write and bool(diff)), indent=1))
+        return
+    click.echo("\n".join(text.lines(about, seen, found, known, diff, written=write)))
+
+
+def _edit(about: Subject, found: QueueAdvice, *, write: bool) -> str:
+    """The changes as a diff; empty where there are none."""
+    try:
         before, after = edited(about, found.changes)
         if write and after != before:
             stack_files.write(about.path, before, after)
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
-    diff = stack_files.diff(about.path, before, after)
-    if as_json:
-        click.echo(json.dumps(text.document(about, seen, found, known, written=write and bool(diff)), indent=1))
-        return
-    click.echo("\n".join(text.lines(about, seen, found, known, diff, written=write)))
+    return stack_files.diff(about.path, before, after)
 
 
 def _known(about: Subject, live: bool) -> Book:

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import yaml
+
 from ops.advise.figures import Book, Chance, Family, Span
 from ops.advise.rules import QueueAdvice, Standing
 from ops.advise.standing import Subject
@@ -27,7 +29,7 @@ def lines(
     yield from _now(known)
     yield ""
     for change in found.changes:
-        yield f"{change.key}:"
+        yield f"{change.key}: {_shown(change.after)}"
         yield from (f"  {reason}." for reason in change.reasons)
     for note in found.notes:
         yield f"Note: {note}"
@@ -40,7 +42,7 @@ def lines(
             if written
             else "Nothing is written; --write edits the file."
         )
-    else:
+    elif not found.changes:
         yield f"stacks/{about.path.name} is unchanged: nothing that is known says that the queue should change."
     yield from _sources(known)
 
@@ -92,13 +94,12 @@ def _table(seen: Standing, found: QueueAdvice) -> Iterator[str]:
 
 
 def _row(family: Family) -> tuple[str, ...]:
-    reclaimed = family.reclaimed
     return (
         family.name,
         str(len(family.types)),
         _span(family.spot),
         _span(family.on_demand),
-        f"{reclaimed.low:g} to {reclaimed.high:g} %" if reclaimed else _UNKNOWN,
+        _percent(family.reclaimed),
         ", ".join(family.missing),
     )
 
@@ -109,6 +110,20 @@ def _span(found: Span | None) -> str:
     digits = 4 if found.low < 0.1 else 2
     low, high = f"{found.low:.{digits}f}", f"{found.high:.{digits}f}"
     return low if low == high else f"{low} to {high}"
+
+
+def _shown(value: Any) -> str:
+    """A value as a stack file has it."""
+    if value is None:
+        return "leave it out"
+    return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000).strip()
+
+
+def _percent(found: Span | None) -> str:
+    if found is None:
+        return _UNKNOWN
+    low, high = f"{found.low:.0f}", f"{found.high:.0f}"
+    return f"{low} %" if low == high else f"{low} to {high} %"
 
 
 def _sources(known: Book) -> Iterator[str]:

@@ -1,0 +1,132 @@
+"""What people give `ops advise` wrongly: each is one clear sentence, exit code 2, and no file changes."""
+
+import tempfile
+from collections.abc import Callable
+
+import pytest
+
+from ops import project
+from ops.advise import command
+from tests.ops.test_advise import AWS, GCP, run
+from tidemill.errors import CallerError
+
+OFF = "--offline"
+
+
+def replaced(old: str, new: str, text: str = AWS) -> str:
+    assert old in text
+    return text.replace(old, new)
+
+
+def anchored(_: str = AWS) -> str:
+    text = replaced("      machines:\n        # All x86.", "      machines: &m\n        # All x86.")
+    return replaced("    plain:\n", "    plain:\n      machines: *m\n", text)
+
+
+def merged() -> str:
+    return replaced("    plain:\n", "    plain:\n      <<: *base\n", replaced("    cpu:\n", "    cpu: &base\n"))
+
+
+CASES: dict[str, tuple[list[str], str, str]] = {
+    "1 queue that the stack does not have": (
+        ["cpy", OFF],
+        AWS,
+        "has no such queue. Did you mean cpu? Queues: cpu,",
+    ),
+    "2 no queue": ([OFF], AWS, "Missing argument 'QUEUE'"),
+    "3 stack that does not exist": (["cpu", OFF, "--stack", "vision-dav"], AWS, "Did you mean vision-dev?"),
+    "4 unknown region": (
+        ["cpu", OFF],
+        replaced("us-west-2 ", "us-wast-2 "),
+        "aws:region: There is no region 'us-wast-2' that this version knows of. Did you mean 'us-west-2'?",
+    ),
+    "5 zone for a region": (
+        ["cpu", OFF],
+        replaced("us-west-2 ", "us-west-2a "),
+        "and this is a zone. Name a region",
+    ),
+    "6 zone's id for a region": (["cpu", OFF], replaced("us-west-2 ", "usw2-az1 "), "this is a zone's id"),
+    "7 region of the other cloud": (
+        ["cpu", OFF],
+        replaced("us-west-2 ", "us-central1 "),
+        "us-central1 is a region of gcp, and the stack is on aws.",
+    ),
+    "8 no region": (
+        ["cpu", OFF],
+        replaced("aws:region", "aws:profile"),
+        "does not set aws:region",
+    ),
+    "9 region that is no text": (["cpu", OFF], replaced("us-west-2 ", "[us-west-2] "), "does not set aws:region"),
+    "10 unknown family": (["cpu", OFF], replaced("- c6i ", "- c6j "), 'families[0]: "c6j" is not allowed'),
+    "11 not YAML": (["cpu", OFF], replaced("config:", "config: ["), "Pulumi.vision-dev.yaml: line"),
+    "12 a key twice": (["cpu", OFF], replaced("    gpu:", "    cpu:"), "the key `cpu` is there twice"),
+    "13 empty file": (["cpu", OFF], "", "tidemill:team is missing"),
+    "14 keys that two queues share": (["cpu", OFF], anchored(), "would also change tidemill:queues.plain.machines"),
+    "15 keys that a queue merges in": (["plain", OFF], merged(), "because an anchor (& and *) shares keys"),
+    "16 unknown option": (["cpu", OFF, "--wirte"], AWS, "No such option"),
+}
+
+
+def test_there_are_so_many_with_those_of_tests_below() -> None:
+    assert [name.split()[0] for name in CASES] == [str(number) for number in range(1, len(CASES) + 1)]
+
+
+@pytest.fixture
+def stacks(tmp_path, monkeypatch):
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+    return tmp_path
+
+
+def refused(path, *arguments, says: str) -> None:
+    before = {each.name: each.read_bytes() for each in path.parent.iterdir()}
+    code, output = run(*arguments, "--write", stack=path.stem.removeprefix("Pulumi."))
+    assert code == 2, output
+    assert says in " ".join(output.split())
+    assert output.count("Error:") == 1
+    assert "Traceback" not in output
+    assert {each.name: each.read_bytes() for each in path.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_wrong_is_one_clear_error_and_the_file_stays(name, stacks):
+    arguments, text, says = CASES[name]
+    path = stacks / "Pulumi.vision-dev.yaml"
+    path.write_text(text)
+    refused(path, *arguments, says=says)
+
+
+def _denied(*_, **__):
+    raise PermissionError(13, "Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda path, _: path.write_bytes(b"\xff\xfe"), "it is not UTF-8"),
+        (lambda path, _: path.chmod(0o444), "cannot be written: it is read-only. It is unchanged."),
+        (lambda _, patch: patch.setattr(tempfile, "mkstemp", _denied), "cannot be written: Permission denied"),
+    ],
+    ids=["17 not UTF-8", "18 read-only file", "19 read-only folder"],
+)
+def test_a_file_that_cannot_be_read_or_written(spoil: Callable[..., None], says, stacks, monkeypatch):
+    path = stacks / "Pulumi.vision-dev.yaml"
+    path.write_text(AWS)
+    spoil(path, monkeypatch)
+    refused(path, "cpu", says=says)
+
+
+def test_20_a_cloud_that_cannot_be_asked_at_all(stacks, monkeypatch):
+    class Refuses:
+        def ask(self, _):
+            raise CallerError("boto3 is missing.", "Install tidemill[aws].")
+
+    monkeypatch.setattr(command, "open_source", lambda *_: Refuses())
+    path = stacks / "Pulumi.vision-dev.yaml"
+    path.write_text(AWS)
+    refused(path, "cpu", "--live", says="boto3 is missing. Install tidemill[aws]. Or use the tables alone: --offline.")
+
+
+def test_21_a_stack_of_gcp_without_its_region(stacks):
+    path = stacks / "Pulumi.vision-gcp-dev.yaml"
+    path.write_text(replaced("  gcp:region: us-central1\n", "  aws:region: us-west-2\n", GCP))
+    refused(path, "cpu", OFF, says="does not set gcp:region")
