@@ -17,6 +17,7 @@ from ops.engine import PreviewRun
 from ops.options import WHERE
 from ops.project import read_config
 from ops.review.document import Base
+from ops.scores import spot_scores
 
 
 @click.command()
@@ -63,7 +64,8 @@ def document_of(
         click.ClickException: There is no engine, or it did not finish in time.
     """
     with mistakes_told():
-        return PreviewRun(stack, config, where, base).document(refresh=refresh)
+        found = PreviewRun(stack, config, where, base).document(refresh=refresh)
+    return {**found, "spot": spot_scores(found)} if where == "login" and not refresh else found
 
 
 @contextmanager

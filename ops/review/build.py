@@ -41,7 +41,7 @@ def _stack(preview: Preview, today: datetime.date, prices: Prices) -> StackRevie
         *access.findings(steps),
         *network.findings(steps),
         *capacity.findings(fleets, steps),
-        *spot.findings(steps, preview.cloud, preview.region, prices),
+        *spot.findings(steps, preview.cloud, preview.region, prices, preview.spot),
     ]
     counts = Counter(step.op for step in steps)
     if preview.unchanged:

@@ -138,6 +138,17 @@ class Waived(_Engine):
     until: datetime.date
 
 
+class SpotScore(_Engine):
+    """What the cloud said of a Spot fleet's machines at the preview."""
+
+    fleet: str
+    told: str
+    """The figure, as the cloud names it: `3 of 10`, `obtainability 0.2`."""
+    low: bool
+    at: datetime.datetime
+    source: str
+
+
 class Base(BaseModel):
     """The commit to compare with; its stack is brought up first, and the preview runs on it."""
 
@@ -161,6 +172,7 @@ class Preview(BaseModel):
     policies: list[Policy] = []
     waivers: list[Waived] = []
     overrides: dict[str, dict[str, Any]] = {}
+    spot: list[SpotScore] = []
     errors: list[str] = []
     exit_code: int
     base: Base | None = None

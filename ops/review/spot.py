@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from ops.review.capacity import Prices, Side
 from ops.review.compute import ENVIRONMENT, GROUPS
 from ops.review.diffs import at
-from ops.review.document import State, Step
+from ops.review.document import SpotScore, State, Step
 from ops.review.models import Finding
 from tidemill.figures import counted
 from tidemill.prices import brief
@@ -19,8 +19,21 @@ _SUBNET = "aws:ec2/subnet:Subnet"
 _ADVISE = "`python -m ops advise --stack STACK QUEUE` compares families and zones."
 
 
-def findings(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> Iterator[Finding]:
-    """Findings of the kind `spot`: of fleets that are new, or get other types or zones."""
+class SpotFleet(NamedTuple):
+    """A Spot fleet that is new, or gets other types or zones."""
+
+    step: Step
+    types: list[str]
+    """Each once, sorted."""
+    cpus: int | None
+    zones: int | None
+    """How many; None where that is unknown, and on GCP for all of the region's."""
+    attached: int = 0
+    """GPUs that are attached to each machine."""
+
+
+def fleets(steps: list[Step]) -> Iterator[SpotFleet]:
+    """The Spot fleets of a preview whose choice of machines changes."""
     before, after = (Side(steps, old) for old in (True, False))
     for step in steps:
         if step.type != ENVIRONMENT and step.type not in GROUPS:
@@ -31,14 +44,31 @@ def findings(steps: list[Step], cloud: str, region: str | None, prices: Prices) 
         zones = _zones(step.after)
         if old and (sorted(old.types), old.market, _zones(step.before)) == (sorted(fleet.types), "spot", zones):
             continue
-        if len(set(fleet.types)) == 1:
-            title = f"Spot has no choice: one machine type ({fleet.types[0]})"
+        yield SpotFleet(step, sorted(set(fleet.types)), fleet.cpus, zones, fleet.gpus)
+
+
+def findings(
+    steps: list[Step], cloud: str, region: str | None, prices: Prices, scores: Iterable[SpotScore] = ()
+) -> Iterator[Finding]:
+    """Findings of the kind `spot`.
+
+    Args:
+        scores: What the cloud said of these fleets when they were previewed.
+    """
+    said = {score.fleet: score for score in scores}
+    for step, types, _, zones, _ in fleets(steps):
+        if len(types) == 1:
+            title = f"Spot has no choice: one machine type ({types[0]})"
             yield Finding("low", "spot", step.name, step.urn, title, (_ADVISE,))
         if zones == 1:
             title = "Spot has no choice: machines start in one zone"
             yield Finding("low", "spot", step.name, step.urn, title, (_ADVISE,))
         if region:
-            yield from _reclaimed(step, sorted(set(fleet.types)), cloud, region, prices)
+            yield from _reclaimed(step, types, cloud, region, prices)
+        if (score := said.get(step.name)) and score.low:
+            title = f"Spot machines were scarce at the preview: {score.told}"
+            told = f"Of {score.at:%Y-%m-%d %H:%M} UTC, from {score.source}."
+            yield Finding("medium", "spot", step.name, step.urn, title, (told, _ADVISE))
 
 
 def _zones(state: State | None) -> int | None:

@@ -1,8 +1,13 @@
 """What the review says of a Spot fleet's choice: types, zones, and how often machines are reclaimed."""
 
+import datetime
+
 import pytest
 
-from tests.ops.review_steps import step, told, urn
+from ops import scores
+from tests.ops.review_steps import document, step, told, urn
+from tidemill.advice.sources import LiveAnswer, PlacementScore
+from tidemill.errors import CallerError
 
 ENVIRONMENT = "aws:batch/computeEnvironment:ComputeEnvironment"
 GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
@@ -95,3 +100,60 @@ def test_a_group_in_one_zone_is_told(zones, found):
         step("create", GROUP, "g", new=group, needs={"versions": [urn(TEMPLATE, "t")]}),
     ]
     assert titles(*steps, cloud="gcp", region="us-central1") == ([ONE_ZONE] if found else [])
+
+
+NOW = datetime.datetime(2026, 11, 22, 18, 0, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def cloud(monkeypatch):
+    """A cloud with the same score for every question; a text instead of a score is its refusal."""
+    asked = []
+
+    def says(value):
+        class Source:
+            def ask(self, question):
+                asked.append(question)
+                if isinstance(value, str):
+                    raise CallerError(value)
+                score = PlacementScore("us-west-2", None, NOW, "ec2:GetSpotPlacementScores", None, value)
+                return LiveAnswer(scores=(score,) if value else ())
+
+        monkeypatch.setattr(scores, "open_source", lambda *_: Source())
+        return asked
+
+    return says
+
+
+def test_a_preview_asks_for_the_spot_fleets_that_change(cloud):
+    asked = cloud(3)
+    kept = step("same", ENVIRONMENT, "kept", old=fleet(MANY), new=fleet(MANY))
+    steps = [kept, step("create", ENVIRONMENT, "new", new=fleet(MANY)),
+             step("create", ENVIRONMENT, "fixed", new=fleet(MANY, market="EC2"))]  # fmt: skip
+    rows = scores.spot_scores(document(*steps))
+    assert [row["fleet"] for row in rows] == ["new"]
+    assert [(question.types, question.cpus) for question in asked] == [(tuple(sorted(MANY)), 64)]
+
+
+@pytest.mark.parametrize(("value", "found"), [(3, 1), (4, 0), (0, 0), ("boto3 is missing", 0)])
+def test_a_low_score_at_the_preview_is_told_with_date_and_source(cloud, value, found):
+    cloud(value)
+    new = step("create", ENVIRONMENT, new=fleet(MANY))
+    rows = scores.spot_scores(document(new))
+    assert bool(rows) is (value in (3, 4)), "what could not be asked is no row"
+    findings = told(new, kind="spot", spot=rows)
+    assert len(findings) == found
+    if found:
+        assert (findings[0].severity, findings[0].title) == (
+            "medium",
+            "Spot machines were scarce at the preview: 3 of 10",
+        )
+        assert findings[0].details[0] == "Of 2026-11-22 18:00 UTC, from ec2:GetSpotPlacementScores."
+
+
+def test_a_preview_that_failed_or_has_no_region_asks_nothing(cloud):
+    asked = cloud(3)
+    new = step("create", ENVIRONMENT, new=fleet(MANY))
+    assert scores.spot_scores({**document(new), "preview": None}) == []
+    assert scores.spot_scores(document(new, region=None)) == []
+    assert asked == []
