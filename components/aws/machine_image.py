@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_aws as aws
 
-from components.config import ConfigError, Queue
-from components.config.errors import key_path, shown
+from components.config import Queue
+from components.machine_image import unfit
 from components.machines import MachineType
 
 ROOT_DEVICE = "/dev/xvda"
@@ -32,7 +32,7 @@ def check_image(queue: str, settings: Queue, types: Sequence[MachineType], paren
         if not any(words in str(error).lower() for words in _NOT_FOUND):
             pulumi.log.warn(f"Could not check the machine image of queue {queue}: {error}", parent)
             return
-        raise _wrong(
+        raise unfit(
             queue, settings, "an image of this region that this account may use", "Copy it here or share it"
         ) from None
     architecture, gib = types[0].architecture, settings.disk_gib
@@ -62,8 +62,4 @@ def check_image(queue: str, settings: Queue, types: Sequence[MachineType], paren
         ),
     ):
         if not fits:
-            raise _wrong(queue, settings, allowed, fix)
-
-
-def _wrong(queue: str, settings: Queue, allowed: str, fix: str) -> ConfigError:
-    return ConfigError(key_path(["queues", queue, "machines", "image"]), shown(settings.machines.image), allowed, fix)
+            raise unfit(queue, settings, allowed, fix)

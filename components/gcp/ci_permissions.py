@@ -18,6 +18,7 @@ _READ = {
     "compute.autoscalers": "get",
     "compute.firewalls": "get",
     "compute.globalOperations": "get",
+    "compute.images": "get getFromFamily list",
     "compute.instanceGroupManagers": "get",
     "compute.instanceTemplates": "get",
     "compute.networks": "get",

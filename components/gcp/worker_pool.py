@@ -12,6 +12,7 @@ from components.config import ConfigError, Queue, gcp_queue
 from components.config.errors import key_path
 from components.gcp.cloud_init import Host, cloud_config
 from components.gcp.instance_group import Fleet, RungResources, instance_group
+from components.gcp.machine_image import check_image
 from components.gcp.member import Member
 from components.gcp.project import Project
 from components.gcp.queue_topic import Imported, Messages, messages, on_subscription, on_topic
@@ -139,6 +140,8 @@ class GcpWorkerPool(pulumi.ComponentResource):
                 "machines of one size that an item fits on",
                 "Take a size of the families' that has room for an item",
             )
+        if settings.machines.image is not None:
+            check_image(args.queue, settings, types, self)
         first, second = _workers(args, {machine.architecture for machine in types})
         host = Host(
             queue=args.queue,

@@ -190,8 +190,9 @@ CHECKS = (
     Check(
         BOTH,
         "A machine from an image of one's own runs items, and goes back to the cloud's",
-        "copy the cloud's image, set machines.image to the copy, submit; then leave the key out, pulumi up, submit",
-        "both jobs succeed; the machines of the second have the cloud's newest image.",
+        "copy the cloud's image, set machines.image to the copy, submit; then leave the key out, pulumi up, submit; "
+        "then name an arm64 image in an x86_64 queue, pulumi preview",
+        "both jobs succeed; the machines of the second have the cloud's newest image; the preview refuses the third.",
         "Compare `aws ec2 get-console-output` with components/aws/user_data.py. If the second job still has the copy, "
         "Batch keeps the launch template's image: name a new rung, as in docs/upgrading.md.",
     ),

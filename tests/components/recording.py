@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -147,10 +148,8 @@ class Recorder(mocks.Mocks):
                 return {"id": REGION, "instanceTypes": [], "locations": [], "locationTypes": []}
             types = [each for each in asked["values"] if not {each, each.split(".")[0]} & self.unsold]
             return {"id": REGION, "instanceTypes": types, "locations": [], "locationTypes": []}
-        if args.token.endswith("getAmi"):
-            (asked,) = args.args["filters"]
-            found = self.images.get(asked["values"][0], "Your query returned no results")
-            return ({}, [("", found)]) if isinstance(found, str) else {"imageId": asked["values"][0], **found}
+        if args.token.endswith(("getAmi", "compute/getImage:getImage")):
+            return self._ami(args.args) if args.token.endswith("getAmi") else self._compute_image(args.args)
         if args.token.endswith("getSubnet"):
             zone = self.subnets.get(args.args["id"])
             found = {"id": args.args["id"], "availabilityZone": zone}
@@ -159,6 +158,25 @@ class Recorder(mocks.Mocks):
         if args.token.endswith("getAvailabilityZones"):
             answer["names"] = self.zones
         return answer
+
+    def _ami(self, asked: dict[str, Any]) -> Any:
+        (wanted,) = asked["filters"]
+        found = self.images.get(wanted["values"][0], "Your query returned no results")
+        return ({}, [("", found)]) if isinstance(found, str) else {"imageId": wanted["values"][0], **found}
+
+    def _compute_image(self, asked: dict[str, Any]) -> Any:
+        """Compute Engine's answer: by name or family, or by a filter that names its architecture.
+
+        Source of the errors: data_source_google_compute_image.go of hashicorp/terraform-provider-google.
+        """
+        if found := re.fullmatch(r'\(name = "(.*)"\) \(architecture = "(.*)"\)', asked.get("filter", "")):
+            image = self.images.get(found[1], {})
+            if isinstance(image, dict) and image.get("architecture") == found[2]:
+                return {"name": found[1], **image}
+            return {}, [("", "your filter has returned more than one image or no image.")]
+        name = asked.get("name") or asked["family"]
+        image = self.images.get(name, f"googleapi: Error 404: The resource '{name}' was not found, notFound")
+        return ({}, [("", image)]) if isinstance(image, str) else {"name": name, **image}
 
     def _outputs_of(self, stack: str) -> dict[str, Any]:
         return {"name": stack, "outputs": self.stacks[stack], "secretOutputNames": []}

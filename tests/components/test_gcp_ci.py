@@ -53,7 +53,13 @@ def test_a_reader_reads_and_a_writer_does_no_more_than_stacks_need():
         "serviceAccount:t-dev-deploy": {"t_reader", "t_writer", "storage.objectViewer"},
         "serviceAccount:t-prod-deploy": {"t_reader", "t_writer", "storage.objectViewer"},
     }
-    assert {permission.rpartition(".")[2] for permission in reading()} == {"get", "getIamPolicy", "getShared", "list"}
+    assert {permission.rpartition(".")[2] for permission in reading()} == {
+        "get",
+        "getFromFamily",
+        "getIamPolicy",
+        "getShared",
+        "list",
+    }
     data = ("storage.objects.get", "secretmanager.versions", "logging.logEntries", "iam.serviceAccountKeys")
     assert not [p for p in [*reading(), *writing()] if p.startswith(data)]
     assert not set(reading()) & set(writing())

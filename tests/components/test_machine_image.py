@@ -67,9 +67,45 @@ def test_a_login_that_may_not_see_images_can_preview(caplog: pytest.LogCaptureFi
     assert "Could not check the machine image of queue cpu" in caplog.text
 
 
+COS: dict[str, Any] = {"status": "READY", "diskSizeGb": 10, "architecture": "X86_64"}
+
+
+def on_gcp(found: dict[str, Any] | str | None, name: str = "family/cos-hardened") -> Recorder:
+    image = f"projects/team-images/global/images/{name}"
+    images = {} if found is None else {name.removeprefix("family/"): found}
+    values = settings("vision-gcp-dev") | {"tidemill:queues": queues("vision-gcp-dev", image)}
+    return run_program(values, recorder=Recorder(images=images))
+
+
+@pytest.mark.parametrize("name", ["cos-hardened-1", "family/cos-hardened"])
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (None, "(an image|a family with an image) that exists in team-images. Correct the name"),
+        (COS | {"status": "PENDING"}, "ready, this one is PENDING"),
+        (COS | {"diskSizeGb": 9000}, "at most 150 GiB.*this one has 9000.*Raise scratch_gib"),
+        (COS | {"architecture": "ARM64"}, "an image for x86_64.*the other processor"),
+    ],
+)
+def test_an_image_on_gcp_that_does_not_fit_is_refused(found: dict[str, Any] | None, says: str, name: str):
+    with pytest.raises(pulumi.RunError, match=rf"machines.image: .*{name}. is not allowed. Allowed: .*{says}"):
+        on_gcp(found, name)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {key: value for key, value in COS.items() if key != "architecture"},
+        "googleapi: Error 403: Required 'compute.images.getFromFamily' permission",
+    ],
+)
+def test_an_old_image_and_one_that_the_login_may_not_see_are_not_refused(found: dict[str, Any] | str):
+    assert on_gcp(found).of("compute.RegionInstanceTemplate")
+
+
 def test_machines_on_gcp_start_from_it():
     image = "projects/team-images/global/images/family/cos-hardened"
-    made = run_stack("vision-gcp-dev", queues=queues("vision-gcp-dev", image))
+    made = on_gcp(COS)
     assert {each.inputs["disks"][0]["sourceImage"] for each in made.of("compute.RegionInstanceTemplate")} == {image}
     made = run_stack("vision-gcp-dev")
     assert {each.inputs["disks"][0]["sourceImage"] for each in made.of("compute.RegionInstanceTemplate")} == {
