@@ -22,6 +22,7 @@ NAMES = (
     "publish",
     "status",
     "explain",
+    "advise",
     "top",
     "report",
     "items",

@@ -53,7 +53,7 @@ def test_the_program_takes_the_commands(page: Path) -> None:
         assert command is not None, line
         if line in typed:
             command.make_context(name, arguments)
-        known = {option for param in command.params for option in (*param.opts, "--help")}
+        known = {option for param in command.params for option in (*param.opts, *param.secondary_opts, "--help")}
         assert set(re.findall(r" (--[a-z-]+)", line.partition(" -- ")[0])) <= known, line
 
 

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 @click.option("--like", metavar="JOB", help="Use the measured speed of jobs of this name, and the size of their items.")
 @click.option("--queue", metavar="NAME", help="Instead: the machines of a queue, as they stand now.")
 @click.option("--save-time", type=Duration(0.001), metavar="TIME", help="How long saving the state takes. Default: 1m.")
-@click.option("--live/--offline", default=None, help="Ask the clouds, or none. Default: the pipeline's cloud.")
+@click.option(
+    "--live/--offline",
+    default=None,
+    help="Ask the clouds of all regions, or use tables alone. Default: asks the pipeline's cloud.",
+)
 @click.option("--all-sizes", is_flag=True, help="Without GPUs: every size of a family, not only the best.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many shapes.")
 @click.option("--wide", is_flag=True, help="Show every column.")
@@ -44,7 +48,8 @@ def command(
     from tidemill.advice.rank import SAVE_SECONDS
     from tidemill.client.advise import AdviceWanted, advise
 
-    site = _site(pipeline, needed=bool(asked["queue"] or asked["like"] or not asked["regions"]))
+    needed = bool(asked["queue"] or asked["like"] or not asked["regions"])
+    site = None if asked["live"] is False and not needed else _site(pipeline, needed=needed)
     wanted = AdviceWanted(
         need=_need(asked),
         regions=_names("regions", asked["regions"]),
@@ -100,11 +105,19 @@ def _names(option: str, typed: str | None) -> tuple[str, ...]:
 
 
 def _site(pipeline: str | None, *, needed: bool) -> Site | None:
-    """The pipeline; None where none is set up and none is needed."""
+    """The pipeline; None where none is set up, or it cannot be reached, and none is needed."""
+    from tidemill.errors import TidemillError
+
     try:
         pipeline_uri(pipeline)
     except click.UsageError as error:
         if needed:
             raise click.UsageError(f"{error.message} Or compare regions without one: --regions NAMES.") from error
         return None
-    return load(pipeline).site
+    try:
+        return load(pipeline).site
+    except TidemillError as error:
+        if needed:
+            raise
+        click.echo(f"The pipeline is left out: {error}", err=True)
+        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tidemill import capacity, machines, prices
@@ -37,7 +38,8 @@ class AdviceWanted:
     """What advice is asked for; see `Pipeline.advise`.
 
     Attributes:
-        live: Whether to ask the clouds; None for that of the pipeline alone.
+        live: Whether to ask the clouds; None for that of the pipeline alone. Without them, own jobs are read for `like`
+            only.
     """
 
     need: Need
@@ -86,8 +88,10 @@ class _Asking:
         queue = _queue(self._site, wanted.queue) if self._site and wanted.queue is not None else None
         need = Need(architecture=queue[1].architecture) if queue else self._need()
         found = _queue_shapes(self._site, queue[1]) if self._site and queue else self._shapes(need)
-        own = self._own()
-        live, zones = self._live(found, need)
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(self._own)
+            live, zones = self._live(found, need)
+            own = reading.result()
         known = Knowledge(live, own)
         work = Work(
             cpus=need.cpus,
@@ -158,7 +162,7 @@ class _Asking:
 
     def _own(self) -> OwnFigures | None:
         """Figures of own jobs; without them, advice goes on."""
-        if self._site is None or self._site.local:
+        if self._site is None or self._site.local or (self._wanted.live is False and self._like is None):
             return None
         try:
             return read_own(self._site, self._like)

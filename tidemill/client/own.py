@@ -29,7 +29,7 @@ from tidemill.ledger import Ledger
 
 JOBS = 10
 """The newest jobs that are looked at; and so many of the name of `--like`."""
-RECORDS = 64
+RECORDS = 32
 """Records, and markers of reclaims, that are read of each."""
 _AT_ONCE = 5
 
