@@ -19,6 +19,9 @@ from components.machines import MachineType
 from tidemill import prices
 from tidemill.capacity import fleet_usd, machine_usd, most_machines
 
+UNKNOWN = "unknown"
+"""A sum of which nothing is known."""
+
 _MARKETS = {"spot": "Spot", "on_demand": "On-Demand"}
 _MACHINES = " machines"
 _NAMED = 8
@@ -106,7 +109,7 @@ def estimate(config: StackConfig, region: str) -> StackEstimate:
             where = f"queue {name}" if len(queue.capacity) == 1 else f"queue {name}, rung {number}"
             count = partial(most_machines, config.cloud, rung.max_cpus)
             burn += fleet.lines(where, rung.market, count, percent=rung.max_price_percent)
-    idle += _monitoring(config, book)
+    idle += [*_monitoring(config, book), *_file_systems(config)]
     if config.cloud == "gcp":
         idle.append(book.line("reconciler: Cloud Scheduler job", 1, "scheduler_job_month"))
     return StackEstimate(config.cloud, region, idle, burn, book.origin)
@@ -145,7 +148,9 @@ def _no_prices(cloud: str, region: str) -> str:
 
 
 def usd(summed: Total) -> str:
-    """A sum for people: `37.50 USD`, `at least 1.01 to 1.59 USD`."""
+    """A sum for people: `37.50 USD`, `at least 1.01 to 1.59 USD`; `unknown` if nothing of it is known."""
+    if not summed.complete and not summed.usd_high:
+        return UNKNOWN
     low, high = f"{summed.usd_low:,.2f}", f"{summed.usd_high:,.2f}"
     span = low if low == high else f"{low} to {high}"
     return f"{span} USD" if summed.complete else f"at least {span} USD"
@@ -274,6 +279,13 @@ def _monitoring(config: StackConfig, book: _Book) -> Iterator[Line]:
     rungs = [len(queue.open_rungs) for queue in config.queues.values()]
     if metrics := sum(map(wanted.alarm_metrics, rungs)):
         yield book.line("alarms: metrics that they read", metrics, "alarm_metric_month")
+
+
+def _file_systems(config: StackConfig) -> Iterator[Line]:
+    """File systems, which are billed for what they hold."""
+    for name in config.file_systems:
+        why = "what it will hold is unknown; docs/data.md has the list price of a GB"
+        yield Line(f"file system {name}: EFS", 1, None, None, why, complete=False)
 
 
 def _keys(config: StackConfig, book: _Book) -> Iterator[Line]:

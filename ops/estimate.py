@@ -85,7 +85,8 @@ def _part(head: str, lines: list[Line], summed: Total) -> Iterable[str]:
 
 
 def _total(summed: Total) -> str:
-    return money.usd(summed) if summed.complete else f"{money.usd(summed)}; some prices are unknown"
+    told = money.usd(summed)
+    return told if summed.complete or told == money.UNKNOWN else f"{told}; some prices are unknown"
 
 
 def _usd(low: float | None, high: float | None) -> str:

@@ -19,7 +19,7 @@ from pulumi.provider.experimental.component import ComponentProvider
 from pulumi.provider.experimental.schema import generate_schema
 from pydantic import BaseModel
 
-from components.config import Queue, StackConfig
+from components.config import FileSystem, Queue, StackConfig
 from plugin.config_types import reference, types_of, with_default
 from plugin.inputs import check, whole_numbers
 
@@ -33,6 +33,7 @@ COMPONENTS = {
     "AwsBootstrap": "components.aws.bootstrap",
     "AwsBudget": "components.aws.budget",
     "AwsCi": "components.aws.ci",
+    "AwsFileSystem": "components.aws.file_system",
     "AwsLogs": "components.aws.logs",
     "AwsMonitoring": "components.aws.monitoring",
     "AwsNetwork": "components.aws.network",
@@ -57,6 +58,7 @@ program calls the grant methods of other components, and other languages cannot 
 MODELS: dict[tuple[str, str], type[BaseModel]] = {
     ("Pipeline", "config"): StackConfig,
     ("AwsBatchQueue", "settings"): Queue,
+    ("AwsFileSystem", "settings"): FileSystem,
     ("GcpWorkerPool", "settings"): Queue,
 }
 """Arguments that a model of the stack config describes."""

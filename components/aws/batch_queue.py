@@ -11,6 +11,7 @@ from components.aws.account import account_of
 from components.aws.compute_environment import ComputeSettings, compute_environment
 from components.aws.job_definition import Surroundings, job_definition
 from components.aws.machine_image import check_image
+from components.aws.mounts import check_mounts
 from components.aws.offerings import check_offered
 from components.aws.policy import grant
 from components.aws.submitter import jobs_statements, submit_statement
@@ -65,6 +66,8 @@ class AwsBatchQueueArgs:
     reads_mounts: bool = False
     """Whether the instance profile's role may read the buckets that the queue mounts (`AwsIdentity.grant_data`).
     Without it a queue with `s3` mounts is refused: its machines could not mount them and would power off."""
+    file_systems: dict[str, pulumi.Input[str]] = field(default_factory=dict)
+    """The `source` of each `AwsFileSystem` that the queue's mounts name with `file_system`."""
     imported: str | None = None
     """ARN of an existing job queue to import; it keeps its name."""
     replace: bool = False
@@ -123,8 +126,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
         self._account = account_of(self)
         settings = part(Queue, args.settings, "queues", args.queue)
-        if not args.reads_mounts:
-            _refuse_s3_mounts(args.queue, settings)
+        check_mounts(args.queue, settings, args.file_systems, reads_buckets=args.reads_mounts)
         self._open = rungs = self._rungs(name, settings)
         self.arn = self._queue(name, settings, rungs).arn
         self._point_to_worker(name)
@@ -298,6 +300,7 @@ class AwsBatchQueue(pulumi.ComponentResource):
             job_role_arn=args.job_role_arn,
             execution_role_arn=args.execution_role_arn,
             worker_image=args.worker_image,
+            file_systems=args.file_systems,
             tags=args.tags,
             rungs=rungs,
         )
@@ -336,14 +339,3 @@ def _reservation(reservation: str) -> aws.ec2.LaunchTemplateCapacityReservationS
         if group
         else target(capacity_reservation_id=reservation)
     )
-
-
-def _refuse_s3_mounts(queue: str, settings: Queue) -> None:
-    for mount, each in settings.mounts.items():
-        if each.s3:
-            raise ConfigError(
-                f"tidemill:queues.{queue}.mounts.{mount}.s3",
-                f'"{each.s3}"',
-                "a bucket that the machines' role may read",
-                "Let it (AwsIdentity.grant_data on instance_role) and set reads_mounts",
-            )

@@ -10,6 +10,7 @@ from components.aws.ci_policies import (
     Home,
     boundary_statements,
     deploy_statements,
+    file_statements,
     ground_statements,
     preview_statements,
     wall_statements,
@@ -98,7 +99,8 @@ class AwsCi(pulumi.ComponentResource):
             writes = self._policy(f"writes-{environment}", deploy_statements(home, environment, boundary.arn))
             others = [each for each in ci.environments if each != environment]
             wall = self._policy(f"wall-{environment}", wall_statements(home, environment, others))
-            policies = {"reads": reads, "ground": ground, "writes": writes, "wall": wall}
+            files = self._policy(f"files-{environment}", file_statements(home, environment))
+            policies = {"reads": reads, "ground": ground, "writes": writes, "wall": wall, "files": files}
             role = self._role(f"deploy-{environment}", [ci.deploy_subject(environment)], policies)
             self.deploy_role_arns[environment], self.boundary_arns[environment] = role.arn, boundary.arn
         self.register_outputs(

@@ -27,6 +27,8 @@ _READ_ANY = {
     "DescribeRouteTables DescribeSecurityGroupRules DescribeSecurityGroups DescribeSubnets DescribeTags "
     "DescribeVpcAttribute DescribeVpcEndpoints DescribeVpcs",
     "ecr": "DescribeRepositories GetLifecyclePolicy ListTagsForResource",
+    "elasticfilesystem": "DescribeAccessPoints DescribeBackupPolicy DescribeFileSystemPolicy DescribeFileSystems "
+    "DescribeLifecycleConfiguration DescribeMountTargetSecurityGroups DescribeMountTargets ListTagsForResource",
     "events": "DescribeRule ListTagsForResource ListTargetsByRule",
     "firehose": "DescribeDeliveryStream ListTagsForDeliveryStream",
     "iam": "GetInstanceProfile GetPolicy GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies "
@@ -108,12 +110,13 @@ _PASSED_TO = ("batch", "ec2", "ecs-tasks", "firehose", "logs")
 _WRITE_EC2 = (
     "AllocateAddress AssociateRouteTable AttachInternetGateway AuthorizeSecurityGroupEgress "
     "AuthorizeSecurityGroupIngress CreateInternetGateway CreateLaunchTemplate CreateLaunchTemplateVersion "
-    "CreateNatGateway CreatePlacementGroup CreateRoute CreateRouteTable CreateSecurityGroup CreateSubnet CreateTags "
-    "CreateVpc CreateVpcEndpoint DeleteInternetGateway DeleteLaunchTemplate DeleteNatGateway DeletePlacementGroup "
-    "DeleteRoute DeleteRouteTable DeleteSecurityGroup DeleteSubnet DeleteTags DeleteVpc DeleteVpcEndpoints "
-    "DetachInternetGateway DisassociateAddress DisassociateRouteTable ModifyLaunchTemplate ModifySecurityGroupRules "
-    "ModifySubnetAttribute ModifyVpcAttribute ModifyVpcEndpoint ReleaseAddress RevokeSecurityGroupEgress "
-    "RevokeSecurityGroupIngress"
+    "CreateNatGateway CreateNetworkInterface CreatePlacementGroup CreateRoute CreateRouteTable "
+    "CreateSecurityGroup CreateSubnet CreateTags CreateVpc CreateVpcEndpoint DeleteInternetGateway "
+    "DeleteLaunchTemplate DeleteNatGateway DeleteNetworkInterface DeletePlacementGroup DeleteRoute "
+    "DeleteRouteTable DeleteSecurityGroup DeleteSubnet DeleteTags DeleteVpc DeleteVpcEndpoints "
+    "DetachInternetGateway DisassociateAddress DisassociateRouteTable ModifyLaunchTemplate "
+    "ModifyNetworkInterfaceAttribute ModifySecurityGroupRules ModifySubnetAttribute ModifyVpcAttribute "
+    "ModifyVpcEndpoint ReleaseAddress RevokeSecurityGroupEgress RevokeSecurityGroupIngress"
 )
 _EC2_KINDS = (
     "elastic-ip", "internet-gateway", "launch-template", "natgateway", "network-interface", "placement-group",
@@ -129,6 +132,13 @@ _STATE = [
 ]
 """The engine's paths of a stack below `.pulumi/`, for any project: a stack's name ends with its environment.
 Source: https://github.com/pulumi/pulumi/tree/master/pkg/backend/diy"""
+
+_FILES = (
+    "CreateAccessPoint CreateMountTarget DeleteAccessPoint DeleteFileSystem DeleteFileSystemPolicy DeleteMountTarget "
+    "ModifyMountTargetSecurityGroups PutBackupPolicy PutFileSystemPolicy PutLifecycleConfiguration UntagResource "
+    "UpdateFileSystem"
+)
+_FILE_KINDS = [f"elasticfilesystem:*:{{account}}:{kind}/*" for kind in ("access-point", "file-system")]
 
 _KEYS = "DisableKeyRotation EnableKeyRotation PutKeyPolicy ScheduleKeyDeletion UntagResource UpdateKeyDescription"
 _ALIASES = "CreateAlias DeleteAlias UpdateAlias"
@@ -245,6 +255,21 @@ def wall_statements(home: Home, environment: str, others: Sequence[str]) -> list
     ]
 
 
+def file_statements(home: Home, environment: str) -> list[Statement]:
+    """Create and change the file systems of an environment's stacks, without mounting any.
+
+    Their names are ids, so tags tell them apart, as with keys.
+    """
+    asked, own = ({"StringEquals": {f"aws:{kind}Tag/{_TAG}": environment}} for kind in ("Request", "Resource"))
+    both = {**asked, "StringEqualsIfExists": own["StringEquals"]}
+    kinds = home.arns(_FILE_KINDS)
+    return [
+        allow(_actions("elasticfilesystem", "CreateFileSystem"), kinds, asked),
+        allow(_actions("elasticfilesystem", "TagResource"), kinds, both),
+        allow(_actions("elasticfilesystem", _FILES), kinds, own),
+    ]
+
+
 def ground_statements(home: Home) -> list[Statement]:
     """The network of any stack, the key of the state, and denials of changes to CI itself."""
     own = home.arns([f"iam::{{account}}:{kind}/{home.name}-*" for kind in ("policy", "role")])
@@ -291,6 +316,8 @@ def boundary_statements(home: Home, environment: str, buckets: Sequence[str]) ->
             {"StringLike": _VIA_S3},
         ),
         allow(["secretsmanager:GetSecretValue", "ssm:GetParameters"], home.arns(secrets), {"StringEquals": tagged}),
+        # Clients are told apart by nothing but access points, whose names are ids (ADR 76).
+        allow(_actions("elasticfilesystem", "ClientMount ClientWrite"), home.arns(_FILE_KINDS[1:])),
         # Topics that tell a job's end belong to people, and have names of their own.
         allow(["sns:Publish"], home.arns(["sns:*:{account}:*"])),
         allow(_named(_LOOK), ["*"]),

@@ -34,6 +34,7 @@ class Surroundings:
     job_role_arn: pulumi.Input[str]
     execution_role_arn: pulumi.Input[str]
     worker_image: pulumi.Input[str] | None
+    file_systems: Mapping[str, pulumi.Input[str]]
     tags: Mapping[str, pulumi.Input[str]] | None
     rungs: Sequence[pulumi.Resource]
     """Resources that must change first: a new revision may need features of new machines."""
@@ -80,7 +81,7 @@ def _container(image: pulumi.Input[str], settings: Queue, around: Surroundings) 
         "jobRoleArn": around.job_role_arn,
         "environment": [{"name": key, "value": value} for key, value in environment.items()],
         "resourceRequirements": _resources(settings),
-        "volumes": _volumes(settings),
+        "volumes": _volumes(settings, around),
         "mountPoints": _mount_points(settings),
         "logConfiguration": _log(around),
         # Reaps processes that a user's program leaves behind, and forwards signals to the worker.
@@ -118,15 +119,26 @@ def _resources(settings: Queue) -> list[dict[str, str]]:
     return [{"type": kind, "value": str(value)} for kind, value in wanted.items() if value]
 
 
-def _volumes(settings: Queue) -> list[dict[str, Any]]:
+def _volumes(settings: Queue, around: Surroundings) -> list[dict[str, Any]]:
     own = {"scratch": SCRATCH, "cache": CACHE, "tidemill": WORKER}
     volumes: list[dict[str, Any]] = [{"name": name, "host": {"sourcePath": path}} for name, path in own.items()]
     for name, mount in sorted(settings.mounts.items()):
-        volumes.append({"name": f"mount-{name}", **_source(name, mount)})
+        volumes.append({"name": f"mount-{name}", **_source(name, mount, around)})
     return volumes
 
 
-def _source(name: str, mount: Mount) -> dict[str, Any]:
+def _source(name: str, mount: Mount, around: Surroundings) -> dict[str, Any]:
+    if mount.file_system:
+        both = pulumi.Output.from_input(around.file_systems[mount.file_system])
+        elastic = {
+            "fileSystemId": both.apply(lambda source: source.partition("/")[0]),
+            "transitEncryption": "ENABLED",
+            "authorizationConfig": {
+                "accessPointId": both.apply(lambda source: source.partition("/")[2]),
+                "iam": "ENABLED",
+            },
+        }
+        return {"efsVolumeConfiguration": elastic}
     if mount.efs:
         # ECS mounts it with the helper in its image: this needs no user data, and other jobs need no EFS.
         return {"efsVolumeConfiguration": {"fileSystemId": mount.efs, "transitEncryption": "ENABLED"}}

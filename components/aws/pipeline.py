@@ -10,6 +10,7 @@ import pulumi_aws as aws
 from components.aws.account import account_of
 from components.aws.batch_queue import AwsBatchQueue, AwsBatchQueueArgs
 from components.aws.budget import AwsBudget, AwsBudgetArgs
+from components.aws.file_system import AwsFileSystem, AwsFileSystemArgs
 from components.aws.identity import AwsIdentity, AwsIdentityArgs, publish_statements
 from components.aws.logs import AwsLogs, AwsLogsArgs
 from components.aws.metrics import NAMESPACE
@@ -50,6 +51,7 @@ class AwsParts:
         self._registry = self._make_registry(name)
         self._identity = self._make_identity(name)
         self._budget = self._make_budget(name)
+        self._file_systems = {key: self._make_file_system(name, key) for key in config.file_systems}
         self._queues = {key: self._make_queue(f"{name}-{key}", key, queue) for key, queue in config.queues.items()}
         self._monitoring = self._make_monitoring(name)
         self._grant()
@@ -64,6 +66,7 @@ class AwsParts:
         self.descriptor_uri = self._store.publish(as_text(self.descriptor))
         parts = [self._store, self._logs, self._network, self._registry, self._identity]
         self.all: list[pulumi.Resource] = [*parts, *self._budget, *self._monitoring, *self._queues.values()]
+        self.all += self._file_systems.values()
 
     def _make_store(self, name: str) -> AwsStore:
         args = AwsStoreArgs(
@@ -101,10 +104,10 @@ class AwsParts:
         return AwsNetwork(f"{name}-network", args, self._child)
 
     def _subnet_zones(self, parent: pulumi.Resource) -> list[str]:
-        """Zones of the machines' subnets; looked up in an existing network only if a queue names zones."""
+        """Zones of the machines' subnets; looked up in an existing network only if somebody needs them."""
         existing, shared = self._config.network.existing, self._shared_network
         given = shared.subnet_ids if shared else existing.subnet_ids if existing else None
-        if given and any(queue.machines.zones for queue in self._config.queues.values()):
+        if given and (self._config.file_systems or any(each.machines.zones for each in self._config.queues.values())):
             return zones_of(given, parent)
         return self._network.zones
 
@@ -178,6 +181,23 @@ class AwsParts:
         args = AwsBudgetArgs(**given, topic=self._config.monitoring.topic, cost_tags=self._tags, tags=self._tags)
         return [AwsBudget(f"{name}-budget", args, self._child)]
 
+    def _make_file_system(self, name: str, key: str) -> AwsFileSystem:
+        config = self._config
+        mounts = [mount for queue in config.queues.values() for mount in queue.mounts.values()]
+        args = AwsFileSystemArgs(
+            vpc_id=self._network.vpc_id,
+            subnet_ids=self._network.subnet_ids,
+            zones=self._zones,
+            client_group_id=self._network.security_group_id,
+            client_role_arn=self._identity.job_role.arn,
+            file_system=key,
+            settings=config.file_systems[key],
+            writable=any(mount.file_system == key and not mount.read_only for mount in mounts),
+            purge=config.may_purge,
+            tags=self._tags,
+        )
+        return AwsFileSystem(f"{name}-fs-{key}", args, self._child)
+
     def _make_queue(self, name: str, key: str, queue: Queue) -> AwsBatchQueue:
         identity, worker = self._identity, self._config.worker_of(*queue.architectures("aws"))
         existing = self._config.imports.queues.get(key)
@@ -197,6 +217,7 @@ class AwsParts:
             environment=self._config.environment,
             worker_image=self._pulled(worker) if worker else None,
             reads_mounts=True,
+            file_systems={key: made.source for key, made in self._file_systems.items()},
             imported=existing.job_queue if existing else None,
             replace=self._config.may_replace,
             tags=self._tags,

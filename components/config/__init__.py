@@ -2,6 +2,7 @@
 
 from components.config.checks import repository_of, shared_repository_of
 from components.config.errors import ConfigError
+from components.config.file_system_models import FileSystem
 from components.config.load import from_file, from_pulumi, gcp_queue, parse, part
 from components.config.models import Budget, Logs, Registry, StackConfig, Store
 from components.config.monitoring_models import Monitoring
@@ -12,6 +13,7 @@ from components.config.queue_models import Queue, Rung
 __all__ = [
     "Budget",
     "ConfigError",
+    "FileSystem",
     "Logs",
     "Monitoring",
     "Mount",

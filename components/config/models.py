@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from components.config.file_system_models import FileSystem
 from components.config.import_models import Imports
 from components.config.model import Model
 from components.config.monitoring_models import Monitoring
@@ -235,6 +236,13 @@ class StackConfig(Model):
         min_length=1,
         max_length=50,
         description="The queues, by the name that users type. AWS allows 50 per account and region, for all stacks.",
+    )
+    file_systems: dict[Name, FileSystem] = Field(
+        default={},
+        max_length=10,
+        description="File systems that the stack makes, by the name that `mounts` gives. Each is billed between jobs "
+        "as well; docs/data.md compares them with the object store.",
+        examples=[{"shared": {"infrequent_after_days": 30}}],
     )
     access: Access = Field(
         default=Access(),

@@ -8,12 +8,15 @@ from typing import Annotated
 from pydantic import Field
 
 from components.config.model import Model
-from components.config.types import FILESTORE, AbsolutePath, GsUri, S3Uri, matching
+from components.config.types import FILESTORE, AbsolutePath, GsUri, Name, S3Uri, matching
 
 
 class Mount(Model):
-    """A folder in containers; exactly one key names its source: `host`, `efs`, `s3`, `gcs`, `filestore`."""
+    """A folder in containers; exactly one key names its source: `file_system`, `host`, `efs`, `s3`, `gcs`,
+    `filestore`.
+    """
 
+    file_system: Name | None = Field(default=None, description="A file system of tidemill:file_systems, by its name.")
     host: AbsolutePath | None = Field(
         default=None,
         description="A folder of the machine, created if missing. On GCP below /mnt/disks or /var/lib; the "

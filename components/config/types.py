@@ -72,7 +72,7 @@ Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html (
 _S3 = re.compile(rf"s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]{_PREFIX}")
 _GS = re.compile(rf"gs://[a-z0-9][a-z0-9._-]{{1,220}}[a-z0-9]{_PREFIX}")
 _STACK = re.compile(r"[\w.-]{1,100}/[\w.-]{1,100}/[\w.-]{1,100}", re.ASCII)
-_ABSOLUTE = re.compile(r"(/[A-Za-z0-9._-]+)+")
+_ABSOLUTE = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._-]+)+")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, unquote
 
 from botocore.exceptions import DataNotFoundError, UnknownServiceError
 
+from localcloud.aws import efs
 from localcloud.aws.accounts import ACCOUNT, boundary_of
 from localcloud.aws.ec2_actions import ec2_resources
 from localcloud.aws.errors import AwsError
@@ -174,6 +175,12 @@ RESOURCES: dict[str, dict[str, str]] = {
         "DashboardNames": "dashboard/{}",
         "ResourceARN": "{}",
     },
+    "elasticfilesystem": {
+        "FileSystemId": "file-system/{}",
+        "AccessPointId": "access-point/{}",
+        "ResourceId": "{}",
+        "CreationToken": "file-system/*",
+    },
     "events": {"Name": "rule/{}", "Rule": "rule/{}", "ResourceARN": "{}"},
     "sns": {"TopicArn": "{}", "ResourceArn": "{}", "SubscriptionArn": "{}", "Name": "{}"},
     "ecr": {"repositoryName": "repository/{}", "repositoryNames": "repository/{}", "resourceArn": "{}"},
@@ -252,6 +259,8 @@ def _resources(prefix: str, operation: str, params: dict[str, Any], region: str)
     if (prefix, operation) == ("kms", "Decrypt") and "KeyId" not in params:
         # A ciphertext identifies its key; moto's begins with the key id.
         params = {"KeyId": b64decode(params.get("CiphertextBlob", ""))[:36].decode(errors="replace")}
+    if prefix == "elasticfilesystem":
+        params = {**params, **_of_efs(params, region)}
     if prefix == "budgets":
         params = params | params.get("Budget", {}) | params.get("NewBudget", {})
     free = WITHOUT_RESOURCE.get(prefix)
@@ -264,6 +273,14 @@ def _resources(prefix: str, operation: str, params: dict[str, Any], region: str)
             ]
     named = [v for k, v in params.items() if k.lower().endswith("arn") and isinstance(v, str) and v.startswith("arn:")]
     return named[:1] or ["*"]
+
+
+def _of_efs(params: dict[str, Any], region: str) -> dict[str, str]:
+    """A mount target counts as its file system; the kind of a tagged resource is in its id."""
+    found = {"FileSystemId": efs.of_target(params["MountTargetId"], region)} if "MountTargetId" in params else {}
+    name = params.get("ResourceId", "")
+    kind = "access-point" if name.startswith("fsap-") else "file-system"
+    return found | ({"ResourceId": f"{kind}/{name}"} if name else {})
 
 
 def _arn(prefix: str, template: str, name: str, region: str) -> str:

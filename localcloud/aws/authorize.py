@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from localcloud.aws import accounts
+from localcloud.aws import accounts, efs
 from localcloud.aws.accounts import ACCOUNT, Principal
 from localcloud.aws.errors import AwsError
 from localcloud.aws.iam import ACCOUNT as BY_ACCOUNT
@@ -66,11 +66,11 @@ def why_refused(principal: Principal, action: str, resource: str, context: Conte
         return f"because a policy cannot be evaluated: {error}"
 
 
-def may(role_arn: str, action: str, resource: str, region: str) -> bool:
+def may(role_arn: str, action: str, resource: str, region: str, context: Context | None = None) -> bool:
     """Whether a session of a role may do something that AWS does on the role's behalf, such as writing logs."""
     principal = Principal(role_arn, role_arn, "AssumedRole", role_arn.rpartition("/")[2], "AROA:localcloud")
     try:
-        authorize(principal, action, resource, {"aws:requestedregion": region})
+        authorize(principal, action, resource, {"aws:requestedregion": region, **(context or {})})
     except AwsError:
         return False
     return True
@@ -90,7 +90,12 @@ def denied(_: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _resource_policy(action: str, resource: str) -> str | None:
-    """Return a bucket's policy or a role's trust policy. Policies of keys, secrets and registries are not evaluated."""
+    """Return the policy of a bucket or, for its clients, of a file system, or a role's trust policy.
+
+    Policies of keys, secrets and registries are not evaluated.
+    """
+    if action.startswith(efs.CLIENT):
+        return efs.policy(resource)
     if resource.startswith("arn:aws:s3:::"):
         return accounts.bucket_policy(resource.removeprefix("arn:aws:s3:::").partition("/")[0])
     role = accounts.find_role(resource) if action.startswith("sts:") else None

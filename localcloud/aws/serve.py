@@ -12,7 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from localcloud import daemon
-from localcloud.aws import accounts, authorize, budgets, capacity, firehose, gaps, insights, log_indexes, saved_queries
+from localcloud.aws import (
+    accounts,
+    authorize,
+    budgets,
+    capacity,
+    efs,
+    firehose,
+    gaps,
+    insights,
+    log_indexes,
+    saved_queries,
+)
 from localcloud.aws.batch import BatchApi, BatchWsgi, Host, Settings
 from localcloud.aws.ecr import LAYERS, Ecr
 from localcloud.aws.gateway import Gateway
@@ -66,6 +77,7 @@ class AwsDaemon:
         state.mkdir(parents=True, exist_ok=True)
         gaps.fill()
         budgets.fill()
+        efs.fill()
         insights.fill()
         log_indexes.fill()
         saved_queries.fill()
@@ -88,7 +100,7 @@ class AwsDaemon:
             ecr = Ecr(self.batch.registry, accounts.moto, f"http://127.0.0.1:{self.port}")
             services |= {"s3": faults, "batch": BatchWsgi(self.batch), "ecr": ecr}
             unsigned[LAYERS] = ecr.layers
-            tags |= {"batch": self.batch.tags, "kms": accounts.key_tags}
+            tags |= {"batch": self.batch.tags, "kms": accounts.key_tags, "elasticfilesystem": efs.tags}
             control |= {f"batch/{name}": action for name, action in self.batch.control.items()}
             control |= {
                 "faults": faults.control,

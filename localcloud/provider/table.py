@@ -5,8 +5,8 @@ A row names the operations of a type. Their parameters are templates: `$cidrBloc
 input and an output before the update), `$changed.x` (the property if it changed; of an object, the changed members),
 `$added.x` and `$removed.x` (of a list or of tags), `$last.x` (the previous answer), `$read.x` (of the earlier reads)
 and `$each` (of a loop). `=text {x}` is a text composed of those words.
-A parameter is left out if its property is not set, as is a structure that would then be empty. If the parameter of a
-key `Name!` is not set, the whole structure is left out. `"*"` spreads an object into its place.
+A parameter is left out if its property is not set, as is a structure that would then be empty; `[]` is an empty list.
+If the parameter of a key `Name!` is not set, the whole structure is left out. `"*"` spreads an object into its place.
 """
 
 from __future__ import annotations
@@ -149,7 +149,8 @@ def fill(template: Any, shape: Any, context: dict[str, Any], names: dict[str, st
     if isinstance(template, list):
         assert shape.type_name == "list", f"{template} is given for {shape.name}"
         filled = [fill(item, shape.member, context, names) for item in template]
-        return [item for item in filled if item is not None] or None
+        kept = [item for item in filled if item is not None]
+        return kept if kept or not template else None
     if isinstance(template, dict):
         assert shape.type_name in ("structure", "map"), f"{template} is given for {shape.name}"
         result: dict[str, Any] = {}

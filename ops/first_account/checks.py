@@ -216,6 +216,16 @@ CHECKS = (
         "shows the record of components/gcp/host/local_disks.sh.",
     ),
     Check(
+        AWS,
+        "Jobs of two queues share a file system, and nobody else mounts it",
+        "set tidemill:file_systems: {shared: {backup: true}} and mount it in two queues, in one with read_only; "
+        "pulumi up; submit `date > /mnt/shared/a` to the first, then `cat /mnt/shared/a; touch /mnt/shared/b` to the "
+        "second; then, as an administrator on a machine of the account, mount it without a role and without TLS",
+        "the file is read and `touch` is refused; both mounts by hand are denied; a second `up` changes nothing.",
+        "CannotCreateVolumeError in `aws batch describe-jobs` has the mount helper's words: compare the policy of "
+        "components/aws/file_system.py. If the helper asks EFS's API, add an endpoint where there is no internet.",
+    ),
+    Check(
         GCP,
         "A chunk that a closed pull has taken comes back",
         "stop a worker while it waits for a message, then submit",

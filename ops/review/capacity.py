@@ -64,6 +64,7 @@ _STANDING: dict[str, tuple[str, str]] = {
     "aws:ec2/natGateway:NatGateway": ("NAT gateway", "nat_gateway_hour"),
     "aws:ec2/vpcEndpoint:VpcEndpoint": ("interface endpoint in a zone", "interface_endpoint_hour"),
     "aws:ec2/eip:Eip": ("public IPv4 address", "public_ipv4_hour"),
+    "aws:efs/fileSystem:FileSystem": ("file system, for what it holds", ""),  # unknown, and so is its price
     "aws:kms/key:Key": ("KMS key", "kms_key_month"),
     "aws:cloudwatch/dashboard:Dashboard": ("dashboard", "dashboard_month"),
     "aws:cloudwatch/metricAlarm:MetricAlarm": ("metric of an alarm", "alarm_metric_month"),
@@ -112,7 +113,7 @@ def idle(steps: list[Step], cloud: str, region: str | None, prices: Prices) -> t
                 side[_STANDING[step.type]] += _size(step.type, state.inputs)
     rows = []
     for what, name in sorted({**counts[0], **counts[1]}):
-        price = prices.service(cloud, region, name) if region else None
+        price = prices.service(cloud, region, name) if region and name else None
         each = price.usd * (HOURS_A_MONTH if name.endswith("_hour") else 1) if price else None
         before, after = (side[(what, name)] for side in counts)
         if before or after:

@@ -1,4 +1,4 @@
-"""What holds data is protected: buckets, image repositories, keys.
+"""What holds data is protected: buckets, file systems, image repositories, keys.
 
 Source: https://www.pulumi.com/docs/iac/concepts/resources/options/protect/
 """
@@ -10,10 +10,11 @@ LOSSES = {
     "aws:s3/bucket:Bucket": "the jobs and results in it",
     "aws:s3/bucketV2:BucketV2": "the jobs and results in it",
     "aws:ecr/repository:Repository": "the images in it",
+    "aws:efs/fileSystem:FileSystem": "the files in it",
     "aws:kms/key:Key": "everything that is encrypted with it",
 }
 
 
-@resource_rule("Buckets, image repositories and keys are protected from replacement and deletion.", HIGH, *LOSSES)
+@resource_rule("Buckets, file systems, images and keys are protected from replacement and deletion.", HIGH, *LOSSES)
 def violations(args: Resource) -> Violations:
     yield from unprotected(args, LOSSES[args.resource_type], "purge")

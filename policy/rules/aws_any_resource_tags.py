@@ -13,6 +13,7 @@ TYPES = (
     "aws:ec2/internetGateway:InternetGateway", "aws:ec2/launchTemplate:LaunchTemplate",
     "aws:ec2/natGateway:NatGateway", "aws:ec2/routeTable:RouteTable", "aws:ec2/securityGroup:SecurityGroup",
     "aws:ec2/subnet:Subnet", "aws:ec2/vpc:Vpc", "aws:ec2/vpcEndpoint:VpcEndpoint", "aws:ecr/repository:Repository",
+    "aws:efs/accessPoint:AccessPoint", "aws:efs/fileSystem:FileSystem",
     "aws:iam/policy:Policy", "aws:iam/role:Role", "aws:kinesis/firehoseDeliveryStream:FirehoseDeliveryStream",
     "aws:kms/key:Key", "aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2",
 )  # fmt: skip

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from localcloud.aws.iam import Query, refusal
+from localcloud.aws.iam import ROLE, Query, refusal
 from tests.access.probes import Probe, Thing, no, of, yes
 from tests.access.stacks import CHANNEL, REGION, STATE, STATE_KEY, SUFFIX, documents, of_account
 
 EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 ADMITTING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*"}]}
 BOUNDARY = of_account("iam", f"policy/tidemill-ci-boundary-{{}}-{SUFFIX}", "")
+
+FILES = of_account("elasticfilesystem", f"file-system/vision-dev-fs-shared-files-{SUFFIX}")
 
 IDENTITIES = {
     "submitter": "a submitter of vision-dev",
@@ -30,9 +32,12 @@ def allows(probe: Probe) -> bool:
     """The decision of localcloud's evaluator, from the documents that the components produce."""
     known = documents()
     made = probe.who == "made by CI"
-    query = Query(probe.action, probe.on.name, context=probe.on.context)
+    role = of_account("iam", f"role/vision-dev-identity-{probe.who}-{SUFFIX}", "")
+    query = Query(probe.action, probe.on.name, {f"AWS:{role}": ROLE}, probe.on.context)
     policies = [EVERYTHING] if made else known[probe.who]
     own = ADMITTING if probe.on.admits else None
+    if probe.on.name == FILES:
+        (own,) = known["file system"]
     return refusal(query, policies, own, boundary=known["boundary-dev"][0] if made else None) is None
 
 
@@ -85,6 +90,16 @@ def _key(text: str, **tags: str) -> Thing:
 def _secret(text: str, name: str, environment: str = "") -> Thing:
     context = {"aws:resourcetag/tidemill:environment": environment} if environment else {}
     return Thing(text, of_account("secretsmanager", f"secret:{name}-AbCdEf"), context)
+
+
+def _files(text: str, point: str = "vision-dev-fs-shared", secure: str = "true", **tags: str) -> Thing:
+    context = {
+        "elasticfilesystem:accesspointarn": of_account("elasticfilesystem", f"access-point/{point}-access-{SUFFIX}"),
+        "elasticfilesystem:accessedviamounttarget": "true",
+        "aws:securetransport": secure,
+    }
+    tagged = {f"aws:{key.lower()}tag/tidemill:environment": value for key, value in tags.items()}
+    return Thing(text, FILES, context | tagged)
 
 
 def _state(key: str) -> Thing:
@@ -163,6 +178,13 @@ CAPACITY = Thing("the capacity of its region", "*", {"aws:requestedregion": REGI
 OTHERS_CAPACITY = Thing("the capacity of another region, asked there", "*", {"aws:requestedregion": "eu-west-1"})
 OTHERS_PRICES = Thing("Spot prices of another region", "*", {"aws:requestedregion": "eu-west-1"})
 ANY_MACHINE = Thing("the account's machines", "*")
+SHARED_FILES = _files("its stack's file system, through the access point and with TLS")
+BARE_FILES = _files("its stack's file system, through another access point", point="other")
+PLAIN_FILES = _files("its stack's file system, without TLS", secure="false")
+NEW_FILES, DEV_FILES, PROD_FILES = (
+    _files(f"a {text} file system with the tag of {each}", **{kind: each})
+    for text, kind, each in (("new", "request", "dev"), ("stack's", "resource", "dev"), ("stack's", "resource", "prod"))
+)
 ITS_BOUNDARY = Thing("its boundary", BOUNDARY.format("dev"))
 PRODS_STORE = Thing("the store of vision-prod", f"arn:aws:s3:::vision-prod-store-bucket-{SUFFIX}")
 OWN_MADE = Thing("a role that trusts the writer", of_account("iam", "role/x-dev-y", ""), admits=True)
@@ -255,6 +277,12 @@ PROBES = [
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Secrets come as variables, from the agent."),
         no("ec2:GetSpotPlacementScores", CAPACITY, "An account may ask few such questions per day."),
         no("sts:AssumeRole", _role(f"vision-dev-identity-execution-{SUFFIX}"), "Its role is its own."),
+        yes("elasticfilesystem:ClientMount", SHARED_FILES, "A queue mounts it."),
+        yes("elasticfilesystem:ClientWrite", SHARED_FILES, "A queue mounts it to write."),
+        no("elasticfilesystem:ClientMount", BARE_FILES, "Jobs see one folder, as one user."),
+        no("elasticfilesystem:ClientMount", PLAIN_FILES, "Files would cross the network in the clear."),
+        no("elasticfilesystem:ClientRootAccess", SHARED_FILES, "No job is its root user."),
+        no("elasticfilesystem:DeleteFileSystem", DEV_FILES, "User code takes no data away."),
     ),
     *of(
         "instance",
@@ -274,6 +302,7 @@ PROBES = [
         no("secretsmanager:GetSecretValue", OWN_SECRET, "The execution role does."),
         no("ecr:BatchGetImage", REPOSITORY["vision-dev"], "The execution role does."),
         no("ec2:TerminateInstances", _named("ec2", "a machine", "instance/i-0"), "Batch ends machines."),
+        no("elasticfilesystem:ClientMount", SHARED_FILES, "ECS mounts with the job's role."),
     ),
     *of(
         "execution",
@@ -341,6 +370,11 @@ PROBES = [
         no("kms:ScheduleKeyDeletion", PROD_KEY, "What it encrypts is another environment's."),
         no("kms:TagResource", CLAIM_KEY, "It could be deleted as dev's then."),
         yes("kms:TagResource", ANY_KEY, "A key that is being made has no tags yet, and neither has a stray one."),
+        yes("elasticfilesystem:CreateFileSystem", NEW_FILES, "Stacks make file systems."),
+        yes("elasticfilesystem:PutFileSystemPolicy", DEV_FILES, "It says who mounts it."),
+        no("elasticfilesystem:DeleteFileSystem", PROD_FILES, "Its files are another environment's."),
+        no("elasticfilesystem:PutFileSystemPolicy", PROD_FILES, "It would let dev's jobs in."),
+        no("elasticfilesystem:ClientMount", DEV_FILES, "A deploy reads no data."),
         yes("ec2:DeleteVpc", _named("ec2", "any VPC", "vpc/vpc-0"), "Networks have ids for names."),
         no("ec2:RunInstances", _named("ec2", "a machine", "instance/*"), "Batch starts machines."),
         no("secretsmanager:GetSecretValue", OWN_SECRET, "Secrets are none of CI's."),
@@ -364,6 +398,12 @@ PROBES = [
             _secret("a secret without a tag", "payroll"),
             "It was not given to the environment.",
         ),
+        yes(
+            "elasticfilesystem:ClientWrite",
+            PROD_FILES,
+            "EFS knows clients by no tag: the network is the wall (ADR 76).",
+        ),
+        no("elasticfilesystem:DeleteFileSystem", PROD_FILES, "Its files are another environment's."),
         no("ecs:SubmitTaskStateChange", _cluster("vision-prod"), "It is another environment's."),
         no("batch:SubmitJob", _queue("vision-prod", **ASKED), "It is another environment's."),
         no("batch:TerminateJob", PRODS, "The job is another environment's."),

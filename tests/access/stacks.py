@@ -47,6 +47,8 @@ _ARNS: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
     "aws:cloudwatch/logGroup:LogGroup": lambda name, _: of_account("logs", f"log-group:{name}"),
     "aws:ecr/repository:Repository": lambda _, inputs: of_account("ecr", f"repository/{inputs['name']}"),
     "aws:kms/key:Key": lambda name, _: of_account("kms", f"key/{name}"),
+    "aws:efs/accessPoint:AccessPoint": lambda name, _: of_account("elasticfilesystem", f"access-point/{name}"),
+    "aws:efs/fileSystem:FileSystem": lambda name, _: of_account("elasticfilesystem", f"file-system/{name}"),
     "aws:iam/role:Role": lambda name, _: of_account("iam", f"role/{name}", ""),
     "aws:iam/policy:Policy": lambda name, _: of_account("iam", f"policy/{name}", ""),
 }
@@ -74,13 +76,19 @@ def documents() -> Mapping[str, list[Document]]:
         "tidemill:access": {"submitters": [SUBMITTERS], "advise": True},
         "tidemill:worker_image": _WORKER,
         "tidemill:monitoring": {"job_channels": {"oncall": CHANNEL}},
+        "tidemill:file_systems": {"shared": {}},
         "tidemill:queues": {
-            "cpu": {**cpu, "secrets": {"HF_TOKEN": secret}},
+            "cpu": {
+                **cpu,
+                "secrets": {"HF_TOKEN": secret},
+                "mounts": {"shared": {"file_system": "shared", "path": "/mnt/shared"}},
+            },
             "arm": {"images": cpu["images"], "machines": {"families": ["c7g"]}},
         },
     }
     made = run_program(values, recorder=_Arns())
     found: dict[str, list[Document]] = {"submitter": []}
+    found["file system"] = [made.one("efs.FileSystemPolicy").document("policy")]
     for policy in made.of("iam.Policy"):
         found["submitter"].append(policy.document("policy"))
     for policy in made.of("iam.RolePolicy"):

@@ -18,6 +18,7 @@ from tests.fields import about
 STATE, KEY = "arn:aws:s3:::tidemill-state", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/state"
 GITHUB = f"arn:aws:iam::{ACCOUNT}:oidc-provider/{ISSUER}"
 BOUNDARY = "arn:mock:Policy:ci-boundary-prod"
+FILES = f"arn:aws:elasticfilesystem:us-west-2:{ACCOUNT}:file-system/fs-0123456789abcdef0"
 LONGEST = 6144
 """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""
 NAMES = ("dev", "prod", *(f"{kind}-{30 * 'e'}" for kind in "abcdef"))
@@ -122,6 +123,12 @@ def role_arn(name: str) -> str:
         (False, "s3:GetObject", "arn:aws:s3:::vision-prod-store-bucket-1a2b3c4/out/1/result.parquet", {}),
         (False, "kms:ScheduleKeyDeletion", KEY, {"aws__ResourceTag/tidemill:environment": "prod"}),
         (False, "kms:ScheduleKeyDeletion", f"arn:aws:kms:us-west-2:{ACCOUNT}:key/another", {}),
+        (True, "elasticfilesystem:CreateFileSystem", FILES, {"aws__RequestTag/tidemill:environment": "prod"}),
+        (False, "elasticfilesystem:CreateFileSystem", FILES, {"aws__RequestTag/tidemill:environment": "dev"}),
+        (True, "elasticfilesystem:DeleteFileSystem", FILES, {"aws__ResourceTag/tidemill:environment": "prod"}),
+        (False, "elasticfilesystem:DeleteFileSystem", FILES, {"aws__ResourceTag/tidemill:environment": "dev"}),
+        (False, "elasticfilesystem:DeleteFileSystem", FILES, {}),
+        (False, "elasticfilesystem:ClientMount", FILES, {"aws__ResourceTag/tidemill:environment": "prod"}),
         (False, "ec2:RunInstances", f"arn:aws:ec2:us-west-2:{ACCOUNT}:instance/*", {}),
         (False, "secretsmanager:GetSecretValue", f"arn:aws:secretsmanager:us-west-2:{ACCOUNT}:secret:prod-a", {}),
     ],
@@ -151,7 +158,7 @@ def test_every_policy_is_as_short_as_aws_takes_it():
         for policy in made.of("iam.Policy")
     }
     assert sizes.keys() == {"ci-ground", "ci-reads"} | {
-        f"ci-{what}-{name}" for what in ("boundary", "writes", "wall") for name in NAMES
+        f"ci-{what}-{name}" for what in ("boundary", "files", "writes", "wall") for name in NAMES
     }
     # Real names of accounts and regions are longer than the mocks'.
     assert max(sizes.values()) < LONGEST - 400, sizes

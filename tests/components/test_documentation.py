@@ -49,6 +49,7 @@ def test_the_components_are_these():
         "AwsBootstrap",
         "AwsBudget",
         "AwsCi",
+        "AwsFileSystem",
         "AwsIdentity",
         "AwsLogs",
         "AwsMonitoring",

@@ -112,6 +112,9 @@ class World:
     def logs(self) -> str:
         return self.make("aws:cloudwatch/logGroup:LogGroup")["id"]
 
+    def files(self) -> str:
+        return self.make("aws:efs/fileSystem:FileSystem", encrypted=True)["id"]
+
     def topic(self) -> str:
         return self.make("aws:sns/topic:Topic")["arn"]
 
@@ -340,6 +343,30 @@ LIVES: dict[str, Any] = {
             "inputTransformer": {"inputPaths": {"job": "$.detail.jobName"}, "inputTemplate": '"<job>"'},
         },
         {"inputTransformer": {"inputPaths": {"job": "$.detail.jobId"}, "inputTemplate": '"<job>"'}},
+    ),
+    "aws:efs/fileSystem:FileSystem": lambda w: (
+        {"encrypted": True, "throughputMode": "elastic", "tags": {"a": "b"}},
+        {"throughputMode": "bursting", "lifecyclePolicies": [{"transitionToIa": "AFTER_30_DAYS"}], "tags": {"a": "c"}},
+    ),
+    "aws:efs/mountTarget:MountTarget": lambda w: (
+        {"fileSystemId": w["files"], "subnetId": w["subnet"], "securityGroups": [w["group"]]},
+        {"securityGroups": [w.make("aws:ec2/securityGroup:SecurityGroup", vpcId=w["vpc"], description="b")["id"]]},
+    ),
+    "aws:efs/accessPoint:AccessPoint": lambda w: (
+        {
+            "fileSystemId": w["files"],
+            "posixUser": {"uid": 1000, "gid": 1000},
+            "rootDirectory": {"path": "/a", "creationInfo": {"ownerUid": 1, "ownerGid": 1, "permissions": "0770"}},
+        },
+        {"tags": {"a": "b"}},
+    ),
+    "aws:efs/fileSystemPolicy:FileSystemPolicy": lambda w: (
+        {"fileSystemId": w["files"], "policy": policy("elasticfilesystem:ClientMount")},
+        {"policy": policy("elasticfilesystem:ClientWrite")},
+    ),
+    "aws:efs/backupPolicy:BackupPolicy": lambda w: (
+        {"fileSystemId": w["files"], "backupPolicy": {"status": "ENABLED"}},
+        {},
     ),
     "aws:sns/topic:Topic": lambda w: ({"tags": {"a": "b"}}, {"tags": {"a": "c"}}),
     "aws:sns/topicPolicy:TopicPolicy": lambda w: (

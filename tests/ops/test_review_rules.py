@@ -237,6 +237,11 @@ def test_machines_that_stay_are_part_of_the_idle_cost():
     assert stack(*steps, cloud="gcp").idle == ()
 
 
+def test_a_file_system_is_part_of_the_idle_cost_at_an_unknown_price():
+    seen = stack(step("create", "aws:efs/fileSystem:FileSystem", new={"encrypted": True}))
+    assert seen.idle == (Idle("file system, for what it holds", 0, 1, None),)
+
+
 def test_a_region_without_prices_is_unknown_and_never_free():
     """With the package's own table."""
     fleet = {"computeResources": {"type": "SPOT", "maxVcpus": 64, "instanceTypes": ["c7i.xlarge"]}}

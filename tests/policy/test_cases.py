@@ -11,6 +11,7 @@ from tests.policy.cases import CASES, FOLDER, RULES, table
 IN_PYTHON = {
     "aws-batch-job-queue-scheduling-policy",
     "aws-ec2-launch-template-imdsv2",
+    "aws-efs-file-system-closed",
     "aws-iam-policy-submitter",
     "aws-iam-role-submitter",
     "aws-s3-bucket-closed",

@@ -80,6 +80,14 @@ def test_a_dashboard_and_alarms_are_billed_and_metrics_of_idle_queues_are_not():
     assert money.estimate(config(monitoring={"failed_percent": 5}), "here").idle_month == []
 
 
+def test_what_a_file_system_will_hold_is_unknown_and_not_free():
+    found = money.estimate(config(file_systems={"shared": {}}), "here")
+    assert lines(found.idle_month) == {"file system shared: EFS": (1, None, None)}
+    assert money.usd(found.idle) == "unknown"
+    told = money.usd(money.estimate(config(file_systems={"shared": {}}, store={"kms_key": "create"}), "here").idle)
+    assert told == "at least 2.00 USD"
+
+
 def test_alert_policies_on_gcp_have_no_known_price():
     found = money.estimate(config("gcp", monitoring={"notify": ["a@example.com"]}), "here")
     assert lines(found.idle_month)["alarms: conditions of alert policies"] == (3, None, None)
@@ -251,7 +259,7 @@ def test_the_command_says_what_is_unknown_and_what_to_do(monkeypatch):
     monkeypatch.setattr(prices, "regions", lambda cloud: ["here"])
     told = run("--stack", "vision-prod")
     assert told.exit_code == 0, told.output
-    assert "Idle, per month: at least 0.00 USD; some prices are unknown" in told.output
+    assert "Idle, per month: unknown\n" in told.output
     assert "The price table has no prices for us-west-2; it has here." in told.output
     assert "python -m ops prices refresh --cloud aws --region us-west-2" in told.output
 

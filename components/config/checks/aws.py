@@ -46,7 +46,7 @@ RETENTION_DAYS = (
 """What CloudWatch Logs accepts.
 Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
 
-_MOUNTS = ("host", "efs", "s3")
+_MOUNTS = ("file_system", "host", "efs", "s3")
 _RESERVED_PREFIXES = ("sthree-", "amzn-s3-demo-")
 """Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
 

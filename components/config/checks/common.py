@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pydantic import BaseModel
 
 from components import machines
+from components.config.checks.file_systems import check_mounted
 from components.config.checks.images import check_worker
 from components.config.errors import ConfigError, key_path, missing, nearest, shown, unknown
 from components.config.models import StackConfig
@@ -17,7 +18,7 @@ from tidemill import capacity
 
 Path = tuple[str, ...]
 
-MOUNTS = ("host", "efs", "s3", "gcs", "filestore")
+MOUNTS = ("file_system", "host", "efs", "s3", "gcs", "filestore")
 """What a mount may be of."""
 
 _ULIMITS = (
@@ -228,6 +229,7 @@ def check_mounts(path: Path, queue: Queue, config: StackConfig, kinds: Sequence[
             raise ConfigError(
                 key_path(here), shown(given), f"exactly one of {', '.join(kinds)}", "Make a mount for each of them"
             )
+        check_mounted(here, mount.file_system, config)
         if mount.path in seen or any(
             mount.path == taken or mount.path.startswith(f"{taken}/") for taken in _TAKEN_PATHS
         ):

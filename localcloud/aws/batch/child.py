@@ -18,9 +18,10 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws.accounts import ACCOUNT, RoleRefusedError, role_credentials, service_client
 from localcloud.aws.batch.core import Core, Json, now_ms
+from localcloud.aws.batch.elastic import ElasticVolumes, UnmountableError
 from localcloud.aws.batch.jobs import Attempt, Child
 from localcloud.aws.batch.logs import LogRefusedError, LogShipper, Stream
-from localcloud.aws.batch.machines import Machine, file_system
+from localcloud.aws.batch.machines import Machine
 from localcloud.machines.images import Image, PullError
 from localcloud.machines.namespaces import image_root, start_container
 
@@ -58,6 +59,7 @@ class Run:
         self._child = child
         self._logs = logs
         self._task = child.job.task
+        self._elastic = ElasticVolumes(core, machine, child.job.region, self._task.shared.get("taskRoleArn", ""))
         self._id = uuid.uuid4().hex
         self._number = len(child.attempts) + 1
         self._process: subprocess.Popen[bytes] | None = None
@@ -301,24 +303,26 @@ class Run:
         }
 
     def _volumes(self, container: Json) -> list[Json]:
-        sources = {each["name"]: self._source(each) for each in self._task.shared.get("volumes", [])}
+        volumes = self._task.shared.get("volumes", [])
+        sources = {each["name"]: self._source(each) for each in volumes}
+        elastic = {each["name"]: each["efsVolumeConfiguration"] for each in volumes if "efsVolumeConfiguration" in each}
+        unwritable = {name for name, volume in elastic.items() if not self._elastic.may_write(volume)}
         return [
             {
                 "kind": "bind",
                 "source": str(sources[each["sourceVolume"]]),
                 "target": each["containerPath"],
-                "readonly": each.get("readOnly", False),
+                "readonly": each.get("readOnly", False) or each["sourceVolume"] in unwritable,
             }
             for each in container.get("mountPoints", [])
         ]
 
     def _source(self, volume: Json) -> Path:
         if elastic := volume.get("efsVolumeConfiguration"):
-            root = file_system(self._core, elastic["fileSystemId"]) / elastic.get("rootDirectory", "/").lstrip("/")
-            if not root.is_dir():
-                reason = f"CannotCreateVolumeError: {elastic['fileSystemId']} has no folder {elastic['rootDirectory']}"
-                raise StartError(reason, "Task failed to start")
-            return root
+            try:
+                return self._elastic.folder(elastic)
+            except UnmountableError as error:
+                raise StartError(f"CannotCreateVolumeError: {error}", "Task failed to start") from None
         path = volume.get("host", {}).get("sourcePath") or f"/var/lib/docker/volumes/{self._id}-{volume['name']}"
         source = self.machine.path(path)
         if not source.exists():  # Docker creates a missing source

@@ -106,11 +106,12 @@ class Host:
 
     Attributes:
         app: The whole AWS endpoint as a WSGI app. Children reach it inside their machine's network.
-        authorize: (role ARN, action, resource ARN, region) → whether a session of that role may do it.
+        authorize: (role ARN, action, resource ARN, region, further condition keys) → whether a session of that role
+            may do it.
     """
 
     app: WsgiApp
-    authorize: Callable[[str, str, str, str], bool]
+    authorize: Callable[..., bool]
 
 
 class Core:

@@ -135,10 +135,20 @@ class Task:
         self._check(self.container)
         for volume in self.shared.get("volumes", []):
             refuse_left_out(volume, ["s3filesVolumeConfiguration"], "a volume")
-            refuse_left_out(volume.get("efsVolumeConfiguration", {}), ["authorizationConfig"], "an EFS volume")
+            self._check_elastic(volume.get("efsVolumeConfiguration", {}))
         for key in set(self.shared) - {"executionRoleArn", "taskRoleArn", "volumes"}:
             raise left_out(f"{key} of a task")
         _ = self.needs
+
+    def _check_elastic(self, volume: Json) -> None:
+        """https://docs.aws.amazon.com/batch/latest/APIReference/API_EFSAuthorizationConfig.html"""
+        wanted = volume.get("authorizationConfig", {})
+        if wanted and volume.get("transitEncryption") != "ENABLED":
+            raise invalid("EFS authorizationConfig requires transitEncryption to be ENABLED.")
+        if wanted.get("accessPointId") and volume.get("rootDirectory", "/") != "/":
+            raise invalid("With an EFS access point, rootDirectory must be omitted or set to /.")
+        if wanted.get("iam") == "ENABLED" and not self.shared.get("taskRoleArn"):
+            raise invalid("EFS IAM authorization requires a jobRoleArn.")
 
     def _check(self, container: Json) -> None:
         if not container.get("image"):

@@ -1,0 +1,36 @@
+"""What the mounts of a queue need of the program that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from components.config import ConfigError, Queue
+from components.config.errors import key_path, shown
+
+
+def check_mounts(queue: str, settings: Queue, file_systems: Collection[str], *, reads_buckets: bool) -> None:
+    """Refuse a queue whose machines could not mount something; they would power off.
+
+    Args:
+        file_systems: Names of the file systems that the queue is given.
+        reads_buckets: Whether the machines' role may read the mounted buckets.
+
+    Raises:
+        ConfigError: a bucket or a file system cannot be mounted.
+    """
+    for mount, each in settings.mounts.items():
+        here = ("queues", queue, "mounts", mount)
+        if each.s3 and not reads_buckets:
+            raise ConfigError(
+                key_path([*here, "s3"]),
+                shown(each.s3),
+                "a bucket that the machines' role may read",
+                "Let it (AwsIdentity.grant_data on instance_role) and set reads_mounts",
+            )
+        if each.file_system and each.file_system not in file_systems:
+            raise ConfigError(
+                key_path([*here, "file_system"]),
+                shown(each.file_system),
+                f"the argument file_systems: {', '.join(file_systems) or 'it is empty'}",
+                "Pass the `source` of an AwsFileSystem under this name",
+            )

@@ -1,0 +1,31 @@
+"""File systems that a stack makes, as plain data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from components.config.model import Model
+
+
+class FileSystem(Model):
+    """A file system that the stack makes and that queues mount by its name: EFS, only on AWS.
+
+    It is paid between jobs as well, and any job may change or delete what it holds.
+    """
+
+    throughput: Literal["elastic", "bursting"] = Field(
+        default="elastic",
+        description="AWS: `elastic` is as fast as jobs need and bills every GiB that they read or write; `bursting` "
+        "bills storage alone and is slow while the file system holds little.",
+    )
+    infrequent_after_days: Literal[1, 7, 14, 30, 60, 90, 180, 270, 365] | None = Field(
+        default=None,
+        description="AWS: move a file that nothing has read for this many days to a storage class that costs less per "
+        "month and more per read; a read brings it back. Leave out to move none.",
+    )
+    backup: bool = Field(
+        default=False,
+        description="AWS: keep daily backups for 35 days (AWS Backup), billed per GiB and month.",
+    )
