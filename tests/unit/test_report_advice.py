@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.client_fakes import queue
 from tidemill import capacity
 from tidemill.client.report.advice import Experience, advise
 from tidemill.client.report.model import SlotUse
@@ -89,6 +90,30 @@ JOBS = {
 def test_the_right_flag(name):
     seen, flags = JOBS[name]
     assert [each.flag for each in advise(seen)] == flags
+
+
+@pytest.mark.parametrize(
+    ("asked", "flag", "says"),
+    [
+        (16_000, "--memory 24064", None),
+        (
+            30_000,
+            "--memory 45056",
+            "The smallest type that has is r5.2xlarge: ask the stack's owner for",
+        ),
+        (40_000_000, "", "No machine type of aws has room for 60000000 MiB per item: make the items smaller."),
+    ],
+    ids=["the queue has room", "another family has", "no type is large enough"],
+)
+def test_more_memory_ends_at_the_largest_type(asked, flag, says):
+    found = queue(machines=[MACHINE])
+    needs = Resources(cpus=1, memory_mib=asked, gpus=0)
+    (advice,) = advise(
+        job(asked=needs, memory=[0.95 * asked] * 1000, reasons={"memory": 80}, queue=found, region="us-west-2")
+    )
+    assert advice.flag == flag
+    assert says is None or says in advice.text
+    assert says is not None or "No machine" not in advice.text
 
 
 @pytest.mark.parametrize("name", JOBS)

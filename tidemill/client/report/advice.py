@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tidemill import capacity
+from tidemill import capacity, machines, prices
 from tidemill.client.chunks import CHUNK_SECONDS
 from tidemill.client.report.model import Advice, Distribution, SlotUse
-from tidemill.descriptor import Machine, Resources
+from tidemill.descriptor import Machine, Queue, Resources
 from tidemill.figures import duration
+from tidemill.machines import MachineType
 
 ENOUGH = 30
 SPARE = 1.2
@@ -60,6 +61,9 @@ class Experience:
     slot_use: SlotUse | None = None
     usd: float | None = None
     """What the job has cost; None where nothing is paid."""
+    queue: Queue | None = None
+    """The job's; None where the pipeline no longer has it, and on a machine of one's own."""
+    region: str = ""
 
     def fit(self, machine: Machine, **changes: float) -> int:
         """Items side by side on a machine, if they ask for something else."""
@@ -101,15 +105,44 @@ def _memory(seen: Experience) -> Iterator[Advice]:
         text = (
             f"{died} of {seen.executions} items reached their memory limit of {asked} MiB; p99 is {used.p99:.0f} MiB."
         )
-        yield Advice("memory", f"--memory {more}", text)
+        yield _more_memory(seen, more, text)
     elif not died and used.max > 0.9 * asked and needed > asked:
         text = f"The largest item used {used.max:.0f} of {asked} MiB, which is near its limit."
-        yield Advice("memory", f"--memory {needed}", text)
+        yield _more_memory(seen, needed, text)
     elif used.max < WASTED * asked and not any(seen.reasons.get(reason) for reason in _KILLED):
         gain = seen.gain(memory_mib=needed) if needed < asked else None
         if gain:
             text = f"The largest item used {used.max:.0f} of {asked} MiB: {gain}."
             yield Advice("memory", f"--memory {needed}", text)
+
+
+def _more_memory(seen: Experience, mib: int, text: str) -> Advice:
+    """More memory; or that no machine of the queue has it, and which one would, if any."""
+    queue = seen.queue
+    if queue is None or any(seen.fit(machine, memory_mib=mib) for machine in queue.machines):
+        return Advice("memory", f"--memory {mib}", text)
+    larger = _smallest(seen, queue, mib)
+    if larger is None:
+        text += f" No machine type of {seen.cloud} has room for {mib} MiB per item: make the items smaller."
+        return Advice("memory", "", text)
+    text += (
+        f" No machine of the queue has room for {mib} MiB per item. The smallest type that has is {larger.type}: ask "
+        f"the stack's owner for its family, {larger.family}."
+    )
+    return Advice("memory", f"--memory {mib}", text)
+
+
+def _smallest(seen: Experience, queue: Queue, mib: int) -> MachineType | None:
+    """The type with the least memory that has room for such an item: of those whose price is known, or of all."""
+    able = [
+        machine
+        for machine in machines.table(seen.cloud).types
+        if machine.architecture == queue.architecture
+        and bool(machine.gpus) == bool(seen.asked.gpus)
+        and capacity.slots(seen.cloud, machine, seen.asked.model_copy(update={"memory_mib": mib}), seen.container)
+    ]
+    priced = [each for each in able if prices.machine(seen.cloud, seen.region, each.type, gpus=each.gpus)]
+    return min(priced or able, key=lambda each: (each.memory_mib, each.cpus, each.type), default=None)
 
 
 def _cpus(seen: Experience) -> Iterator[Advice]:

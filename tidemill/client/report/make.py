@@ -178,4 +178,6 @@ def _experience(watched: Watched, status: Status, totals: Totals, report: JobRep
         chunk_hours=totals.chunks.sum / 3600,
         slot_use=report.slot_use,
         usd=report.cost.high if report.cost else None,
+        queue=queue if site.descriptor.cloud in ("aws", "gcp") else None,
+        region=site.descriptor.region,
     )
